@@ -1,0 +1,1 @@
+"""Where objects live. One small protocol (``protocol.Cluster``), several homes."""

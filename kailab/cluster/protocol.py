@@ -1,0 +1,105 @@
+"""The protocol every cluster speaks: all that schedulers, controllers and labs may know of where objects live.
+
+Objects are plain dicts in Kubernetes' JSON form. Two rules keep this fast and safe:
+
+* what is handed to a cluster belongs to the cluster; the caller does not change it afterwards;
+* what a cluster hands out (``get``, ``list``, watch events) is read-only and may be shared; to change an object,
+  ``patch`` it or ``update`` a copy.
+
+``kind`` arguments are *kind keys*: the bare kind ("Pod", "Queue") for every kind in ``kailab.model.kinds``, and
+``Kind.group`` for kinds whose bare name is taken ("Service.serving.knative.dev") or that kailab does not know.
+Times are seconds since the epoch (float); in the embedded cluster they are virtual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
+
+Object: TypeAlias = dict[str, Any]
+EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+
+
+class WatchEvent(NamedTuple):
+    """One change. ``object`` is the state after it (before it, for DELETED)."""
+
+    type: EventType
+    kind: str
+    object: Object
+
+
+class Watch(Protocol):
+    """A stream of changes, begun with an ADDED event for each object there is already."""
+
+    def poll(self) -> list[WatchEvent]:
+        """The changes since the last call, in order; an empty list when there are none. Never blocks."""
+
+    def close(self) -> None: ...
+
+
+@runtime_checkable
+class Cluster(Protocol):
+    """A place that holds Kubernetes objects. Errors are ``kailab.errors.ApiError`` and its children."""
+
+    @property
+    def name(self) -> str:
+        """Backend name: ``embedded``, ``controlplane``, ``kind``, ``kubeconfig``."""
+
+    def now(self) -> float: ...
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
+        """Raises NotFound."""
+
+    def list(
+        self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None
+    ) -> list[Object]:
+        """Sorted by (namespace, name). ``labels``: a mapping, or a selector string as kubectl's ``-l`` takes it."""
+
+    def watch(self, kinds: Iterable[str] | None = None) -> Watch:
+        """``None``: every kind."""
+
+    def create(self, obj: Object) -> Object:
+        """Raises AlreadyExists, Invalid, NotFound (namespace). ``metadata.generateName`` works."""
+
+    def update(self, obj: Object) -> Object:
+        """Replaces. Raises Conflict if the object carries a resourceVersion that is not the stored one."""
+
+    def apply(self, obj: Object) -> tuple[Object, Literal["created", "configured", "unchanged"]]:
+        """Create, or merge as ``kubectl apply`` does (fields absent from ``obj`` but once applied are removed)."""
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        namespace: str | None,
+        patch: Mapping[str, Any],
+        subresource: Literal["", "status"] = "",
+    ) -> Object:
+        """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition."""
+
+    def delete(
+        self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None
+    ) -> None:
+        """Graceful for pods; dependents go with their owner. Raises NotFound."""
+
+    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
+        """What ``pods/binding`` does. Raises Conflict if the pod is bound already, NotFound if it is gone."""
+
+    def evict(self, namespace: str, pod: str, reason: str, message: str) -> None:
+        """Graceful delete with a DisruptionTarget condition (reason, message) set first. Raises NotFound."""
+
+    def event(self, involved: Object, type: Literal["Normal", "Warning"], reason: str, message: str,
+              component: str = "kai-scheduler") -> None:
+        """Record a Kubernetes Event about an object; repeats of the same event count up."""
+
+
+@runtime_checkable
+class VirtualTime(Protocol):
+    """What a cluster with its own clock offers beside ``Cluster`` (the embedded one)."""
+
+    def call_at(self, when: float, action: Callable[[], None], *, prompt: bool = True, key: str = "") -> None:
+        """Run ``action`` at a time. ``prompt``: part of settling (a pod becoming ready); not prompt: life going
+        on (a job's run time ending, a protection running out), reached only by advancing the clock on purpose."""
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass, running what falls due in time order, ties by sequence."""

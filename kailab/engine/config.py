@@ -1,0 +1,31 @@
+"""How the engine is to decide. KAI's behaviour is the default of every field."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import msgspec
+
+from kailab.engine.decisions import Action
+
+ACTIONS: tuple[Action, ...] = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Times in seconds. ``k_value`` and ``usage`` drive time-based fairness: usage is each queue's normalised, decayed
+    past share of the cluster (0..1), by queue name, per resource ("gpu", "cpu", "memory")."""
+
+    actions: tuple[Action, ...] = ACTIONS
+    gpu_placement: Literal["binpack", "spread"] = "binpack"
+    cpu_placement: Literal["binpack", "spread"] = "binpack"
+    max_consolidation_victims: int = 16  # -1: unlimited
+    allow_consolidating_reclaim: bool = True
+    use_signatures: bool = True  # skip a job no easier to place than one that just failed
+    staleness_grace: float = 60.0
+    reclaim_min_runtime: float = 0.0
+    preempt_min_runtime: float = 0.0
+    saturation_multiplier: float = 1.0
+    k_value: float = 0.0
+    usage: Mapping[str, Mapping[str, float]] = {}
+    predicates: bool = True

@@ -1,0 +1,134 @@
+"""What a cycle decided, and why: the engine's only output.
+
+Each decision carries a reason that a person can read (``message``) and a program can match (``code``, ``numbers``).
+Amounts in ``numbers`` are in the engine's units unless the key says otherwise (``gpus`` are whole GPUs, float).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+import msgspec
+
+Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
+
+
+class Code(StrEnum):
+    """Why a PodGroup stays pending. KAI's code where KAI has one."""
+
+    POD_SCHEDULING_ERRORS = "PodSchedulingErrors"
+    NON_PREEMPTIBLE_OVER_QUOTA = "NonPreemptibleOverQuota"
+    OVER_LIMIT = "OverLimit"
+    QUEUE_DOES_NOT_EXIST = "QueueDoesNotExist"
+    PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
+    UNSCHEDULABLE = "Unschedulable"  # KAI gives a text but no code of its own
+    NOT_READY = "NotReady"  # fewer pods than minMember exist
+    WAITING = "Pipelined"  # a place is promised; leaving tasks must go first
+
+
+class Bind(msgspec.Struct, frozen=True, kw_only=True):
+    task: str
+    podgroup: str
+    queue: str
+    node: str
+    gpu_groups: tuple[str, ...] = ()
+    action: Action = "allocate"
+
+
+class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The task is promised ``node``; it is bound in a later cycle. ``moved``: it is a victim with a new place."""
+
+    task: str
+    podgroup: str
+    queue: str
+    node: str
+    gpu_groups: tuple[str, ...] = ()
+    action: Action = "allocate"
+    moved: bool = False
+
+
+class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue's standing in one resource at one moment. Amounts in engine units; ``limit``/``quota`` -1: unlimited."""
+
+    quota: int
+    limit: int
+    fair_share: float
+    allocated: int
+    requested: int
+    non_preemptible: int = 0
+
+
+class Evict(msgspec.Struct, frozen=True, kw_only=True):
+    """``beneficiary`` is the PodGroup uid for which the victim goes ("" for a stale gang).
+
+    ``shares``: queue -> GPU standing (before, after), for both queues.
+    """
+
+    task: str
+    podgroup: str
+    queue: str
+    node: str
+    action: Action
+    beneficiary: str = ""
+    beneficiary_queue: str = ""
+    message: str = ""
+    shares: dict[str, tuple[QueueShare, QueueShare]] = {}
+
+
+class TaskFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a task fits nowhere: reason text -> number of nodes, most nodes first."""
+
+    task: str
+    nodes: int
+    reasons: tuple[tuple[str, int], ...] = ()
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """A PodGroup with tasks that got no place in this cycle.
+
+    ``queue_context``: the queue whose quota or limit stopped it, where one did. ``tried``: the evicting actions that were
+    tried for it, each with the outcome in words.
+    """
+
+    podgroup: str
+    queue: str
+    code: Code
+    message: str
+    tasks: tuple[str, ...] = ()
+    fits: tuple[TaskFit, ...] = ()
+    queue_context: str = ""
+    numbers: dict[str, Any] = {}
+    tried: tuple[tuple[Action, str], ...] = ()
+
+
+class QueueState(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a queue stands at the start of a cycle, all three resources."""
+
+    name: str
+    parent: str
+    priority: int
+    gpu: QueueShare
+    cpu: QueueShare
+    memory: QueueShare
+
+
+class Decisions(msgspec.Struct, frozen=True, kw_only=True):
+    """One cycle. Lists are in the order decided. ``wake_at``: the earliest time at which, with nothing else changed,
+    another cycle could decide differently (a delay or protection runs out); None: never.
+    ``started``: PodGroups that went from nothing allocated to allocated."""
+
+    now: float
+    binds: tuple[Bind, ...] = ()
+    pipelines: tuple[Pipeline, ...] = ()
+    evictions: tuple[Evict, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    stale: tuple[str, ...] = ()  # uids of PodGroups that are stale now
+    queues: tuple[QueueState, ...] = ()
+    started: tuple[str, ...] = ()
+    wake_at: float | None = None
+
+    @property
+    def changed(self) -> bool:
+        """True if carrying this out changes the cluster."""
+        return bool(self.binds or self.evictions)

@@ -1,0 +1,107 @@
+"""Every exception kailab raises on purpose, in one tree.
+
+The command line turns any ``KailabError`` into one message on stderr and the class's ``exit_code``; a traceback is
+a defect. Messages say what is wrong, where (file, line, object, field) and what was expected.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class KailabError(Exception):
+    """Base of all errors that are for the user to read."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """The place an input error is at. Empty parts are left out of the text.
+
+    >>> str(Where(file="q.yaml", line=7, object="Queue/team-a", field="spec.resources.gpu.quota"))
+    'q.yaml:7: Queue/team-a: spec.resources.gpu.quota'
+    """
+
+    file: str = ""
+    line: int = 0
+    object: str = ""
+    field: str = ""
+
+    def __str__(self) -> str:
+        file = f"{self.file}:{self.line}" if self.file and self.line else self.file
+        return ": ".join(part for part in (file, self.object, self.field) if part)
+
+
+class InputError(KailabError):
+    """Something the user gave (manifest, fleet, option, file) can't be used."""
+
+    def __init__(self, message: str, where: Where | None = None) -> None:
+        self.message = message
+        self.where = where or Where()
+        prefix = str(self.where)
+        super().__init__(f"{prefix}: {message}" if prefix else message)
+
+
+class InputErrors(InputError):
+    """Several input errors found in one pass; all are shown."""
+
+    def __init__(self, errors: list[InputError]) -> None:
+        self.errors = errors
+        Exception.__init__(self, "\n".join(str(error) for error in errors))
+        self.message = str(self)
+        self.where = errors[0].where if errors else Where()
+
+
+class StateError(KailabError):
+    """The saved state of a lab is missing, in use or damaged."""
+
+
+class EvidenceError(KailabError):
+    """Evidence can't be written, read or does not verify."""
+
+
+class ApiError(KailabError):
+    """A cluster refused a request. ``reason`` is the Kubernetes status reason (``NotFound``, ``Conflict`` ...)."""
+
+    reason = "InternalError"
+    code = 500
+
+
+class NotFound(ApiError):
+    reason = "NotFound"
+    code = 404
+
+
+class AlreadyExists(ApiError):
+    reason = "AlreadyExists"
+    code = 409
+
+
+class Conflict(ApiError):
+    """resourceVersion given is not the stored one."""
+
+    reason = "Conflict"
+    code = 409
+
+
+class Invalid(ApiError):
+    """The object does not pass validation. ``field`` names the field at fault."""
+
+    reason = "Invalid"
+    code = 422
+
+    def __init__(self, message: str, field: str = "") -> None:
+        self.field = field
+        super().__init__(message)
+
+
+class Gone(ApiError):
+    """A watch was asked to resume from a resourceVersion that is no longer kept."""
+
+    reason = "Expired"
+    code = 410
+
+
+class ExpectationFailed(AssertionError):
+    """An expectation about a lab did not hold; the text says expected, seen, and why."""

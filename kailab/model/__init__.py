@@ -1,0 +1,1 @@
+"""The ground: quantities, Kubernetes objects as kailab sees them, manifests."""

@@ -1,0 +1,48 @@
+"""Names of labels, annotations, taints and resources that kailab reads or writes. Source: KAI's constants."""
+
+from __future__ import annotations
+
+SCHEDULER_NAME = "kai-scheduler"
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+QUEUE = "kai.scheduler/queue"
+QUEUE_RUNAI = "runai/queue"
+PRIORITY_CLASS = "priorityClassName"
+PREEMPTIBILITY = "kai.scheduler/preemptibility"
+BATCH_MIN_MEMBER = "kai.scheduler/batch-min-member"
+SUBGROUP_NAME = "kai.scheduler/subgroup-name"
+TOPOLOGY = "kai.scheduler/topology"
+TOPOLOGY_REQUIRED = "kai.scheduler/topology-required-placement"
+TOPOLOGY_PREFERRED = "kai.scheduler/topology-preferred-placement"
+PREEMPTION_DELAY = "kai.scheduler/preemption-delay"
+STALENESS_GRACE = "kai.scheduler/staleness-grace-period"
+SKIP_PODGROUPER = "kai.scheduler/skip-podgrouper"
+NODE_POOL = "kai.scheduler/node-pool"
+TASK_PRIORITY = "kai.scheduler/task-priority"
+POD_GROUP = "pod-group-name"
+GPU_FRACTION = "gpu-fraction"
+GPU_MEMORY = "gpu-memory"
+GPU_FRACTION_DEVICES = "gpu-fraction-num-devices"
+GPU_GROUP = "runai-gpu-group"
+GPU_MULTI_GROUP_PREFIX = "runai-gpu-group/"
+RECEIVED_RESOURCE_TYPE = "received-resource-type"
+MIG_PREFIX = "nvidia.com/mig-"
+LAST_START = "kai.scheduler/last-start-timestamp"
+STALE_SINCE = "kai.scheduler/stale-podgroup-timestamp"
+
+# The gang labels of the older KAI in the lesson material.
+JOB_ID = "kai.nvidia.com/job-id"
+JOB_SIZE = "kai.nvidia.com/job-size"
+JOB_INDEX = "kai.nvidia.com/job-index"
+
+GPU_RESOURCE = "nvidia.com/gpu"
+GPU_COUNT = "nvidia.com/gpu.count"
+GPU_PRODUCT = "nvidia.com/gpu.product"
+GPU_NODE_MEMORY = "nvidia.com/gpu.memory"
+HOSTNAME = "kubernetes.io/hostname"
+FAKE_NODE_TAINT = "kwok.x-k8s.io/node"
+
+# kailab's own annotations on pods of the embedded cluster (and of our KWOK stages).
+RUN_SECONDS = "kailab.dev/run-seconds"
+READY_SECONDS = "kailab.dev/ready-seconds"
+FAIL = "kailab.dev/fail"
