@@ -19,12 +19,14 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Action, ...] = ACTIONS
     gpu_placement: Literal["binpack", "spread"] = "binpack"
     cpu_placement: Literal["binpack", "spread"] = "binpack"
+    gpu_sharing: Literal["binpack", "spread"] = "binpack"  # which shared device first: the fuller or the emptier
     max_consolidation_victims: int = 16  # -1: unlimited
     allow_consolidating_reclaim: bool = True
     use_signatures: bool = True  # skip a job no easier to place than one that just failed
     staleness_grace: float = 60.0
     reclaim_min_runtime: float = 0.0
     preempt_min_runtime: float = 0.0
+    reclaim_resolve: Literal["lca", "queue"] = "lca"  # where a victim's reclaimMinRuntime is looked up
     saturation_multiplier: float = 1.0
     k_value: float = 0.0
     usage: Mapping[str, Mapping[str, float]] = {}

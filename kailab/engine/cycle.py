@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kailab.engine.actions import allocate, consolidation, preempt, reclaim, stalegangs
+from kailab.engine.allocation import Allocator
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
+from kailab.engine.report import pending_jobs, queue_states
+from kailab.engine.session import Session
 from kailab.engine.snapshot import Snapshot
+
+_ACTIONS: dict[str, Callable[[Session, Allocator], None]] = {
+    "allocate": allocate.execute,
+    "consolidation": consolidation.execute,
+    "reclaim": reclaim.execute,
+    "preempt": preempt.execute,
+}
 
 
 def run_cycle(
@@ -17,4 +28,24 @@ def run_cycle(
     ``on_phase`` is told the name of each phase as it begins ("fairshare", an action's name, "report"): for timing by
     callers, since the engine has no clock.
     """
-    raise NotImplementedError
+    tell = on_phase or _nobody
+    tell("fairshare")
+    session = Session(snapshot, config, now)
+    try:
+        queues = queue_states(session)
+        allocator = Allocator(session)
+        stale: list[str] = []
+        for action in config.actions:
+            tell(action)
+            if action == "stalegangeviction":
+                stale = stalegangs.execute(session)
+            else:
+                _ACTIONS[action](session, allocator)
+        tell("report")
+        return session.decisions(pending_jobs(session), stale, queues)
+    finally:
+        session.close()
+
+
+def _nobody(phase: str) -> None:
+    pass

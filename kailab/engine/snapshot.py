@@ -7,26 +7,240 @@ same decisions again.
 
 from __future__ import annotations
 
-from kailab.engine.records import Node, PodGroup, Queue, Task, Topology
+from kailab.engine.domains import DomainTree
+from kailab.engine.jobindex import JobIndex
+from kailab.engine.layout import Layout
+from kailab.engine.nodes import NodeTable
+from kailab.engine.queues import QueueTree
+from kailab.engine.records import Node, PodGroup, Queue, Shape, Status, Task, Topology
+from kailab.engine.state import ALLOCATED, Job, ShapeInfo, WTask
 
 
 class Snapshot:
     """Records by identity. ``set_*`` adds or replaces, ``remove_*`` ignores what is not there.
 
     Order of calls does not matter to decisions: a task may come before its PodGroup, a PodGroup before its queue, a task
-    on a node before that node.
+    on a node before that node. ``version`` grows with every change that could matter to a decision.
     """
 
     def __init__(self) -> None:
         self.version = 0
+        self.nodes: dict[str, Node] = {}
+        self.queues: dict[str, Queue] = {}
+        self.topologies: dict[str, Topology] = {}
+        self.jobs: dict[str, Job] = {}
+        self.tasks: dict[str, WTask] = {}
+        self.layout = Layout()
+        self._by_job: dict[str, dict[str, WTask]] = {}  # tasks whose PodGroup is not here (yet)
+        self._shapes: dict[Shape, ShapeInfo] = {}
+        self._shapes_by_id: dict[int, ShapeInfo] = {}
+        self._table: NodeTable | None = None
+        self.table_version = 0
+        self._tree: QueueTree | None = None
+        self._trees: dict[str, tuple[int, DomainTree]] = {}
+        self._dirty: dict[str, Job] = {}
+        self.waiting = JobIndex("waiting")
+        self.victims = JobIndex("victims")
+        # What each queue's own jobs hold and ask for: [CPU, memory, GPU] of preemptible and of other work, and waiting.
+        self.held: dict[str, list[int]] = {}
+        self.held_firm: dict[str, list[int]] = {}
+        self.asked: dict[str, list[int]] = {}
+        self.memory_tasks: dict[str, WTask] = {}  # those that want GPU memory: its share depends on the device
+        self.has_anti_affinity = False  # some pod, now or once, kept others away
+        self.foreign: dict[str, WTask] = {}  # tasks of other schedulers: they only take room
 
-    def set_node(self, node: Node) -> None: ...
-    def remove_node(self, name: str) -> None: ...
-    def set_queue(self, queue: Queue) -> None: ...
-    def remove_queue(self, name: str) -> None: ...
-    def set_topology(self, topology: Topology) -> None: ...
-    def remove_topology(self, name: str) -> None: ...
-    def set_podgroup(self, podgroup: PodGroup) -> None: ...
-    def remove_podgroup(self, uid: str) -> None: ...
-    def set_task(self, task: Task) -> None: ...
-    def remove_task(self, uid: str) -> None: ...
+    # Nodes, queues, topologies
+
+    def set_node(self, node: Node) -> None:
+        if self.nodes.get(node.name) != node:
+            self.nodes[node.name] = node
+            self._node_changed()
+
+    def remove_node(self, name: str) -> None:
+        if self.nodes.pop(name, None) is not None:
+            self._node_changed()
+
+    def _node_changed(self) -> None:
+        self._table = None
+        self.version += 1
+
+    def set_queue(self, queue: Queue) -> None:
+        if self.queues.get(queue.name) != queue:
+            self.queues[queue.name] = queue
+            self._tree = None
+            self.version += 1
+
+    def remove_queue(self, name: str) -> None:
+        if self.queues.pop(name, None) is not None:
+            self._tree = None
+            self.version += 1
+
+    def set_topology(self, topology: Topology) -> None:
+        if self.topologies.get(topology.name) != topology:
+            self.topologies[topology.name] = topology
+            self.version += 1
+
+    def remove_topology(self, name: str) -> None:
+        if self.topologies.pop(name, None) is not None:
+            self.version += 1
+
+    # PodGroups and tasks
+
+    def set_podgroup(self, podgroup: PodGroup) -> None:
+        job = self.jobs.get(podgroup.uid)
+        if job is None:
+            job = self.jobs[podgroup.uid] = Job(podgroup)
+            for task in self._by_job.pop(podgroup.uid, {}).values():
+                self.foreign.pop(task.uid, None)
+                task.job = job
+                job.add(task)
+                self._account(task, 1)
+        elif job.record == podgroup:
+            return
+        else:
+            for task in job.tasks.values():
+                self._account(task, -1)
+            job.update(podgroup)
+            for task in job.tasks.values():
+                self._account(task, 1)
+        self._dirty[job.uid] = job
+        self.version += 1
+
+    def remove_podgroup(self, uid: str) -> None:
+        job = self.jobs.pop(uid, None)
+        if job is None:
+            return
+        for task in [*job.tasks.values(), *job.lost.values()]:
+            self._account(task, -1)
+            job.remove(task)
+            task.job, task.podset = None, None
+            self._by_job.setdefault(uid, {})[task.uid] = task
+            self.foreign[task.uid] = task
+        self._dirty.pop(uid, None)
+        self.waiting.discard(uid)
+        self.victims.discard(uid)
+        self.version += 1
+
+    def set_task(self, task: Task) -> None:
+        old = self.tasks.get(task.uid)
+        if old is not None:
+            if old.record == task:
+                return
+            self._detach(old)
+        job = self.jobs.get(task.podgroup) if task.podgroup else None
+        work = WTask(task, self._info(task.shape), job)
+        self.tasks[task.uid] = work
+        if job is None:
+            self.foreign[task.uid] = work
+            if task.podgroup:
+                self._by_job.setdefault(task.podgroup, {})[task.uid] = work
+        else:
+            job.add(work)
+            self._dirty[job.uid] = job
+            self._account(work, 1)
+        if self._table is not None and work.node:
+            self._table.place(work, work.status, work.node, work.groups, 1)
+            self._table.host(work, work.node, True)
+        self.version += 1
+
+    def remove_task(self, uid: str) -> None:
+        task = self.tasks.pop(uid, None)
+        if task is not None:
+            self._detach(task)
+            self.version += 1
+
+    def _detach(self, task: WTask) -> None:
+        if self._table is not None and task.node:
+            self._table.place(task, task.status, task.node, task.groups, -1)
+            self._table.host(task, task.node, False)
+        self.foreign.pop(task.uid, None)
+        if task.job is not None:
+            self._account(task, -1)
+            task.job.remove(task)
+            self._dirty[task.job.uid] = task.job
+        else:
+            waiting = self._by_job.get(task.record.podgroup)
+            if waiting is not None:
+                waiting.pop(task.uid, None)
+
+    def _info(self, shape: Shape) -> ShapeInfo:
+        info = self._shapes_by_id.get(id(shape))
+        if info is not None and info.shape is shape:
+            return info
+        info = self._shapes.get(shape)
+        if info is None:
+            rows = len(self.layout)
+            info = self._shapes[shape] = ShapeInfo(shape, self.layout)
+            self.has_anti_affinity = self.has_anti_affinity or bool(shape.anti_affinity)
+            if self._table is not None and len(self.layout) > rows:
+                self._table.grow()
+        if info.shape is shape:
+            self._shapes_by_id[id(shape)] = info
+        return info
+
+    def _account(self, task: WTask, sign: int) -> None:
+        """What the task adds to its queue's own sums. GPU memory held on a node is added when a cycle begins, because it
+        depends on the node's devices."""
+        job = task.job
+        if job is None or task.podset is None:
+            return
+        status = task.status
+        if status == Status.PENDING:
+            sums = self.asked.setdefault(job.record.queue, [0, 0, 0])
+        elif ALLOCATED[status]:
+            sums = self.held.setdefault(job.record.queue, [0, 0, 0])
+        else:
+            return
+        cpu, memory, gpus = task.info.quota
+        sums[0] += sign * cpu
+        sums[1] += sign * memory
+        sums[2] += sign * gpus
+        if status != Status.PENDING and not job.record.preemptible:
+            firm = self.held_firm.setdefault(job.record.queue, [0, 0, 0])
+            firm[0] += sign * cpu
+            firm[1] += sign * memory
+            firm[2] += sign * gpus
+        if task.info.shape.gpu.memory_mib:
+            if sign > 0:
+                self.memory_tasks[task.uid] = task
+            else:
+                self.memory_tasks.pop(task.uid, None)
+
+    # What a cycle works on
+
+    @property
+    def table(self) -> NodeTable:
+        if self._table is None:
+            table = NodeTable(self.nodes.values(), self.layout)
+            table.grow()
+            for task in self.tasks.values():
+                if task.node:
+                    table.place(task, task.status, task.node, task.groups, 1)
+                    table.host(task, task.node, True)
+            self._table = table
+            self.table_version += 1
+        return self._table
+
+    @property
+    def tree(self) -> QueueTree:
+        if self._tree is None:
+            self._tree = QueueTree(self.queues.values())
+        return self._tree
+
+    def domain_tree(self, topology: Topology) -> DomainTree:
+        table = self.table
+        found = self._trees.get(topology.name)
+        if found is None or found[0] != self.table_version or found[1].topology != topology:
+            found = self._trees[topology.name] = (self.table_version, DomainTree(topology, table))
+        return found[1]
+
+    def settle_indexes(self) -> None:
+        """Bring the job indexes up to date with what changed since the last cycle."""
+        if self._dirty:
+            dirty = list(self._dirty.values())
+            self._dirty.clear()
+            self.waiting.fill(dirty)
+            self.victims.fill(dirty)
+
+    def touched(self, job: Job) -> None:
+        self._dirty[job.uid] = job

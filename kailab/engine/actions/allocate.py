@@ -1,0 +1,62 @@
+"""allocate: free capacity to waiting jobs, queue by queue, the one furthest below its fair share first.
+
+What fits only once leaving tasks are gone is promised (pipelined), a gang then as a whole. Source: KAI's allocate action.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.allocation import Allocator
+from kailab.engine.jobqueue import JobQueue
+from kailab.engine.records import Status
+from kailab.engine.session import Session
+from kailab.engine.state import Job
+
+
+def waiting_jobs(session: Session) -> JobQueue[Job]:
+    """Jobs that wait, can run in their queue, and have as many pods as their minimum."""
+    order: JobQueue[Job] = JobQueue(session.tree, wanted=session.wanted)
+    for name, entries in session.waiting.lists.items():
+        queue = session.tree.queues.get(name)
+        if queue is not None and queue.leaf and not queue.orphan:
+            order.load(queue, list(entries), lambda job: job.root.ready)
+    return order
+
+
+def execute(session: Session, allocator: Allocator) -> None:
+    order = waiting_jobs(session)
+    while not order.empty:
+        job = order.pop()
+        mark = session.mark()
+        started = job.allocated == 0
+        if not allocator.place(job, None, False):
+            session.undo(mark)
+            continue
+        pipelined = _must_wait(job)
+        if pipelined:
+            _wait_as_a_whole(session, mark, job)
+        session.commit(mark, "allocate")
+        if started and not pipelined:
+            job.last_start = session.now
+            session.started.append(job.uid)
+        if job.pending:
+            queue = session.queue_of(job)
+            assert queue is not None
+            order.push(queue, job.order_key(), job)
+
+
+def _must_wait(job: Job) -> bool:
+    """Some pod set has promised places and fewer real ones than its minimum."""
+    for podset in job.podsets.values():
+        promised = sum(1 for task in podset.tasks.values() if task.status == Status.PIPELINED) if podset.active else 0
+        if promised and podset.active - promised < podset.minimum:
+            return True
+    return False
+
+
+def _wait_as_a_whole(session: Session, mark: int, job: Job) -> None:
+    tasks = {entry.task.uid: entry.task for entry in session.journal[mark:]}
+    for task in tasks.values():
+        if task.job is job and task.status == Status.ALLOCATED:
+            node, groups = task.node, task.groups
+            session.withdraw(task)
+            session.pipeline(task, node, groups, keep_in_place=False)

@@ -1,0 +1,53 @@
+"""consolidation: move preemptible work, losing none of it, so that a waiting preemptible job fits.
+
+Source: KAI's consolidation action.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.actions.evicting import Skip, candidates, everyone_moved, impossible, search
+from kailab.engine.allocation import Allocator
+from kailab.engine.order import tasks_to_allocate
+from kailab.engine.records import GPU
+from kailab.engine.session import Session
+from kailab.engine.state import Job
+
+
+def execute(session: Session, allocator: Allocator) -> None:
+    most = session.config.max_consolidation_victims
+    if most == 0:
+        return
+    skip = Skip(session)
+    queues = [queue for queue in session.tree.queues.values() if queue.leaf and not queue.orphan]
+    for job in candidates(session, allocator, "consolidation", preemptible_only=True):
+        if skip.hopeless(job, "") or impossible(session, allocator, job):
+            continue
+        if not _enough_gpus(session, job) or not search(
+            session, allocator, job, "consolidation", _pick(session, job, most), queues, everyone_moved
+        ):
+            skip.failed(job, "")
+
+
+def _pick(session: Session, job: Job, most: int):  # type: ignore[no-untyped-def]
+    if most < 0:
+        return lambda victim: victim is not job
+    allowed: set[str] = set()
+    for entries in session.victims.lists.values():
+        for _, victim in reversed(entries):
+            if victim is not job and len(allowed) <= most:
+                allowed.add(victim.uid)
+    return lambda victim: victim.uid in allowed
+
+
+def _enough_gpus(session: Session, job: Job) -> bool:
+    """As much GPU is free in all as the job wants; moving work frees no more."""
+    table = session.table
+    gpus = memory = 0
+    for task in tasks_to_allocate(job):
+        gpus += task.info.quota[2]
+        gpu = task.info.shape.gpu
+        memory += gpu.memory_mib * gpu.devices
+    free = table.free_gpu_vector()[table.available]
+    if int(free.sum()) < gpus:
+        return False
+    return memory == 0 or int((free * table.gpu_memory[table.available] // GPU).sum()) >= memory

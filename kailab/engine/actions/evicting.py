@@ -1,0 +1,81 @@
+"""What consolidation, reclaim and preempt have in common: whose turn it is, and who need not be tried.
+
+A job that is no easier to place than one that has just failed is skipped. Source: KAI's actions and their minimal job
+representatives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from kailab.engine.actions.allocate import waiting_jobs
+from kailab.engine.allocation import Allocator
+from kailab.engine.decisions import Action, Code
+from kailab.engine.order import tasks_to_allocate
+from kailab.engine.queues import WQueue
+from kailab.engine.records import Status
+from kailab.engine.scenario import Scenario
+from kailab.engine.session import Failure, Session
+from kailab.engine.signatures import Representatives
+from kailab.engine.solver import Solver
+from kailab.engine.state import Job
+
+
+def candidates(session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False) -> Iterator[Job]:
+    """Waiting jobs that may set an eviction off, in order."""
+    order = waiting_jobs(session)
+    while not order.empty:
+        job = order.pop()
+        if preemptible_only and not job.record.preemptible:
+            continue
+        until = job.delayed_until()
+        if until is not None and session.now < until:
+            session.wake(until)
+            session.note(job, action, "its preemption delay has not elapsed")
+            session.delayed[job.uid] = until
+            continue
+        yield job
+
+
+def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
+    """No eviction can help: some task can't go to any node of this cluster."""
+    for task in tasks_to_allocate(job):
+        if allocator.placer.blocked(task.info):
+            pod = f"{task.record.namespace}/{task.record.name}"
+            session.fail(job, Failure(Code.POD_SCHEDULING_ERRORS, f"no node has room for pod {pod}", task=task.uid))
+            return True
+    return False
+
+
+class Skip:
+    """Remembers what failed; ``session.config.use_signatures`` switches it."""
+
+    def __init__(self, session: Session) -> None:
+        self._on = session.config.use_signatures
+        self._failed: dict[str, Representatives] = {}
+
+    def hopeless(self, job: Job, scope: str) -> bool:
+        return self._on and not self._failed.setdefault(scope, Representatives()).easier(job)
+
+    def failed(self, job: Job, scope: str) -> None:
+        self._failed.setdefault(scope, Representatives()).add(job)
+
+
+def search(
+    session: Session, allocator: Allocator, job: Job, action: Action,
+    pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[Scenario], bool],
+) -> bool:  # fmt: skip
+    """Look for victims and, if some are found, decide it."""
+    mark = session.mark()
+    solver = Solver(session, allocator, job, pick, queues, valid)
+    if solver.solve():
+        session.commit(mark, action, job)
+        return True
+    session.undo(mark)
+    tried = f"no set of victims makes room ({solver.simulated} tried)" if solver.simulated else "no victims to be had"
+    session.note(job, action, tried)
+    return False
+
+
+def everyone_moved(scenario: Scenario) -> bool:
+    return all(task.status != Status.RELEASING for task in scenario.tasks())

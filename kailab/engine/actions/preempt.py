@@ -1,0 +1,54 @@
+"""preempt: inside one queue, work of higher priority takes from preemptible work of lower priority.
+
+Source: KAI's preempt action.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.actions.evicting import Skip, candidates, impossible, search
+from kailab.engine.allocation import Allocator
+from kailab.engine.capacity import over_quota
+from kailab.engine.minruntime import MinRuntime, keeps_minimum
+from kailab.engine.order import tasks_to_allocate
+from kailab.engine.scenario import Scenario
+from kailab.engine.session import Session
+from kailab.engine.state import Job
+
+
+def execute(session: Session, allocator: Allocator) -> None:
+    skip = Skip(session)
+    runtime = MinRuntime(session)
+    for job in candidates(session, allocator, "preempt"):
+        queue = session.queue_of(job)
+        assert queue is not None
+        if skip.hopeless(job, queue.name) or impossible(session, allocator, job):
+            continue
+        if not _preempt(session, allocator, runtime, job):
+            skip.failed(job, queue.name)
+
+
+def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: Job) -> bool:
+    queue = session.queue_of(job)
+    assert queue is not None
+    if not job.record.preemptible:
+        wanted = session.wants(tasks_to_allocate(job), session.table.max_gpu_memory)
+        if over_quota(queue, wanted) is not None:
+            session.note(job, "preempt", f"queue {queue.name} would hold non-preemptible work over its quota")
+            return False
+    priority = job.record.priority
+
+    def pick(victim: Job) -> bool:
+        return (
+            victim.record.priority < priority
+            and victim is not job
+            and (victim.elastic or not runtime.preempt_protects(victim))
+        )
+
+    def valid(scenario: Scenario) -> bool:
+        return all(
+            keeps_minimum(victim, tasks)
+            for victim, tasks in scenario.by_job().values()
+            if victim.elastic and runtime.preempt_protects(victim)
+        )
+
+    return search(session, allocator, job, "preempt", pick, [queue], valid)

@@ -1,0 +1,105 @@
+"""reclaim: a queue below its share takes back from queues above theirs, anywhere in the tree.
+
+Source: KAI's reclaim action.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.actions.evicting import Skip, candidates, impossible, search
+from kailab.engine.allocation import Allocator
+from kailab.engine.minruntime import MinRuntime, keeps_minimum
+from kailab.engine.order import tasks_to_allocate
+from kailab.engine.queues import WQueue
+from kailab.engine.reclaimable import Demand, Standing, Yield, can_reclaim, demand, involved, may_yield
+from kailab.engine.scenario import Scenario
+from kailab.engine.session import Session
+from kailab.engine.state import ACTIVE, Job, WPodSet, WTask
+
+
+def execute(session: Session, allocator: Allocator) -> None:
+    skip = Skip(session)
+    runtime = MinRuntime(session)
+    for job in candidates(session, allocator, "reclaim"):
+        wanted = demand(session, job, tasks_to_allocate(job))
+        if wanted is None:
+            continue
+        if not can_reclaim(wanted):
+            session.note(job, "reclaim", f"queue {wanted.queue.name} would go beyond its fair share")
+            continue
+        if skip.hopeless(job, wanted.queue.name) or impossible(session, allocator, job):
+            continue
+        if not _reclaim(session, allocator, runtime, job, wanted):
+            skip.failed(job, wanted.queue.name)
+
+
+def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: Job, wanted: Demand) -> bool:
+    queues = [
+        queue
+        for name in session.victims.lists
+        if (queue := session.tree.queues.get(name)) is not None
+        and queue is not wanted.queue
+        and queue.leaf
+        and not queue.orphan
+        and may_yield(session.tree, wanted, queue)
+    ]
+    standing = Standing(session.tree)
+    multiplier = max(1.0, session.config.saturation_multiplier)
+
+    def pick(victim: Job) -> bool:
+        return victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
+
+    def valid(scenario: Scenario) -> bool:
+        victims = scenario.by_job().values()
+        tried = demand(session, job, _tried(session, job))
+        assert tried is not None
+        if not standing.allows(tried, _yields(session, victims), multiplier):
+            return False
+        return all(
+            keeps_minimum(victim, tasks)
+            for victim, tasks in victims
+            if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
+        )
+
+    return search(session, allocator, job, "reclaim", pick, queues, valid)
+
+
+def _tried(session: Session, job: Job) -> list[WTask]:
+    """The tasks of the job that the scenario at hand has placed."""
+    return [task for task in job if task.virtual and ACTIVE[task.status]]
+
+
+def _yields(session: Session, victims) -> dict[WQueue, list[Yield]]:  # type: ignore[no-untyped-def]
+    """What the victims give back, by queue: each surplus pod by itself, the core of each job as one."""
+    yields: dict[WQueue, list[Yield]] = {}
+    for job, tasks in victims:
+        queue = session.queue_of(job)
+        if queue is None:
+            continue
+        surplus, core = _split(tasks)
+        for unit in [*([task] for task in surplus), core]:
+            if session.config.allow_consolidating_reclaim:
+                unit = [task for task in unit if not ACTIVE[task.status]]
+            if unit:
+                yields.setdefault(queue, []).append(_yield(session, unit))
+    return yields
+
+
+def _split(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:
+    by_podset: dict[WPodSet, list[WTask]] = {}
+    for task in tasks:
+        assert task.podset is not None
+        by_podset.setdefault(task.podset, []).append(task)
+    surplus: list[WTask] = []
+    core: list[WTask] = []
+    for podset, members in by_podset.items():
+        core += members[: podset.minimum]
+        surplus += members[podset.minimum :]
+    return surplus, core
+
+
+def _yield(session: Session, tasks: list[WTask]) -> Yield:
+    cpu = memory = gpus = 0
+    for task in tasks:
+        amounts = session.accepted(task)
+        cpu, memory, gpus = cpu + amounts[0], memory + amounts[1], gpus + amounts[2]
+    return Yield((cpu, memory, gpus), involved(tasks, (cpu, memory, gpus)))

@@ -1,0 +1,34 @@
+"""stalegangeviction: a gang that has run below its minimum for longer than its grace goes as a whole.
+
+Source: KAI's stalegangeviction action.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.session import Session
+from kailab.engine.state import ACTIVE
+
+
+def execute(session: Session) -> list[str]:
+    """Evict; returns the UIDs of all jobs that are stale now, within their grace or beyond."""
+    stale: list[str] = []
+    for job in session.jobs.values():
+        if not job.stale:
+            continue
+        stale.append(job.uid)
+        grace = job.record.staleness_grace
+        if grace is None:
+            grace = session.config.staleness_grace
+        if grace < 0:
+            continue
+        since = job.record.stale_since
+        until = (session.now if since is None else since) + grace
+        if session.now < until:
+            session.wake(until)
+            continue
+        mark = session.mark()
+        for task in list(job):
+            if ACTIVE[task.status]:
+                session.evict(task)
+        session.commit(mark, "stalegangeviction")
+    return stale

@@ -1,0 +1,74 @@
+"""Rows of the resource arrays: which resource stands where, and in what unit.
+
+Rows 0-3 are fixed (CPU in millicores, memory in bytes, whole GPUs in milli-GPU, pod slots); every other resource that
+some node offers or some task asks for gets a row of its own, in order of appearance.
+"""
+
+from __future__ import annotations
+
+import re
+
+from kailab.engine.records import GPU, Node, Shape
+
+CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
+FIXED = 4
+
+# The three resources that queues divide, in the order in which KAI looks at them.
+QUEUE_RESOURCES = (CPU, MEMORY, GPUS)
+RESOURCE_NAMES = {CPU: "CPU", MEMORY: "Memory", GPUS: "GPU"}
+
+MIG_PREFIX = "nvidia.com/mig-"
+_MIG_PROFILE = re.compile(r"^nvidia\.com/mig-(\d+)g\.(\d+)gb")
+
+
+def mig_gpus(resource: str) -> int:
+    """Milli-GPU that one instance of a MIG resource counts for in quotas: its leading number, as KAI counts.
+
+    >>> mig_gpus("nvidia.com/mig-2g.10gb")
+    2000
+    """
+    match = _MIG_PROFILE.match(resource)
+    return int(match.group(1)) * GPU if match else 0
+
+
+def mig_memory_gb(resource: str) -> int:
+    match = _MIG_PROFILE.match(resource)
+    return int(match.group(2)) if match else 0
+
+
+class Layout:
+    """Grows as resources appear; a row never changes its meaning."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.names: list[str] = ["cpu", "memory", "nvidia.com/gpu", "pods"]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, name: str) -> int:
+        row = self.rows.get(name)
+        if row is None:
+            row = self.rows[name] = len(self.names)
+            self.names.append(name)
+        return row
+
+    def of_node(self, node: Node) -> dict[int, int]:
+        rows = {CPU: node.cpu, MEMORY: node.memory, GPUS: node.gpus, PODS: node.pods}
+        for name, amount in node.extended:
+            rows[self.row(name)] = amount
+        return rows
+
+    def of_shape(self, shape: Shape) -> dict[int, int]:
+        """What a task of this shape takes from a node's pools. A share of a device takes no row of its own: shared
+        devices are accounted for by ``kailab.engine.gpus``."""
+        gpu = shape.gpu
+        rows = {CPU: shape.cpu, MEMORY: shape.memory, GPUS: 0, PODS: 1}
+        if not gpu.shared:
+            rows[GPUS] = gpu.devices * GPU + sum(count for _, count in gpu.dra) * GPU
+        for name, amount in shape.extended:
+            rows[self.row(name)] = amount
+        for name, count in gpu.mig:
+            row = self.row(name)
+            rows[row] = max(rows.get(row, 0), count)
+        return rows

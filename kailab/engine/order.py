@@ -1,0 +1,116 @@
+"""Who comes first: jobs within a queue, queues among their siblings, tasks within a pod set, members of a subgroup.
+
+Source: KAI's proportion queue order, priority, elastic, taskorder and subgrouporder plugins.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.queues import RESOURCES, Amounts, WQueue
+from kailab.engine.state import Job, Member, WPodSet, WTask
+
+NOTHING: Amounts = (0, 0, 0)
+
+
+def queue_before(
+    left: WQueue, right: WQueue, left_job: Amounts, right_job: Amounts, left_lost: Amounts, right_lost: Amounts,
+    totals: list[float],
+) -> bool:  # fmt: skip
+    """Whether ``left`` is served before ``right``, each with the amounts its next job wants (``*_job``) and the amounts its
+    chosen victims give back (``*_lost``)."""
+    over_left, over_right = left.over_fair_share(), right.over_fair_share()
+    if over_left != over_right:
+        return over_right
+    starved_left, starved_right = left.within_quota_with(left_job), right.within_quota_with(right_job)
+    if starved_left != starved_right:
+        return starved_left
+    if left.record.priority != right.record.priority:
+        return left.record.priority > right.record.priority
+    zero_left, zero_right = _uses_without_share(left, left_job), _uses_without_share(right, right_job)
+    if zero_left != zero_right:
+        return zero_right
+    share_left = left.dominant_share(totals, _minus(left_job, left_lost))
+    share_right = right.dominant_share(totals, _minus(right_job, right_lost))
+    if share_left != share_right:
+        return share_left < share_right
+    share_left, share_right = left.dominant_share(totals), right.dominant_share(totals)
+    if share_left != share_right:
+        return share_left < share_right
+    less = greater = False
+    for r in RESOURCES:
+        mine, theirs = left.allocatable(r), right.allocatable(r)
+        if mine < theirs:
+            less = True
+        elif mine > theirs:
+            greater = True
+    if less != greater:
+        return less
+    return (left.record.created, left.record.uid, left.name) < (right.record.created, right.record.uid, right.name)
+
+
+def _minus(one: Amounts, other: Amounts) -> Amounts:
+    return (one[0] - other[0], one[1] - other[1], one[2] - other[2])
+
+
+def _uses_without_share(queue: WQueue, job: Amounts) -> bool:
+    return any(queue.allocatable(r) == 0 and queue.allocated[r] + job[r] > 0 for r in RESOURCES)
+
+
+def member_key(member: Member, counts: tuple[int, int] | None = None) -> tuple[int, int, float, str]:
+    """Unsatisfied first; then required before optional, lower ratio of placed to needed first; name. ``counts`` overrides
+    (placed, needed)."""
+    placed, needed = counts or member.counts
+    if placed < needed:
+        return (0, 0, 0.0, member.name)
+    if needed > 0:
+        return (1, 0, placed / needed, member.name)
+    return (1, 1, placed, member.name)
+
+
+def tasks_to_allocate(job: Job) -> list[WTask]:
+    """The tasks a job is tried with next: those missing to its minimum; above it, one at a time.
+
+    Tasks evicted only in this cycle's thoughts may be placed again and count as waiting.
+    """
+    if job.todo_version != job.version:
+        job.todo = (True, _from_group(job.root))
+        job.todo_version = job.version
+    assert job.todo is not None
+    return job.todo[1]
+
+
+def _from_group(group: Member) -> list[WTask]:
+    if isinstance(group, WPodSet):
+        return _from_podset(group)
+    if len(group.members) == 1:  # the plain case
+        only = group.members[0]
+        if group.needed == 1 or group.satisfied:
+            return _from_group(only)
+    children = sorted(group.members, key=member_key)
+    if not group.satisfied:
+        tasks: list[WTask] = []
+        for child in children[: group.needed]:
+            if not child.satisfied:
+                tasks += _from_group(child)
+        return tasks
+    for child in children:
+        found = _from_group(child)
+        if found:
+            return found
+    return []
+
+
+def _from_podset(podset: WPodSet) -> list[WTask]:
+    waiting = [task for task in podset.tasks.values() if task.status == 0 or (task.virtual and task.status == 7)]
+    if not waiting:
+        return []
+    missing = podset.minimum - podset.active
+    count = missing if missing > 0 else 1
+    if count == 1 and len(waiting) > 1:
+        return [min(waiting, key=_task_key)]
+    if len(waiting) > 1:
+        waiting.sort(key=_task_key)
+    return waiting[:count]
+
+
+def _task_key(task: WTask) -> tuple[int | float | str, ...]:
+    return task.key

@@ -1,0 +1,219 @@
+"""Placing one task: the best node that fits, and on it the best devices.
+
+Source: KAI's allocateTask, OrderedNodesByTask and gpu_sharing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kailab.engine import fit, podaffinity
+from kailab.engine.capacity import refuses
+from kailab.engine.gpus import portion
+from kailab.engine.layout import GPUS, PODS
+from kailab.engine.records import GPU
+from kailab.engine.score import node_scores
+from kailab.engine.session import Session
+from kailab.engine.state import ShapeInfo, WTask
+
+NodeMask = np.ndarray | None  # None: all nodes
+
+
+class Pick(NamedTuple):
+    """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits."""
+
+    info: ShapeInfo
+    nodes: NodeMask
+    changes: int
+    node: int
+
+
+class Placer:
+    """Places tasks for one session. Equal tasks in a row share one look at the nodes: after packing a task onto the best
+    node, that node is the best for the next of its kind as long as it fits."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.table = session.table
+        self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
+        self._last: Pick | None = None
+        self._groups = 0
+
+    def place(self, task: WTask, nodes: NodeMask, pipeline_only: bool) -> bool:
+        info = task.info
+        if self.blocked(info):
+            return False
+        fast = self._repeat(task, info, nodes, pipeline_only)
+        if fast is not None:
+            return fast
+        table = self.table
+        releasing = table.releasing.any()
+        pool = table.idle + table.releasing if releasing else table.idle
+        now = fit.fits(table, info) if not info.shape.gpu.shared else self._shared_now(info)
+        candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.snapshot.table_version)
+        if not self.session.config.predicates:
+            candidates = fit.fits(table, info, pool).copy()
+        if nodes is not None:
+            candidates &= nodes
+        self._narrow(task, info, candidates)
+        if self.preferred is not None:
+            candidates &= ~np.isnan(self.preferred)
+        if not candidates.any():
+            self._last = Pick(info, nodes, self.session.changes, -1)
+            return False
+        config = self.session.config
+        scores = node_scores(
+            table, info, now, nodes, config.gpu_placement, config.cpu_placement, task.record.nominated_node
+        )
+        if self.preferred is not None:
+            scores = scores + np.nan_to_num(self.preferred)
+        scores = np.where(candidates, scores, -np.inf)
+        while True:
+            i = int(np.argmax(scores))
+            if scores[i] == -np.inf:
+                return False
+            if self._put(task, info, i, bool(now[i]), pipeline_only):
+                self._last = Pick(info, nodes, self.session.changes, i)
+                return True
+            scores[i] = -np.inf
+
+    def blocked(self, info: ShapeInfo) -> bool:
+        """No node at all could ever take it (KAI: pre-predicates that don't depend on victims)."""
+        return (bool(info.shape.blocked) and self.session.config.predicates) or self.too_large(info) is not None
+
+    def too_large(self, info: ShapeInfo) -> int | None:
+        """The resource (row) of which the task wants more than any single node has."""
+        if not self.session.config.predicates:
+            return None
+        largest = self.session.largest_node()
+        for row, amount in info.needs:
+            if amount > largest[row]:
+                return row
+        return None
+
+    def _repeat(self, task: WTask, info: ShapeInfo, nodes: NodeMask, pipeline_only: bool) -> bool | None:
+        last = self._last
+        if last is None or last.info is not info or last.nodes is not nodes or last.changes != self.session.changes:
+            return None
+        if last.node < 0:
+            return False
+        shape, config = info.shape, self.session.config
+        if (
+            pipeline_only
+            or shape.gpu.shared
+            or info.has_pod_terms
+            or shape.ports
+            or self.preferred is not None
+            or task.record.nominated_node
+            or (config.cpu_placement if info.cpu_only else config.gpu_placement) != "binpack"
+        ):
+            return None
+        i, idle = last.node, self.table.idle
+        for row, amount in info.needs:
+            if idle[row, i] < amount:
+                return None
+        self.session.allocate(task, self.table.nodes[i].name)
+        self._last = Pick(info, nodes, self.session.changes, i)
+        return True
+
+    def _narrow(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """What depends on other pods and on the node's devices."""
+        session, shape = self.session, info.shape
+        if not session.config.predicates:
+            return
+        if info.has_pod_terms or session.snapshot.has_anti_affinity:
+            podaffinity.narrow(self.table, task, candidates)
+        if shape.ports:
+            podaffinity.narrow_ports(self.table, shape, candidates)
+        if shape.gpu.shared:
+            self._narrow_shared(task, info, candidates)
+
+    def _narrow_shared(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """Shares count as parts of the node's own devices, so limits are checked per node; a new shared device needs a
+        second pod slot for the pod that reserves it."""
+        table, gpu = self.table, info.shape.gpu
+        job = task.job
+        assert job is not None
+        queue = self.session.queue_of(job)
+        verdicts: dict[int, bool] = {}
+        for i in np.flatnonzero(candidates):
+            memory = int(table.gpu_memory[i])
+            verdict = verdicts.get(memory)
+            if verdict is None:
+                gpus = gpu.devices * portion(table.request_memory(gpu, int(i)), memory)
+                wanted = (info.shape.cpu, info.shape.memory, gpus)
+                verdict = queue is None or refuses(queue, wanted, job.record.preemptible) is None
+                verdicts[memory] = verdict
+            if not verdict or (table.idle[PODS, i] + table.releasing[PODS, i] < 2 and self._opens_device(info, int(i))):
+                candidates[i] = False
+
+    def _opens_device(self, info: ShapeInfo, i: int) -> bool:
+        groups = self._choose_groups(info, i, False)
+        if groups is None or groups[1]:
+            groups = self._choose_groups(info, i, True) or groups
+        return groups is None or any(group == "" for group in groups[0])
+
+    def _shared_now(self, info: ShapeInfo) -> np.ndarray:
+        return fit.fits(self.table, info, self.table.idle)
+
+    def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
+        session, name = self.session, self.table.nodes[i].name
+        groups: tuple[str, ...] = ()
+        wait = pipeline_only or not fits_now
+        if info.shape.gpu.shared:
+            chosen = self._choose_groups(info, i, pipeline_only)
+            if chosen is None:
+                return False
+            names, waits = chosen
+            groups = tuple(group or self._new_group(task) for group in names)
+            wait = pipeline_only or waits
+        if wait:
+            session.pipeline(task, name, groups, keep_in_place=pipeline_only or info.shape.gpu.shared)
+        else:
+            session.allocate(task, name, groups)
+        return True
+
+    def _new_group(self, task: WTask) -> str:
+        self._groups += 1
+        return f"{task.uid}-{int(self.session.now)}-{self._groups}"
+
+    def _choose_groups(self, info: ShapeInfo, i: int, pipeline_only: bool) -> tuple[list[str], bool] | None:
+        """Devices for a share: group names ("" for a whole device of its own), and whether it has to wait for them."""
+        table, gpu = self.table, info.shape.gpu
+        shared = table.sharing(i)
+        memory = shared.memory_of(gpu)
+        fits_now = bool(self._shared_now_at(info, i))
+        spread = self.session.config.gpu_sharing == "spread"
+        options: list[tuple[float, int, str]] = []
+        for rank, (name, group) in enumerate(shared.groups.items()):
+            if shared.fits(group, memory):
+                used = group.used / shared.memory if shared.memory else 0.0
+                options.append((-(1 - used) if spread else -used, rank, name))
+        idle, releasing = int(table.idle[GPUS, i]), int(table.releasing[GPUS, i])
+        if idle > 0 or releasing > 0:
+            whole = int(idle / GPU) + int(releasing / GPU)
+            options += [(-1.0 if spread else 0.0, len(shared.groups), "")] * whole
+        options.sort(key=lambda option: option[:2])
+        chosen: list[str] = []
+        waits = False
+        for _, _, name in options:
+            if not name:
+                waits = waits or pipeline_only or not fits_now
+            else:
+                waits = waits or not shared.fits_now(shared.groups[name], memory) or not fits_now
+            chosen.append(name)
+            if len(chosen) == gpu.devices:
+                return chosen, waits
+        return None
+
+    def _shared_now_at(self, info: ShapeInfo, i: int) -> bool:
+        idle = self.table.idle
+        if any(idle[row, i] < amount for row, amount in info.needs):
+            return False
+        gpu = info.shape.gpu
+        if gpu.memory_mib > self.table.gpu_memory[i]:
+            return False
+        whole = max(int(idle[GPUS, i]), 0) // GPU
+        return whole + self.table.sharing(i).fitting(gpu) >= gpu.devices

@@ -1,0 +1,179 @@
+"""What is told about jobs that got no place: the code, a sentence, and per node what was missing."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kailab.engine import fit
+from kailab.engine.amounts import number
+from kailab.engine.decisions import Code, Pending, QueueState, TaskFit
+from kailab.engine.layout import CPU, GPUS, MEMORY, PODS
+from kailab.engine.records import Status
+from kailab.engine.session import Failure, Session, queue_share
+from kailab.engine.state import Job, ShapeInfo, WTask
+
+
+def queue_states(session: Session) -> tuple[QueueState, ...]:
+    """Where every queue stands, by name."""
+    return tuple(
+        QueueState(
+            name=name,
+            parent=queue.record.parent,
+            priority=queue.record.priority,
+            cpu=queue_share(queue, 0),
+            memory=queue_share(queue, 1),
+            gpu=queue_share(queue, 2),
+        )
+        for name, queue in sorted(session.tree.queues.items())
+    )
+
+
+def pending_jobs(session: Session) -> list[Pending]:
+    """Every PodGroup with tasks that wait, in the order of the snapshot's jobs by creation."""
+    jobs = {job.uid: job for entries in session.waiting.lists.values() for _, job in entries}
+    for job in session.jobs.values():
+        if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):
+            jobs[job.uid] = job
+    fits: dict[int, tuple[tuple[str, int], ...]] = {}
+    found = []
+    for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
+        pending = _pending(session, job, fits)
+        if pending is not None:
+            found.append(pending)
+    for action in (session.pipelines,):
+        promised = {pipeline.podgroup for pipeline in action if not pipeline.moved}
+        known = {pending.podgroup for pending in found}
+        for uid in sorted(promised - known):
+            job = session.jobs[uid]
+            tasks = tuple(task.uid for task in job if task.status == Status.PIPELINED)
+            found.append(
+                Pending(
+                    podgroup=uid,
+                    queue=job.record.queue,
+                    code=Code.WAITING,
+                    message="a place is promised; it is taken once the pods that leave it are gone",
+                    tasks=tasks,
+                )
+            )
+    return found
+
+
+def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], ...]]) -> Pending | None:
+    tasks = [task for task in job if task.status == Status.PENDING]
+    lost = [task for task in job.lost.values() if task.status == Status.PENDING]
+    if not tasks and not lost:
+        return None
+    failure = _failure(session, job, tasks, lost)
+    reported: tuple[TaskFit, ...] = ()
+    if failure.code == Code.POD_SCHEDULING_ERRORS and tasks:
+        task = next((task for task in tasks if task.uid == failure.task), tasks[0])
+        reported = (_task_fit(session, task, fits),)
+    numbers = dict(failure.numbers or {})
+    return Pending(
+        podgroup=job.uid,
+        queue=job.record.queue,
+        code=failure.code,
+        message=failure.message,
+        tasks=tuple(task.uid for task in (*tasks, *lost)),
+        fits=reported,
+        queue_context=failure.queue,
+        numbers=numbers,
+        tried=tuple(session.tried.get(job.uid, ())),
+    )
+
+
+def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> Failure:
+    queue = session.tree.queues.get(job.record.queue)
+    name = job.record.queue
+    if queue is None:
+        text = f"queue {name} does not exist" if name else "the workload names no queue"
+        return Failure(Code.QUEUE_DOES_NOT_EXIST, text, name)
+    if queue.orphan:
+        parent = queue.record.parent
+        return Failure(
+            Code.QUEUE_DOES_NOT_EXIST, f"queue {name} hangs in the air: its parent {parent} leads to no root", name
+        )
+    if not queue.leaf:
+        children = ", ".join(sorted(child.name for child in queue.children))
+        return Failure(
+            Code.UNSCHEDULABLE, f"queue {name} has child queues ({children}); only leaf queues run workloads", name
+        )
+    if not tasks and lost:
+        subgroup = lost[0].record.subgroup
+        return Failure(Code.POD_SCHEDULING_ERRORS, f"the pod names subgroup {subgroup}, which its PodGroup has not")
+    if not job.root.ready:
+        return _not_ready(job)
+    until = session.delayed.get(job.uid)
+    failure = session.failures.get(job.uid)
+    if until is not None:
+        rest = until - session.now
+        return Failure(
+            Code.PREEMPTION_DELAY,
+            f"no free room, and for another {number(rest)} s the workload may not have others evicted "
+            f"(preemption delay of {number(job.record.preemption_delay)} s)",
+            numbers={"until": until},
+        )
+    if failure is not None:
+        return failure
+    return Failure(Code.POD_SCHEDULING_ERRORS, "no node has room")
+
+
+def _not_ready(job: Job) -> Failure:
+    for podset in job.podsets.values():
+        have = podset.alive - podset.gated
+        if have < podset.minimum:
+            where = f" in subgroup {podset.name}" if len(job.podsets) > 1 else ""
+            gated = f", {podset.gated} of them gated" if podset.gated else ""
+            return Failure(
+                Code.NOT_READY,
+                f"the gang needs {podset.minimum} pods{where}; {podset.alive} exist{gated}",
+                numbers={"pods": have, "minimum": podset.minimum},
+            )
+    return Failure(Code.NOT_READY, "too few subgroups have their minimum of pods")
+
+
+def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, int], ...]]) -> TaskFit:
+    info = task.info
+    reasons = fits.get(id(info))
+    if reasons is None:
+        reasons = fits[id(info)] = _reasons(session, info)
+    return TaskFit(task=task.uid, nodes=len(session.table), reasons=reasons)
+
+
+def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
+    """Each node under the first thing that keeps the shape off it."""
+    table, shape = session.table, info.shape
+    if shape.blocked:
+        return tuple((reason, len(table)) for reason in shape.blocked)
+    open_ = np.ones(len(table), dtype=bool)
+    counts: list[tuple[str, int]] = []
+
+    def rule(reason: str, mask: np.ndarray) -> None:
+        nonlocal open_
+        count = int((open_ & ~mask).sum())
+        if count:
+            counts.append((reason, count))
+            open_ = open_ & mask
+
+    for i in np.flatnonzero(~table.available):
+        counts.append((table.nodes[i].unavailable, 1))
+    open_ &= table.available
+    rule("node does not match the pod's node selector or affinity", fit.affinity_mask(table, shape))
+    rule("node has a taint that the pod does not tolerate", fit.taint_mask(table, shape))
+    rule("node has another kind of GPU (MIG or whole)", fit.gpu_kind_mask(table, info))
+    names = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
+    for row, amount in info.needs:
+        name = names.get(row) or table.layout.names[row]
+        rule(f"node never had enough {name}", table.allocatable[row] >= amount)
+    for row, amount in info.needs:
+        name = names.get(row) or table.layout.names[row]
+        rule(f"not enough {name} free", table.idle[row] >= amount)
+    if shape.gpu.shared:
+        rule("no GPU with a large enough share free", fit.shared_fits(table, info, table.idle))
+    left = int(open_.sum())
+    if left:
+        counts.append(("kept off by other pods, by topology, or by the rest of its gang", left))
+    merged: dict[str, int] = {}
+    for reason, count in counts:
+        merged[reason] = merged.get(reason, 0) + count
+    return tuple(sorted(merged.items(), key=lambda item: (-item[1], item[0])))

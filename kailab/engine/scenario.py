@@ -1,0 +1,220 @@
+"""Scenarios: sets of victims that might make room for a job, in the order in which they are worth a try.
+
+Victims accumulate, one unit after the other, last in order first. After each unit two generators in turn propose subsets of
+what has accumulated: *node local* (what sits on one node of the newest victim) and, if none of those works, *multi node*
+(victims of the k most promising nodes, k doubling its steps). Source: KAI's scenario builder, nodelocalgreedy and
+multinodegang plugins and the sub-scenario emitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kailab.engine.filters import Filters
+from kailab.engine.jobqueue import JobQueue
+from kailab.engine.session import Session
+from kailab.engine.state import Job, WTask
+from kailab.engine.victims import Victim
+
+
+class Batch(NamedTuple):
+    """Tasks of one job that go together."""
+
+    job: Job
+    tasks: list[WTask]
+
+
+class Goal(NamedTuple):
+    """What room is sought for: a job, the tasks of it that are tried, and where it may go without victims."""
+
+    job: Job
+    tasks: list[WTask]
+    nodes: np.ndarray
+
+
+class Scenario(NamedTuple):
+    """``recorded``: victims of the last successful smaller try; ``extra``: victims added now."""
+
+    recorded: list[Batch]
+    extra: list[Batch]
+
+    def tasks(self) -> list[WTask]:
+        seen: set[str] = set()
+        tasks = []
+        for batch in (*self.recorded, *self.extra):
+            for task in batch.tasks:
+                if task.uid not in seen:
+                    seen.add(task.uid)
+                    tasks.append(task)
+        return tasks
+
+    def by_job(self) -> dict[str, tuple[Job, list[WTask]]]:
+        victims: dict[str, tuple[Job, list[WTask]]] = {}
+        seen: set[str] = set()
+        for batch in (*self.recorded, *self.extra):
+            tasks = victims.setdefault(batch.job.uid, (batch.job, []))[1]
+            for task in batch.tasks:
+                if task.uid not in seen:
+                    seen.add(task.uid)
+                    tasks.append(task)
+        return victims
+
+    def fingerprint(self) -> tuple[frozenset[str], frozenset[str]]:
+        return (
+            frozenset(task.uid for batch in self.recorded for task in batch.tasks),
+            frozenset(task.uid for batch in self.extra for task in batch.tasks),
+        )
+
+
+class Accumulation:
+    """The victims gathered so far for one goal."""
+
+    def __init__(self, session: Session, goal: Goal, recorded: list[Batch], queue: JobQueue[Job | Victim]) -> None:
+        self.session = session
+        self.goal = goal
+        self.recorded = recorded
+        self.batches: list[Batch] = []
+        self._queue = queue
+        self._recorded_uids = {task.uid for batch in recorded for task in batch.tasks}
+        self._filters = Filters(session, goal, recorded)
+
+    @property
+    def valid(self) -> bool:
+        """Whether the victims could suffice at all."""
+        return self._filters.pass_()
+
+    def advance(self) -> bool:
+        """Add the next unit. False when there is none left."""
+        while not self._queue.empty:
+            found = self._queue.pop()
+            victim = found if isinstance(found, Victim) else Victim(found)
+            tasks = victim.next()
+            queue = self.session.queue_of(victim.job)
+            assert queue is not None
+            if any(task.uid in self._recorded_uids for task in tasks):
+                rest = victim.without(self._recorded_uids)
+                if rest.count:
+                    self._queue.push(queue, rest.key(), rest)
+                continue
+            victim.drop(tasks)
+            if victim.count:
+                self._queue.push(queue, victim.key(), victim)
+            if tasks:
+                self.batches.append(Batch(victim.job, tasks))
+                self._filters.add(tasks)
+            return True
+        return False
+
+
+def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
+    """Victims with a pod on one node of the newest victim's job, node by node."""
+    recorded = accumulation.recorded
+    if accumulation.valid and recorded:
+        yield Scenario(recorded, [])
+    while accumulation.advance():
+        if not accumulation.valid or not accumulation.batches:
+            continue
+        newest = accumulation.batches[-1].job
+        nodes = sorted({task.node for task in newest if task.node})
+        seen: set[frozenset[str]] = set()
+        for node in nodes:
+            jobs = {batch.job.uid for batch in accumulation.batches if any(task.node == node for task in batch.tasks)}
+            if not jobs:
+                continue
+            chosen = _grouped([*recorded, *accumulation.batches], jobs)
+            key = frozenset(task.uid for batch in chosen for task in batch.tasks)
+            if key not in seen:
+                seen.add(key)
+                yield Scenario(recorded, chosen)
+
+
+def _grouped(batches: list[Batch], jobs: set[str]) -> list[Batch]:
+    """The batches of these jobs, one batch a job."""
+    by_job: dict[str, Batch] = {}
+    for batch in batches:
+        if batch.job.uid in jobs:
+            known = by_job.get(batch.job.uid)
+            tasks = [*known.tasks, *batch.tasks] if known else list(batch.tasks)
+            by_job[batch.job.uid] = Batch(batch.job, tasks)
+    return list(by_job.values())
+
+
+def multi_node(accumulation: Accumulation) -> Iterator[Scenario]:
+    """After each unit, victims of the smallest sets of nodes that could suffice, then of more of them."""
+    if accumulation.valid:
+        yield Scenario(accumulation.recorded, [])
+    while accumulation.advance():
+        if accumulation.valid:
+            if accumulation.batches:
+                yield from _node_subsets(accumulation)
+            else:
+                yield Scenario(accumulation.recorded, [])
+
+
+def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
+    session, goal, batches = accumulation.session, accumulation.goal, accumulation.batches
+    table = session.table
+    wanted = [task.info.quota[2] for task in goal.tasks]
+    smallest = min(wanted, default=0)
+    by_node: dict[str, list[int]] = {}
+    freed: dict[str, int] = {}
+    for number, batch in enumerate(batches):
+        for task in batch.tasks:
+            here = by_node.setdefault(task.node, [])
+            if not here or here[-1] != number:
+                here.append(number)
+            freed[task.node] = freed.get(task.node, 0) + session.accepted(task)[2]
+    for batch in accumulation.recorded:
+        for task in batch.tasks:
+            freed[task.node] = freed.get(task.node, 0) + session.accepted(task)[2]
+    capacity = {}
+    for node in by_node:
+        i = table.index.get(node)
+        capacity[node] = freed[node] + (table.free_gpus(i) if i is not None else 0)
+    order = {node: rank for rank, node in enumerate(by_node)}
+    nodes = [node for node in by_node if smallest <= 0 or capacity[node] >= smallest]
+    nodes.sort(key=lambda node: (capacity[node], order[node]))
+    missing = sum(wanted) - _baseline(accumulation, by_node, freed)
+    k = _smallest(nodes, capacity, missing)
+    step = 1
+    while k <= len(nodes):
+        picked = sorted({number for node in nodes[:k] for number in by_node[node]})
+        yield Scenario(accumulation.recorded, [batches[number] for number in picked])
+        if k == len(nodes):
+            return
+        k = min(k + step, len(nodes))
+        step *= 2
+
+
+def _baseline(accumulation: Accumulation, by_node: dict[str, list[int]], freed: dict[str, int]) -> int:
+    """Milli-GPU free without the new victims, on nodes that have none of them."""
+    table = accumulation.session.table
+    free = table.free_gpu_vector()
+    mask = accumulation.goal.nodes.copy()
+    total = 0
+    for batch in accumulation.recorded:
+        for task in batch.tasks:
+            i = table.index.get(task.node)
+            if i is not None:
+                mask[i] = True
+    for node in by_node:
+        i = table.index.get(node)
+        if i is not None:
+            mask[i] = False
+    total += int(free[mask].sum())
+    total += sum(amount for node, amount in freed.items() if node not in by_node)
+    return total
+
+
+def _smallest(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
+    if missing <= 0:
+        return 0
+    total = 0
+    for count, node in enumerate(nodes, start=1):
+        total += capacity[node]
+        if total >= missing:
+            return count
+    return len(nodes) + 1

@@ -1,0 +1,425 @@
+"""One cycle at work: the snapshot's state, what has been decided so far, and how to take it back.
+
+Every change of a task goes through ``_move`` and leaves an entry in the journal, so that undoing costs what was done. A
+*statement* is a stretch of the journal: ``mark`` it, then ``undo`` back to the mark, or ``commit`` it as decided. When the
+cycle ends, ``close`` undoes everything.
+
+Source: KAI's framework Session and Statement.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare
+from kailab.engine.fairshare import tree_shares
+from kailab.engine.order import tasks_to_allocate
+from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
+from kailab.engine.records import GPU, Status
+from kailab.engine.snapshot import Snapshot
+from kailab.engine.state import ACTIVE, Job, Place, WTask
+
+Situation = tuple[Status, str, tuple[str, ...], Place | None, bool]
+
+
+class Entry(NamedTuple):
+    """One change: the task and how it was before."""
+
+    task: WTask
+    before: Situation
+
+
+class Failure(NamedTuple):
+    """Why an attempt to place a job failed."""
+
+    code: Code
+    message: str
+    queue: str = ""
+    numbers: dict[str, object] | None = None
+    task: str = ""
+
+
+class Session:
+    """``gpu_binpack`` and the like are read from ``config``; ``failures`` keeps, per job, what stopped it."""
+
+    def __init__(self, snapshot: Snapshot, config: EngineConfig, now: float) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.now = now
+        self.table = snapshot.table
+        self.tree: QueueTree = snapshot.tree
+        self.jobs = snapshot.jobs
+        snapshot.settle_indexes()
+        self.waiting = snapshot.waiting
+        self.victims = snapshot.victims
+        self.journal: list[Entry] = []
+        self.changes = 0  # grows with every change of a node: for caches
+        self.binds: list[Bind] = []
+        self.pipelines: list[Pipeline] = []
+        self.evictions: list[Evict] = []
+        self.started: list[str] = []
+        self.failures: dict[str, Failure] = {}
+        self.tried: dict[str, list[tuple[Action, str]]] = {}
+        self.delayed: dict[str, float] = {}  # jobs within their preemption delay, and its end
+        self.wake_at: float | None = None
+        self._wanted: dict[str, tuple[int, Amounts]] = {}
+        self._largest: np.ndarray | None = None
+        self._open_queues()
+
+    # Queues
+
+    def _open_queues(self) -> None:
+        snapshot, tree = self.snapshot, self.tree
+        min_memory = self.table.min_gpu_memory
+        for queue in tree.queues.values():
+            queue.allocated = [0, 0, 0]
+            queue.non_preemptible = [0, 0, 0]
+            queue.request = [0, 0, 0]
+        for name, sums in snapshot.held.items():
+            self._add(name, sums, allocated=1, request=1)
+        for name, sums in snapshot.held_firm.items():
+            self._add(name, sums, firm=1)
+        for name, sums in snapshot.asked.items():
+            self._add(name, sums, request=1)
+        for task in snapshot.memory_tasks.values():
+            assert task.job is not None
+            gpu = task.info.shape.gpu
+            name = task.job.record.queue
+            if task.status == Status.PENDING:
+                self._add(name, [0, 0, memory_as_gpus(gpu.memory_mib * gpu.devices, min_memory)], request=1)
+            else:
+                held = [0, 0, self.accepted(task)[2] - task.info.quota[2]]
+                self._add(name, held, allocated=1, request=1, firm=0 if task.job.record.preemptible else 1)
+        totals = self.table.total()
+        for task in snapshot.foreign.values():
+            i = self.table.index.get(task.node)
+            if i is not None and self.table.available[i]:
+                for r in RESOURCES:
+                    totals[r] -= task.info.quota[r]
+        tree.totals = [float(total) for total in totals]
+        requests = {name: tuple(queue.request) for name, queue in tree.queues.items()}
+        shares = tree_shares(
+            snapshot.queues.values(), totals, requests, k_value=self.config.k_value, usage=self.config.usage
+        )
+        for name, queue in tree.queues.items():
+            queue.fair = list(shares[name])
+
+    def _add(self, name: str, sums: list[int], *, allocated: int = 0, request: int = 0, firm: int = 0) -> None:
+        queue = self.tree.queues.get(name)
+        if queue is None:
+            return
+        for level in queue.path:
+            for r in RESOURCES:
+                amount = sums[r]
+                level.allocated[r] += allocated * amount
+                level.request[r] += request * amount
+                level.non_preemptible[r] += firm * amount
+
+    def queue_of(self, job: Job) -> WQueue | None:
+        return self.tree.queues.get(job.record.queue)
+
+    def runnable(self, job: Job) -> bool:
+        """Its queue exists, is a leaf, and hangs on the tree."""
+        queue = self.tree.queues.get(job.record.queue)
+        return queue is not None and queue.leaf and not queue.orphan
+
+    def accepted(self, task: WTask) -> Amounts:
+        """What a task counts for in its queue where it is."""
+        cpu, memory, gpus = task.info.quota
+        given = task.record.accepted
+        if given is not None and task.node == task.record.node and given.devices and not given.memory_mib:
+            return cpu, memory, given.devices * given.portion
+        if task.info.shape.gpu.memory_mib:
+            gpus = self.table.accepted_gpus(task.info, task.node)
+        return cpu, memory, gpus
+
+    def wanted(self, job: Job) -> Amounts:
+        """What the job's next tasks want, as queues reckon: GPU memory by the smallest device there is."""
+        found = self._wanted.get(job.uid)
+        if found is not None and found[0] == job.version:
+            return found[1]
+        amounts = self.wants(tasks_to_allocate(job), self.table.min_gpu_memory)
+        self._wanted[job.uid] = (job.version, amounts)
+        return amounts
+
+    @staticmethod
+    def wants(tasks: list[WTask], device: int) -> Amounts:
+        """Sum of requests; GPU memory in devices of ``device`` MiB."""
+        cpu = memory = gpus = 0
+        for task in tasks:
+            info = task.info
+            cpu += info.quota[0]
+            memory += info.quota[1]
+            gpus += info.quota[2]
+            gpu = info.shape.gpu
+            if gpu.memory_mib:
+                gpus += memory_as_gpus(gpu.memory_mib * gpu.devices, device)
+        return cpu, memory, gpus
+
+    # Changes
+
+    def _move(
+        self, task: WTask, status: Status, node: str, groups: tuple[str, ...], left: Place | None, virtual: bool
+    ) -> None:
+        table, job = self.table, task.job
+        assert job is not None
+        queue = self.tree.queues.get(job.record.queue)
+        self.changes += 1
+        if task.node:
+            table.place(task, task.status, task.node, task.groups, -1)
+            table.host(task, task.node, False)
+        if task.left is not None:
+            table.place(task, Status.RELEASING, task.left[0], task.left[1], -1)
+            table.host(task, task.left[0], False)
+        if ACTIVE[task.status] and queue is not None:
+            self._charge(queue, task, job, -1)
+        job.count(task, task.status, -1)
+        task.status, task.node, task.groups, task.left, task.virtual = status, node, groups, left, virtual
+        job.count(task, status, 1)
+        if ACTIVE[status] and queue is not None:
+            self._charge(queue, task, job, 1)
+        if left is not None:
+            table.place(task, Status.RELEASING, left[0], left[1], 1)
+            table.host(task, left[0], True)
+        if node:
+            table.place(task, status, node, groups, 1)
+            table.host(task, node, True)
+
+    def _charge(self, queue: WQueue, task: WTask, job: Job, sign: int) -> None:
+        cpu, memory, gpus = self.accepted(task)
+        firm = not job.record.preemptible
+        for level in queue.path:
+            held = level.allocated
+            held[0] += sign * cpu
+            held[1] += sign * memory
+            held[2] += sign * gpus
+            if firm:
+                held = level.non_preemptible
+                held[0] += sign * cpu
+                held[1] += sign * memory
+                held[2] += sign * gpus
+
+    def _log(self, task: WTask) -> None:
+        self.journal.append(Entry(task, (task.status, task.node, task.groups, task.left, task.virtual)))
+
+    def evict(self, task: WTask) -> None:
+        """In thought, until committed: the task leaves, its place frees up later."""
+        self._log(task)
+        self._move(task, Status.RELEASING, task.node, task.groups, None, True)
+
+    def allocate(self, task: WTask, node: str, groups: tuple[str, ...] = ()) -> None:
+        self._log(task)
+        self._move(task, Status.ALLOCATED, node, groups, None, True)
+
+    def pipeline(self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool) -> None:
+        """Promise a place. ``keep_in_place``: a task evicted from that very place stays there instead."""
+        if task.status == Status.RELEASING:
+            same_gpus = not groups or groups == task.groups
+            if task.node == node and keep_in_place and same_gpus:
+                self.unevict(task)
+                return
+            left: Place | None = (task.node, task.groups)
+        else:
+            left = task.left
+        self._log(task)
+        self._move(task, Status.PIPELINED, node, groups, left, True)
+
+    def withdraw(self, task: WTask) -> None:
+        """Back from a place taken in this statement to waiting."""
+        self._log(task)
+        self._move(task, Status.PENDING, "", (), None, False)
+
+    def unevict(self, task: WTask) -> None:
+        """Back to what it was before it was evicted in this statement."""
+        for entry in reversed(self.journal):
+            if entry.task is task and entry.before[0] != Status.RELEASING:
+                self._log(task)
+                self._move(task, *entry.before)
+                return
+
+    def mark(self) -> int:
+        return len(self.journal)
+
+    def undo(self, mark: int) -> None:
+        journal = self.journal
+        while len(journal) > mark:
+            entry = journal.pop()
+            self._move(entry.task, *entry.before)
+
+    # Deciding
+
+    def commit(self, mark: int, action: Action, beneficiary: Job | None = None) -> None:
+        """Make the changes since ``mark`` decisions, in the order in which they were made."""
+        first: dict[str, Entry] = {}
+        for entry in self.journal[mark:]:
+            first.setdefault(entry.task.uid, entry)
+        shares = self._shares_around(first) if beneficiary is not None else {}
+        touched: dict[str, Job] = {}
+        for entry in first.values():
+            task, before = entry.task, entry.before
+            job = task.job
+            assert job is not None
+            touched[job.uid] = job
+            evicted = ACTIVE[before[0]] and (task.left is not None or task.status == Status.RELEASING)
+            if evicted:
+                self._decide_eviction(task, job, before[1], action, beneficiary, shares)
+            if task.status == Status.ALLOCATED:
+                self._log(task)
+                self._move(task, Status.BINDING, task.node, task.groups, None, False)
+                self.binds.append(
+                    Bind(
+                        task=task.uid,
+                        podgroup=job.uid,
+                        queue=job.record.queue,
+                        node=task.node,
+                        gpu_groups=task.groups,
+                        action=action,
+                    )  # fmt: skip
+                )
+            elif task.status == Status.PIPELINED and before[0] != Status.PIPELINED:
+                self.pipelines.append(
+                    Pipeline(
+                        task=task.uid,
+                        podgroup=job.uid,
+                        queue=job.record.queue,
+                        node=task.node,
+                        gpu_groups=task.groups,
+                        action=action,
+                        moved=evicted,
+                    )  # fmt: skip
+                )
+            elif task.status == Status.RELEASING:
+                task.virtual = False
+                job.version += 1
+        for job in touched.values():
+            self.snapshot.touched(job)
+            self.waiting.refresh(job)
+            self.victims.refresh(job)
+
+    def _decide_eviction(
+        self, task: WTask, job: Job, node: str, action: Action, beneficiary: Job | None,
+        shares: dict[str, tuple[QueueShare, QueueShare]],
+    ) -> None:  # fmt: skip
+        queue = job.record.queue
+        involved = {queue}
+        if beneficiary is not None:
+            involved.add(beneficiary.record.queue)
+        self.evictions.append(
+            Evict(
+                task=task.uid,
+                podgroup=job.uid,
+                queue=queue,
+                node=node,
+                action=action,
+                beneficiary=beneficiary.uid if beneficiary else "",
+                beneficiary_queue=beneficiary.record.queue if beneficiary else "",
+                message=_eviction_message(task, job, action, beneficiary),
+                shares={name: shares[name] for name in sorted(involved) if name in shares},
+            )
+        )
+        job.last_evicted = self.now
+
+    def _shares_around(self, first: dict[str, Entry]) -> dict[str, tuple[QueueShare, QueueShare]]:
+        """GPU standing of each queue involved, before and after the statement."""
+        gained: dict[str, int] = {}
+        for entry in first.values():
+            task = entry.task
+            assert task.job is not None
+            queue = task.job.record.queue
+            gpus = self.accepted(task)[2]
+            change = gpus * (int(ACTIVE[task.status]) - int(ACTIVE[entry.before[0]]))
+            gained[queue] = gained.get(queue, 0) + change
+        result = {}
+        for name, change in gained.items():
+            queue_now = self.tree.queues.get(name)
+            if queue_now is not None:
+                after = queue_share(queue_now, 2)
+                before = QueueShare(
+                    quota=after.quota, limit=after.limit, fair_share=after.fair_share,
+                    allocated=after.allocated - change, requested=after.requested,
+                    non_preemptible=after.non_preemptible,
+                )  # fmt: skip
+                result[name] = (before, after)
+        return result
+
+    def fail(self, job: Job, failure: Failure) -> None:
+        """Remember why a job was not placed; what stopped it first is what is reported."""
+        self.failures.setdefault(job.uid, failure)
+
+    def note(self, job: Job, action: Action, outcome: str) -> None:
+        self.tried.setdefault(job.uid, []).append((action, outcome))
+
+    def wake(self, when: float) -> None:
+        if when > self.now and (self.wake_at is None or when < self.wake_at):
+            self.wake_at = when
+
+    def close(self) -> None:
+        """Put everything back."""
+        touched = {entry.task.job.uid: entry.task.job for entry in self.journal if entry.task.job is not None}
+        self.undo(0)
+        for job in touched.values():
+            job.last_evicted = job.record.last_evicted
+            job.last_start = job.record.last_start
+            self.snapshot.touched(job)
+
+    def decisions(self, pending: list[Pending], stale: list[str], queues: tuple) -> Decisions:  # type: ignore[type-arg]
+        return Decisions(
+            now=self.now,
+            binds=tuple(self.binds),
+            pipelines=tuple(self.pipelines),
+            evictions=tuple(self.evictions),
+            pending=tuple(pending),
+            stale=tuple(stale),
+            queues=queues,
+            started=tuple(self.started),
+            wake_at=self.wake_at,
+        )
+
+    def largest_node(self) -> np.ndarray:
+        """Per resource row, the most that any node has."""
+        if self._largest is None:
+            pool = self.table.allocatable
+            self._largest = pool.max(axis=1) if pool.shape[1] else np.zeros(len(pool), dtype=np.int64)
+        return self._largest
+
+
+def memory_as_gpus(memory: int, device: int) -> int:
+    """GPU memory as milli-GPU of devices of ``device`` MiB, to the nearest."""
+    return (memory * GPU * 2 + device) // (2 * device) if device > 0 else 0
+
+
+def queue_share(queue: WQueue, r: int) -> QueueShare:
+    def whole(value: float) -> int:
+        return -1 if value == float("inf") else int(value)
+
+    return QueueShare(
+        quota=whole(queue.quota[r]),
+        limit=whole(queue.limit[r]),
+        fair_share=queue.fair[r],
+        allocated=queue.allocated[r],
+        requested=queue.request[r],
+        non_preemptible=queue.non_preemptible[r],
+    )
+
+
+def _eviction_message(task: WTask, job: Job, action: Action, beneficiary: Job | None) -> str:
+    pod = f"pod {task.record.namespace}/{task.record.name}"
+    if beneficiary is None:
+        podset = task.podset
+        minimum = podset.minimum if podset is not None else 0
+        return f"{pod} goes because its gang {job.record.name} runs with fewer than its minimum of {minimum} pods"
+    other = f"{beneficiary.record.namespace}/{beneficiary.record.name}"
+    if action == "reclaim":
+        return (
+            f"{pod} of queue {job.record.queue} was reclaimed for {other} of queue {beneficiary.record.queue}, which is "
+            "below its share"
+        )
+    if action == "preempt":
+        return (
+            f"{pod} (priority {job.record.priority}) was preempted for {other} (priority {beneficiary.record.priority}) "
+            f"of the same queue {job.record.queue}"
+        )
+    return f"{pod} is moved to make room for {other}"
