@@ -1,0 +1,16 @@
+"""Fleets: described sets of fake nodes, read from YAML (format: fleets/README.md, ``schema.json``)."""
+
+from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool
+from kailab.fleet.library import available_fleets, find_fleet
+from kailab.fleet.reading import load_fleet, read_fleet
+
+__all__ = [
+    "Fleet",
+    "FleetSummary",
+    "ModelSummary",
+    "Pool",
+    "available_fleets",
+    "find_fleet",
+    "load_fleet",
+    "read_fleet",
+]

@@ -1,0 +1,206 @@
+"""A fleet and the Kubernetes objects it stands for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from kailab.model import labels, quantities
+
+Object: TypeAlias = dict[str, Any]
+
+FAKE = {"key": labels.FAKE_NODE_TAINT, "value": "fake", "effect": "NoSchedule"}
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+_PLACEHOLDER = re.compile(r"\{(pool|index)(?::0(\d))?\}")
+_CONDITIONS = [
+    {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "fake node"},
+    {"type": "MemoryPressure", "status": "False", "reason": "KubeletHasSufficientMemory"},
+    {"type": "DiskPressure", "status": "False", "reason": "KubeletHasNoDiskPressure"},
+    {"type": "PIDPressure", "status": "False", "reason": "KubeletHasSufficientPID"},
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """One level of a pool's layout: consecutive nodes share a value of the label, ``nodes`` at a time."""
+
+    label: str
+    nodes: int
+    name: str
+    start: int = 0
+
+    def value(self, position: int) -> str:
+        return filled(self.name, "", self.start + position // self.nodes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """Like nodes. ``gpus`` are physical devices of a node; ``mig`` the instances they are split into (profile
+    -> count per node), empty: not split. ``gpu_memory_mib`` 0: not told. ``cpu`` and ``memory`` are
+    quantities as written."""
+
+    name: str
+    count: int
+    cpu: str
+    memory: str
+    pods: int = 110
+    gpus: int = 0
+    gpu_model: str = ""
+    gpu_memory_mib: int = 0
+    mig_strategy: str = ""
+    mig: Mapping[str, int] = field(default_factory=dict)
+    resources: Mapping[str, str] = field(default_factory=dict)
+    name_template: str = "{pool}-{index}"
+    start_index: int = 0
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Mapping[str, str], ...] = (FAKE,)
+    layout: tuple[Level, ...] = ()
+
+    def node_name(self, position: int) -> str:
+        return filled(self.name_template, self.name, self.start_index + position)
+
+    @property
+    def whole_gpus(self) -> int:
+        """Devices of a node that can be had whole: none where they are split."""
+        return 0 if self.mig else self.gpus
+
+    def nodes(self) -> Iterator[Object]:
+        """v1 Node objects, ready. What is equal among them is shared between them: treat as read-only."""
+        allocatable = self._allocatable()
+        status = {
+            "capacity": allocatable,
+            "allocatable": allocatable,
+            "conditions": _CONDITIONS,
+            "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": "fake"},
+        }
+        spec: Object = {"taints": [dict(taint) for taint in self.taints]} if self.taints else {}
+        annotations = {labels.FAKE_NODE_TAINT: "fake", **self.annotations}
+        common = self._labels()
+        for position in range(self.count):
+            name = self.node_name(position)
+            own = {level.label: level.value(position) for level in self.layout}
+            metadata = {
+                "name": name,
+                "labels": {**common, labels.HOSTNAME: name, **own, **self.node_labels},
+                "annotations": annotations,
+            }
+            yield {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "spec": spec, "status": status}
+
+    def _allocatable(self) -> dict[str, str]:
+        amounts = {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods)}
+        if self.mig_strategy == "single":
+            amounts[labels.GPU_RESOURCE] = str(sum(self.mig.values()))
+        elif self.mig:
+            amounts |= {f"{labels.MIG_PREFIX}{profile}": str(count) for profile, count in self.mig.items()}
+        elif self.gpus:
+            amounts[labels.GPU_RESOURCE] = str(self.gpus)
+        return amounts | dict(self.resources)
+
+    def _labels(self) -> dict[str, str]:
+        result = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
+        if not self.gpus:
+            return result
+        result[labels.GPU_COUNT] = str(self.gpus)
+        if self.gpu_model:
+            result[labels.GPU_PRODUCT] = self.gpu_model
+        if self.gpu_memory_mib:
+            result[labels.GPU_NODE_MEMORY] = str(self.gpu_memory_mib)
+        if self.mig:
+            result[MIG_STRATEGY] = self.mig_strategy
+            result["node-role.kubernetes.io/mig-enabled"] = "true"
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSummary:
+    """``gpus``: devices that can be had whole; ``mig``: instances by profile, over all nodes of the model."""
+
+    model: str
+    nodes: int
+    gpus: int
+    mig: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSummary:
+    """What a fleet adds up to. ``gpus``: devices that can be had whole. ``models``: by name; CPU-only nodes
+    have none."""
+
+    name: str
+    nodes: int
+    gpus: int
+    cpu_millis: int
+    memory_bytes: int
+    cpu_only_nodes: int
+    models: tuple[ModelSummary, ...]
+
+    def __str__(self) -> str:
+        parts = []
+        for model in self.models:
+            text = f"{model.gpus} {model.model}" if model.gpus else model.model
+            if model.mig:
+                text += f" in {', '.join(f'{count} {profile}' for profile, count in model.mig.items())}"
+            parts.append(f"{text} on {model.nodes} nodes")
+        if self.cpu_only_nodes:
+            parts.append(f"{self.cpu_only_nodes} nodes without GPU")
+        text = f"{self.gpus} GPUs on {self.nodes} nodes"
+        return f"{text} ({'; '.join(parts)})" if len(parts) > 1 else text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """A described set of nodes. ``topologies`` and ``priority_classes`` are Kubernetes objects that come with
+    them."""
+
+    name: str
+    description: str = ""
+    pools: tuple[Pool, ...] = ()
+    topologies: tuple[Object, ...] = ()
+    priority_classes: tuple[Object, ...] = ()
+    file: str = ""
+
+    def nodes(self) -> list[Object]:
+        """v1 Node objects, pool by pool in the order of the file."""
+        return [node for pool in self.pools for node in pool.nodes()]
+
+    def objects(self) -> list[Object]:
+        """All objects of the fleet: topologies, priority classes, nodes."""
+        return [*self.topologies, *self.priority_classes, *self.nodes()]
+
+    def summary(self) -> FleetSummary:
+        models: dict[str, list[Pool]] = {}
+        for pool in self.pools:
+            if pool.gpus:
+                models.setdefault(pool.gpu_model or "GPU", []).append(pool)
+        return FleetSummary(
+            name=self.name,
+            nodes=sum(pool.count for pool in self.pools),
+            gpus=sum(pool.count * pool.whole_gpus for pool in self.pools),
+            cpu_millis=sum(pool.count * quantities.cpu_millis(pool.cpu) for pool in self.pools),
+            memory_bytes=sum(pool.count * quantities.mem_bytes(pool.memory) for pool in self.pools),
+            cpu_only_nodes=sum(pool.count for pool in self.pools if not pool.gpus),
+            models=tuple(_model(name, pools) for name, pools in sorted(models.items())),
+        )
+
+
+def filled(template: str, pool: str, index: int) -> str:
+    """A name from its template: ``{pool}``, ``{index}``, or ``{index:03}`` padded with zeros."""
+    return _PLACEHOLDER.sub(
+        lambda match: pool if match[1] == "pool" else str(index).zfill(int(match[2] or 0)), template
+    )
+
+
+def _model(name: str, pools: list[Pool]) -> ModelSummary:
+    mig: dict[str, int] = {}
+    for pool in pools:
+        for profile, count in pool.mig.items():
+            mig[profile] = mig.get(profile, 0) + count * pool.count
+    return ModelSummary(
+        model=name,
+        nodes=sum(pool.count for pool in pools),
+        gpus=sum(pool.count * pool.whole_gpus for pool in pools),
+        mig=mig,
+    )

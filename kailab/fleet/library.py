@@ -1,0 +1,44 @@
+"""Where fleets are found by name: the ``fleets`` folder of the working directory, then those that come with
+kailab."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from kailab.errors import InputError
+
+SUFFIXES = (".yaml", ".yml", ".json")
+_PACKAGE = Path(__file__).parent
+
+
+def fleet_folders() -> list[Path]:
+    """Folders searched, first match wins. In a source checkout kailab's own are in the repository's
+    ``fleets``; a wheel carries them as ``kailab/fleet/shipped``."""
+    folders = [Path("fleets"), _PACKAGE / "shipped", _PACKAGE.parent.parent / "fleets"]
+    return [folder for folder in folders if folder.is_dir()]
+
+
+def available_fleets() -> dict[str, Path]:
+    """Fleets that can be named, in alphabetical order."""
+    found: dict[str, Path] = {}
+    for folder in fleet_folders():
+        for file in sorted(folder.iterdir()):
+            if file.suffix in SUFFIXES and file.is_file():
+                found.setdefault(file.stem, file)
+    return dict(sorted(found.items()))
+
+
+def find_fleet(name_or_path: str | Path) -> Path:
+    """The file of a fleet given by name or path. Raises InputError that names the fleets there are."""
+    text = str(name_or_path)
+    path = Path(text)
+    is_path = isinstance(name_or_path, Path) or "/" in text or "\\" in text or path.suffix in SUFFIXES
+    if is_path:
+        return path
+    known = available_fleets()
+    if text in known:
+        return known[text]
+    close = difflib.get_close_matches(text, known, n=1)
+    hint = f"did you mean {close[0]}? " if close else ""
+    raise InputError(f"no fleet is called {text!r:.80}; {hint}There are: {', '.join(known) or 'none'}; or give a path")

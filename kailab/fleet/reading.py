@@ -1,0 +1,356 @@
+"""Fleet files: YAML to a ``Fleet``, with every problem named by file, line and field."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from kailab.errors import InputError, InputErrors, Where
+from kailab.fleet.fleet import FAKE, Fleet, Level, Pool, filled
+from kailab.fleet.library import find_fleet
+from kailab.model import kinds, quantities, yamltext
+from kailab.model.manifests import line_of
+from kailab.model.validation import validate
+from kailab.model.validation.metadata import is_dns_subdomain, is_label_value
+
+MOST_NODES = 100_000
+LARGEST_FILE = 16 * 2**20  # bytes
+_BRACES = re.compile(r"[{}]")
+
+
+def load_fleet(name_or_path: str | Path) -> Fleet:
+    """A fleet by name (``lesson``) or path. Raises InputError, or InputErrors with every problem found."""
+    file = find_fleet(name_or_path)
+    place = Where(file=str(file))
+    try:
+        if file.is_file() and file.stat().st_size > LARGEST_FILE:
+            raise InputError(f"larger than {LARGEST_FILE // 2**20} MiB", place)
+        text = file.read_text("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("not UTF-8 text", place) from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"can't be read: {reason}", place) from None
+    return read_fleet(text, str(file))
+
+
+def read_fleet(text: str, file: str = "<text>") -> Fleet:
+    """A fleet from YAML text; ``file`` names it in errors."""
+    documents = list(yamltext.read_documents(text, file))
+    if len(documents) != 1:
+        raise InputError(f"{len(documents)} documents; expected one fleet", Where(file=file))
+    value, lines = documents[0]
+    return _Reading(value, lines, file).fleet()
+
+
+@cache
+def schema() -> dict[str, Any]:
+    """The JSON schema of fleet files."""
+    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("schema.json").read_text("utf-8"))
+    return loaded
+
+
+class _Reading:
+    def __init__(self, value: Any, lines: Any, file: str) -> None:
+        self.value = value
+        self.lines = lines
+        self.file = file
+        self.errors: list[InputError] = []
+
+    def fail(self, path: str, message: str) -> None:
+        name = self.value.get("name") if isinstance(self.value, dict) else None
+        shown = f"Fleet/{name:.80}" if isinstance(name, str) else "Fleet"
+        where = Where(file=self.file, line=line_of(self.lines, path), object=shown, field=path)
+        self.errors.append(InputError(message, where))
+
+    def done(self) -> None:
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise InputErrors(self.errors)
+
+    def fleet(self) -> Fleet:
+        self.check_schema()
+        self.done()
+        value = self.value
+        pools = [self.pool(pool, f"pools[{index}]") for index, pool in enumerate(value["pools"])]
+        topologies = [self.topology(item, f"topologies[{i}]") for i, item in enumerate(value.get("topologies", ()))]
+        classes = [
+            self.priority_class(item, f"priorityClasses[{index}]")
+            for index, item in enumerate(value.get("priorityClasses", ()))
+        ]
+        self.done()
+        fleet = Fleet(
+            name=value["name"],
+            description=value.get("description", ""),
+            pools=tuple(pool for pool in pools if pool is not None),
+            topologies=tuple(topologies),
+            priority_classes=tuple(classes),
+            file=self.file,
+        )
+        self.check_names(fleet)
+        self.check_levels(fleet)
+        self.done()
+        return fleet
+
+    # --- shape
+
+    def check_schema(self) -> None:
+        import jsonschema  # slow to import, and only fleets need it
+
+        validator = jsonschema.Draft202012Validator(schema())
+        for error in sorted(validator.iter_errors(self.value), key=lambda e: list(map(str, e.absolute_path))):
+            self.tell(error)
+
+    def tell(self, error: Any) -> None:
+        path = _path(error.absolute_path)
+        rule, expected, value = error.validator, error.validator_value, error.instance
+        if rule == "additionalProperties":
+            known = error.schema.get("properties", {})
+            patterns = error.schema.get("patternProperties", {})
+            for key in value:
+                if key not in known and not any(re.search(pattern, key) for pattern in patterns):
+                    self.unknown(path, key, known, bool(patterns))
+            return
+        if rule == "required":
+            missing = [key for key in expected if key not in value]
+            key = missing[0] if len(missing) == 1 else next(k for k in missing if repr(k) in error.message)
+            self.fail(_join(path, key), "is required")
+            return
+        self.fail(path, _message(rule, expected, _shown(value)) or error.message[:200])
+
+    def unknown(self, path: str, key: str, known: dict[str, Any], profile: bool) -> None:
+        if profile:
+            self.fail(_join(path, key), "is not a MIG profile; expected a name such as 1g.10gb")
+            return
+        lowered = {name.lower(): name for name in known}
+        close = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6)
+        hint = f"did you mean {lowered[close[0]]}?" if close else f"expected one of {', '.join(known)}"
+        self.fail(_join(path, key), f"unknown field; {hint}")
+
+    # --- meaning
+
+    def pool(self, value: dict[str, Any], path: str) -> Pool | None:
+        before = len(self.errors)
+        gpus = value.get("gpus", 0)
+        mig = value.get("mig", {})
+        for key in ("gpuModel", "gpuMemory", "mig"):
+            if key in value and not gpus:
+                self.fail(f"{path}.{key}", "the pool has no GPUs; give gpus too, or leave this out")
+        if mig.get("strategy") == "single" and len(mig["profiles"]) != 1:
+            self.fail(f"{path}.mig.profiles", "strategy single splits all devices alike; expected one profile")
+        for key in ("cpu", "memory"):
+            self.quantity(value[key], f"{path}.{key}", whole=False)
+        for name, amount in value.get("resources", {}).items():
+            self.quantity(amount, f"{path}.resources[{name}]", whole=True)
+        template = value.get("nameTemplate", "{pool}-{index}")
+        self.check_template(template, f"{path}.nameTemplate", value["count"] > 1)
+        layout = self.layout(value.get("layout", []), f"{path}.layout")
+        memory = self.gpu_memory(value.get("gpuMemory", 0), f"{path}.gpuMemory")
+        if len(self.errors) > before:
+            return None
+        pool = Pool(
+            name=value["name"],
+            count=value["count"],
+            cpu=_text(value["cpu"]),
+            memory=_text(value["memory"]),
+            pods=value.get("pods", 110),
+            gpus=gpus,
+            gpu_model=value.get("gpuModel", ""),
+            gpu_memory_mib=memory,
+            mig_strategy=mig.get("strategy", ""),
+            mig=dict(mig.get("profiles", {})),
+            resources={name: _text(amount) for name, amount in value.get("resources", {}).items()},
+            name_template=template,
+            start_index=value.get("startIndex", 0),
+            node_labels=dict(value.get("labels", {})),
+            annotations=dict(value.get("annotations", {})),
+            taints=tuple(value["taints"]) if "taints" in value else (FAKE,),
+            layout=layout,
+        )
+        self.check_node(pool, path)
+        return pool
+
+    def quantity(self, value: Any, path: str, whole: bool) -> None:
+        try:
+            (quantities.count if whole else quantities.mem_bytes)(value)
+            quantities.cpu_millis(value)
+        except InputError as error:
+            self.fail(path, error.message)
+
+    def gpu_memory(self, value: Any, path: str) -> int:
+        try:
+            if isinstance(value, str):
+                return quantities.mem_bytes(value) // 2**20
+            return quantities.count(value)
+        except InputError as error:
+            self.fail(path, error.message)
+            return 0
+
+    def check_template(self, template: str, path: str, several: bool) -> None:
+        rest = filled(template, "p", 0)
+        if _BRACES.search(rest):
+            self.fail(
+                path, f"{_shown(template)} is not valid; expected {{pool}}, {{index}} or {{index:03}} as placeholders"
+            )
+        elif several and filled(template, "p", 1) == rest:
+            self.fail(path, f"{_shown(template)} gives every node the same name; expected {{index}} in it")
+
+    def layout(self, items: list[dict[str, Any]], path: str) -> tuple[Level, ...]:
+        levels: list[Level] = []
+        for index, item in enumerate(items):
+            at = f"{path}[{index}]"
+            stem = item["label"].rpartition("/")[2]
+            name = item.get("name", f"{stem}-{{index}}")
+            if _BRACES.search(filled(name, "", 0)) or "{pool}" in name:
+                self.fail(
+                    f"{at}.name", f"{_shown(name)} is not valid; expected {{index}} or {{index:03}} as placeholders"
+                )
+            elif not is_label_value(filled(name, "", 0)):
+                self.fail(f"{at}.name", f"{_shown(name)} does not make label values")
+            if levels and levels[-1].nodes % item["nodes"]:
+                wider = levels[-1]
+                text = f"a {wider.label} of {wider.nodes} nodes does not divide into domains of {item['nodes']}"
+                self.fail(f"{at}.nodes", f"{text}; levels come widest first")
+            levels.append(Level(label=item["label"], nodes=item["nodes"], name=name, start=item.get("start", 0)))
+        return tuple(levels)
+
+    def check_node(self, pool: Pool, path: str) -> None:
+        """The rules for nodes hold for the first of each pool; the others differ in name and domain only."""
+        node = next(iter(pool.nodes()), None)
+        if node is None:
+            return
+        for field, message in validate(node, "Node"):
+            key = field.removeprefix("metadata.").removeprefix("spec.").replace("status.allocatable", "resources")
+            key = "nameTemplate" if key == "name" else key
+            if not field.startswith("status.capacity"):
+                self.fail(f"{path}.{key}", message)
+        last = pool.node_name(pool.count - 1)
+        if not is_dns_subdomain(last):
+            self.fail(f"{path}.nameTemplate", f"makes {_shown(last)}, which is no node name")
+
+    def topology(self, value: dict[str, Any], path: str) -> dict[str, Any]:
+        made = {
+            "apiVersion": kinds.api_version_of("Topology"),
+            "kind": "Topology",
+            "metadata": {"name": value["name"]},
+            "spec": {"levels": [{"nodeLabel": label} for label in value["levels"]]},
+        }
+        for field, message in validate(made, "Topology"):
+            self.fail(
+                f"{path}.{field.removeprefix('metadata.').removeprefix('spec.').removesuffix('.nodeLabel')}", message
+            )
+        return made
+
+    def priority_class(self, value: dict[str, Any], path: str) -> dict[str, Any]:
+        made = {
+            "apiVersion": kinds.api_version_of("PriorityClass"),
+            "kind": "PriorityClass",
+            "metadata": {"name": value["name"]},
+            **{key: item for key, item in value.items() if key != "name"},
+        }
+        for field, message in validate(made, "PriorityClass"):
+            self.fail(f"{path}.{field.removeprefix('metadata.')}", message)
+        return made
+
+    def check_names(self, fleet: Fleet) -> None:
+        """Nodes, pools, topologies and priority classes are told apart by their names."""
+        total = sum(pool.count for pool in fleet.pools)
+        if total > MOST_NODES:
+            self.fail("pools", f"{total:,} nodes in all; expected {MOST_NODES:,} at most")
+            return
+        self.check_unique([pool.name for pool in fleet.pools], "pools", "pool")
+        self.check_unique([item["metadata"]["name"] for item in fleet.topologies], "topologies", "topology")
+        self.check_unique([item["metadata"]["name"] for item in fleet.priority_classes], "priorityClasses", "class")
+        owner: dict[str, int] = {}
+        for index, pool in enumerate(fleet.pools):
+            for position in range(pool.count):
+                name = pool.node_name(position)
+                other = owner.setdefault(name, index)
+                if other != index:
+                    text = f"node {name!r} is in pool {fleet.pools[other].name!r} too"
+                    self.fail(f"pools[{index}]", f"{text}; give another nameTemplate or startIndex")
+                    break
+
+    def check_unique(self, names: list[str], path: str, noun: str) -> None:
+        for index, name in enumerate(names):
+            if name in names[:index]:
+                self.fail(f"{path}[{index}].name", f"there are two of {noun} {name!r}")
+
+    def check_levels(self, fleet: Fleet) -> None:
+        """A level that no node carries would make a topology nothing fits."""
+        there: set[str] = {"kubernetes.io/hostname"}
+        for pool in fleet.pools:
+            first = next(iter(pool.nodes()), None)
+            there.update(first["metadata"]["labels"] if first else ())
+        for index, topology in enumerate(fleet.topologies):
+            for place, level in enumerate(topology["spec"]["levels"]):
+                if level["nodeLabel"] not in there:
+                    text = f"no node carries the label {level['nodeLabel']!r}; give it in labels or layout of a pool"
+                    self.fail(f"topologies[{index}].levels[{place}]", text)
+
+
+def _path(parts: Any) -> str:
+    path = ""
+    for part in parts:
+        path = f"{path}[{part}]" if isinstance(part, int) else _join(path, part)
+    return path
+
+
+def _join(path: str, key: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", key):
+        return f"{path}[{key:.80}]"
+    return f"{path}.{key}" if path else key
+
+
+def _types(expected: str | list[str]) -> str:
+    words = {
+        "string": "text",
+        "integer": "a whole number",
+        "number": "a number",
+        "object": "a mapping",
+        "array": "a list",
+    }
+    names = [expected] if isinstance(expected, str) else expected
+    return " or ".join(words.get(name, name) for name in names)
+
+
+def _message(rule: str, expected: Any, shown: str) -> str | None:
+    """What a broken rule of the schema means, in words."""
+    match rule:
+        case "type":
+            return f"{shown} is not valid; expected {_types(expected)}"
+        case "const":
+            return f"{shown} is not valid; expected {expected!r}"
+        case "enum":
+            return f"{shown} is not valid; expected {' or '.join(map(str, expected))}"
+        case "minimum":
+            return f"{shown} is too small; expected {expected} or more"
+        case "maximum":
+            return f"{shown} is too large; expected {expected} at most"
+        case "minItems" | "minProperties":
+            return "is empty; expected at least one"
+        case "maxItems":
+            return f"is too long; expected {expected} at most"
+        case "minLength":
+            return "is empty; expected text"
+        case "maxLength":
+            return f"is too long; expected {expected} characters at most"
+        case "pattern":
+            return f"{shown} is not valid; expected lower-case letters, digits and '-'"
+    return None
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _text(quantity: Any) -> str:
+    return quantity if isinstance(quantity, str) else f"{quantity}"

@@ -1,0 +1,315 @@
+"""Manifests: Kubernetes YAML from files, folders, stdin or text, as plain objects that know where they came
+from.
+
+What the user wrote stays as it is: unknown fields survive, unknown kinds are kept, with a notice that says
+so. Everything that can be said about an object by itself is checked here (``kailab.model.validation``), with
+file, line, object and field; all problems of one load are reported together.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from kailab.errors import InputError, InputErrors, Where
+from kailab.model import yamltext
+from kailab.model.defaults import strip_nulls
+from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.validation import advise, validate
+
+Object: TypeAlias = dict[str, Any]
+
+SUFFIXES = (".yaml", ".yml", ".json")
+LARGEST_FILE = 256 * 2**20  # bytes
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something about the input that is no error but worth saying."""
+
+    message: str
+    where: Where
+
+    def __str__(self) -> str:
+        place = str(self.where)
+        return f"{place}: {self.message}" if place else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object and its place. ``kind`` is the kind key; ``line`` the first line of the object in
+    ``file``."""
+
+    object: Object
+    kind: str
+    file: str = ""
+    line: int = 0
+    lines: Any = field(default=0, repr=False)
+
+    @property
+    def name(self) -> str:
+        """``Queue/team-a``, ``Pod/lab/worker-0``; with a ``*`` for names still to be generated."""
+        return object_name(self.object)
+
+    def where(self, path: str = "") -> Where:
+        """The place of a field (``spec.resources.gpu.quota``, ``spec.containers[0].name``,
+        ``metadata.labels[kai.scheduler/queue]``), or of the nearest one around it if it is not there."""
+        return Where(file=self.file, line=line_of(self.lines, path) or self.line, object=self.name, field=path)
+
+
+class Manifests(list[Manifest]):
+    """What a load gave, in order, and what is to be said about it."""
+
+    def __init__(self, items: Iterable[Manifest] = (), notices: Iterable[Notice] = ()) -> None:
+        super().__init__(items)
+        self.notices: list[Notice] = list(notices)
+
+    @property
+    def objects(self) -> list[Object]:
+        return [manifest.object for manifest in self]
+
+
+def load(paths: str | Path | Sequence[str | Path], *, namespace: str = "default", validated: bool = True) -> Manifests:
+    """The objects of files, folders (``*.yaml``, ``*.yml``, ``*.json``, by name) and ``-`` (stdin), in order.
+
+    ``namespace`` is where objects without one will go: it matters for telling duplicates. ``validated=False``
+    checks only that they are objects. Raises InputError, or InputErrors with every problem found; then
+    nothing is returned.
+    """
+    if isinstance(paths, (str, Path)):
+        paths = [paths]
+    loading = _Loading(namespace, validated)
+    for path in paths:
+        for file, text in _texts(str(path)):
+            loading.take(text, file)
+    return loading.done()
+
+
+def load_text(text: str, name: str = "<text>", *, namespace: str = "default", validated: bool = True) -> Manifests:
+    """The objects of a text; ``name`` stands for the file in errors."""
+    loading = _Loading(namespace, validated)
+    loading.take(text, name)
+    return loading.done()
+
+
+def from_objects(objects: Iterable[Object], name: str = "", *, namespace: str = "default") -> Manifests:
+    """Objects that come from elsewhere (a scenario, a program), put through the same checks."""
+    loading = _Loading(namespace, True)
+    for obj in objects:
+        wrong = yamltext.check_plain(obj)
+        if wrong is not None:
+            where = Where(file=name, object=object_name(obj), field=wrong[0])
+            loading.errors.append(InputError(wrong[1], where))
+        else:
+            loading.flatten(obj, 0, name)
+    return loading.done()
+
+
+def dump(objects: Iterable[Object]) -> str:
+    """YAML text of objects, one document each: stable, and read back by ``load`` as equal objects."""
+    return yamltext.write_documents(objects)
+
+
+def object_name(obj: Any) -> str:
+    """``Kind/name`` or ``Kind/namespace/name``, for messages; copes with anything."""
+    if not isinstance(obj, dict):
+        return ""
+    kind = obj.get("kind")
+    meta = obj.get("metadata")
+    if not isinstance(kind, str):
+        return ""
+    if not isinstance(meta, dict):
+        return f"{kind:.80}"
+    name, generated = meta.get("name"), meta.get("generateName")
+    shown = name if isinstance(name, str) else f"{generated}*" if isinstance(generated, str) else ""
+    space = meta.get("namespace")
+    parts = (kind, space if isinstance(space, str) else "", shown)
+    return "/".join(f"{part:.253}" for part in parts if part)
+
+
+def line_of(lines: Any, path: str) -> int:
+    """The line of a field path in a tree of lines (``yamltext.Lines``), or of the nearest field around it."""
+    at: int = lines if isinstance(lines, int) else lines[0]
+    for bracket, plain in _STEP.findall(path):
+        if isinstance(lines, int):
+            break
+        inside, step = lines[1], bracket or plain
+        if isinstance(inside, list):
+            if not step.isdigit() or int(step) >= len(inside):
+                break
+            lines = inside[int(step)]
+        elif step in inside:
+            lines = inside[step]
+        else:
+            break
+        at = lines if isinstance(lines, int) else lines[0]
+    return at
+
+
+class _Loading:
+    """One load: gathers manifests, notices and errors."""
+
+    def __init__(self, namespace: str, validated: bool) -> None:
+        self.namespace = namespace
+        self.validated = validated
+        self.manifests: list[Manifest] = []
+        self.notices: list[Notice] = []
+        self.errors: list[InputError] = []
+        self.seen: dict[tuple[str, str, str], Manifest] = {}
+
+    def take(self, text: str, file: str) -> None:
+        found = False
+        try:
+            for value, lines in yamltext.read_documents(text, file):
+                found = True
+                self.flatten(value, lines, file)
+        except InputError as error:
+            self.errors.append(error)
+            return
+        if not found:
+            self.notices.append(Notice("holds no objects", Where(file=file)))
+
+    def flatten(self, value: Any, lines: Any, file: str) -> None:
+        """A List (``v1`` List, or ``PodList`` and its like) stands for its items."""
+        if not isinstance(value, dict):
+            line = lines if isinstance(lines, int) else lines[0]
+            shown = "a list" if isinstance(value, list) else f"{value!r:.60}"
+            message = f"{shown} is not an object; expected a mapping with apiVersion, kind and metadata"
+            self.errors.append(InputError(message, Where(file=file, line=line)))
+            return
+        kind = value.get("kind")
+        if isinstance(kind, str) and kind.endswith("List") and isinstance(value.get("items"), list):
+            inside = lines[1].get("items") if isinstance(lines, tuple) and isinstance(lines[1], dict) else None
+            for index, item in enumerate(value["items"]):
+                item = _typed_item(value, item)
+                at = inside[1][index] if isinstance(inside, tuple) else line_of(lines, "items")
+                self.flatten(item, at, file)
+            return
+        self.add(value, lines, file)
+
+    def add(self, obj: Object, lines: Any, file: str) -> None:
+        line = lines if isinstance(lines, int) else lines[0]
+        obj = strip_nulls(obj)
+        draft = Manifest(obj, "", file, line, lines)
+        wrong = _unidentified(obj)
+        if wrong is not None:
+            self.errors.append(InputError(wrong[1], draft.where(wrong[0])))
+            return
+        manifest = Manifest(obj, kind_key(obj), file, line, lines)
+        if self.validated:
+            faults = validate(obj, manifest.kind)
+            self.errors.extend(InputError(message, manifest.where(path)) for path, message in faults)
+            if not faults:
+                self.notices.extend(Notice(text, manifest.where(path)) for path, text in advise(obj, manifest.kind))
+        self.tell_unknown(manifest)
+        self.tell_duplicate(manifest)
+        self.manifests.append(manifest)
+
+    def tell_unknown(self, manifest: Manifest) -> None:
+        known = KINDS.get(manifest.kind)
+        api_version = manifest.object["apiVersion"]
+        if known is None:
+            text = (
+                f"kind {manifest.object['kind']} of {api_version} is not known to kailab: kept, and nothing acts on it"
+            )
+            self.notices.append(Notice(text, manifest.where()))
+        elif api_version.rpartition("/")[2] not in known.versions:
+            text = f"{api_version} is not a version kailab knows: read as {known.api_version}"
+            self.notices.append(Notice(text, manifest.where("apiVersion")))
+
+    def tell_duplicate(self, manifest: Manifest) -> None:
+        meta = manifest.object["metadata"]
+        if not isinstance(meta.get("name"), str):
+            return
+        space = ""
+        if is_namespaced(manifest.kind, manifest.object):
+            given = meta.get("namespace")
+            space = given if isinstance(given, str) else self.namespace
+        first = self.seen.setdefault((manifest.kind, space, meta["name"]), manifest)
+        if first is not manifest:
+            place = Where(file=first.file, line=first.line)
+            self.errors.append(
+                InputError(f"the same name twice: first given at {place}", manifest.where("metadata.name"))
+            )
+
+    def done(self) -> Manifests:
+        if len(self.errors) == 1:
+            raise self.errors[0]
+        if self.errors:
+            raise InputErrors(self.errors)
+        return Manifests(self.manifests, self.notices)
+
+
+def _typed_item(whole: Object, item: Any) -> Any:
+    """Items of a ``PodList`` may leave out apiVersion and kind; the list says them."""
+    kind = whole["kind"]
+    if kind == "List" or not isinstance(item, dict) or ("kind" in item and "apiVersion" in item):
+        return item
+    return {"apiVersion": whole.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
+
+
+def _unidentified(obj: Object) -> tuple[str, str] | None:
+    """Why an object can't even be told apart from others: (field, message)."""
+    for key in ("apiVersion", "kind"):
+        value = obj.get(key)
+        if not isinstance(value, str) or not value.strip():
+            return (
+                key,
+                "is missing; expected text" if value is None else f"must be text, not {value!r:.60}",
+            )
+    meta = obj.get("metadata")
+    if not isinstance(meta, dict):
+        return "metadata", "is missing; expected a mapping with a name"
+    name = meta.get("name", meta.get("generateName"))
+    if not isinstance(name, str) or not name:
+        return "metadata.name", "is missing; expected text (or metadata.generateName)"
+    return None
+
+
+def _texts(path: str) -> Iterator[tuple[str, str]]:
+    """(file, text) of each file a path stands for."""
+    if path == "-":
+        yield (
+            "<stdin>",
+            _decoded(sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read(), "<stdin>"),
+        )
+        return
+    place = Where(file=path)
+    try:
+        target = Path(path)
+        if target.is_dir():
+            files = sorted(f for f in target.iterdir() if f.suffix in SUFFIXES and f.is_file())
+            if not files:
+                raise InputError(
+                    f"the folder holds no manifests; expected {', '.join('*' + s for s in SUFFIXES)}", place
+                )
+        else:
+            files = [target]
+        for file in files:
+            yield str(file), _read(file)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise InputError(f"can't be read: {reason}", place) from None
+
+
+def _read(file: Path) -> str:
+    status = file.stat()
+    if stat.S_ISREG(status.st_mode) and status.st_size > LARGEST_FILE:
+        raise InputError(f"larger than {LARGEST_FILE // 2**20} MiB", Where(file=str(file)))
+    return _decoded(file.read_bytes(), str(file))
+
+
+def _decoded(data: bytes | str, file: str) -> str:
+    if isinstance(data, str):
+        return data
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise InputError("not UTF-8 text", Where(file=file, line=line)) from None

@@ -1,0 +1,124 @@
+"""Durations and points in time as Kubernetes and KAI write them.
+
+Durations are seconds (float) here; on paper they are Go durations (``1h30m``, ``90s``, ``1.5h``, ``300ms``)
+and, where KAI reads its scheduler's configuration, also days and weeks (``2w``, ``1d12h``). Points in time
+are seconds since the epoch (float); on paper RFC 3339.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+from kailab.errors import InputError, Where
+
+_UNITS = {
+    "ns": 1,
+    "us": 10**3,
+    "µs": 10**3,  # micro sign
+    "μs": 10**3,  # Greek mu
+    "ms": 10**6,
+    "s": 10**9,
+    "m": 60 * 10**9,
+    "h": 3600 * 10**9,
+    "d": 86_400 * 10**9,
+    "w": 604_800 * 10**9,
+}
+_PART = re.compile(r"(?:(\d+)(?:\.(\d*))?|\.(\d+))(ns|us|µs|μs|ms|s|m|h|d|w)", re.ASCII)
+_LONGEST_NANOSECONDS = 2**63 - 1
+_LONGEST_TEXT = 64
+_TIME = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(?:\.\d+)?(?:[Zz]|[+-]\d\d:\d\d)", re.ASCII)
+
+
+def duration_seconds(text: Any, where: Where | None = None, *, signed: bool = False, days: bool = False) -> float:
+    """Seconds of a Go duration. ``days``: accept ``d`` and ``w`` too; ``signed``: accept a negative one.
+
+    >>> duration_seconds("1h30m"), duration_seconds("1d", days=True)
+    (5400.0, 86400.0)
+    """
+    if not isinstance(text, str):
+        raise InputError(f"{text!r:.80} is not a duration; expected text such as 90s, 1h30m or 1.5h", where)
+    nanoseconds = _nanoseconds(text, days)
+    if nanoseconds is None:
+        units = "w, d, h, m, s, ms" if days else "h, m, s, ms"
+        raise InputError(f"{text!r:.80} is not a duration; expected text such as 90s, 1h30m or 1.5h ({units})", where)
+    if nanoseconds < 0 and not signed:
+        raise InputError(f"{text!r} is negative; expected a duration of zero or more", where)
+    return nanoseconds / 10**9
+
+
+def format_duration(seconds: float) -> str:
+    """As Go prints it: ``5400`` -> ``"1h30m0s"``, ``0.3`` -> ``"300ms"``, ``0`` -> ``"0s"``."""
+    nanoseconds = round(Fraction(seconds) * 10**9)
+    sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
+    if nanoseconds == 0:
+        return "0s"
+    if nanoseconds < 10**9:
+        for unit, size in (("ms", 10**6), ("µs", 10**3), ("ns", 1)):
+            if nanoseconds >= size:
+                return f"{sign}{_decimal(nanoseconds, size)}{unit}"
+    minutes, rest = divmod(nanoseconds, 60 * 10**9)
+    hours, minutes = divmod(minutes, 60)
+    front = f"{hours}h{minutes}m" if hours else f"{minutes}m" if minutes else ""
+    return f"{sign}{front}{_decimal(rest, 10**9)}s"
+
+
+@lru_cache(maxsize=4096)
+def _seconds_of(text: str) -> float | None:
+    if not _TIME.fullmatch(text):
+        return None
+    try:
+        return datetime.fromisoformat(text.upper().replace(" ", "T")).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def parse_time(text: Any, where: Where | None = None) -> float:
+    """Seconds since the epoch of an RFC 3339 time.
+
+    >>> parse_time("2026-01-01T00:00:00Z")
+    1767225600.0
+    """
+    seconds = _seconds_of(text) if isinstance(text, str) else None
+    if seconds is None:
+        raise InputError(f"{text!r:.80} is not a time; expected RFC 3339 such as 2026-01-01T00:00:00Z", where)
+    return seconds
+
+
+@lru_cache(maxsize=1024)
+def format_time(seconds: float) -> str:
+    """RFC 3339 in UTC, whole seconds (cut, not rounded), as ``metav1.Time``."""
+    return datetime.fromtimestamp(seconds // 1, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def format_micro_time(seconds: float) -> str:
+    """RFC 3339 in UTC with microseconds, as ``metav1.MicroTime``."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+@lru_cache(maxsize=1024)
+def _nanoseconds(text: str, days: bool) -> int | None:
+    sign, body = (-1, text[1:]) if text[:1] == "-" else (1, text[1:] if text[:1] == "+" else text)
+    if body == "0":
+        return 0
+    if not body or len(body) > _LONGEST_TEXT:
+        return None
+    total, position = Fraction(0), 0
+    while position < len(body):
+        match = _PART.match(body, position)
+        if match is None or (match[4] in "dw" and not days):
+            return None
+        decimals = match[2] or match[3] or ""
+        total += Fraction(int((match[1] or "") + decimals), 10 ** len(decimals)) * _UNITS[match[4]]
+        position = match.end()
+    nanoseconds = int(total)
+    return sign * nanoseconds if nanoseconds <= _LONGEST_NANOSECONDS else None
+
+
+def _decimal(nanoseconds: int, size: int) -> str:
+    whole, rest = divmod(nanoseconds, size)
+    digits = len(str(size)) - 1
+    return f"{whole}.{rest:0{digits}}".rstrip("0").rstrip(".") if rest else str(whole)

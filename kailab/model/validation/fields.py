@@ -1,0 +1,172 @@
+"""The common steps of field checks: take a field if it has the right type, note a fault if it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from kailab.errors import InputError
+from kailab.model import quantities, times
+
+
+class Fault(NamedTuple):
+    """``field``: a path such as ``spec.containers[0].name``; ``message``: what is wrong and what was
+    expected."""
+
+    field: str
+    message: str
+
+
+LARGEST_INT32 = 2**31 - 1
+
+
+class Faults:
+    """Collects faults. The readers return None where the field is absent or wrong (and a fault if wrong)."""
+
+    def __init__(self) -> None:
+        self.found: list[Fault] = []
+
+    def add(self, path: str, message: str) -> None:
+        self.found.append(Fault(path, message))
+
+    def wrong(self, path: str, value: Any, expected: str) -> None:
+        self.add(path, f"{shown(value)} is not valid; expected {expected}")
+
+    def mapping(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> dict[str, Any] | None:
+        value = parent.get(key)
+        if isinstance(value, dict):
+            return value
+        if value is not None:
+            self.wrong(path, value, "a mapping")
+        elif required:
+            self.add(path, "is required")
+        return None
+
+    def items(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> list[Any] | None:
+        value = parent.get(key)
+        if isinstance(value, list):
+            if required and not value:
+                self.add(path, "must not be empty")
+            return value
+        if value is not None:
+            self.wrong(path, value, "a list")
+        elif required:
+            self.add(path, "is required")
+        return None
+
+    def mappings(
+        self, parent: dict[str, Any], key: str, path: str, required: bool = False
+    ) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(path, item) of each item that is a mapping; a fault for each that is not."""
+        for index, item in enumerate(self.items(parent, key, path, required) or ()):
+            at = f"{path}[{index}]"
+            if isinstance(item, dict):
+                yield at, item
+            else:
+                self.wrong(at, item, "a mapping")
+
+    def text(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> str | None:
+        value = parent.get(key)
+        if isinstance(value, str):
+            if required and not value:
+                self.add(path, "must not be empty")
+            return value
+        if value is not None:
+            self.wrong(path, value, "text")
+        elif required:
+            self.add(path, "is required")
+        return None
+
+    def one_of(self, parent: dict[str, Any], key: str, path: str, choices: tuple[str, ...]) -> str | None:
+        value = self.text(parent, key, path)
+        if value is not None and value not in choices:
+            self.wrong(path, value, " or ".join(choice or '""' for choice in choices))
+        return value
+
+    def integer(
+        self, parent: dict[str, Any], key: str, path: str, least: int = 0, most: int = LARGEST_INT32
+    ) -> int | None:
+        value = parent.get(key)
+        if value is None:
+            return None
+        if type(value) is not int:
+            self.wrong(path, value, f"a whole number of {least} or more")
+        elif value < least:
+            self.wrong(path, value, f"{least} or more")
+        elif value > most:
+            self.wrong(path, value, f"{most} at most")
+        else:
+            return value
+        return None
+
+    def boolean(self, parent: dict[str, Any], key: str, path: str) -> bool | None:
+        value = parent.get(key)
+        if value is None or isinstance(value, bool):
+            return value
+        self.wrong(path, value, "true or false")
+        return None
+
+    def duration(self, parent: dict[str, Any], key: str, path: str, signed: bool = False) -> float | None:
+        value = parent.get(key)
+        if value is None:
+            return None
+        try:
+            return times.duration_seconds(value, signed=signed)
+        except InputError as error:
+            self.add(path, error.message)
+            return None
+
+    def strings(self, parent: dict[str, Any], key: str, path: str) -> dict[str, str] | None:
+        """A mapping of text to text, such as labels."""
+        value = self.mapping(parent, key, path)
+        if value is None:
+            return None
+        wrong = False
+        for name, item in value.items():
+            if not isinstance(item, str):
+                wrong = True
+                self.wrong(f"{path}[{name}]", item, "text (quote numbers and true/false)")
+        return None if wrong else value
+
+    def quantities(self, parent: dict[str, Any], key: str, path: str) -> dict[str, Any] | None:
+        """A mapping of resource names to quantities; only the readable ones are returned."""
+        value = self.mapping(parent, key, path)
+        if value is None:
+            return None
+        good: dict[str, Any] = {}
+        for name, item in value.items():
+            try:
+                exact = quantities.parse(item)
+                if is_whole(name) and exact.denominator != 1:
+                    self.wrong(f"{path}[{name}]", item, "a whole number")
+                    continue
+            except InputError as error:
+                self.add(f"{path}[{name}]", error.message)
+                continue
+            good[name] = exact
+        return good
+
+
+def is_extended(resource: str) -> bool:
+    """Extended resources carry a domain of their own (``nvidia.com/gpu``) and can't be overcommitted."""
+    domain = resource.partition("/")[0]
+    return "/" in resource and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+def is_whole(resource: str) -> bool:
+    """Resources that come in whole units only."""
+    return is_extended(resource) or resource == "pods"
+
+
+def shown(value: Any) -> str:
+    """A value in a message: short, and printable whatever it is."""
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    if value is True or value is False:
+        return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a number of more than 128 bits"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."

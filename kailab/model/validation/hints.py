@@ -1,0 +1,59 @@
+"""KAI's labels and annotations on work, where a value is one that KAI passes over or stumbles on.
+
+No API server refuses them, so they are advice. Source: KAI's pod grouper ignores an unreadable preemptibility, preemption
+delay or staleness grace period, and fails to group a batch job whose minimum of members is unreadable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.model import labels, times
+from kailab.model.validation.fields import Faults, shown
+
+_PREEMPTIBILITY = ("", "preemptible", "non-preemptible")
+
+
+def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
+    """Looks at the object's own metadata and at its pod template's."""
+    for path, meta in _metadata(obj):
+        named = _texts(meta, "labels")
+        value = named.get(labels.PREEMPTIBILITY)
+        if value is not None and value not in _PREEMPTIBILITY:
+            text = f"{shown(value)} is neither preemptible nor non-preemptible: KAI ignores it"
+            faults.add(f"{path}.labels[{labels.PREEMPTIBILITY}]", text)
+        noted = _texts(meta, "annotations")
+        for key, signed in ((labels.PREEMPTION_DELAY, False), (labels.STALENESS_GRACE, True)):
+            if key in noted:
+                _advise_duration(faults, noted[key], signed, f"{path}.annotations[{key}]")
+        least = noted.get(labels.BATCH_MIN_MEMBER)
+        if least is not None and not _is_count(least):
+            text = f"{shown(least)} is not a whole number of 0 or more: KAI can't group the pods, they stay pending"
+            faults.add(f"{path}.annotations[{labels.BATCH_MIN_MEMBER}]", text)
+
+
+def _advise_duration(faults: Faults, value: str, signed: bool, path: str) -> None:
+    try:
+        times.duration_seconds(value, signed=signed)
+    except InputError as error:
+        faults.add(path, f"{error.message}: KAI ignores it")
+
+
+def _is_count(text: str) -> bool:
+    return text.isascii() and text.removeprefix("+").isdigit() and int(text[:20]) < 2**31
+
+
+def _metadata(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "metadata", obj["metadata"]
+    spec = obj.get("spec")
+    template = spec.get("template") if isinstance(spec, dict) else None
+    meta = template.get("metadata") if isinstance(template, dict) else None
+    if isinstance(meta, dict):
+        yield "spec.template.metadata", meta
+
+
+def _texts(meta: dict[str, Any], key: str) -> dict[str, str]:
+    value = meta.get(key)
+    return {name: text for name, text in value.items() if isinstance(text, str)} if isinstance(value, dict) else {}

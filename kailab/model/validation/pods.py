@@ -1,0 +1,319 @@
+"""Pods and pod templates: resources, GPU requests, placement rules.
+
+The rules are the API server's, and those of KAI's admission webhook for pods that name its scheduler.
+"""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.model import labels, quantities
+from kailab.model.validation.fields import Faults, is_extended
+from kailab.model.validation.metadata import (
+    LABEL_RULE,
+    check_labels,
+    is_dns_label,
+    is_label_key,
+    is_label_value,
+)
+
+RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_NODE_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_POSITIVE = re.compile(r"[0-9]{1,18}", re.ASCII)
+_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
+
+
+def check_pod(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is None:
+        return
+    check_pod_spec(faults, spec, "spec")
+    meta = obj.get("metadata")
+    if isinstance(meta, dict):
+        check_annotations(faults, meta, spec, "metadata", "spec")
+
+
+def check_template(
+    faults: Faults, parent: dict[str, Any], path: str, restart: tuple[str, ...] = RESTART_POLICIES
+) -> None:
+    """``template`` under ``parent``: its labels, its pod spec, the restart policies its owner allows."""
+    template = faults.mapping(parent, "template", f"{path}.template", required=True)
+    if template is None:
+        return
+    path = f"{path}.template"
+    meta = faults.mapping(template, "metadata", f"{path}.metadata") or {}
+    check_labels(faults, meta, "labels", f"{path}.metadata.labels")
+    faults.strings(meta, "annotations", f"{path}.metadata.annotations")
+    spec = faults.mapping(template, "spec", f"{path}.spec", required=True)
+    if spec is None:
+        return
+    check_pod_spec(faults, spec, f"{path}.spec", restart)
+    check_annotations(faults, meta, spec, f"{path}.metadata", f"{path}.spec")
+
+
+def check_pod_spec(
+    faults: Faults, spec: dict[str, Any], path: str, restart: tuple[str, ...] = RESTART_POLICIES
+) -> None:
+    names: set[str] = set()
+    for key in ("initContainers", "containers"):
+        for at, container in faults.mappings(spec, key, f"{path}.{key}", required=key == "containers"):
+            _check_container(faults, container, at, names)
+    policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
+    if (policy or "Always") not in restart:
+        faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
+    faults.integer(spec, "terminationGracePeriodSeconds", f"{path}.terminationGracePeriodSeconds", most=2**53)
+    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1)
+    faults.integer(spec, "priority", f"{path}.priority", least=-(2**31))
+    for key in ("schedulerName", "priorityClassName", "nodeName"):
+        faults.text(spec, key, f"{path}.{key}")
+    check_labels(faults, spec, "nodeSelector", f"{path}.nodeSelector")
+    faults.quantities(spec, "overhead", f"{path}.overhead")
+    if isinstance(spec.get("resources"), dict):
+        check_resources(faults, spec, path)
+    for at, toleration in faults.mappings(spec, "tolerations", f"{path}.tolerations"):
+        _check_toleration(faults, toleration, at)
+    affinity = faults.mapping(spec, "affinity", f"{path}.affinity")
+    if affinity:
+        _check_affinity(faults, affinity, f"{path}.affinity")
+    for at, spread in faults.mappings(spec, "topologySpreadConstraints", f"{path}.topologySpreadConstraints"):
+        _check_spread(faults, spread, at)
+    for at, gate in faults.mappings(spec, "schedulingGates", f"{path}.schedulingGates"):
+        faults.text(gate, "name", f"{at}.name", required=True)
+    for at, claim in faults.mappings(spec, "resourceClaims", f"{path}.resourceClaims"):
+        faults.text(claim, "name", f"{at}.name", required=True)
+        sources = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key)]
+        if len(sources) != 1:
+            faults.add(at, "expected exactly one of resourceClaimName and resourceClaimTemplateName")
+
+
+def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
+    """``resources`` of a container or pod: requests within limits; extended resources have equal ones."""
+    resources = faults.mapping(parent, "resources", f"{path}.resources")
+    if not resources:
+        return
+    at = f"{path}.resources"
+    limits = faults.quantities(resources, "limits", f"{at}.limits") or {}
+    requests = faults.quantities(resources, "requests", f"{at}.requests") or {}
+    given = resources.get("limits") or {}
+    for name, amount in requests.items():
+        field = f"{at}.requests[{name}]"
+        if name in limits:
+            if is_extended(name) and amount != limits[name]:
+                faults.add(field, f"must equal the limit of {_number(limits[name])} for an extended resource")
+            elif amount > limits[name]:
+                faults.add(field, f"is more than the limit of {_number(limits[name])}")
+        elif is_extended(name) and name not in given:
+            faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
+    for name in (*limits, *requests):
+        if not is_label_key(name):
+            faults.add(f"{at}.limits[{name:.80}]", "is not a resource name; expected name or domain/name")
+
+
+def check_annotations(
+    faults: Faults, meta: dict[str, Any], spec: dict[str, Any], meta_path: str, spec_path: str
+) -> None:
+    """GPU sharing and timing annotations. KAI's webhook judges only pods that name its scheduler."""
+    annotations = meta.get("annotations")
+    annotations = annotations if isinstance(annotations, dict) else {}
+    for key in (labels.RUN_SECONDS, labels.READY_SECONDS):
+        if key in annotations:
+            _check_seconds(faults, annotations[key], f"{meta_path}.annotations[{key}]")
+    if spec.get("schedulerName") != labels.SCHEDULER_NAME:
+        return
+    shared = [key for key in (labels.GPU_FRACTION, labels.GPU_MEMORY) if key in annotations]
+    _check_sharing(faults, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
+    if not shared:
+        _check_visible_devices(faults, spec, spec_path)
+
+
+def check_selector(faults: Faults, selector: dict[str, Any], path: str) -> None:
+    """A label selector: matchLabels and matchExpressions."""
+    check_labels(faults, selector, "matchLabels", f"{path}.matchLabels")
+    _check_expressions(faults, selector, "matchExpressions", path, _LABEL_OPERATORS)
+
+
+def _check_container(faults: Faults, container: dict[str, Any], path: str, names: set[str]) -> None:
+    name = faults.text(container, "name", f"{path}.name", required=True)
+    if name:
+        if not is_dns_label(name):
+            faults.wrong(f"{path}.name", name, LABEL_RULE)
+        elif name in names:
+            faults.add(f"{path}.name", f"container name {name!r} is used twice")
+        names.add(name)
+    check_resources(faults, container, path)
+    for at, port in faults.mappings(container, "ports", f"{path}.ports"):
+        faults.integer(port, "containerPort", f"{at}.containerPort", least=1, most=65535)
+        faults.integer(port, "hostPort", f"{at}.hostPort", most=65535)
+        faults.one_of(port, "protocol", f"{at}.protocol", ("TCP", "UDP", "SCTP"))
+
+
+def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, path: str) -> None:
+    fraction, memory = annotations.get(labels.GPU_FRACTION), annotations.get(labels.GPU_MEMORY)
+    devices = annotations.get(labels.GPU_FRACTION_DEVICES)
+    fraction_at, memory_at = f"{path}[{labels.GPU_FRACTION}]", f"{path}[{labels.GPU_MEMORY}]"
+    if fraction is not None:
+        if whole:
+            faults.add(fraction_at, f"can't be combined with a whole {labels.GPU_RESOURCE} limit; give one of the two")
+        try:
+            quantities.fraction_milli(fraction)
+        except InputError as error:
+            faults.add(fraction_at, error.message)
+    if memory is not None:
+        if fraction is not None or whole:
+            other = labels.GPU_FRACTION if fraction is not None else f"a whole {labels.GPU_RESOURCE} limit"
+            faults.add(memory_at, f"can't be combined with {other}; give one of the two")
+        if not _is_positive(memory):
+            faults.wrong(memory_at, memory, "MiB as a whole number of 1 or more")
+    if devices is not None:
+        at = f"{path}[{labels.GPU_FRACTION_DEVICES}]"
+        if fraction is None and memory is None:
+            faults.add(at, f"needs {labels.GPU_FRACTION} or {labels.GPU_MEMORY} beside it")
+        if not _is_positive(devices):
+            faults.wrong(at, devices, "a whole number of 1 or more")
+    if annotations.get("mps") == "true" and fraction is None and memory is None:
+        faults.add(f"{path}[mps]", f"needs {labels.GPU_FRACTION} or {labels.GPU_MEMORY} beside it")
+
+
+def _check_visible_devices(faults: Faults, spec: dict[str, Any], path: str) -> None:
+    """A variable that would hand out GPUs behind the device plugin's back: KAI's webhook refuses it."""
+    for key in ("initContainers", "containers"):
+        containers = spec.get(key)
+        for index, container in enumerate(containers if isinstance(containers, list) else ()):
+            env = container.get("env") if isinstance(container, dict) else None
+            for place, variable in enumerate(env if isinstance(env, list) else ()):
+                if not isinstance(variable, dict) or variable.get("name") != _VISIBLE_DEVICES:
+                    continue
+                value = variable.get("value")
+                if (value and value not in ("void", "none")) or (not value and variable.get("valueFrom")):
+                    at = f"{path}.{key}[{index}].env[{place}]"
+                    faults.add(
+                        at, f"{_VISIBLE_DEVICES} is the device plugin's; expected void, none, or no such variable"
+                    )
+
+
+def _has_gpu_limit(spec: dict[str, Any]) -> bool:
+    for key in ("containers", "initContainers"):
+        containers = spec.get(key)
+        for container in containers if isinstance(containers, list) else ():
+            resources = container.get("resources") if isinstance(container, dict) else None
+            limits = resources.get("limits") if isinstance(resources, dict) else None
+            if isinstance(limits, dict) and labels.GPU_RESOURCE in limits:
+                return True
+    return False
+
+
+def _check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> None:
+    key = faults.text(toleration, "key", f"{path}.key")
+    operator = faults.one_of(toleration, "operator", f"{path}.operator", ("", "Exists", "Equal"))
+    value = faults.text(toleration, "value", f"{path}.value")
+    faults.one_of(toleration, "effect", f"{path}.effect", _EFFECTS)
+    if key and not is_label_key(key):
+        faults.add(f"{path}.key", "is not a valid key; expected name or domain/name")
+    if not key and operator != "Exists":
+        faults.add(f"{path}.operator", "must be Exists where key is empty (it tolerates every taint)")
+    if value and operator == "Exists":
+        faults.add(f"{path}.value", "must be empty where operator is Exists")
+
+
+def _check_affinity(faults: Faults, affinity: dict[str, Any], path: str) -> None:
+    node = faults.mapping(affinity, "nodeAffinity", f"{path}.nodeAffinity")
+    if node:
+        _check_node_affinity(faults, node, f"{path}.nodeAffinity")
+    for key in ("podAffinity", "podAntiAffinity"):
+        rule = faults.mapping(affinity, key, f"{path}.{key}")
+        if not rule:
+            continue
+        for at, term in faults.mappings(rule, _REQUIRED, f"{path}.{key}.{_REQUIRED}"):
+            _check_pod_term(faults, term, at)
+        for at, weighted in faults.mappings(rule, _PREFERRED, f"{path}.{key}.{_PREFERRED}"):
+            _check_weight(faults, weighted, at)
+            inner = faults.mapping(weighted, "podAffinityTerm", f"{at}.podAffinityTerm", required=True)
+            if inner is not None:
+                _check_pod_term(faults, inner, f"{at}.podAffinityTerm")
+
+
+def _check_node_affinity(faults: Faults, node: dict[str, Any], path: str) -> None:
+    required = faults.mapping(node, _REQUIRED, f"{path}.{_REQUIRED}")
+    if required is not None:
+        at = f"{path}.{_REQUIRED}.nodeSelectorTerms"
+        for place, term in faults.mappings(required, "nodeSelectorTerms", at, required=True):
+            _check_node_term(faults, term, place)
+    for at, preferred in faults.mappings(node, _PREFERRED, f"{path}.{_PREFERRED}"):
+        _check_weight(faults, preferred, at)
+        preference = faults.mapping(preferred, "preference", f"{at}.preference", required=True)
+        if preference is not None:
+            _check_node_term(faults, preference, f"{at}.preference")
+
+
+def _check_node_term(faults: Faults, term: dict[str, Any], path: str) -> None:
+    _check_expressions(faults, term, "matchExpressions", path, _NODE_OPERATORS)
+    _check_expressions(faults, term, "matchFields", path, ("In", "NotIn"))
+
+
+def _check_pod_term(faults: Faults, term: dict[str, Any], path: str) -> None:
+    key = faults.text(term, "topologyKey", f"{path}.topologyKey", required=True)
+    if key and not is_label_key(key):
+        faults.add(f"{path}.topologyKey", "is not a valid label key; expected name or domain/name")
+    for name in ("labelSelector", "namespaceSelector"):
+        selector = faults.mapping(term, name, f"{path}.{name}")
+        if selector:
+            check_selector(faults, selector, f"{path}.{name}")
+
+
+def _check_weight(faults: Faults, item: dict[str, Any], path: str) -> None:
+    if item.get("weight") is None:
+        faults.add(f"{path}.weight", "is required; expected 1 to 100")
+    faults.integer(item, "weight", f"{path}.weight", least=1, most=100)
+
+
+def _check_spread(faults: Faults, spread: dict[str, Any], path: str) -> None:
+    faults.integer(spread, "maxSkew", f"{path}.maxSkew", least=1)
+    faults.text(spread, "topologyKey", f"{path}.topologyKey", required=True)
+    faults.one_of(spread, "whenUnsatisfiable", f"{path}.whenUnsatisfiable", ("DoNotSchedule", "ScheduleAnyway"))
+    selector = faults.mapping(spread, "labelSelector", f"{path}.labelSelector")
+    if selector:
+        check_selector(faults, selector, f"{path}.labelSelector")
+
+
+def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: str, operators: tuple[str, ...]) -> None:
+    for at, expression in faults.mappings(parent, key, f"{path}.{key}"):
+        name = faults.text(expression, "key", f"{at}.key", required=True)
+        if name and not is_label_key(name):
+            faults.add(f"{at}.key", "is not a valid label key; expected name or domain/name")
+        operator = faults.one_of(expression, "operator", f"{at}.operator", operators)
+        if "operator" not in expression:
+            faults.add(f"{at}.operator", f"is required; expected {' or '.join(operators)}")
+        values = faults.items(expression, "values", f"{at}.values") or []
+        if not all(isinstance(value, str) for value in values):
+            faults.add(f"{at}.values", "expected a list of text (quote numbers and true/false)")
+        elif operator in ("In", "NotIn"):
+            if not values:
+                faults.add(f"{at}.values", f"must not be empty for {operator}")
+            elif key != "matchFields" and not all(is_label_value(value) for value in values):
+                faults.add(f"{at}.values", "holds what can't be a label value")
+        elif operator in ("Exists", "DoesNotExist") and values:
+            faults.add(f"{at}.values", f"must be empty for {operator}")
+        elif operator in ("Gt", "Lt") and (len(values) != 1 or not re.fullmatch(r"-?[0-9]{1,18}", values[0])):
+            faults.add(f"{at}.values", f"expected one whole number, as text, for {operator}")
+
+
+def _check_seconds(faults: Faults, value: Any, path: str) -> None:
+    try:
+        quantities.parse(value)
+    except InputError:
+        faults.wrong(path, value, "seconds, zero or more, as text")
+
+
+def _is_positive(value: Any) -> bool:
+    return isinstance(value, str) and _POSITIVE.fullmatch(value) is not None and int(value) > 0
+
+
+def _number(value: Fraction) -> str:
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"

@@ -1,0 +1,192 @@
+"""Queue, PodGroup, Topology and PriorityClass. The rules are those of KAI's schemas and webhooks, a little
+stricter on numbers: a queue's quota and limit are -1 (unlimited) or zero and more, its weight zero and
+more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.model import quantities
+from kailab.model.labels import HOSTNAME
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.metadata import LABEL_RULE, is_dns_label, is_label_key
+
+RESOURCES = ("gpu", "cpu", "memory")
+_READ = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}
+_MOST_LEVELS = 16
+
+
+def check_queue(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    faults.text(spec, "displayName", "spec.displayName")
+    parent = faults.text(spec, "parentQueue", "spec.parentQueue")
+    meta = obj.get("metadata")
+    if parent and isinstance(meta, dict) and meta.get("name") == parent:
+        faults.add("spec.parentQueue", "a queue can't be its own parent")
+    faults.integer(spec, "priority", "spec.priority", least=-(2**31))
+    faults.duration(spec, "preemptMinRuntime", "spec.preemptMinRuntime", signed=False)
+    faults.duration(spec, "reclaimMinRuntime", "spec.reclaimMinRuntime", signed=False)
+    resources = faults.mapping(spec, "resources", "spec.resources") or {}
+    for name in RESOURCES:
+        block = faults.mapping(resources, name, f"spec.resources.{name}") or {}
+        for key in ("quota", "limit"):
+            _check_amount(faults, block, key, name)
+        weight = block.get("overQuotaWeight")
+        if weight is not None:
+            path = f"spec.resources.{name}.overQuotaWeight"
+            if not _is_number(weight):
+                faults.wrong(path, weight, "a number of 0 or more")
+            elif not 0 <= weight < 1e15:
+                faults.wrong(path, weight, "a number of 0 or more (below 1e15)")
+
+
+def advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = obj.get("spec") or {}
+    resources = spec.get("resources")
+    if resources is None:
+        faults.add("spec.resources", "is missing: quota, weight and limit are 0 throughout, so the queue runs nothing")
+        return
+    for name in RESOURCES:
+        block = resources.get(name)
+        path = f"spec.resources.{name}"
+        if block is None:
+            faults.add(path, f"is missing: its quota and limit are 0, so work that asks for {name} never runs here")
+        elif "limit" not in block:
+            faults.add(f"{path}.limit", f"is missing, which means 0: work that asks for {name} never runs here")
+        elif block["limit"] >= 0 and (block.get("quota", 0) > block["limit"] or block.get("quota", 0) < 0):
+            faults.add(f"{path}.quota", f"is more than the limit of {block['limit']}: the part above is never reached")
+
+
+def check_podgroup(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec") or {}
+    faults.integer(spec, "minMember", "spec.minMember")
+    faults.integer(spec, "minSubGroup", "spec.minSubGroup")
+    if spec.get("minMember") is not None and spec.get("minSubGroup") is not None:
+        faults.add("spec.minMember", "can't be combined with minSubGroup; give one of the two")
+    faults.text(spec, "queue", "spec.queue")
+    faults.text(spec, "priorityClassName", "spec.priorityClassName")
+    faults.one_of(spec, "preemptibility", "spec.preemptibility", ("", "preemptible", "non-preemptible"))
+    faults.duration(spec, "preemptionDelay", "spec.preemptionDelay")
+    faults.duration(spec, "stalenessGracePeriod", "spec.stalenessGracePeriod", signed=True)
+    faults.integer(spec, "schedulingBackoff", "spec.schedulingBackoff", least=-(2**31))
+    _check_constraint(faults, spec, "spec")
+    _check_subgroups(faults, spec)
+
+
+def advise_podgroup(faults: Faults, obj: dict[str, Any]) -> None:
+    """A minSubGroup above the number of children: KAI lets it pass with a warning; the group never starts."""
+    spec = obj.get("spec") or {}
+    groups = spec.get("subGroups") or []
+    for path, item, name in [("spec", spec, None)] + [
+        (f"spec.subGroups[{index}]", group, group["name"]) for index, group in enumerate(groups)
+    ]:
+        wanted = item.get("minSubGroup")
+        there = sum(group.get("parent") == name for group in groups)
+        if wanted is not None and wanted > there:
+            faults.add(f"{path}.minSubGroup", f"is {wanted}, but there are {there} subgroups in it: it never starts")
+
+
+def check_topology(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is None:
+        return
+    levels = list(faults.mappings(spec, "levels", "spec.levels", required=True))
+    if len(levels) > _MOST_LEVELS:
+        faults.add("spec.levels", f"{len(levels)} levels; expected {_MOST_LEVELS} at most")
+    keys = [level.get("nodeLabel") for _, level in levels]
+    seen: set[str] = set()
+    for index, (path, level) in enumerate(levels):
+        label = faults.text(level, "nodeLabel", f"{path}.nodeLabel", required=True)
+        alias = faults.text(level, "alias", f"{path}.alias")
+        for key, name in (("nodeLabel", label), ("alias", alias)):
+            if name and not is_label_key(name):
+                faults.add(f"{path}.{key}", "is not a valid label key; expected name or domain/name")
+            elif name and name in seen:
+                faults.add(f"{path}.{key}", f"{name!r} is given twice; levels are told apart by it")
+            if name:
+                seen.add(name)
+        if alias and alias in keys:
+            faults.add(f"{path}.alias", f"{alias!r} is a nodeLabel of this topology; an alias needs a name of its own")
+        if label == HOSTNAME and index != len(levels) - 1:
+            faults.add(f"{path}.nodeLabel", f"{HOSTNAME} can only be the lowest (last) level")
+
+
+def check_priority_class(faults: Faults, obj: dict[str, Any]) -> None:
+    if obj.get("value") is None:
+        faults.add("value", "is required; expected a whole number")
+    faults.integer(obj, "value", "value", least=-(2**31))
+    faults.boolean(obj, "globalDefault", "globalDefault")
+    faults.one_of(obj, "preemptionPolicy", "preemptionPolicy", ("PreemptLowerPriority", "Never"))
+
+
+def _check_amount(faults: Faults, block: dict[str, Any], key: str, resource: str) -> None:
+    value = block.get(key)
+    if value is None:
+        return
+    path = f"spec.resources.{resource}.{key}"
+    if not _is_number(value):
+        faults.wrong(path, value, "a number: -1 for unlimited, or 0 and more")
+        return
+    try:
+        _READ[resource](value)
+    except InputError as error:
+        faults.add(path, error.message)
+
+
+def _check_constraint(faults: Faults, parent: dict[str, Any], path: str) -> None:
+    constraint = faults.mapping(parent, "topologyConstraint", f"{path}.topologyConstraint")
+    for key in ("topology", "requiredTopologyLevel", "preferredTopologyLevel"):
+        faults.text(constraint or {}, key, f"{path}.topologyConstraint.{key}")
+
+
+def _check_subgroups(faults: Faults, spec: dict[str, Any]) -> None:
+    groups = list(faults.mappings(spec, "subGroups", "spec.subGroups"))
+    parents: dict[str, str | None] = {}
+    for path, group in groups:
+        name = faults.text(group, "name", f"{path}.name", required=True)
+        parent = faults.text(group, "parent", f"{path}.parent")
+        if name:
+            if not is_dns_label(name):
+                faults.wrong(f"{path}.name", name, LABEL_RULE)
+            elif name in parents:
+                faults.add(f"{path}.name", f"subgroup {name!r} is given twice")
+            parents.setdefault(name, parent)
+        _check_constraint(faults, group, path)
+    inner = {parent for parent in parents.values() if parent is not None}
+    for path, group in groups:
+        _check_subgroup_minimum(faults, group, path, group.get("name") in inner if _named(group) else False)
+        parent = group.get("parent")
+        if isinstance(parent, str) and parent not in parents:
+            faults.add(f"{path}.parent", f"there is no subgroup {parent!r:.80}")
+        elif _named(group) and _circular(group["name"], parents):
+            faults.add(f"{path}.parent", "the subgroups form a cycle; each needs a way up to one without parent")
+
+
+def _named(group: dict[str, Any]) -> bool:
+    return isinstance(group.get("name"), str)
+
+
+def _check_subgroup_minimum(faults: Faults, group: dict[str, Any], path: str, inner: bool) -> None:
+    faults.integer(group, "minMember", f"{path}.minMember")
+    faults.integer(group, "minSubGroup", f"{path}.minSubGroup")
+    member, sub = group.get("minMember"), group.get("minSubGroup")
+    if member is not None and sub is not None:
+        faults.add(f"{path}.minMember", "can't be combined with minSubGroup; give one of the two")
+    elif inner and member is not None:
+        faults.add(f"{path}.minMember", "is for subgroups of pods; this one holds subgroups: use minSubGroup")
+    elif not inner and sub is not None:
+        faults.add(f"{path}.minSubGroup", "is for subgroups that hold subgroups; this one holds pods: use minMember")
+    elif not inner and member is None:
+        faults.add(f"{path}.minMember", "is required")
+
+
+def _circular(name: str, parents: dict[str, str | None]) -> bool:
+    at, steps = parents.get(name), 0
+    while at is not None and at != name and steps <= len(parents):
+        at, steps = parents.get(at), steps + 1
+    return at == name
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

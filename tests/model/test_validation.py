@@ -1,0 +1,283 @@
+from __future__ import annotations
+
+import re
+
+import msgspec
+import pytest
+
+from kailab.model.objects import Pod
+from kailab.model.validation import advise, validate
+
+RESOURCES = "spec.containers[0].resources"
+
+
+def container(**resources):
+    return {"containers": [{"name": "main", "resources": resources}]}
+
+
+def test_sound_objects_have_no_faults(make, faults):
+    constraint = {"topology": "t", "requiredTopologyLevel": "rack"}
+    for obj in (
+        make["pod"](),
+        make["deployment"](),
+        make["job"](parallelism=0, completions=3),
+        make["queue"](),
+        make["podgroup"](minMember=2, topologyConstraint=constraint, preemptionDelay="30s", stalenessGracePeriod="-1s"),
+        make["topology"]({"nodeLabel": "lab/rack", "alias": "rack"}, {"nodeLabel": "kubernetes.io/hostname"}),
+    ):
+        assert faults(obj) == {}
+
+
+@pytest.mark.parametrize(
+    ("resources", "field", "message"),
+    [
+        ({"requests": {"cpu": "2"}, "limits": {"cpu": 1}}, "requests[cpu]", "more than the limit of 1"),
+        ({"requests": {"nvidia.com/gpu": 1}}, "requests[nvidia.com/gpu]", "needs an equal limit"),
+        (
+            {"requests": {"nvidia.com/gpu": 1}, "limits": {"nvidia.com/gpu": 2}},
+            "requests[nvidia.com/gpu]",
+            "must equal",
+        ),
+        ({"limits": {"nvidia.com/gpu": "500m"}}, "limits[nvidia.com/gpu]", "a whole number"),
+        ({"limits": {"cpu": "-1"}}, "limits[cpu]", "negative"),
+        ({"limits": {"memory": "1GB"}}, "limits[memory]", "expected a quantity"),
+        ({"limits": {"memory": True}}, "limits[memory]", "expected a quantity"),
+        ({"limits": [1]}, "limits", "expected a mapping"),
+    ],
+)
+def test_resources(make, faults, resources, field, message):
+    assert message in faults(make["pod"](spec=container(**resources)))[f"{RESOURCES}.{field}"]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "limits", "message"),
+    [
+        ({"gpu-fraction": "1.5"}, {}, "more than 0 and less than 1"),
+        ({"gpu-fraction": "0"}, {}, "more than 0 and less than 1"),
+        ({"gpu-fraction": "half"}, {}, "expected a quantity"),
+        ({"gpu-fraction": "0.5"}, {"nvidia.com/gpu": 1}, "can't be combined with a whole"),
+        ({"gpu-memory": "0"}, {}, "1 or more"),
+        ({"gpu-memory": "1Gi"}, {}, "whole number of 1 or more"),
+        ({"gpu-memory": "100", "gpu-fraction": "0.5"}, {}, "can't be combined with gpu-fraction"),
+        ({"gpu-memory": "100"}, {"nvidia.com/gpu": 1}, "can't be combined with a whole"),
+        ({"gpu-fraction-num-devices": "2"}, {}, "needs gpu-fraction or gpu-memory"),
+        ({"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, {}, "1 or more"),
+        ({"mps": "true"}, {}, "needs gpu-fraction or gpu-memory"),
+    ],
+)
+def test_gpu_sharing_as_kai_admits_it(make, faults, annotations, limits, message):
+    spec = {**container(limits=limits), "schedulerName": "kai-scheduler"}
+    assert message in " ".join(faults(make["pod"](spec=spec, annotations=annotations)).values())
+    other = {**container(limits=limits), "schedulerName": "default-scheduler"}
+    assert faults(make["pod"](spec=other, annotations=annotations)) == {}  # KAI judges its own pods only
+
+
+def test_visible_devices_are_the_device_plugins(make, faults):
+    def env(value):
+        return {"containers": [{"name": "main", "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": value}]}],
+                "schedulerName": "kai-scheduler"}  # fmt: skip
+
+    assert "spec.containers[0].env[0]" in faults(make["pod"](spec=env("all")))
+    assert faults(make["pod"](spec=env("void"))) == {}
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"containers": []}, "spec.containers"),
+        ({"containers": [{"name": "a"}, {"name": "a"}]}, "spec.containers[1].name"),
+        ({"containers": [3]}, "spec.containers[0]"),
+        ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
+        ({"terminationGracePeriodSeconds": -1}, "spec.terminationGracePeriodSeconds"),
+        ({"nodeSelector": {"a": 1}}, "spec.nodeSelector[a]"),
+        ({"tolerations": [{"operator": "Equal"}]}, "spec.tolerations[0].operator"),
+        ({"tolerations": [{"key": "a", "operator": "Exists", "value": "x"}]}, "spec.tolerations[0].value"),
+        ({"priority": "high"}, "spec.priority"),
+        ({"schedulingGates": [{}]}, "spec.schedulingGates[0].name"),
+        ({"resourceClaims": [{"name": "a"}]}, "spec.resourceClaims[0]"),
+        (
+            {"topologySpreadConstraints": [{"maxSkew": 0, "topologyKey": "a"}]},
+            "spec.topologySpreadConstraints[0].maxSkew",
+        ),
+        ({"hostNetwork": "yes"}, "spec.hostNetwork"),
+        ({"volumes": [{"configMap": 3}]}, "spec.volumes[0].configMap"),
+    ],
+)
+def test_pod_specs(make, faults, spec, field):
+    assert field in faults(make["pod"](spec=make["pod_spec"](**spec)))
+
+
+@pytest.mark.parametrize(
+    ("expression", "part"),
+    [
+        ({"key": "a", "operator": "Inside"}, "operator"),
+        ({"key": "a"}, "operator"),
+        ({"key": "a", "operator": "In"}, "values"),
+        ({"key": "a", "operator": "Exists", "values": ["x"]}, "values"),
+        ({"key": "a", "operator": "Gt", "values": ["x"]}, "values"),
+        ({"key": "a", "operator": "In", "values": [1]}, "values"),
+        ({"key": "a b", "operator": "Exists"}, "key"),
+    ],
+)
+def test_node_affinity(make, faults, expression, part):
+    required = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    found = faults(make["pod"](spec=make["pod_spec"](affinity=affinity)))
+    assert [field.rpartition(".")[2] for field in found] == [part]
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        (lambda spec: spec["resources"]["gpu"].update(quota=-2), "spec.resources.gpu.quota"),
+        (lambda spec: spec["resources"]["gpu"].update(limit="8"), "spec.resources.gpu.limit"),
+        (lambda spec: spec["resources"]["cpu"].update(quota=1e40), "spec.resources.cpu.quota"),
+        (lambda spec: spec["resources"]["gpu"].update(overQuotaWeight=-1), "spec.resources.gpu.overQuotaWeight"),
+        (lambda spec: spec.update(priority=1.5), "spec.priority"),
+        (lambda spec: spec.update(priority=True), "spec.priority"),
+        (lambda spec: spec.update(parentQueue="team"), "spec.parentQueue"),
+        (lambda spec: spec.update(preemptMinRuntime="soon"), "spec.preemptMinRuntime"),
+        (lambda spec: spec.update(reclaimMinRuntime="-5s"), "spec.reclaimMinRuntime"),
+        (lambda spec: spec.update(resources=[]), "spec.resources"),
+    ],
+)
+def test_queues(make, faults, change, field):
+    queue = make["queue"]()
+    change(queue["spec"])
+    assert list(faults(queue)) == [field]
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"minMember": -1}, ["spec.minMember"]),
+        ({"minMember": 1, "minSubGroup": 1}, ["spec.minMember"]),
+        ({"preemptibility": "maybe"}, ["spec.preemptibility"]),
+        ({"preemptionDelay": "-1s"}, ["spec.preemptionDelay"]),
+        ({"subGroups": [{"name": "a", "minMember": 1}, {"name": "a", "minMember": 1}]}, ["spec.subGroups[1].name"]),
+        ({"subGroups": [{"name": "a", "minMember": 1, "parent": "x"}]}, ["spec.subGroups[0].parent"]),
+        ({"subGroups": [{"name": "a", "parent": "a"}]}, ["spec.subGroups[0].parent"]),
+        (
+            {"subGroups": [{"name": "a", "parent": "b"}, {"name": "b", "parent": "a"}]},
+            ["spec.subGroups[0].parent", "spec.subGroups[1].parent"],
+        ),
+        ({"subGroups": [{"name": "a"}]}, ["spec.subGroups[0].minMember"]),
+        ({"subGroups": [{"name": "a", "minSubGroup": 1}]}, ["spec.subGroups[0].minSubGroup"]),
+        (
+            {"subGroups": [{"name": "a", "minMember": 1}, {"name": "b", "parent": "a", "minMember": 1}]},
+            ["spec.subGroups[0].minMember"],
+        ),
+    ],
+)
+def test_podgroups(make, faults, spec, fields):
+    assert sorted(faults(make["podgroup"](**spec))) == fields
+
+
+def test_more_subgroups_wanted_than_there_are_is_advice_as_in_kai(make):
+    group = make["podgroup"](minSubGroup=3, subGroups=[{"name": "a", "minMember": 1}])
+    assert validate(group, "PodGroup") == []
+    assert "there are 1" in advise(group, "PodGroup")[0].message
+
+
+@pytest.mark.parametrize(
+    ("levels", "field"),
+    [
+        ([], "spec.levels"),
+        ([{"nodeLabel": "a"}, {"nodeLabel": "a"}], "spec.levels[1].nodeLabel"),
+        ([{"nodeLabel": "kubernetes.io/hostname"}, {"nodeLabel": "a"}], "spec.levels[0].nodeLabel"),
+        ([{"nodeLabel": "a", "alias": "b"}, {"nodeLabel": "b"}], "spec.levels[0].alias"),
+        ([{"alias": "b"}], "spec.levels[0].nodeLabel"),
+        ([{"nodeLabel": f"l{i}"} for i in range(17)], "spec.levels"),
+    ],
+)
+def test_topologies(make, faults, levels, field):
+    assert field in faults(make["topology"](*levels))
+
+
+def test_workloads(make, faults):
+    assert "spec.selector.matchLabels[app]" in faults(make["deployment"](labels={"app": "other"}))
+    assert "spec.replicas" in faults(make["deployment"](replicas=-1))
+    assert "spec.replicas" in faults(make["deployment"](replicas="2"))
+    assert "spec.parallelism" in faults(make["job"](parallelism=1.5))
+    assert "spec.completions" in faults(make["job"](completionMode="Indexed"))
+    always = make["job"]()
+    always["spec"]["template"]["spec"]["restartPolicy"] = "Always"
+    assert "OnFailure or Never" in faults(always)["spec.template.spec.restartPolicy"]
+    bad = make["job"]()
+    bad["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "x"}}
+    assert list(faults(bad)) == ["spec.template.spec.containers[0].resources.limits[cpu]"]
+
+
+def test_training_jobs_are_checked_by_role(make, faults):
+    def training(**worker):
+        roles = {"Worker": {"replicas": 1, "template": {"spec": make["pod_spec"]()}, **worker}}
+        return {"apiVersion": "kubeflow.org/v1", "kind": "PyTorchJob", "metadata": {"name": "t"},
+                "spec": {"pytorchReplicaSpecs": roles}}  # fmt: skip
+
+    assert faults(training()) == {}
+    assert list(faults(training(replicas=-1))) == ["spec.pytorchReplicaSpecs.Worker.replicas"]
+    assert list(faults(training(template={"spec": {}}))) == ["spec.pytorchReplicaSpecs.Worker.template.spec.containers"]
+
+
+def test_nodes(faults):
+    def node(**status):
+        return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "status": status}
+
+    assert faults(node(allocatable={"cpu": 4, "nvidia.com/gpu": 8})) == {}
+    assert "status.allocatable[nvidia.com/gpu]" in faults(node(allocatable={"nvidia.com/gpu": 0.5}))
+    assert (
+        "more than the capacity" in faults(node(capacity={"cpu": 1}, allocatable={"cpu": 2}))["status.allocatable[cpu]"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("meta", "field"),
+    [
+        ({"name": "x" * 254}, "metadata.name"),
+        ({"name": "a..b"}, "metadata.name"),
+        ({"labels": {"a": "b c"}}, "metadata.labels[a]"),
+        ({"labels": {"a/b/c": "d"}}, "metadata.labels[a/b/c]"),
+        ({"labels": []}, "metadata.labels"),
+        ({"annotations": {"a": 1}}, "metadata.annotations[a]"),
+        ({"namespace": "Not"}, "metadata.namespace"),
+        ({"ownerReferences": [{"kind": "Job"}]}, "metadata.ownerReferences[0].uid"),
+        ({"uid": 3}, "metadata.uid"),
+    ],
+)
+def test_metadata(make, faults, meta, field):
+    assert field in faults(make["pod"](**meta))
+
+
+def test_what_passes_can_be_decoded(make):
+    pod = msgspec.convert(make["pod"](), Pod)
+    assert pod.spec.containers[0].resources.limits == {"nvidia.com/gpu": 1}
+    assert pod.spec.scheduler_name == "kai-scheduler"
+
+
+@pytest.mark.parametrize(
+    ("meta", "message"),
+    [
+        ({"labels": {"kai.scheduler/preemptibility": "yes"}}, "neither preemptible nor non-preemptible"),
+        ({"annotations": {"kai.scheduler/preemption-delay": "-5s"}}, "negative; expected a duration .* KAI ignores it"),
+        ({"annotations": {"kai.scheduler/staleness-grace-period": "5"}}, "is not a duration"),
+        ({"annotations": {"kai.scheduler/batch-min-member": "-1"}}, "they stay pending"),
+        ({"annotations": {"kai.scheduler/batch-min-member": "two"}}, "they stay pending"),
+    ],
+)
+def test_what_kai_would_pass_over_is_advice(make, meta, message):
+    job = make["job"]()
+    job["metadata"].update(meta)
+    job["spec"]["template"]["metadata"].update(meta)
+    assert validate(job, "Job") == []
+    found = advise(job, "Job")
+    assert [fault.field.partition("[")[0].rpartition(".")[0] for fault in found] == [
+        "metadata",
+        "spec.template.metadata",
+    ]
+    assert re.search(message, found[0].message)
+
+
+def test_sound_hints_need_no_advice(make):
+    notes = {"kai.scheduler/batch-min-member": "4", "kai.scheduler/staleness-grace-period": "-1s"}
+    pod = make["pod"](labels={"kai.scheduler/preemptibility": "non-preemptible"}, annotations=notes)
+    assert advise(pod, "Pod") == []
