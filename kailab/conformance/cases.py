@@ -1,0 +1,153 @@
+"""Runs recorded scheduling cases through the engine: one session, or cycles with a translation in between.
+
+``python -m kailab.conformance.cases [DIR|FILE ...]`` prints a line per differing case, tables by suite and by
+tag, and ``N passed, M failed`` last.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from kailab.conformance.expectations import (
+    LEVELS,
+    Level,
+    asserted_tasks,
+    final_differences,
+    operation_differences,
+    recorded_round_differences,
+)
+from kailab.conformance.loading_check import loading_differences
+from kailab.conformance.opening import NOW
+from kailab.conformance.recorded import Case, read_cases
+from kailab.conformance.report import Report, Result
+from kailab.conformance.shared import shared_folder
+from kailab.conformance.table import Table
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.decisions import Decisions
+from kailab.engine.snapshot import Snapshot
+from kailab.errors import KailabError
+
+Decide = Callable[[Snapshot, EngineConfig, float], Decisions]
+
+
+def run_case(case: Case, level: Level = "nodes", decide: Decide = run_cycle) -> Result:
+    """Run one case to its end and compare. A fault of the engine is a difference, never an exception.
+
+    ``decide`` is what takes the decisions: the engine, or another with its signature.
+    """
+    table = Table(case)
+    reasons: dict[str, str] = {}
+    try:
+        play = _integration if case.integration else _session
+        differences = play(case, table, level, reasons, decide)
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        last = traceback.format_exception_only(error)[-1].strip()
+        differences = [f"the engine failed: {last} ({Path(place.filename).name}:{place.lineno})"]
+    return Result(
+        id=case.id,
+        suite=case.suite,
+        differences=tuple(_with_reasons(case, differences, reasons)),
+        tags=case.tags,
+        notes=(*case.notes, *case.unsupported),
+        counted=not case.unsupported,
+    )
+
+
+def _session(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+    decisions, faults = _cycle(case, table, reasons, decide)
+    return faults + operation_differences(case, decisions, "") + final_differences(case, table, level)
+
+
+def _integration(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+    differences: list[str] = []
+    for number in range(case.rounds_until_match + case.rounds_after_match):
+        if number == case.rounds_until_match:
+            differences += final_differences(case, table, level)
+        decisions, faults = _cycle(case, table, reasons, decide)
+        where = f"cycle {number + 1}: "
+        differences += [where + fault for fault in faults]
+        if case.recorded_only:
+            differences += recorded_round_differences(case, number, table, decisions, level)
+        else:
+            differences += operation_differences(case, decisions, where)
+            if number >= case.rounds_until_match:
+                differences += asserted_tasks(case, table, where)
+        table.settle_round()
+    return differences
+
+
+def _cycle(case: Case, table: Table, reasons: dict[str, str], decide: Decide) -> tuple[Decisions, list[str]]:
+    decisions = decide(table.snapshot(), case.config, NOW)
+    for pending in decisions.pending:
+        tried = "; ".join(f"{action}: {outcome}" for action, outcome in pending.tried)
+        reasons[pending.podgroup] = f"{pending.code}: {pending.message}" + (f" [{tried}]" if tried else "")
+    return decisions, table.apply(decisions)
+
+
+def _with_reasons(case: Case, differences: list[str], reasons: dict[str, str]) -> list[str]:
+    """Add the engine's last reason for a PodGroup to the first difference that names one of its tasks."""
+    group_of = {task.uid: task.podgroup for task in case.tasks}
+    told: set[str] = set()
+    out = []
+    for difference in differences:
+        words = difference.replace(":", " ").split()
+        group = next((group_of[word] for word in words if word in group_of), "")
+        if group in reasons and group not in told and " is Pending" in difference:
+            told.add(group)
+            difference = f"{difference} ({reasons[group]})"
+        out.append(difference)
+    return out
+
+
+def run_cases(cases: Iterable[Case], level: Level = "nodes", title: str = "engine cases") -> Report:
+    return Report(title, [run_case(case, level) for case in cases])
+
+
+def check_loading(cases: Iterable[Case]) -> Report:
+    """Hold the loader against the recorded opening state of nodes and queues, without running the engine."""
+    results = [
+        Result(id=case.id, suite=case.suite, differences=tuple(loading_differences(case)), tags=case.tags)
+        for case in cases
+    ]
+    return Report("opening states", results)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.cases", description=__doc__)
+    parser.add_argument("paths", nargs="*", type=Path, metavar="DIR|FILE", help="default: the shared cases")
+    parser.add_argument("--suite", help="only suites that begin with this")
+    parser.add_argument("--tag", action="append", default=[], help="only cases with this tag (may repeat)")
+    parser.add_argument("-k", dest="expression", help="only cases whose id contains this")
+    parser.add_argument("--level", choices=LEVELS, default="nodes", help="how strictly to compare recorded-only cases")
+    parser.add_argument("--loading", action="store_true", help="only check that cases load as recorded")
+    parser.add_argument("-v", "--verbose", action="store_true", help="every difference, not the first alone")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    options = parser.parse_args(arguments)
+    paths = options.paths or [shared_folder() / "conformance" / "cases"]
+    try:
+        chosen = [
+            case
+            for case in read_cases(paths)
+            if (not options.suite or case.suite.startswith(options.suite))
+            and all(tag in case.tags for tag in options.tag)
+            and (not options.expression or options.expression in case.id)
+        ]
+    except KailabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if not chosen:
+        print("no case matches", file=sys.stderr)
+        return 2
+    report = check_loading(chosen) if options.loading else run_cases(chosen, options.level)
+    print(report.as_json() if options.output == "json" else report.text(options.verbose))
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

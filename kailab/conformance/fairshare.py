@@ -1,0 +1,180 @@
+"""Runs recorded fair-share computations (fairshare.json) through the engine's division.
+
+``python -m kailab.conformance.fairshare [FILE]``. Computations are compared resource by resource; checks of
+single rules are in ``queue_rules``. Kinds of cases for which the engine has no function of its own are listed as not
+wired.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kailab.conformance import queue_rules
+from kailab.conformance.report import Report, Result
+from kailab.conformance.shared import shared_folder
+from kailab.engine.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
+from kailab.engine.records import GPU, Queue, Share
+from kailab.errors import InputError, KailabError, Where
+
+RESOURCES = ("gpu", "cpu", "memory")
+TOLERANCE = 1e-3  # of a milli-GPU, a millicore, a byte: what KAI's floats may be off
+
+
+def scaled(resource: str, value: float) -> int:
+    """A recorded amount (devices, millicores, bytes; -1 unlimited) in engine units."""
+    return -1 if value == -1 else round(value * (GPU if resource == "gpu" else 1))
+
+
+def claim(queue: Mapping[str, Any], resource: str) -> Claim:
+    share = queue[resource]
+    return Claim(
+        name=queue["uid"],
+        quota=scaled(resource, share["deserved"]),
+        limit=scaled(resource, share["max_allowed"]),
+        weight=share["over_quota_weight"],
+        request=scaled(resource, share["request"]),
+        usage=share.get("usage", 0.0),
+        priority=queue["priority"],
+        created=float(queue.get("creation_order", 0)),
+        uid=queue["uid"],
+        share=scaled(resource, share["fair_share"]),
+    )
+
+
+def _one_resource(case: Mapping[str, Any], over_quota_only: bool) -> list[str]:
+    given, output = case["input"], case["output"]
+    resource = given["resource"].lower()
+    unit, total = int(getattr(UNITS, resource)), scaled(resource, given["total"])
+    claims = [claim(queue, resource) for queue in given["queues"]]
+    if over_quota_only:
+        remaining = divide_over_quota(total, claims, unit=unit, k_value=given["k_value"])
+    else:
+        remaining, _ = divide(total, claims, unit=unit, k_value=given["k_value"])
+    differences = []
+    if abs(remaining - scaled(resource, output["remaining"])) > TOLERANCE:
+        differences.append(f"{remaining} {resource} remain, KAI had {output['remaining']}")
+    return differences + _compare_shares({c.uid: c.share for c in claims}, resource, output["fair_share"])
+
+
+def _all_resources(case: Mapping[str, Any]) -> list[str]:
+    given, output = case["input"], case["output"]
+    differences = []
+    for resource in RESOURCES:
+        claims = [claim(queue, resource) for queue in given["queues"]]
+        divide(
+            scaled(resource, given["total"][resource]),
+            claims,
+            unit=int(getattr(UNITS, resource)),
+            k_value=given.get("k_value", 0.0),
+        )
+        # KAI's own tables name the results of some inputs by their position, starting at 1.
+        names = {c.uid if c.uid in output["fair_share"] else str(i): c.share for i, c in enumerate(claims, 1)}
+        differences += _compare_shares(names, resource, output["fair_share"])
+    return differences
+
+
+def _tree(case: Mapping[str, Any]) -> list[str]:
+    given, output = case["input"], case["output"]
+    queues = [_queue(queue) for queue in given["queues"]]
+    requests = {
+        queue["uid"]: Amounts(**{resource: scaled(resource, queue[resource]["request"]) for resource in RESOURCES})
+        for queue in given["queues"]
+    }
+    usage = {
+        queue["uid"]: {resource: queue[resource].get("usage", 0.0) for resource in RESOURCES}
+        for queue in given["queues"]
+    }
+    totals = Amounts(**{resource: scaled(resource, given["total"][resource]) for resource in RESOURCES})
+    shares = tree_shares(queues, totals, requests, k_value=given.get("k_value", 0.0), usage=usage)
+    differences = []
+    for resource in RESOURCES:
+        ours = {name: getattr(share, resource) for name, share in shares.items()}
+        differences += _compare_shares(ours, resource, output["fair_share"])
+    return differences
+
+
+def _queue(raw: Mapping[str, Any]) -> Queue:
+    def share(resource: str) -> Share:
+        return Share(
+            quota=scaled(resource, raw[resource]["deserved"]),
+            limit=scaled(resource, raw[resource]["max_allowed"]),
+            weight=float(raw[resource]["over_quota_weight"]),
+        )
+
+    return Queue(
+        name=raw["uid"],
+        uid=raw["uid"],
+        parent=raw.get("parent", ""),
+        priority=raw["priority"],
+        created=float(raw.get("creation_order", 0)),
+        gpu=share("gpu"),
+        cpu=share("cpu"),
+        memory=share("memory"),
+    )
+
+
+def _compare_shares(ours: Mapping[str, float], resource: str, recorded: Mapping[str, Mapping[str, float]]) -> list[str]:
+    return [
+        f"queue {name}: fair share of {resource} {ours.get(name)}, KAI had {scaled(resource, wanted[resource])}"
+        for name, wanted in recorded.items()
+        if name not in ours or abs(ours[name] - scaled(resource, wanted[resource])) > TOLERANCE
+    ]
+
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
+    "set_resource_share": lambda case: _one_resource(case, over_quota_only=False),
+    "divide_over_quota": lambda case: _one_resource(case, over_quota_only=True),
+    "set_resources_share": _all_resources,
+    "set_fair_share_hierarchy": _tree,
+    **queue_rules.KINDS,
+}
+
+
+def run_file(path: Path) -> tuple[Report, Counter[str]]:
+    """Run every case whose kind is wired. Returns the report and the number of cases by kind that are not."""
+    try:
+        data = json.loads(path.read_text())
+    except OSError as error:
+        raise InputError(error.strerror or str(error), Where(file=str(path))) from None
+    except ValueError as error:
+        raise InputError(f"not JSON: {error}", Where(file=str(path))) from None
+    report, unwired = Report("fair share"), Counter[str]()
+    for case in data["cases"]:
+        run = KINDS.get(case["kind"])
+        if run is None:
+            unwired[case["kind"]] += 1
+            continue
+        report.results.append(Result(id=case["id"], suite=case["kind"], differences=tuple(run(case))))
+    for case in data["generated"]:
+        report.results.append(Result(id=case["id"], suite="generated", differences=tuple(_all_resources(case))))
+    return report, unwired
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fairshare", description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, help="default: the shared fairshare.json")
+    parser.add_argument("-v", "--verbose", action="store_true")
+    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
+    options = parser.parse_args(arguments)
+    try:
+        report, unwired = run_file(options.file or shared_folder() / "conformance" / "fairshare.json")
+    except KailabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if options.output == "json":
+        print(report.as_json())
+    else:
+        for kind, count in sorted(unwired.items()):
+            print(f"not wired: {kind} ({count} cases)")
+        print(report.text(options.verbose))
+    return 1 if report.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

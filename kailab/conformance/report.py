@@ -1,0 +1,123 @@
+"""The form every conformance runner reports in: one result per case, a table by group, one last line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The outcome of one case. It passed if ``differences`` is empty.
+
+    ``differences`` are sentences: what was expected, what came, and the engine's reason where there is one.
+    ``notes`` say what of the case could not be expressed or compared. ``counted`` False: run, but kept out of
+    the totals (a case whose source says that part of it can't be expressed).
+    """
+
+    id: str
+    suite: str
+    differences: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    counted: bool = True
+
+    @property
+    def passed(self) -> bool:
+        return not self.differences
+
+
+@dataclass(slots=True)
+class Report:
+    """What a runner found. Render with ``text()`` for people, ``as_json()`` for programs."""
+
+    title: str
+    results: list[Result] = field(default_factory=list)
+
+    @property
+    def passed(self) -> int:
+        return sum(1 for result in self.results if result.counted and result.passed)
+
+    @property
+    def failed(self) -> int:
+        return sum(1 for result in self.results if result.counted and not result.passed)
+
+    @property
+    def uncounted(self) -> list[Result]:
+        return [result for result in self.results if not result.counted]
+
+    def by_suite(self) -> dict[str, tuple[int, int]]:
+        """Suite -> (passed, failed), sorted by name."""
+        return _tally((result.suite, result) for result in self.results if result.counted)
+
+    def by_tag(self) -> dict[str, tuple[int, int]]:
+        """Tag -> (passed, failed), sorted by name. A case counts once for each of its tags."""
+        return _tally((tag, result) for result in self.results if result.counted for tag in result.tags)
+
+    def text(self, verbose: bool = False, most: int = 6) -> str:
+        """Differing cases, tables and the last line ``N passed, M failed``.
+
+        ``verbose`` spells out every difference; otherwise a case has one line with its first difference.
+        """
+        lines: list[str] = []
+        for result in self.results:
+            if result.passed:
+                continue
+            mark = "DIFFERS" if result.counted else "differs (not counted)"
+            shown = result.differences if verbose else result.differences[:1]
+            more = len(result.differences) - len(shown)
+            lines.append(f"{mark} {result.id}: {shown[0]}" + (f" (and {more} more)" if more else ""))
+            lines.extend(f"        {difference}" for difference in shown[1:])
+            if verbose:
+                lines.extend(f"        note: {note}" for note in result.notes)
+        for heading, tally in (("SUITE", self.by_suite()), ("TAG", self.by_tag())):
+            if len(tally) > 1:
+                lines += ["", *_table(heading, tally)]
+        if self.uncounted:
+            same = sum(1 for result in self.uncounted if result.passed)
+            lines += [
+                "",
+                f"not counted: {len(self.uncounted)} cases with parts that can't be expressed, {same} agree",
+            ]
+        lines += ["", f"{self.passed} passed, {self.failed} failed"]
+        return "\n".join(lines).lstrip("\n")
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "title": self.title,
+            "passed": self.passed,
+            "failed": self.failed,
+            "suites": {name: {"passed": good, "failed": bad} for name, (good, bad) in self.by_suite().items()},
+            "results": [
+                {
+                    "id": result.id,
+                    "suite": result.suite,
+                    "passed": result.passed,
+                    "counted": result.counted,
+                    "tags": list(result.tags),
+                    "differences": list(result.differences),
+                    "notes": list(result.notes),
+                }
+                for result in self.results
+            ],
+        }
+
+    def as_json(self) -> str:
+        return json.dumps(self.as_dict(), indent=1, sort_keys=True)
+
+
+def _tally(pairs: Iterable[tuple[str, Result]]) -> dict[str, tuple[int, int]]:
+    counts: dict[str, tuple[int, int]] = {}
+    for name, result in pairs:
+        good, bad = counts.get(name, (0, 0))
+        counts[name] = (good + result.passed, bad + (not result.passed))
+    return dict(sorted(counts.items()))
+
+
+def _table(heading: str, tally: dict[str, tuple[int, int]]) -> list[str]:
+    width = max(len(heading), *map(len, tally))
+    lines = [f"{heading:<{width}}  PASSED  FAILED"]
+    lines += [f"{name:<{width}}  {good:>6}  {bad or '':>6}" for name, (good, bad) in tally.items()]
+    return lines

@@ -1,0 +1,190 @@
+"""A cluster between cycles: records, decisions carried out on them, what nodes have left."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
+from kailab.engine.decisions import Decisions, Pipeline
+from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, Status, Task
+from kailab.engine.snapshot import Snapshot
+from kailab.model import labels
+
+LAST_START_AGE = 60.0
+
+
+class Table:
+    """Tasks as they stand. ``vacated``: places that tasks evicted in this cycle are leaving."""
+
+    def __init__(self, opening: Opening) -> None:
+        self.opening = opening
+        self.tasks: dict[str, Task] = {task.uid: task for task in opening.tasks}
+        self.nodes: dict[str, Node] = {node.name: node for node in opening.nodes}
+        self.vacated: list[Task] = []
+
+    def snapshot(self) -> Snapshot:
+        """A new snapshot of the table as it stands: nothing but objects survives between cycles."""
+        snapshot = Snapshot()
+        for node in self.opening.nodes:
+            snapshot.set_node(node)
+        for queue in self.opening.queues:
+            snapshot.set_queue(queue)
+        for topology in self.opening.topologies:
+            snapshot.set_topology(topology)
+        for podgroup in self.podgroups():
+            snapshot.set_podgroup(podgroup)
+        for task in self.tasks.values():
+            snapshot.set_task(task)
+        return snapshot
+
+    def podgroups(self) -> list[PodGroup]:
+        """PodGroups, started a minute ago where anything is placed: so KAI's test set-up has it."""
+        started = {task.podgroup for task in self.tasks.values() if task.status in ACTIVE}
+        return [
+            msgspec.structs.replace(group, last_start=NOW - LAST_START_AGE if group.uid in started else None)
+            for group in self.opening.podgroups
+        ]
+
+    def apply(self, decisions: Decisions) -> list[str]:
+        """Carry decisions out as KAI's session does. Returns what in them can't be carried out, in words.
+
+        One session may bind or promise a task a place and evict it again by a later action, or for another job
+        of the same action: what was decided first is told from the actions' order and from ``Pipeline.moved``.
+        """
+        faults: list[str] = []
+        self.vacated = []
+        for bind in decisions.binds:
+            task = self.tasks.get(bind.task)
+            if task is None or task.status not in (Status.PENDING, Status.PIPELINED):
+                faults.append(f"binds {bind.task}, which is not pending")
+                continue
+            self._place(task, Status.BINDING, bind.node, bind.gpu_groups, faults)
+        for action in self.opening.config.actions:
+            moves: dict[str, list[Pipeline]] = {}
+            for pipeline in decisions.pipelines:
+                if pipeline.action == action and pipeline.moved:
+                    moves.setdefault(pipeline.task, []).append(pipeline)
+                elif pipeline.action == action:
+                    self._pipeline(pipeline, (Status.PENDING, Status.PIPELINED), faults)
+            for eviction in decisions.evictions:
+                if eviction.action != action:
+                    continue
+                self._evict(eviction.task, faults)
+                if moves.get(eviction.task):
+                    self._pipeline(moves[eviction.task].pop(0), (Status.RELEASING,), faults)
+            faults += [f"moves {uid} without evicting it" for uid, rest in moves.items() if rest]
+        return faults
+
+    def _evict(self, uid: str, faults: list[str]) -> None:
+        task = self.tasks.get(uid)
+        if task is None or task.status not in PLACED:
+            faults.append(f"evicts {uid}, which holds nothing")
+            return
+        leaving = msgspec.structs.replace(task, status=Status.RELEASING)
+        if task.status in ACTIVE:
+            self.vacated.append(leaving)
+        self.tasks[uid] = leaving
+
+    def _pipeline(self, pipeline: Pipeline, waiting: tuple[Status, ...], faults: list[str]) -> None:
+        task = self.tasks.get(pipeline.task)
+        if task is None or task.status not in waiting:
+            faults.append(f"pipelines {pipeline.task}, which is not waiting")
+            return
+        self._place(task, Status.PIPELINED, pipeline.node, pipeline.gpu_groups, faults)
+
+    def _place(self, task: Task, status: Status, node: str, groups: tuple[str, ...], faults: list[str]) -> None:
+        if node not in self.nodes:
+            faults.append(f"places {task.uid} on {node!r}, which does not exist")
+            return
+        self.tasks[task.uid] = msgspec.structs.replace(
+            task, status=status, node=node, gpu_groups=groups, accepted=self._accepted(task, node)
+        )
+
+    def _accepted(self, task: Task, node: str) -> GpuRequest | None:
+        """What a request for GPU memory holds of its device, rounded up to a hundredth as in KAI."""
+        memory, total = task.shape.gpu.memory_mib, self.nodes[node].gpu_memory_mib
+        if not memory or not total:
+            return None
+        return GpuRequest(devices=task.shape.gpu.devices, portion=-(-memory * 100 // total) * GPU // 100)
+
+    def settle_round(self) -> None:
+        """Between two cycles: bound tasks run, promised ones wait anew, leaving ones come back."""
+        for uid, task in self.tasks.items():
+            if task.status == Status.BINDING:
+                self.tasks[uid] = msgspec.structs.replace(task, status=Status.RUNNING)
+            elif task.status == Status.PIPELINED or (
+                task.status == Status.RELEASING and task.podgroup not in self.opening.deleted_for_good
+            ):
+                self.tasks[uid] = msgspec.structs.replace(
+                    task, status=Status.PENDING, node="", gpu_groups=(), accepted=None
+                )
+        self.vacated = []
+
+    def gpus_left(self) -> dict[str, tuple[float, float]]:
+        """Node -> devices (idle, releasing) after the decisions, counted as KAI counts them.
+
+        A shared device is out of ``idle`` as a whole. Pipelined tasks are charged to ``releasing``, which may
+        fall below zero.
+        """
+        left: dict[str, tuple[float, float]] = {}
+        for node in self.opening.nodes:
+            idle, releasing = node.gpus, 0
+            groups: dict[str, set[str]] = {}
+            moved = [t for t in self.vacated if self.tasks[t.uid].status == Status.PIPELINED]
+            for task in [*self.tasks.values(), *moved]:
+                if task.node != node.name:
+                    continue
+                if task.status not in PLACED:
+                    continue
+                gpu = task.accepted or task.shape.gpu
+                if gpu.shared or task.shape.gpu.shared:
+                    kind = (
+                        "pipelined"
+                        if task.status == Status.PIPELINED
+                        else "leaving"
+                        if task.status == Status.RELEASING
+                        else "staying"
+                    )
+                    for group in task.gpu_groups or (f"own of {task.uid}",):
+                        groups.setdefault(group, set()).add(kind)
+                    continue
+                amount = whole_devices(gpu) * GPU
+                if task.status == Status.PIPELINED:
+                    releasing -= amount
+                else:
+                    idle -= amount
+                    releasing += amount if task.status == Status.RELEASING else 0
+            for kinds in groups.values():
+                if kinds & {"leaving", "staying"}:
+                    idle -= GPU
+                if kinds == {"leaving"}:
+                    releasing += GPU
+                elif kinds == {"pipelined"}:
+                    releasing -= GPU
+            left[node.name] = (idle / GPU, releasing / GPU)
+        return left
+
+
+def whole_devices(gpu: GpuRequest) -> int:
+    """Devices that a task takes whole, plain or through resource claims."""
+    if gpu.dra:
+        return sum(count for _, count in gpu.dra)
+    return 0 if gpu.shared or gpu.mig else gpu.devices
+
+
+def mig_gpus(profile: str) -> int:
+    """What one instance of a MIG profile counts against quotas: the number before its ``g``."""
+    return int(profile.removeprefix(labels.MIG_PREFIX).split("g", 1)[0])
+
+
+def sharing(tasks: dict[str, tuple[str, tuple[str, ...]]]) -> dict[str, frozenset[str]]:
+    """Task -> all that share a device with it, from task -> (node, GPU groups). Ids don't matter."""
+    members: dict[tuple[str, str], set[str]] = {}
+    for uid, (node, groups) in tasks.items():
+        for group in groups:
+            members.setdefault((node, group), set()).add(uid)
+    shared: dict[str, set[str]] = {}
+    for together in members.values():
+        for uid in together:
+            shared.setdefault(uid, set()).update(together)
+    return {uid: frozenset(together) for uid, together in shared.items()}

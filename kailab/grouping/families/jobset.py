@@ -1,0 +1,130 @@
+"""JobSets: one PodGroup with a parent subgroup per replicatedJob and a leaf subgroup per replica of it.
+
+The PodGroup asks for all replicatedJobs, or for one where the JobSet starts them in order (each further one joins as
+the JobSet's controller makes it); ``batch-min-member`` on the JobSet lowers that number, and on a replicatedJob's
+template it replaces the replica's parallelism as the leaf's minimum. A template's topology annotations hold for each
+replica.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.grouping.default import default_grouping, pod_group_name
+from kailab.grouping.family import Context, Family
+from kailab.grouping.fields import (
+    annotations_of,
+    integer,
+    labels_of,
+    name_of,
+    namespace_of,
+    objects,
+    string,
+    title,
+    uid_of,
+    whole_number,
+)
+from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
+from kailab.model.labels import BATCH_MIN_MEMBER, TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
+
+_REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
+_JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+
+
+def _jobset(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
+    if not name_of(top) or not uid_of(top):
+        raise GroupingError(f"{title(top)} has no name or no uid")
+    replicated_jobs = objects(top, "spec", "replicatedJobs")
+    if not replicated_jobs:
+        raise GroupingError(f"{title(top)}: spec.replicatedJobs is empty")
+    in_order = string(top, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
+    if _has_legacy_pod_group(top, context):
+        return _legacy(top, pod, in_order, context)
+    grouping = default_grouping(top, pod, (), context)
+    grouping.min_member = 0
+    grouping.min_sub_group = _min_sub_group(top, len(replicated_jobs), in_order)
+    for index, replicated_job in enumerate(replicated_jobs):
+        grouping.sub_groups += _sub_groups(replicated_job, index)
+    leaves = frozenset(group.name for group in grouping.sub_groups if group.parent is not None)
+
+    def sub_group_of(member: Object) -> str:
+        leaf = f"{_label(member, _REPLICATED_JOB)}-replica-{_label(member, _JOB_INDEX)}"
+        if leaf not in leaves:
+            raise GroupingError(f"{title(top)} has no replica that {title(member)} belongs to ({leaf})")
+        return leaf
+
+    return Plan(grouping, sub_group_of)
+
+
+def _min_sub_group(top: Object, replicated_jobs: int, in_order: bool) -> int:
+    override = annotations_of(top).get(BATCH_MIN_MEMBER)
+    if override is not None:
+        least = whole_number(override, f"{title(top)}: annotation {BATCH_MIN_MEMBER}", least=1)
+        return min(least, replicated_jobs)
+    return 1 if in_order else replicated_jobs
+
+
+def _sub_groups(replicated_job: dict[str, Any], index: int) -> list[SubGroup]:
+    name = string(replicated_job, "name")
+    if not name:
+        raise GroupingError(f"spec.replicatedJobs.{index} has no name")
+    replicas = integer(replicated_job, "replicas")
+    replicas = 1 if replicas is None else replicas
+    parallelism = integer(replicated_job, "template", "spec", "parallelism")
+    least = 1 if parallelism is None else parallelism
+    override = _template_annotation(replicated_job, BATCH_MIN_MEMBER)
+    if override:
+        least = whole_number(override, f"replicatedJob {name}: annotation {BATCH_MIN_MEMBER}", least=1)
+    topology = _topology(replicated_job)
+    parent = SubGroup(name, min_sub_group=replicas)
+    return [
+        parent,
+        *(SubGroup(f"{name}-replica-{i}", least, parent=name, topology=topology) for i in range(replicas)),
+    ]
+
+
+def _topology(replicated_job: dict[str, Any]) -> TopologyConstraint | None:
+    topology, required, preferred = (
+        _template_annotation(replicated_job, key) for key in (TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)
+    )
+    return TopologyConstraint(topology, required, preferred) if topology and (required or preferred) else None
+
+
+def _template_annotation(replicated_job: dict[str, Any], key: str) -> str:
+    return string(replicated_job, "template", "metadata", "annotations", key) or ""
+
+
+def _label(pod: Object, key: str) -> str:
+    value = labels_of(pod).get(key)
+    if not value:
+        raise GroupingError(f"{title(pod)} lacks the label {key}")
+    return value
+
+
+def _has_legacy_pod_group(top: Object, context: Context) -> bool:
+    """Whether an older KAI left a PodGroup of this JobSet without subgroups."""
+    if not context.config.legacy_pod_groups:
+        return False
+    name = pod_group_name(top)
+    for pod_group in context.reads.list("scheduling.run.ai/v2alpha2", "PodGroup", namespace_of(top)):
+        found = name_of(pod_group)
+        if (found == name or found.startswith(f"{name}-")) and not pod_group["spec"].get("subGroups"):
+            return True
+    return False
+
+
+def _legacy(top: Object, pod: Object, in_order: bool, context: Context) -> Plan:
+    """The flat shape of older KAI: one PodGroup, or one per replicatedJob where they start in order."""
+    grouping = default_grouping(top, pod, (), context)
+    replicated_job = _label(pod, _REPLICATED_JOB)
+    if in_order:
+        grouping.name = f"{grouping.name}-{replicated_job}"
+    override = annotations_of(top).get(BATCH_MIN_MEMBER)
+    if override is not None:
+        grouping.min_member = whole_number(override, f"{title(top)}: annotation {BATCH_MIN_MEMBER}", least=0)
+    return Plan(grouping)
+
+
+JOBSET = Family("jobset", _jobset, pod_labels=(_REPLICATED_JOB,))

@@ -1,0 +1,65 @@
+"""Knative Services: a revision is one gang of its min-scale, or (switched off) each pod a PodGroup of its own.
+
+A revision whose pods were already given a PodGroup each keeps to that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kailab.cluster.protocol import Object
+from kailab.grouping.default import group_annotations, group_labels, pod_group_name, reference_to
+from kailab.grouping.family import Context, Family
+from kailab.grouping.fields import annotations_of, labels_of, name_of, namespace_of, title
+from kailab.grouping.priority import INFERENCE, priority_class_of
+from kailab.grouping.queues import queue_of
+from kailab.grouping.records import Grouping, GroupingError, Plan
+from kailab.model.labels import POD_GROUP
+
+_REVISION = "serving.knative.dev/revision"
+_MIN_SCALE = "autoscaling.knative.dev/min-scale"
+
+
+def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
+    name = labels_of(pod).get(_REVISION)
+    if name is None:
+        raise GroupingError(f"{title(pod)} lacks the label {_REVISION}")
+    revision = context.reads.get("serving.knative.dev/v1", "Revision", namespace_of(pod), name)
+    if revision is None:
+        raise GroupingError(f"Revision {namespace_of(pod)}/{name} of {title(pod)} does not exist")
+    gang = context.config.knative_gang and not _has_group_per_pod(revision, context)
+    scale = annotations_of(revision).get(_MIN_SCALE, "1")
+    return Plan(
+        Grouping(
+            name=pod_group_name(revision if gang else pod),
+            namespace=namespace_of(revision if gang else pod),
+            queue=queue_of(revision, pod, context),
+            priority_class=priority_class_of((revision,), pod, context, INFERENCE) if gang else INFERENCE,
+            owner=reference_to(revision if gang else pod),
+            min_member=int(scale) if gang and scale.isdecimal() else 1,
+            labels=group_labels(revision, pod),
+            annotations=group_annotations(revision, pod),
+        )
+    )
+
+
+def _has_group_per_pod(revision: Object, context: Context) -> bool:
+    """Whether the revision's pods were given a PodGroup each."""
+    namespace = namespace_of(revision)
+    pods = context.reads.list("v1", "Pod", namespace, {_REVISION: name_of(revision)})
+    named = [annotations_of(pod)[POD_GROUP] for pod in pods if POD_GROUP in annotations_of(pod)]
+    if len(set(named)) < len(named) or not named:
+        return False
+    if len(named) > 1:
+        return True
+    pod_group = context.reads.get("scheduling.run.ai/v2alpha2", "PodGroup", namespace, named[0])
+    if pod_group is None:
+        return False
+    owners = pod_group["metadata"].get("ownerReferences") or ()
+    kind = owners[0].get("kind") if owners else None
+    if kind not in ("Revision", "Pod"):
+        raise GroupingError(f"PodGroup {namespace}/{named[0]} is owned by neither its revision nor a pod of it")
+    return kind == "Pod"
+
+
+KNATIVE = Family("knative", _knative, per_owner=False)

@@ -1,0 +1,124 @@
+"""Ray: one gang of the head and the worker groups of a RayCluster, with a subgroup for each.
+
+RayJobs and RayServices name their RayCluster in their status; until it is there their pods can't be grouped. A worker
+group's minimum is its ``minReplicas`` (where above 0, else its ``replicas``) times ``numOfHosts``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.grouping.default import default_grouping
+from kailab.grouping.family import Context, Family, MakePlan
+from kailab.grouping.fields import (
+    boolean,
+    integer,
+    labels_of,
+    mapping,
+    name_of,
+    namespace_of,
+    objects,
+    string,
+    title,
+)
+from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
+from kailab.model.labels import TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
+
+_NODE_GROUP = "ray.io/group"
+_HEAD = "headgroup"
+_PRIORITY_CLASS = "ray.io/priority-class-name"
+
+
+def _plan_with(cluster_of: Callable[[Object, Context], Object]) -> MakePlan:
+    def plan(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
+        cluster = cluster_of(top, context)
+        grouping = default_grouping(top, pod, (), context)
+        sub_groups = _sub_groups(cluster)
+        grouping.min_member = sum(group.min_member for group in sub_groups)
+        if not _is_legacy(grouping.namespace, grouping.name, context):
+            grouping.sub_groups = sub_groups
+        # Ray has a label of its own for the class, which KAI takes unchecked.
+        grouping.priority_class = labels_of(top).get(_PRIORITY_CLASS, grouping.priority_class)
+        names = frozenset(group.name for group in grouping.sub_groups)
+
+        def sub_group_of(member: Object) -> str:
+            named = labels_of(member).get(_NODE_GROUP, "")
+            return named if named in names else ""
+
+        return Plan(grouping, sub_group_of)
+
+    return plan
+
+
+def _itself(top: Object, context: Context) -> Object:
+    return top
+
+
+def _named_in_status(*paths: tuple[str, ...]) -> Callable[[Object, Context], Object]:
+    def cluster_of(top: Object, context: Context) -> Object:
+        name = next(filter(None, (string(top, "status", *path) for path in paths)), None)
+        if name is None:
+            raise GroupingError(f"{title(top)} has no RayCluster yet: its status names none")
+        cluster = context.reads.get(top["apiVersion"], "RayCluster", namespace_of(top), name)
+        if cluster is None:
+            raise GroupingError(f"RayCluster {namespace_of(top)}/{name} of {title(top)} does not exist")
+        return cluster
+
+    return cluster_of
+
+
+def _sub_groups(cluster: Object) -> list[SubGroup]:
+    head = mapping(cluster, "spec", "headGroupSpec") or {}
+    groups = [SubGroup(_HEAD, 1, topology=_topology(head, "headGroupSpec"))]
+    for index, spec in enumerate(objects(cluster, "spec", "workerGroupSpecs") or ()):
+        replicas = _least_replicas(spec, cluster, index)
+        if not replicas:
+            continue
+        hosts = integer(spec, "numOfHosts")
+        name = string(spec, "groupName") or f"worker-group-{index}"
+        topology = _topology(spec, f"workerGroupSpecs.{name}")
+        groups.append(SubGroup(name, replicas * (1 if hosts is None else hosts), topology=topology))
+    return groups
+
+
+def _least_replicas(spec: dict[str, Any], cluster: Object, index: int) -> int:
+    if boolean(spec, "suspended"):
+        return 0
+    desired = integer(spec, "replicas") or 0
+    least = integer(spec, "minReplicas") or 0
+    if least > desired:
+        raise GroupingError(
+            f"{title(cluster)}: workerGroupSpecs.{index} has {desired} replicas, fewer than its minReplicas {least}"
+        )
+    return least if least > 0 else desired
+
+
+def _topology(spec: dict[str, Any], where: str) -> TopologyConstraint | None:
+    annotations = mapping(spec, "template", "metadata", "annotations") or {}
+    topology, required, preferred = (
+        string(annotations, key) or "" for key in (TOPOLOGY, TOPOLOGY_REQUIRED, TOPOLOGY_PREFERRED)
+    )
+    if not required and not preferred:
+        return None
+    if not topology:
+        raise GroupingError(f"{where}: a topology placement needs the annotation {TOPOLOGY} too")
+    return TopologyConstraint(topology, required, preferred)
+
+
+def _is_legacy(namespace: str, name: str, context: Context) -> bool:
+    """Whether an older KAI left this PodGroup without subgroups."""
+    if not context.config.legacy_pod_groups:
+        return False
+    existing = context.reads.get("scheduling.run.ai/v2alpha2", "PodGroup", namespace, name)
+    return existing is not None and name_of(existing) == name and not existing["spec"].get("subGroups")
+
+
+RAY_CLUSTER = Family("raycluster", _plan_with(_itself))
+RAY_JOB = Family("rayjob", _plan_with(_named_in_status(("rayClusterName",))), per_owner=False)
+RAY_SERVICE = Family(
+    "rayservice",
+    _plan_with(_named_in_status(("activeServiceStatus", "rayClusterName"), ("pendingServiceStatus", "rayClusterName"))),
+    per_owner=False,
+)

@@ -1,0 +1,135 @@
+"""Reading fields of manifests whose shape is not known beforehand.
+
+Each reader follows a path of keys and returns the value, or None where the path ends early. A value of the wrong type
+is an error of the object, told with its path, as Kubernetes' own unstructured accessors do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.grouping.records import GroupingError
+
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_EMPTY: dict[str, Any] = {}
+
+
+def labels_of(obj: Object) -> Mapping[str, str]:
+    """``metadata.labels``; empty when there are none."""
+    return (obj.get("metadata") or _EMPTY).get("labels") or _EMPTY
+
+
+def annotations_of(obj: Object) -> Mapping[str, str]:
+    """``metadata.annotations``; empty when there are none."""
+    return (obj.get("metadata") or _EMPTY).get("annotations") or _EMPTY
+
+
+def name_of(obj: Object) -> str:
+    return str((obj.get("metadata") or _EMPTY).get("name") or "")
+
+
+def namespace_of(obj: Object) -> str:
+    return str((obj.get("metadata") or _EMPTY).get("namespace") or "")
+
+
+def uid_of(obj: Object) -> str:
+    return str((obj.get("metadata") or _EMPTY).get("uid") or "")
+
+
+def group_version(api_version: str) -> tuple[str, str]:
+    """``apps/v1`` -> ``("apps", "v1")``; ``v1`` -> ``("", "v1")``."""
+    group, slash, version = api_version.rpartition("/")
+    return (group, version) if slash else ("", api_version)
+
+
+def title(obj: Object) -> str:
+    """Kind and place of an object for messages: ``JobSet default/js``."""
+    namespace = namespace_of(obj)
+    place = f"{namespace}/{name_of(obj)}" if namespace else name_of(obj)
+    return f"{obj.get('kind') or 'object'} {place}"
+
+
+def whole_number(text: str, what: str, least: int | None = None) -> int:
+    """A whole number given as text in a label or annotation; ``what`` names it in the error."""
+    if not isinstance(text, str) or not _INTEGER.fullmatch(text) or abs(int(text)) >= 2**31:
+        raise GroupingError(f"{what}: {text!r} is not a whole number")
+    value = int(text)
+    if least is not None and value < least:
+        raise GroupingError(f"{what}: {value} is too small, expected {least} or more")
+    return value
+
+
+def integer(obj: Any, *path: str) -> int | None:
+    value = _walk(obj, path)
+    if value is None:
+        return None
+    if type(value) is not int:
+        raise _wrong(path, "a whole number", value)
+    return value
+
+
+def string(obj: Any, *path: str) -> str | None:
+    value = _walk(obj, path)
+    if value is None:
+        return None
+    if not isinstance(value, str):
+        raise _wrong(path, "a string", value)
+    return value
+
+
+def boolean(obj: Any, *path: str) -> bool | None:
+    value = _walk(obj, path)
+    if value is None:
+        return None
+    if not isinstance(value, bool):
+        raise _wrong(path, "true or false", value)
+    return value
+
+
+def mapping(obj: Any, *path: str) -> dict[str, Any] | None:
+    value = _walk(obj, path)
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise _wrong(path, "an object", value)
+    return value
+
+
+def objects(obj: Any, *path: str) -> list[dict[str, Any]] | None:
+    """A list of objects."""
+    value = _walk(obj, path)
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        raise _wrong(path, "a list", value)
+    for index, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise _wrong((*path, str(index)), "an object", item)
+    return value
+
+
+def strings(obj: Any, *path: str) -> list[str] | None:
+    """A list of strings."""
+    value = _walk(obj, path)
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong(path, "a list of strings", value)
+    return value
+
+
+def _walk(obj: Any, path: tuple[str, ...]) -> Any:
+    for depth, key in enumerate(path):
+        if obj is None:
+            return None
+        if not isinstance(obj, dict):
+            raise _wrong(path[:depth], "an object", obj)
+        obj = obj.get(key)
+    return obj
+
+
+def _wrong(path: tuple[str, ...], expected: str, value: Any) -> GroupingError:
+    return GroupingError(f"{'.'.join(path)}: expected {expected}, not {value!r}")

@@ -1,0 +1,125 @@
+"""Groupings as PodGroup objects (scheduling.run.ai/v2alpha2), and what of an existing PodGroup outlives an update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.grouping.config import GroupingConfig
+from kailab.grouping.records import Grouping, OwnerReference, SubGroup, TopologyConstraint
+
+API_VERSION = "scheduling.run.ai/v2alpha2"
+KIND = "PodGroup"
+
+# Other parts of KAI write these into a PodGroup's spec; grouping keeps its hands off them.
+_KEPT = ("markUnschedulable", "schedulingBackoff", "queue")
+
+
+def podgroup_object(grouping: Grouping) -> Object:
+    """The PodGroup to create. ``minSubGroup`` and ``minMember`` exclude each other; empty fields are left out."""
+    metadata: dict[str, Any] = {"name": grouping.name, "namespace": grouping.namespace}
+    if grouping.labels:
+        metadata["labels"] = grouping.labels
+    if grouping.annotations:
+        metadata["annotations"] = grouping.annotations
+    metadata["ownerReferences"] = [_reference(grouping.owner)]
+    spec = _least(grouping.min_member, grouping.min_sub_group)
+    for field, value in (
+        ("queue", grouping.queue),
+        ("priorityClassName", grouping.priority_class),
+        ("preemptibility", grouping.preemptibility),
+        ("preemptionDelay", grouping.preemption_delay),
+        ("stalenessGracePeriod", grouping.staleness_grace_period),
+        ("topologyConstraint", _constraint(grouping.topology)),
+        ("subGroups", [_sub_group(each) for each in grouping.sub_groups]),
+    ):
+        if value:
+            spec[field] = value
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+
+
+def surviving(existing: Object, wanted: Object, config: GroupingConfig) -> Object:
+    """``wanted`` with the fields of ``existing`` that belong to others.
+
+    Those are the queue, markUnschedulable and schedulingBackoff of the spec, the node-pool label (also its absence),
+    the queue label, and the topology constraint as long as ``wanted`` names no topology. Source: KAI's podgroup
+    handler.
+    """
+    old_spec, old_labels = existing.get("spec") or {}, existing["metadata"].get("labels") or {}
+    spec = {key: value for key, value in wanted["spec"].items() if key not in _KEPT}
+    spec.update((key, old_spec[key]) for key in _KEPT if old_spec.get(key) is not None)
+    if not (spec.get("topologyConstraint") or {}).get("topology"):
+        spec.pop("topologyConstraint", None)
+        if old_spec.get("topologyConstraint"):
+            spec["topologyConstraint"] = old_spec["topologyConstraint"]
+    labels = dict(wanted["metadata"].get("labels") or {})
+    labels.pop(config.node_pool_label, None)
+    for key in (config.node_pool_label, config.queue_label):
+        if key in old_labels:
+            labels[key] = old_labels[key]
+    metadata = dict(wanted["metadata"])
+    metadata.pop("labels", None)
+    if labels:
+        metadata["labels"] = labels
+    return {**wanted, "metadata": metadata, "spec": spec}
+
+
+def updated(existing: Object, grouping: Grouping, config: GroupingConfig) -> Object | None:
+    """``existing`` as it should be for ``grouping``; None if it is right already.
+
+    Labels and annotations that grouping does not set stay. A shared PodGroup keeps its content; only an owner is added.
+    """
+    if grouping.shared:
+        return _with_owner(existing, _reference(grouping.owner))
+    wanted = surviving(existing, podgroup_object(grouping), config)
+    metadata = existing["metadata"]
+    changed = {
+        "labels": _merged(metadata.get("labels"), wanted["metadata"].get("labels")),
+        "annotations": _merged(metadata.get("annotations"), wanted["metadata"].get("annotations")),
+        "ownerReferences": wanted["metadata"]["ownerReferences"],
+    }
+    old_spec = {key: value for key, value in (existing.get("spec") or {}).items() if value not in ({}, [], None)}
+    if old_spec == wanted["spec"] and all(metadata.get(key) == value for key, value in changed.items() if value):
+        return None
+    return {**existing, "metadata": {**metadata, **changed}, "spec": wanted["spec"]}
+
+
+def _with_owner(existing: Object, reference: dict[str, str]) -> Object | None:
+    references = existing["metadata"].get("ownerReferences") or []
+    if any(each.get("uid") == reference["uid"] for each in references):
+        return None
+    return {**existing, "metadata": {**existing["metadata"], "ownerReferences": [*references, reference]}}
+
+
+def _merged(old: Mapping[str, str] | None, new: Mapping[str, str] | None) -> dict[str, str]:
+    return {**(old or {}), **(new or {})}
+
+
+def _sub_group(sub_group: SubGroup) -> dict[str, Any]:
+    obj: dict[str, Any] = {
+        "name": sub_group.name,
+        **_least(sub_group.min_member, sub_group.min_sub_group),
+    }
+    if sub_group.parent is not None:
+        obj["parent"] = sub_group.parent
+    if sub_group.topology is not None:
+        obj["topologyConstraint"] = _constraint(sub_group.topology)
+    return obj
+
+
+def _least(min_member: int, min_sub_group: int | None) -> dict[str, Any]:
+    return {"minMember": min_member} if min_sub_group is None else {"minSubGroup": min_sub_group}
+
+
+def _constraint(topology: TopologyConstraint) -> dict[str, str]:
+    named = {
+        "topology": topology.topology,
+        "requiredTopologyLevel": topology.required_level,
+        "preferredTopologyLevel": topology.preferred_level,
+    }
+    return {key: value for key, value in named.items() if value}
+
+
+def _reference(owner: OwnerReference) -> dict[str, str]:
+    return {"apiVersion": owner.api_version, "kind": owner.kind, "name": owner.name, "uid": owner.uid}

@@ -1,0 +1,35 @@
+"""KAI's own cases of its podgrouper, where the recordings are at hand."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from kailab.conformance.grouping import run_file, run_group_case
+from kailab.errors import InputError
+
+
+def test_every_recorded_case_agrees(shared):
+    report = run_file(shared("conformance/podgrouper.json"))
+    assert [result.id for result in report.results if result.counted and not result.passed] == []
+    assert report.passed > 150
+    assert {result.suite for result in report.uncounted} <= {"KartaGrouper"}
+
+
+def test_a_case_that_expects_something_else_differs(shared):
+    cases = json.loads(shared("conformance/podgrouper.json").read_text())["group_cases"]
+    case = next(each for each in cases if each["grouper"] == "PyTorchGrouper" and "error" not in each["expected"])
+    wrong = {**case, "expected": {**case["expected"], "min_member": 77, "queue": "nowhere"}}
+    assert [difference.split(":")[0] for difference in run_group_case(wrong).differences] == ["queue", "min_member"]
+    assert run_group_case({**case, "expected": {"error": "no"}}).differences
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"group_cases": []}'])
+def test_a_file_of_something_else_is_told(tmp_path, content):
+    path = tmp_path / "cases.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=r"cases\.json"):
+        run_file(path)
+    with pytest.raises(InputError, match=r"none\.json"):
+        run_file(tmp_path / "none.json")
