@@ -162,7 +162,9 @@ class JobQueue(Generic[T]):
         """Give a queue its sorted list. Call once a queue, before the first pop."""
         leaf = Leaf(queue, base, pick, self.backwards)
         if not leaf.empty:
-            self._link(_Node(queue, leaf, self._node_before))
+            node = _Node(queue, leaf, self._node_before)
+            self._link(node)
+            self._mark(node)
 
     def push(self, queue: WQueue, key: Key, job: T) -> None:
         node = self._nodes.get(queue.name)

@@ -5,7 +5,7 @@ Source: KAI's proportion queue order, priority, elastic, taskorder and subgroupo
 
 from __future__ import annotations
 
-from kailab.engine.queues import RESOURCES, Amounts, WQueue
+from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job, Member, WPodSet, WTask
 
 NOTHING: Amounts = (0, 0, 0)
@@ -36,8 +36,7 @@ def queue_before(
     if share_left != share_right:
         return share_left < share_right
     less = greater = False
-    for r in RESOURCES:
-        mine, theirs = left.allocatable(r), right.allocatable(r)
+    for mine, theirs in zip(left.allocatable, right.allocatable, strict=True):
         if mine < theirs:
             less = True
         elif mine > theirs:
@@ -52,7 +51,12 @@ def _minus(one: Amounts, other: Amounts) -> Amounts:
 
 
 def _uses_without_share(queue: WQueue, job: Amounts) -> bool:
-    return any(queue.allocatable(r) == 0 and queue.allocated[r] + job[r] > 0 for r in RESOURCES)
+    share, held = queue.allocatable, queue.allocated
+    return (
+        (share[0] == 0 and held[0] + job[0] > 0)
+        or (share[1] == 0 and held[1] + job[1] > 0)
+        or (share[2] == 0 and held[2] + job[2] > 0)
+    )
 
 
 def member_key(member: Member, counts: tuple[int, int] | None = None) -> tuple[int, int, float, str]:

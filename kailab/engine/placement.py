@@ -110,9 +110,10 @@ class Placer:
             or (config.cpu_placement if info.cpu_only else config.gpu_placement) != "binpack"
         ):
             return None
-        i, idle = last.node, self.table.idle
+        i, idle, releasing = last.node, self.table.idle, self.table.releasing
         for row, amount in info.needs:
-            if idle[row, i] < amount:
+            free = idle[row, i]
+            if free < amount or free + releasing[row, i] < amount:
                 return None
         self.session.allocate(task, self.table.nodes[i].name)
         self._last = Pick(info, nodes, self.session.changes, i)

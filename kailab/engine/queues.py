@@ -6,7 +6,7 @@ counts for all its ancestors. Source: KAI's proportion plugin (resource_share).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
 
 from kailab.engine.records import UNLIMITED, Queue
@@ -26,6 +26,7 @@ class WQueue:
     """One queue. ``path`` is the queue itself and its ancestors, up to the root."""
 
     __slots__ = (
+        "allocatable",
         "allocated",
         "children",
         "fair",
@@ -53,6 +54,7 @@ class WQueue:
         self.limit = [_bound(share.limit) for share in shares]
         self.weight = [share.weight for share in shares]
         self.fair: list[float] = [0, 0, 0]
+        self.allocatable: list[float] = [0, 0, 0]
         self.allocated = [0, 0, 0]
         self.non_preemptible = [0, 0, 0]
         self.request = [0, 0, 0]
@@ -61,11 +63,14 @@ class WQueue:
     def leaf(self) -> bool:
         return not self.children
 
-    def allocatable(self, r: int) -> float:
-        """What it may fill before others come first: quota or fair share, whichever is more, up to the limit."""
-        if self.quota[r] == inf:
-            return self.limit[r]
-        return min(self.limit[r], max(self.quota[r], self.fair[r]))
+    def due(self, fair: Sequence[float]) -> None:
+        """Take its fair share, and with it what it may fill before others come first (``allocatable``): quota or fair
+        share, whichever is more, up to the limit; with an unlimited quota, up to the limit."""
+        self.fair = list(fair)
+        self.allocatable = [
+            self.limit[r] if self.quota[r] == inf else min(self.limit[r], max(self.quota[r], fair[r]))
+            for r in RESOURCES
+        ]
 
     def over_fair_share(self) -> bool:
         """Above its fair share in every resource."""
@@ -84,11 +89,12 @@ class WQueue:
         """The largest of its three ratios of held (plus ``extra``) to allocatable. Nothing allocatable weighs a
         thousandfold."""
         dominant = 0.0
+        allocatable, allocated = self.allocatable, self.allocated
         for r in RESOURCES:
-            share = self.allocatable(r)
+            share = allocatable[r]
             if share == inf:
                 share = totals[r]
-            held = self.allocated[r] + extra[r]
+            held = allocated[r] + extra[r]
             value = held / share if share else held * 1000.0 * _UNIT[r]
             if value > dominant:
                 dominant = value

@@ -63,7 +63,7 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
     """A first look at a victim's queue, before any search."""
     mine, theirs = tree.levelled(wanted.queue, victim_queue)
     if not mine.within_quota_with(wanted.amounts):
-        return any(theirs.allocated[r] > theirs.allocatable(r) for r in RESOURCES)
+        return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)
     below = False
     for r in RESOURCES:
         if wanted.amounts[r] <= 0 or theirs.quota[r] == inf:
@@ -103,7 +103,7 @@ class Standing:
         return self._within(wanted, remaining, resources, multiplier)
 
     def _strategy(self, wanted: Demand, mine: WQueue, theirs: WQueue, left: list[int]) -> bool:
-        if any(left[r] > theirs.allocatable(r) for r in RESOURCES):
+        if any(left[r] > theirs.allocatable[r] for r in RESOURCES):
             return True  # still above its fair share
         held = self.allocated[mine]
         if any(held[r] + wanted.amounts[r] > mine.quota[r] for r in RESOURCES):

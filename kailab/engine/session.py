@@ -105,7 +105,7 @@ class Session:
             snapshot.queues.values(), totals, requests, k_value=self.config.k_value, usage=self.config.usage
         )
         for name, queue in tree.queues.items():
-            queue.fair = list(shares[name])
+            queue.due(shares[name])
 
     def _add(self, name: str, sums: list[int], *, allocated: int = 0, request: int = 0, firm: int = 0) -> None:
         queue = self.tree.queues.get(name)
@@ -188,6 +188,13 @@ class Session:
             table.place(task, status, node, groups, 1)
             table.host(task, node, True)
 
+    @staticmethod
+    def _bind(task: WTask, job: Job) -> None:
+        """Allocated becomes binding: nothing that nodes or queues count changes."""
+        job.count(task, task.status, -1)
+        task.status, task.virtual = Status.BINDING, False
+        job.count(task, Status.BINDING, 1)
+
     def _charge(self, queue: WQueue, task: WTask, job: Job, sign: int) -> None:
         cpu, memory, gpus = self.accepted(task)
         firm = not job.record.preemptible
@@ -268,7 +275,7 @@ class Session:
                 self._decide_eviction(task, job, before[1], action, beneficiary, shares)
             if task.status == Status.ALLOCATED:
                 self._log(task)
-                self._move(task, Status.BINDING, task.node, task.groups, None, False)
+                self._bind(task, job)
                 self.binds.append(
                     Bind(
                         task=task.uid,
@@ -277,7 +284,7 @@ class Session:
                         node=task.node,
                         gpu_groups=task.groups,
                         action=action,
-                    )  # fmt: skip
+                    )
                 )
             elif task.status == Status.PIPELINED and before[0] != Status.PIPELINED:
                 self.pipelines.append(
@@ -289,7 +296,7 @@ class Session:
                         gpu_groups=task.groups,
                         action=action,
                         moved=evicted,
-                    )  # fmt: skip
+                    )
                 )
             elif task.status == Status.RELEASING:
                 task.virtual = False
