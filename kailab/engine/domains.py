@@ -56,7 +56,8 @@ class DomainTree:
         inside: dict[tuple[str, ...], list[int]] = {(): member}
         for i in member:
             labels = table.labels[i]
-            parent, path = self.root, ()
+            parent = self.root
+            path: tuple[str, ...] = ()
             for depth, level in enumerate(self.levels):
                 path = (*path, labels[level])
                 domain = self.by_level[depth].get(path)

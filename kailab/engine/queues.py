@@ -137,6 +137,11 @@ class QueueTree:
             if ancestor is not None:
                 queue.orphan = True  # a ring
         self.totals: list[float] = [0, 0, 0]
+        # Leaves that may run work, oldest first: the order in which searches begin.
+        self.leaves = sorted(
+            (queue for queue in self.queues.values() if queue.leaf and not queue.orphan),
+            key=lambda queue: (queue.record.created, queue.record.uid, queue.name),
+        )
 
     def get(self, name: str) -> WQueue | None:
         return self.queues.get(name)

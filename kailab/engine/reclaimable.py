@@ -8,6 +8,7 @@ proportion plugin, package reclaimable.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import inf
 from typing import NamedTuple
 
@@ -75,6 +76,19 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
     return not below
 
 
+def above_share(theirs: WQueue, left: Sequence[int]) -> bool:
+    """Fair share kept up: what the victim's queue has left is still more than it may fill, in some resource."""
+    return any(left[r] > theirs.allocatable[r] for r in RESOURCES)
+
+
+def owed_quota(held: Sequence[int], wanted: Amounts, mine: WQueue, theirs: WQueue, left: Sequence[int]) -> bool:
+    """Quota guaranteed: the reclaimer stays within its quota in every resource, the victim's queue is beyond its own in
+    some."""
+    if any(held[r] + wanted[r] > mine.quota[r] for r in RESOURCES):
+        return False
+    return any(left[r] > theirs.quota[r] for r in RESOURCES)
+
+
 class Standing:
     """What queues held before the search began: the yardstick for every scenario of it."""
 
@@ -93,7 +107,7 @@ class Standing:
             resources[queue] = names
             left = remaining.setdefault(theirs, list(self.allocated[theirs]))
             for one in given:
-                if not self._strategy(wanted, mine, theirs, left):
+                if not (above_share(theirs, left) or self._owed(wanted, mine, theirs, left)):
                     return False
                 for level in queue.path:
                     held = remaining.setdefault(level, list(self.allocated[level]))
@@ -102,13 +116,8 @@ class Standing:
                     resources[level] = resources.get(level, frozenset()) | names
         return self._within(wanted, remaining, resources, multiplier)
 
-    def _strategy(self, wanted: Demand, mine: WQueue, theirs: WQueue, left: list[int]) -> bool:
-        if any(left[r] > theirs.allocatable[r] for r in RESOURCES):
-            return True  # still above its fair share
-        held = self.allocated[mine]
-        if any(held[r] + wanted.amounts[r] > mine.quota[r] for r in RESOURCES):
-            return False
-        return any(left[r] > theirs.quota[r] for r in RESOURCES)
+    def _owed(self, wanted: Demand, mine: WQueue, theirs: WQueue, left: list[int]) -> bool:
+        return owed_quota(self.allocated[mine], wanted.amounts, mine, theirs, left)
 
     def _within(
         self, wanted: Demand, remaining: dict[WQueue, list[int]], resources: dict[WQueue, frozenset[int]],

@@ -40,27 +40,25 @@ def pending_jobs(session: Session) -> list[Pending]:
         pending = _pending(session, job, fits)
         if pending is not None:
             found.append(pending)
-    for action in (session.pipelines,):
-        promised = {pipeline.podgroup for pipeline in action if not pipeline.moved}
-        known = {pending.podgroup for pending in found}
-        for uid in sorted(promised - known):
-            job = session.jobs[uid]
-            tasks = tuple(task.uid for task in job if task.status == Status.PIPELINED)
-            found.append(
-                Pending(
-                    podgroup=uid,
-                    queue=job.record.queue,
-                    code=Code.WAITING,
-                    message="a place is promised; it is taken once the pods that leave it are gone",
-                    tasks=tasks,
-                )
+    promised = {pipeline.podgroup for pipeline in session.pipelines.values() if not pipeline.moved}
+    known = {pending.podgroup for pending in found}
+    for uid in sorted(promised - known):
+        job = session.jobs[uid]
+        found.append(
+            Pending(
+                podgroup=uid,
+                queue=job.record.queue,
+                code=Code.WAITING,
+                message="a place is promised; it is taken once the pods that leave it are gone",
+                tasks=tuple(task.uid for task in sorted(job, key=_order) if task.status == Status.PIPELINED),
             )
+        )
     return found
 
 
 def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], ...]]) -> Pending | None:
-    tasks = [task for task in job if task.status == Status.PENDING]
-    lost = [task for task in job.lost.values() if task.status == Status.PENDING]
+    tasks = sorted((task for task in job if task.status == Status.PENDING), key=_order)
+    lost = sorted((task for task in job.lost.values() if task.status == Status.PENDING), key=_order)
     if not tasks and not lost:
         return None
     failure = _failure(session, job, tasks, lost)
@@ -80,6 +78,10 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
         numbers=numbers,
         tried=tuple(session.tried.get(job.uid, ())),
     )
+
+
+def _order(task: WTask) -> tuple[int | float | str, ...]:
+    return task.key
 
 
 def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> Failure:

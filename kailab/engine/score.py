@@ -68,8 +68,8 @@ def node_scores(
     else:
         row, strategy = GPUS, gpu
     if nominated:
-        i = table.index.get(nominated)
-        if i is not None:
-            scores[i] += NOMINATED
+        home = table.index.get(nominated)
+        if home is not None:
+            scores[home] += NOMINATED
     scores += spreading(table, row) if strategy == "spread" else packing(table, row, among)
     return scores

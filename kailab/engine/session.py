@@ -14,13 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare
+from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare, QueueState
 from kailab.engine.fairshare import tree_shares
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import GPU, Status
 from kailab.engine.snapshot import Snapshot
-from kailab.engine.state import ACTIVE, Job, Place, WTask
+from kailab.engine.state import ACTIVE, ON_NODE, Job, Place, WTask
 
 Situation = tuple[Status, str, tuple[str, ...], Place | None, bool]
 
@@ -57,9 +57,10 @@ class Session:
         self.victims = snapshot.victims
         self.journal: list[Entry] = []
         self.changes = 0  # grows with every change of a node: for caches
-        self.binds: list[Bind] = []
-        self.pipelines: list[Pipeline] = []
-        self.evictions: list[Evict] = []
+        self.binds: dict[str, Bind] = {}  # by task
+        self.pipelines: dict[str, Pipeline] = {}
+        self.evictions: dict[str, Evict] = {}
+        self.robbed: set[str] = set()  # jobs that lost tasks, or promises of them, in this cycle
         self.started: list[str] = []
         self.failures: dict[str, Failure] = {}
         self.tried: dict[str, list[tuple[Action, str]]] = {}
@@ -276,28 +277,15 @@ class Session:
             if task.status == Status.ALLOCATED:
                 self._log(task)
                 self._bind(task, job)
-                self.binds.append(
-                    Bind(
-                        task=task.uid,
-                        podgroup=job.uid,
-                        queue=job.record.queue,
-                        node=task.node,
-                        gpu_groups=task.groups,
-                        action=action,
-                    )
-                )
+                self.binds[task.uid] = Bind(
+                    task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
+                    action=action,
+                )  # fmt: skip
             elif task.status == Status.PIPELINED and before[0] != Status.PIPELINED:
-                self.pipelines.append(
-                    Pipeline(
-                        task=task.uid,
-                        podgroup=job.uid,
-                        queue=job.record.queue,
-                        node=task.node,
-                        gpu_groups=task.groups,
-                        action=action,
-                        moved=evicted,
-                    )
-                )
+                self.pipelines[task.uid] = Pipeline(
+                    task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
+                    action=action, moved=evicted and ON_NODE[task.record.status],
+                )  # fmt: skip
             elif task.status == Status.RELEASING:
                 task.virtual = False
                 job.version += 1
@@ -310,22 +298,25 @@ class Session:
         self, task: WTask, job: Job, node: str, action: Action, beneficiary: Job | None,
         shares: dict[str, tuple[QueueShare, QueueShare]],
     ) -> None:  # fmt: skip
+        """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
+        self.robbed.add(job.uid)
+        self.pipelines.pop(task.uid, None)
+        if self.binds.pop(task.uid, None) is not None or not ON_NODE[task.record.status] or task.uid in self.evictions:
+            return
         queue = job.record.queue
         involved = {queue}
         if beneficiary is not None:
             involved.add(beneficiary.record.queue)
-        self.evictions.append(
-            Evict(
-                task=task.uid,
-                podgroup=job.uid,
-                queue=queue,
-                node=node,
-                action=action,
-                beneficiary=beneficiary.uid if beneficiary else "",
-                beneficiary_queue=beneficiary.record.queue if beneficiary else "",
-                message=_eviction_message(task, job, action, beneficiary),
-                shares={name: shares[name] for name in sorted(involved) if name in shares},
-            )
+        self.evictions[task.uid] = Evict(
+            task=task.uid,
+            podgroup=job.uid,
+            queue=queue,
+            node=node,
+            action=action,
+            beneficiary=beneficiary.uid if beneficiary else "",
+            beneficiary_queue=beneficiary.record.queue if beneficiary else "",
+            message=_eviction_message(task, job, action, beneficiary),
+            shares={name: shares[name] for name in sorted(involved) if name in shares},
         )
         job.last_evicted = self.now
 
@@ -372,12 +363,17 @@ class Session:
             job.last_start = job.record.last_start
             self.snapshot.touched(job)
 
-    def decisions(self, pending: list[Pending], stale: list[str], queues: tuple) -> Decisions:  # type: ignore[type-arg]
+    def decisions(self, pending: list[Pending], stale: list[str], queues: tuple[QueueState, ...]) -> Decisions:
+        """What was decided. A gang robbed of its minimum has no use for promises to the rest of it."""
+        for uid in self.robbed:
+            if any(podset.active < podset.minimum for podset in self.jobs[uid].podsets.values()):
+                for task in self.jobs[uid]:
+                    self.pipelines.pop(task.uid, None)
         return Decisions(
             now=self.now,
-            binds=tuple(self.binds),
-            pipelines=tuple(self.pipelines),
-            evictions=tuple(self.evictions),
+            binds=tuple(self.binds.values()),
+            pipelines=tuple(self.pipelines.values()),
+            evictions=tuple(self.evictions.values()),
             pending=tuple(pending),
             stale=tuple(stale),
             queues=queues,

@@ -163,16 +163,14 @@ class Solver:
         order: JobQueue[Job] = JobQueue(session.tree, wanted=wanted)
         queues = {job.record.queue for job in jobs.values()}
         above = {level for name in queues for level in self._ancestors(name)}
-        for name, entries in session.waiting.lists.items():
-            queue = session.tree.queues.get(name)
-            if queue is None or not queue.leaf or queue.orphan:
-                continue
-            if name in queues or any(level in above for level in queue.path[1:]):
+        for queue in session.tree.leaves:
+            entries = session.waiting.lists.get(queue.name)
+            if entries and (queue.name in queues or any(level in above for level in queue.path[1:])):
                 order.load(queue, entries, lambda job: job.uid not in jobs)
         for job in jobs.values():
-            queue = session.queue_of(job)
-            if queue is not None and queue.leaf:
-                order.push(queue, job.order_key(), job)
+            home = session.queue_of(job)
+            if home is not None and home.leaf:
+                order.push(home, job.order_key(), job)
         return order
 
     def _ancestors(self, name: str) -> list[WQueue]:

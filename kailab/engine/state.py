@@ -80,8 +80,8 @@ class WTask:
         self.left: Place | None = None
         self.virtual = False  # its state is this cycle's idea, not the cluster's
         priority = record.priority
-        self.key = (0, -priority) if priority is not None else (1, 0)
-        self.key = (*self.key, record.created, record.uid)
+        labelled = (0, -priority) if priority is not None else (1, 0)
+        self.key = (*labelled, record.created, record.uid)
 
     def __repr__(self) -> str:
         return f"<{self.record.namespace}/{self.record.name} {self.status.name} {self.node}>"

@@ -15,9 +15,9 @@ from kailab.engine.state import Job
 def waiting_jobs(session: Session) -> JobQueue[Job]:
     """Jobs that wait, can run in their queue, and have as many pods as their minimum."""
     order: JobQueue[Job] = JobQueue(session.tree, wanted=session.wanted)
-    for name, entries in session.waiting.lists.items():
-        queue = session.tree.queues.get(name)
-        if queue is not None and queue.leaf and not queue.orphan:
+    for queue in session.tree.leaves:
+        entries = session.waiting.lists.get(queue.name)
+        if entries:
             order.load(queue, list(entries), lambda job: job.root.ready)
     return order
 

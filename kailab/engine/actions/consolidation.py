@@ -18,7 +18,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     if most == 0:
         return
     skip = Skip(session)
-    queues = [queue for queue in session.tree.queues.values() if queue.leaf and not queue.orphan]
+    queues = session.tree.leaves
     for job in candidates(session, allocator, "consolidation", preemptible_only=True):
         if skip.hopeless(job, "") or impossible(session, allocator, job):
             continue
@@ -32,8 +32,8 @@ def _pick(session: Session, job: Job, most: int):  # type: ignore[no-untyped-def
     if most < 0:
         return lambda victim: victim is not job
     allowed: set[str] = set()
-    for entries in session.victims.lists.values():
-        for _, victim in reversed(entries):
+    for queue in session.tree.leaves:
+        for _, victim in reversed(session.victims.lists.get(queue.name, [])):
             if victim is not job and len(allowed) <= most:
                 allowed.add(victim.uid)
     return lambda victim: victim.uid in allowed

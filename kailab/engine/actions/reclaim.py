@@ -35,12 +35,8 @@ def execute(session: Session, allocator: Allocator) -> None:
 def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: Job, wanted: Demand) -> bool:
     queues = [
         queue
-        for name in session.victims.lists
-        if (queue := session.tree.queues.get(name)) is not None
-        and queue is not wanted.queue
-        and queue.leaf
-        and not queue.orphan
-        and may_yield(session.tree, wanted, queue)
+        for queue in session.tree.leaves
+        if queue is not wanted.queue and queue.name in session.victims.lists and may_yield(session.tree, wanted, queue)
     ]
     standing = Standing(session.tree)
     multiplier = max(1.0, session.config.saturation_multiplier)

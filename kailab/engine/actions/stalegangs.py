@@ -12,9 +12,8 @@ from kailab.engine.state import ACTIVE
 def execute(session: Session) -> list[str]:
     """Evict; returns the UIDs of all jobs that are stale now, within their grace or beyond."""
     stale: list[str] = []
-    for job in session.jobs.values():
-        if not job.stale:
-            continue
+    found = [job for job in session.jobs.values() if job.stale]
+    for job in sorted(found, key=lambda job: (job.record.created, job.uid)):
         stale.append(job.uid)
         grace = job.record.staleness_grace
         if grace is None:
@@ -27,7 +26,7 @@ def execute(session: Session) -> list[str]:
             session.wake(until)
             continue
         mark = session.mark()
-        for task in list(job):
+        for task in sorted(job, key=lambda task: task.key):
             if ACTIVE[task.status]:
                 session.evict(task)
         session.commit(mark, "stalegangeviction")

@@ -1,0 +1,139 @@
+"""Node and pod affinity, taints and tolerations: from Kubernetes' form to the engine's records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kailab.engine.records import NodeTerm, Operator, PodTerm, PreferredNodes, Requirement, Taint, Toleration
+
+_OPERATORS: dict[str, Operator] = {name: name for name in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")}
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+Namespaces = Callable[[Mapping[str, Any]], tuple[str, ...]]
+"""Names of the namespaces that a namespaceSelector selects, sorted."""
+
+
+def requirements(expressions: Any) -> tuple[Requirement, ...]:
+    """``matchExpressions`` (or ``matchFields``). An operator that Kubernetes does not have matches nothing."""
+    found = []
+    for expression in expressions or ():
+        operator = _OPERATORS.get(expression.get("operator", ""))
+        values = tuple(str(value) for value in expression.get("values") or ())
+        if operator is None:
+            found.append(Requirement(key=expression.get("key", ""), operator="In", values=()))
+        else:
+            found.append(Requirement(key=expression.get("key", ""), operator=operator, values=values))
+    return tuple(found)
+
+
+def selector(labels: Mapping[str, Any] | None) -> tuple[Requirement, ...]:
+    """A ``nodeSelector`` or ``matchLabels`` mapping, by key."""
+    return tuple(
+        Requirement(key=key, operator="In", values=(str(value),)) for key, value in sorted((labels or {}).items())
+    )
+
+
+def label_selector(block: Mapping[str, Any] | None) -> tuple[Requirement, ...] | None:
+    """A ``LabelSelector``; None selects nothing, an empty one everything."""
+    if block is None:
+        return None
+    return selector(block.get("matchLabels")) + requirements(block.get("matchExpressions"))
+
+
+def node_terms(affinity: Mapping[str, Any]) -> tuple[NodeTerm, ...]:
+    """Required node affinity: any one of the terms suffices. A term without requirements matches no node."""
+    required = (affinity.get("nodeAffinity") or {}).get(_REQUIRED) or {}
+    terms = []
+    for term in required.get("nodeSelectorTerms") or ():
+        labels, fields = requirements(term.get("matchExpressions")), requirements(term.get("matchFields"))
+        if labels or fields:
+            terms.append(NodeTerm(requirements=labels, fields=fields))
+    if required and not terms:
+        terms.append(NodeTerm(requirements=(Requirement(key="", operator="In", values=()),)))
+    return tuple(terms)
+
+
+def preferred_nodes(affinity: Mapping[str, Any]) -> tuple[PreferredNodes, ...]:
+    found = []
+    for entry in (affinity.get("nodeAffinity") or {}).get(_PREFERRED) or ():
+        preference = entry.get("preference") or {}
+        found.append(
+            PreferredNodes(
+                weight=int(entry.get("weight", 1)),
+                requirements=requirements(preference.get("matchExpressions")),
+                fields=requirements(preference.get("matchFields")),
+            )
+        )
+    return tuple(found)
+
+
+def pod_terms(
+    block: Mapping[str, Any] | None, namespace: str, labels: Mapping[str, str], namespaces: Namespaces
+) -> tuple[PodTerm, ...]:
+    """Terms of ``podAffinity`` or ``podAntiAffinity``, required ones (weight 0) first.
+
+    ``namespace``, ``labels``: of the pod that has them; a term without namespaces looks at its own, and
+    ``matchLabelKeys`` ask for the pod's own values.
+    """
+    if not block:
+        return ()
+    wanted = [(0, term) for term in block.get(_REQUIRED) or ()]
+    wanted += [(int(e.get("weight", 1)), e.get("podAffinityTerm") or {}) for e in block.get(_PREFERRED) or ()]
+    terms = []
+    for weight, term in wanted:
+        selected = label_selector(term.get("labelSelector"))
+        if selected is None:
+            continue  # selects no pod: an affinity that no pod can meet is refused by the API server
+        extra = []
+        for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
+            for key in term.get(keys) or ():
+                if key in labels:
+                    extra.append(Requirement(key=key, operator=_OPERATORS[operator], values=(labels[key],)))
+        where = {str(name) for name in term.get("namespaces") or ()}
+        if term.get("namespaceSelector") is not None:
+            where.update(namespaces(term["namespaceSelector"]))
+        elif not where:
+            where.add(namespace)
+        terms.append(
+            PodTerm(
+                topology_key=term.get("topologyKey", ""),
+                requirements=selected + tuple(extra),
+                namespaces=tuple(sorted(where)),
+                weight=weight,
+            )
+        )
+    return tuple(terms)
+
+
+def tolerations(entries: Any) -> tuple[Toleration, ...]:
+    return tuple(
+        Toleration(
+            key=entry.get("key") or "",
+            operator="Exists" if entry.get("operator") == "Exists" else "Equal",
+            value=str(entry.get("value") or ""),
+            effect=entry.get("effect") or "",
+        )
+        for entry in entries or ()
+    )
+
+
+def taints(entries: Any) -> tuple[Taint, ...]:
+    """Taints that keep pods away (``PreferNoSchedule`` included)."""
+    return tuple(
+        Taint(key=entry.get("key", ""), value=str(entry.get("value") or ""), effect=entry["effect"])
+        for entry in entries or ()
+        if entry.get("effect") in ("NoSchedule", "NoExecute", "PreferNoSchedule")
+    )
+
+
+def tolerates(toleration: Toleration, taint: Taint) -> bool:
+    """Kubernetes' rule: effect, key and value agree, an empty effect or key standing for all."""
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    if not toleration.key and toleration.operator != "Exists":
+        return False
+    return toleration.operator == "Exists" or toleration.value == taint.value

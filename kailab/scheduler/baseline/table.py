@@ -1,0 +1,166 @@
+"""Nodes as arrays (resources x nodes), in the order of their names, with the pods on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+import numpy.typing as npt
+
+from kailab.engine.records import GPU, Node, Requirement, Shape, Taint
+from kailab.model import labels as names
+from kailab.scheduler.affinity import tolerates
+from kailab.scheduler.baseline.pods import BaselinePod, holds
+
+Mask = npt.NDArray[np.bool_]
+Amounts = npt.NDArray[np.int64]
+
+_NOT_READY = Taint(key="node.kubernetes.io/not-ready")
+_CORDON = Taint(key="node.kubernetes.io/unschedulable")
+# What kube-scheduler's scores take for pods that ask for nothing.
+_DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 1024 * 1024
+
+
+class NodeTable:
+    """``version`` moves with every change of use. ``pods``: those on each node, by UID, in order of arrival."""
+
+    def __init__(self, nodes: Mapping[str, Node], placed: Iterable[BaselinePod]) -> None:
+        self.names = sorted(nodes)
+        self.index = {name: position for position, name in enumerate(self.names)}
+        self.nodes = [nodes[name] for name in self.names]
+        self.labels = [dict(node.labels) for node in self.nodes]
+        resources: dict[str, None] = dict.fromkeys(("cpu", "memory", "pods", names.GPU_RESOURCE))
+        for node in self.nodes:
+            resources.update(dict.fromkeys(name for name, _ in node.extended))
+        self.rows = {name: row for row, name in enumerate(resources)}
+        self.allocatable: Amounts = np.zeros((len(self.rows), len(self.nodes)), np.int64)
+        for position, node in enumerate(self.nodes):
+            own = {"cpu": node.cpu, "memory": node.memory, "pods": node.pods, names.GPU_RESOURCE: node.gpus // GPU}
+            for name, amount in (*own.items(), *node.extended):
+                self.allocatable[self.rows[name], position] = amount
+        self.free: Amounts = self.allocatable.copy()
+        # cpu and memory in use with the defaults filled in: for scores alone
+        self.scored: Amounts = np.zeros((2, len(self.nodes)), np.int64)
+        self.pods: list[dict[str, BaselinePod]] = [{} for _ in self.nodes]
+        self.count: Amounts = np.zeros(len(self.nodes), np.int64)  # of pods
+        self.kin: dict[str, Amounts] = {}
+        self.version = 0
+        self.changes: list[int] = []  # positions of nodes whose use changed, in order
+        self.soft_taints = any(t.effect == "PreferNoSchedule" for node in self.nodes for t in node.taints)
+        self._static: dict[Shape, tuple[Mask, list[str]]] = {}
+        for pod in placed:
+            self.add(pod)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    # --- pods coming and going ---------------------------------------------------------------------------------------
+
+    def add(self, pod: BaselinePod) -> None:
+        self._change(pod, 1)
+
+    def remove(self, pod: BaselinePod) -> None:
+        self._change(pod, -1)
+
+    def _change(self, pod: BaselinePod, sign: int) -> None:
+        position = self.index.get(pod.node)
+        if position is None:
+            return
+        self.version += 1
+        self.changes.append(position)
+        for name, amount in pod.needs.items():
+            row = self.rows.get(name)
+            if row is not None:
+                self.free[row, position] -= sign * amount
+        self.count[position] += sign
+        cpu, memory = scored_needs(pod)
+        self.scored[0, position] += sign * cpu
+        self.scored[1, position] += sign * memory
+        if sign > 0:
+            self.pods[position][pod.uid] = pod
+        else:
+            self.pods[position].pop(pod.uid, None)
+        if pod.kin:
+            counts = self.kin.get(pod.kin)
+            if counts is None:
+                counts = self.kin[pod.kin] = np.zeros(len(self.nodes), np.int64)
+            counts[position] += sign
+
+    # --- what fits where ---------------------------------------------------------------------------------------------
+
+    def allowed(self, shape: Shape) -> tuple[Mask, list[str]]:
+        """Nodes that a pod may use at all (cordon, taints, selector, affinity), and for each node why not ("": it
+        may)."""
+        found = self._static.get(shape)
+        if found is None:
+            reasons = [self._refusal(position, shape) for position in range(len(self.nodes))]
+            found = self._static[shape] = (np.array([not reason for reason in reasons], bool), reasons)
+        return found
+
+    def _refusal(self, position: int, shape: Shape) -> str:
+        node, labels = self.nodes[position], self.labels[position]
+        tolerations = shape.tolerations
+        if "unschedulable" in node.unavailable and not any(tolerates(t, _CORDON) for t in tolerations):
+            return "node(s) were unschedulable"
+        taints = node.taints
+        if "NotReady" in node.unavailable and not any(taint.key == _NOT_READY.key for taint in taints):
+            taints = (*taints, _NOT_READY)
+        for taint in taints:
+            if taint.effect != "PreferNoSchedule" and not any(tolerates(t, taint) for t in tolerations):
+                return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+        if not selected(node.name, labels, shape):
+            return "node(s) didn't match Pod's node affinity/selector"
+        return ""
+
+    def fitting(self, needs: Mapping[str, int], free: Amounts) -> Mask:
+        """Nodes with enough of everything in ``free``."""
+        mask = np.ones(len(self.nodes), bool)
+        for name, amount in needs.items():
+            row = self.rows.get(name)
+            if row is None:
+                return np.zeros(len(self.nodes), bool)
+            mask &= free[row] >= amount
+        return mask
+
+    def lacking(self, position: int, needs: Mapping[str, int], free: Amounts) -> list[str]:
+        """What one node has too little of, in kube-scheduler's words."""
+        reasons = []
+        for name, amount in needs.items():
+            row = self.rows.get(name)
+            if row is None or free[row, position] < amount:
+                reasons.append("Too many pods" if name == "pods" else f"Insufficient {name}")
+        return reasons
+
+    def port_conflicts(self, shape: Shape) -> Mask:
+        """Nodes on which a host port that is asked for is taken."""
+        mask = np.zeros(len(self.nodes), bool)
+        if shape.ports:
+            for position, pods in enumerate(self.pods):
+                taken = [port for pod in pods.values() for port in pod.shape.ports]
+                mask[position] = any(_clash(own, other) for own in shape.ports for other in taken)
+        return mask
+
+
+def scored_needs(pod: BaselinePod) -> tuple[int, int]:
+    return pod.shape.cpu or _DEFAULT_CPU, pod.shape.memory or _DEFAULT_MEMORY
+
+
+def selected(name: str, labels: Mapping[str, str], shape: Shape) -> bool:
+    """Both nodeSelector and required node affinity hold."""
+    if not all(holds(requirement, labels) for requirement in shape.selector):
+        return False
+    if not shape.terms:
+        return True
+    return any(matches_term(name, labels, term.requirements, term.fields) for term in shape.terms)
+
+
+def matches_term(
+    name: str, labels: Mapping[str, str], requirements: tuple[Requirement, ...], fields: tuple[Requirement, ...]
+) -> bool:
+    by_field = {"metadata.name": name}
+    return all(holds(r, labels) for r in requirements) and all(holds(r, by_field) for r in fields)
+
+
+def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
+    anywhere = "0.0.0.0"
+    return one[1:] == other[1:] and (one[0] == other[0] or anywhere in (one[0], other[0]))

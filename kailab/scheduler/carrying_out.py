@@ -1,0 +1,135 @@
+"""Carrying out what a cycle decided: binds and evictions, with the events KAI records about them.
+
+What the cluster refuses is recorded and left for the next cycle; it never stops the rest. Source: KAI cache.Bind,
+cache.Evict, evictor, status_updater, binder.
+"""
+
+from __future__ import annotations
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.engine.decisions import Bind, Decisions, Evict
+from kailab.engine.records import Shape
+from kailab.errors import ApiError, NotFound
+from kailab.model import labels as names
+from kailab.scheduler.conditions import not_scheduled, with_condition
+from kailab.scheduler.cycle_record import Failure
+from kailab.scheduler.mirror import Mirror
+from kailab.scheduler.podgroups import node_pool
+from kailab.scheduler.tasks import group_labels
+
+EVICTION_REASON = "PreemptionByScheduler"
+_EMPTY: Object = {"metadata": {}}
+
+
+def received_type(shape: Shape) -> str:
+    """What kind of GPU a pod was given, in KAI's words."""
+    if shape.gpu.mig:
+        return "MigInstance"
+    return "Fraction" if shape.gpu.shared else "Regular"
+
+
+class Carrier:
+    """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
+    order."""
+
+    def __init__(self, cluster: Cluster, mirror: Mirror) -> None:
+        self._cluster = cluster
+        self._mirror = mirror
+        self._complained: set[tuple[str, str]] = set()
+        self.bound: dict[str, None] = {}
+        self.evicted: dict[str, None] = {}
+        self.failures: list[Failure] = []
+        self.wrote = False
+
+    def carry_out(self, decisions: Decisions) -> None:
+        """Binds, then evictions: the order of the actions that decide them."""
+        self.bound, self.evicted, self.failures, self.wrote = {}, {}, [], False
+        for bind in decisions.binds:
+            self._bind(bind)
+        for evict in decisions.evictions:
+            self._evict(evict)
+        if not self.failures:
+            self._complained.clear()
+
+    def _bind(self, bind: Bind) -> None:
+        mirror, cluster = self._mirror, self._cluster
+        pod, task = mirror.pods.get(bind.task), mirror.tasks.get(bind.task)
+        if pod is None or task is None:
+            return
+        namespace, name, node = task.namespace, task.name, bind.node
+        labelled = bool(bind.gpu_groups)
+        try:
+            if labelled:
+                cluster.patch("Pod", name, namespace, {"metadata": {"labels": group_labels(bind.gpu_groups)}})
+            cluster.bind(namespace, name, node, {names.RECEIVED_RESOURCE_TYPE: received_type(task.shape)})
+        except ApiError as error:
+            if labelled:
+                self._unlabel(namespace, name, bind.gpu_groups)
+            self._failed("bind", bind.task, f"Failed to bind pod {namespace}/{name} to node {node}. {error}", error)
+            return
+        self.wrote = True
+        self.bound[bind.podgroup] = None
+        pool = node_pool((mirror.podgroup_objects.get(bind.podgroup) or _EMPTY)["metadata"])
+        cluster.event(
+            pod,
+            "Normal",
+            "Scheduled",
+            f"Successfully assigned pod {namespace}/{name} to node {node} at node-pool {pool}",
+        )
+        cluster.event(pod, "Normal", "Bound", f"Pod bound successfully to node {node}", "binder")
+
+    def _unlabel(self, namespace: str, name: str, groups: tuple[str, ...]) -> None:
+        """A pod that is not bound must not look as if it sat on a GPU."""
+        try:
+            self._cluster.patch("Pod", name, namespace, {"metadata": {"labels": dict.fromkeys(group_labels(groups))}})
+        except ApiError:
+            return  # gone, or as unreachable as before: the next cycle sees what is there
+
+    def _evict(self, evict: Evict) -> None:
+        task = self._mirror.tasks.get(evict.task)
+        if task is None:
+            return
+        message = evict.message or self._eviction_message(evict, f"{task.namespace}/{task.name}")
+        try:
+            self._cluster.evict(task.namespace, task.name, EVICTION_REASON, message)
+        except ApiError as error:
+            text = f"Failed to evict pod {task.namespace}/{task.name}. {error}"
+            self._failed("evict", evict.task, text, error)
+            return
+        self.wrote = True
+        self.evicted[evict.podgroup] = None
+        podgroup = self._mirror.podgroup_objects.get(evict.podgroup)
+        if podgroup is not None:
+            self._cluster.event(podgroup, "Normal", "Evict", message)
+
+    def _eviction_message(self, evict: Evict, pod: str) -> str:
+        """KAI's words for an eviction, by action."""
+        beneficiary = self._mirror.podgroup_name(evict.beneficiary)
+        if evict.action == "consolidation":
+            return f"Pod {pod} was preempted and rescheduled due to bin packing (resource consolidation) procedure"
+        if evict.action == "reclaim":
+            return f"Pod {pod} was preempted by workload {beneficiary}."
+        if evict.action == "preempt":
+            return f"Pod {pod} was preempted by higher priority workload {beneficiary}"
+        return f"Workload doesn't meet the minimum required number of pods, evicting remaining pod: {pod}"
+
+    def _failed(self, verb: str, uid: str, message: str, error: ApiError) -> None:
+        """Tell once per pod and text; a refusal that repeats every second is no news."""
+        self.failures.append(Failure(verb=verb, task=uid, message=message))
+        pod = self._mirror.pods.get(uid)
+        if pod is None or isinstance(error, NotFound) or (uid, message) in self._complained:
+            return
+        self._complained.add((uid, message))
+        self.wrote = True
+        self._cluster.event(pod, "Warning", "FailedBinding" if verb == "bind" else "FailedEviction", message)
+        if verb == "bind":
+            current = (pod.get("status") or {}).get("conditions") or ()
+            conditions = with_condition(current, not_scheduled(message, "BindingError"), self._cluster.now())
+            if conditions is not None:
+                metadata = pod["metadata"]
+                try:
+                    self._cluster.patch(
+                        "Pod", metadata["name"], metadata["namespace"], {"status": {"conditions": conditions}}, "status"
+                    )
+                except ApiError:
+                    return  # the event says it

@@ -1,0 +1,150 @@
+"""Conditions of pods and PodGroups, and the words in them. Source: KAI status_updater, common_info job_errors,
+pod_errors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskFit
+from kailab.model.quantities import format_bytes, format_cpu
+from kailab.model.times import format_time
+from kailab.scheduler.podgroups import node_pool
+
+UNSCHEDULABLE = "Unschedulable"
+UNABLE_GROUP = "Unable to schedule podgroup"
+UNABLE_POD = "Unable to schedule pod"
+NO_NODES = "no nodes with enough resources were found"
+
+Condition = dict[str, Any]
+
+
+def fit_message(fit: TaskFit) -> str:
+    """Why no node takes a task: how many nodes for which reason, reasons in the order of their text as KAI gives
+    them."""
+    if not fit.reasons:
+        return NO_NODES
+    counted = sorted(f"{count} {reason}" for reason, count in fit.reasons)
+    return f"{NO_NODES}: " + ". \n".join(counted) + "."
+
+
+def group_message(pending: Pending) -> str:
+    """The text of a PodGroup's condition: the code in front where KAI has one."""
+    message = pending.message.rstrip()
+    if pending.code is Code.UNSCHEDULABLE:
+        return message or UNABLE_GROUP
+    if message.startswith(str(pending.code)):
+        return message
+    return f"{pending.code}: {message}" + ("" if message.endswith(".") else ".")
+
+
+def pod_message(task: str, pending: Pending, fits: Mapping[str, TaskFit]) -> str:
+    """The text of one pod's condition: its own reason, else its group's."""
+    fit = fits.get(task)
+    if fit is not None and (fit.reasons or pending.code in (Code.UNSCHEDULABLE, Code.POD_SCHEDULING_ERRORS)):
+        return fit_message(fit)
+    return group_message(pending) if pending.message else UNABLE_POD
+
+
+def with_condition(current: Sequence[Condition], new: Mapping[str, Any], now: float) -> list[Condition] | None:
+    """The list with one condition set; None if it says the same already.
+
+    lastTransitionTime moves only when the status does, as Kubernetes has it.
+    """
+    stamp = format_time(now)
+    for index, old in enumerate(current):
+        if old.get("type") != new["type"]:
+            continue
+        if all(old.get(key) == value for key, value in new.items()):
+            return None
+        if old.get("status") == new["status"] and old.get("lastTransitionTime"):
+            stamp = old["lastTransitionTime"]
+        return [*current[:index], {**new, "lastTransitionTime": stamp}, *current[index + 1 :]]
+    return [*current, {**new, "lastTransitionTime": stamp}]
+
+
+def not_scheduled(message: str, reason: str = UNSCHEDULABLE) -> Condition:
+    return {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+
+
+def group_conditions(
+    podgroup: Object, pending: Pending, queues: Mapping[str, QueueState], now: float
+) -> list[Condition] | None:
+    """``status.schedulingConditions`` with the one of this node pool last; None if it says the same already."""
+    current = list((podgroup.get("status") or {}).get("schedulingConditions") or ())
+    pool = node_pool(podgroup["metadata"])
+    reasons = _reasons(pending, queues)
+    new: Condition = {
+        "type": "UnschedulableOnNodePool",
+        "nodePool": pool,
+        "reason": UNSCHEDULABLE,
+        "message": group_message(pending),
+        "status": "True",
+    }
+    last = current[-1] if current else {}
+    same = all(last.get(key) == value for key, value in new.items())
+    if same and _codes(last.get("reasons")) == _codes(reasons):
+        return None
+    if reasons:
+        new["reasons"] = reasons
+    new["lastTransitionTime"] = format_time(now)
+    new["transitionID"] = str(_number(last.get("transitionID")) + 1)
+    return [*(condition for condition in current if condition.get("nodePool") != pool), new]
+
+
+def _codes(reasons: Any) -> list[tuple[Any, Any]]:
+    return [(reason.get("reason"), reason.get("message")) for reason in reasons or ()]
+
+
+def _number(text: Any) -> int:
+    return int(text) if isinstance(text, str) and text.isdigit() else 0
+
+
+def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[str, Any]]:
+    """KAI's machine-readable explanation; empty where KAI has no code."""
+    if pending.code is Code.UNSCHEDULABLE:
+        return []
+    prefix = f"{pending.code}: "
+    reason: dict[str, Any] = {"reason": str(pending.code), "message": pending.message.removeprefix(prefix)}
+    queue = queues.get(pending.queue_context)
+    if queue is not None and pending.code in (Code.NON_PREEMPTIBLE_OVER_QUOTA, Code.OVER_LIMIT):
+        reason["details"] = {"queueDetails": _queue_details(queue, pending)}
+    return [reason]
+
+
+_RESOURCES = {"GPU": "nvidia.com/gpu", "CPU": "cpu", "memory": "memory"}
+
+
+def _queue_details(queue: QueueState, pending: Pending) -> dict[str, Any]:
+    """Where the queue stood at the start of the cycle, and in the resource that failed at the moment it did."""
+    shares = {"nvidia.com/gpu": queue.gpu, "cpu": queue.cpu, "memory": queue.memory}
+
+    def amounts(attribute: str) -> dict[str, str]:
+        return {name: _amount(name, share, attribute) for name, share in shares.items()}
+
+    details: dict[str, Any] = {
+        "name": queue.name,
+        "queueRequestedResources": amounts("requested"),
+        "queueDeservedResources": amounts("quota"),
+        "queueAllocatedResources": amounts("allocated"),
+        "queueAllocatedNonPreemptibleResources": amounts("non_preemptible"),
+        "queueResourceLimits": amounts("limit"),
+    }
+    resource = _RESOURCES.get(str(pending.numbers.get("resource")))
+    if resource is not None and {"allocated", "requested"} <= pending.numbers.keys():
+        over_limit = pending.code is Code.OVER_LIMIT
+        field = "queueAllocatedResources" if over_limit else "queueAllocatedNonPreemptibleResources"
+        details[field][resource] = _quantity(resource, pending.numbers["allocated"])
+        details["podGroupRequestedResources"] = {resource: _quantity(resource, pending.numbers["requested"])}
+    return details
+
+
+def _amount(resource: str, share: QueueShare, attribute: str) -> str:
+    return _quantity(resource, getattr(share, attribute))
+
+
+def _quantity(resource: str, value: float) -> str:
+    if value < 0:
+        return "-1"
+    return format_bytes(int(value)) if resource == "memory" else format_cpu(int(value))

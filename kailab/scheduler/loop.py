@@ -1,0 +1,131 @@
+"""The scheduling loop: mirror, cycle, carry out, report. It keeps soft state only; the cluster's objects hold the
+rest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from kailab.cluster.protocol import Cluster
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.decisions import Decisions, Pending
+from kailab.model.labels import SCHEDULER_NAME
+from kailab.scheduler.carrying_out import Carrier
+from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
+from kailab.scheduler.mirror import Mirror
+from kailab.scheduler.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.reporting import Reporter
+from kailab.scheduler.usage import UsageHistory, UsageParams
+
+
+class Scheduler:
+    """kailab's scheduler over a cluster.
+
+    ``on_cycle`` is given each cycle that ran. ``usage``: how past use counts, where ``config.k_value`` is above 0.
+    ``on_phase`` is told the phases of each cycle as they begin (the engine's, then "carry out", "status"), for timing.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: EngineConfig | None = None,
+        on_cycle: Callable[[CycleRecord], None] | None = None,
+        *,
+        usage: UsageParams | None = None,
+        on_phase: Callable[[str], None] | None = None,
+        scheduler_name: str = SCHEDULER_NAME,
+        node_pool: str = DEFAULT_NODE_POOL,
+    ) -> None:
+        self.config = config or EngineConfig()
+        self.mirror = Mirror(cluster, scheduler_name, node_pool)
+        self.history = History()
+        self.cycles = 0
+        self._cluster = cluster
+        self._on_cycle = on_cycle
+        self._on_phase = on_phase
+        self._carrier = Carrier(cluster, self.mirror)
+        self._reporter = Reporter(cluster, self.mirror)
+        self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
+        self._seen = -1
+        self._retry = False
+        self._wake_at: float | None = None
+
+    # --- what has been decided ---------------------------------------------------------------------------------------
+
+    @property
+    def decisions(self) -> Decisions | None:
+        """Of the latest cycle."""
+        latest = self.history.latest
+        return latest.decisions if latest else None
+
+    @property
+    def wake_at(self) -> float | None:
+        """The earliest time at which a cycle could decide differently though nothing else changes; None: never."""
+        moments = [self._wake_at, self.mirror.stuck_at]
+        if self._usage is not None:
+            moments.append(self._usage.next_refresh)
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def last_pending(self, podgroup: str) -> Pending | None:
+        """Why a PodGroup (by UID) waits, as of the latest cycle; None if it does not."""
+        return self.history.pending(podgroup)
+
+    # --- running -----------------------------------------------------------------------------------------------------
+
+    def step(self) -> bool:
+        """One cycle, if anything has changed since the last one or a time it waited for has come.
+
+        True if it wrote anything to the cluster.
+        """
+        self.mirror.update()
+        now = self._cluster.now()
+        due = self._seen != self.mirror.snapshot.version or self._retry
+        if not due and ((wake_at := self.wake_at) is None or now < wake_at):
+            return False
+        return self._run(now)
+
+    def cycle(self) -> CycleRecord:
+        """One cycle in any case."""
+        self.mirror.update()
+        self._run(self._cluster.now())
+        latest = self.history.latest
+        assert latest is not None
+        return latest
+
+    def close(self) -> None:
+        self.mirror.close()
+
+    def _run(self, now: float) -> bool:
+        self._seen = self.mirror.snapshot.version
+        config = self.config
+        if self._usage is not None:
+            config = msgspec.structs.replace(config, usage=self._usage.shares(now))
+        decisions = run_cycle(self.mirror.snapshot, config, now, self._on_phase)
+        self.cycles += 1
+        tasks, podgroups = name_decisions(decisions, self.mirror)
+        self._phase("carry out")
+        carrier, reporter = self._carrier, self._reporter
+        carrier.carry_out(decisions)
+        self._phase("status")
+        reporter.report(decisions, carrier.bound, carrier.evicted)
+        self._retry = bool(carrier.failures)
+        self._wake_at = decisions.wake_at
+        recorded = self._usage is not None and self._usage.observe(now, decisions.queues, self.mirror.capacity())
+        record = CycleRecord(
+            number=self.cycles,
+            now=now,
+            decisions=decisions,
+            tasks=tasks,
+            podgroups=podgroups,
+            failures=tuple(carrier.failures),
+        )
+        self.history.add(record)
+        if self._on_cycle is not None:
+            self._on_cycle(record)
+        return carrier.wrote or reporter.wrote or recorded
+
+    def _phase(self, name: str) -> None:
+        if self._on_phase is not None:
+            self._on_phase(name)

@@ -1,0 +1,429 @@
+"""The scheduler's picture of a cluster: an engine Snapshot kept up to date from one watch.
+
+A cycle then costs what changed, not what exists. All changes of one ``update`` are taken together: each object is
+looked at once, in its latest state, and a record is handed to the snapshot only if it differs from the one there. So
+the scheduler's own status writes do not look like news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.protocol import Cluster, Object, WatchEvent
+from kailab.cluster.selectors import from_label_selector, matches
+from kailab.engine.records import Node, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
+from kailab.engine.snapshot import Snapshot
+from kailab.model import labels as names
+from kailab.scheduler import references
+from kailab.scheduler.claims import Claims
+from kailab.scheduler.nodes import node_record
+from kailab.scheduler.podgroups import DEFAULT_NODE_POOL, Priorities, gave_up, node_pool, podgroup_record
+from kailab.scheduler.queues import queue_record
+from kailab.scheduler.shapes import ShapeCache
+from kailab.scheduler.tasks import stuck_at, task_record
+
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+KINDS = (
+    "Namespace", "PriorityClass", "Topology", *_CLAIM_KINDS, *references.KINDS, "Node", "Queue", "PodGroup", "Pod",
+)  # fmt: skip
+"""What is watched, in the order in which it is taken in."""
+
+RESERVATION_NAMESPACE = "kai-resource-reservation"
+_NOTHING: Mapping[str, Any] = {}
+_GONE = (Status.FAILED, Status.UNKNOWN)
+_UNPLACED = (Status.PENDING, Status.GATED, Status.SUCCEEDED)
+
+GroupName = tuple[str, str]
+"""Namespace and name of a PodGroup, as pods give it."""
+
+
+class Mirror:
+    """``scheduler_name``: whose pods are to be placed; pods of others only use up nodes. ``node_pool``: as KAI's
+    shards, nodes, queues and PodGroups of other pools are left out."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        scheduler_name: str = names.SCHEDULER_NAME,
+        node_pool: str = DEFAULT_NODE_POOL,
+    ) -> None:
+        self.snapshot = Snapshot()
+        self.pods: dict[str, Object] = {}
+        self.tasks: dict[str, Task] = {}
+        self.podgroups: dict[str, PodGroup] = {}
+        self.podgroup_objects: dict[str, Object] = {}
+        self.queues: dict[str, Queue] = {}
+        self.nodes: dict[str, Node] = {}
+        self.priorities = Priorities()
+        self.conditioned: dict[str, None] = {}  # PodGroups whose status carries a scheduling condition
+        self.marked_stale: dict[str, None] = {}  # PodGroups whose annotations say since when they are stale
+        self._scheduler_name = scheduler_name
+        self._pool = node_pool
+        self._shapes = ShapeCache(self._select_namespaces)
+        self._node_objects: dict[str, Object] = {}
+        self._uids: dict[GroupName, str] = {}
+        self._members: dict[GroupName, dict[str, None]] = {}
+        self._group_of: dict[str, GroupName] = {}
+        self._topologies: dict[str, Topology] = {}
+        self._aliases: dict[str, dict[str, str]] = {}
+        self._claims = Claims()
+        self._claiming: dict[str, None] = {}  # pods with resource claims
+        self._existing: set[references.Reference] = set()
+        self._referring: dict[str, tuple[references.Reference, ...]] = {}
+        self._namespaces: dict[str, Mapping[str, str]] = {}
+        self._namespace_selectors = False
+        self._watched_labels: set[str] = set()
+        self._pod_terms = False  # some pod looks at other pods: shapes then carry labels and namespace
+        self._overlays: dict[tuple[Any, ...], Shape] = {}
+        self._leaving: dict[str, float] = {}
+        self._now = 0.0
+        self._cluster = cluster
+        self._watch = cluster.watch(KINDS)
+
+    # --- what others ask ---------------------------------------------------------------------------------------------
+
+    def members(self, podgroup: str) -> list[Task]:
+        """Tasks of a PodGroup (by UID), in order of arrival."""
+        record = self.podgroups.get(podgroup)
+        uids = self._members.get((record.namespace, record.name), _NOTHING) if record else ()
+        return [task for uid in uids if (task := self.tasks.get(uid)) is not None]
+
+    def pod_name(self, uid: str) -> str:
+        """``namespace/name``; empty if the pod is not known."""
+        task = self.tasks.get(uid)
+        return f"{task.namespace}/{task.name}" if task else ""
+
+    def podgroup_name(self, uid: str) -> str:
+        record = self.podgroups.get(uid)
+        return f"{record.namespace}/{record.name}" if record else ""
+
+    def capacity(self) -> dict[str, int]:
+        """What the available nodes offer, in engine units."""
+        nodes = [node for node in self.nodes.values() if not node.unavailable]
+        return {
+            "gpu": sum(node.gpus for node in nodes),
+            "cpu": sum(node.cpu for node in nodes),
+            "memory": sum(node.memory for node in nodes),
+        }
+
+    @property
+    def stuck_at(self) -> float | None:
+        """When the next pod being deleted will count as stuck, if it is still there."""
+        return min(self._leaving.values()) if self._leaving else None
+
+    def close(self) -> None:
+        self._watch.close()
+
+    # --- taking in changes -------------------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """Take in what the watch delivered since the last call."""
+        now = self._now = self._cluster.now()
+        events = self._watch.poll()
+        if events:
+            self._take(events)
+        if self._leaving:
+            for uid in [uid for uid, when in self._leaving.items() if now > when]:
+                del self._leaving[uid]
+                self._refresh(uid)
+
+    def _take(self, events: Iterable[WatchEvent]) -> None:
+        latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in KINDS}
+        for event in events:
+            metadata = event.object["metadata"]
+            latest[event.kind][metadata.get("uid") or metadata["name"]] = event
+        shapes_stale = pods_stale = groups_stale = False
+        for event in latest["Namespace"].values():
+            shapes_stale |= self._namespace(event) and self._namespace_selectors
+        for event in latest["PriorityClass"].values():
+            groups_stale = True
+            if event.type == "DELETED":
+                self.priorities.remove(event.object["metadata"]["name"])
+            else:
+                self.priorities.set(event.object)
+        for event in latest["Topology"].values():
+            groups_stale |= self._topology(event)
+        nodes: dict[str, None] = {}
+        for kind in _CLAIM_KINDS:
+            for event in latest[kind].values():
+                nodes.update(dict.fromkeys(self._claims.take(kind, event.object, event.type == "DELETED")))
+                pods_stale = True
+        for kind in references.KINDS:
+            for event in latest[kind].values():
+                pods_stale |= self._existence(event)
+        for event in latest["Node"].values():
+            self._node(event)
+        for name in sorted(nodes):
+            self._refresh_node(name)
+        for event in latest["Queue"].values():
+            self._queue(event)
+        if groups_stale:
+            for obj in list(self.podgroup_objects.values()):
+                self._refresh_podgroup(obj)
+        # A PodGroup deleted and made anew under its name: the old one goes before the new one comes.
+        for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
+            self._podgroup(event)
+        for uid, event in latest["Pod"].items():
+            if event.type == "DELETED":
+                self._forget_pod(uid)
+            else:
+                self._pod(uid, event.object)
+        if shapes_stale:
+            self._shapes.forget()
+            self._refresh_all()
+        elif pods_stale:
+            for uid in [*self._claiming, *self._referring]:
+                self._refresh(uid)
+
+    def _namespace(self, event: WatchEvent) -> bool:
+        metadata = event.object["metadata"]
+        name, labels = metadata["name"], metadata.get("labels") or {}
+        before = self._namespaces.pop(name, None)
+        if event.type != "DELETED":
+            self._namespaces[name] = labels
+        return before != self._namespaces.get(name)
+
+    def _select_namespaces(self, selector: Mapping[str, Any]) -> tuple[str, ...]:
+        self._namespace_selectors = True
+        terms = from_label_selector(selector) or ()
+        return tuple(sorted(name for name, labels in self._namespaces.items() if matches(terms, labels)))
+
+    def _topology(self, event: WatchEvent) -> bool:
+        name = event.object["metadata"]["name"]
+        if event.type == "DELETED":
+            self._topologies.pop(name, None)
+            self.snapshot.remove_topology(name)
+            return self._aliases.pop(name, None) is not None
+        levels = (event.object.get("spec") or {}).get("levels") or ()
+        record = Topology(name=name, levels=tuple(level["nodeLabel"] for level in levels))
+        if self._topologies.get(name) != record:
+            self._topologies[name] = record
+            self.snapshot.set_topology(record)
+        aliases = {level["alias"]: level["nodeLabel"] for level in levels if level.get("alias")}
+        changed = self._aliases.get(name, {}) != aliases
+        self._aliases[name] = aliases
+        return changed
+
+    def _existence(self, event: WatchEvent) -> bool:
+        metadata = event.object["metadata"]
+        reference = references.Reference(event.kind, metadata.get("namespace", ""), metadata["name"])
+        known = reference in self._existing
+        if event.type == "DELETED":
+            self._existing.discard(reference)
+        else:
+            self._existing.add(reference)
+        return known != (reference in self._existing)
+
+    def _node(self, event: WatchEvent) -> None:
+        name = event.object["metadata"]["name"]
+        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
+            self._node_objects.pop(name, None)
+            if self.nodes.pop(name, None) is not None:
+                self.snapshot.remove_node(name)
+            return
+        self._node_objects[name] = event.object
+        self._refresh_node(name)
+
+    def _refresh_node(self, name: str) -> None:
+        obj = self._node_objects.get(name)
+        if obj is None:
+            return
+        record = node_record(obj, self._claims.devices_on(name))
+        if self.nodes.get(name) != record:
+            self.nodes[name] = record
+            self.snapshot.set_node(record)
+
+    def _queue(self, event: WatchEvent) -> None:
+        name = event.object["metadata"]["name"]
+        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
+            if self.queues.pop(name, None) is not None:
+                self.snapshot.remove_queue(name)
+            return
+        record = queue_record(event.object)
+        if self.queues.get(name) != record:
+            self.queues[name] = record
+            self.snapshot.set_queue(record)
+
+    # --- PodGroups ---------------------------------------------------------------------------------------------------
+
+    def _podgroup(self, event: WatchEvent) -> None:
+        obj = event.object
+        metadata = obj["metadata"]
+        uid = metadata["uid"]
+        if event.type == "DELETED":
+            self.podgroup_objects.pop(uid, None)
+            self.conditioned.pop(uid, None)
+            self._drop_podgroup(uid)
+            return
+        before = self.podgroup_objects.get(uid)
+        self.podgroup_objects[uid] = obj
+        if (obj.get("status") or _NOTHING).get("schedulingConditions"):
+            self.conditioned[uid] = None
+        else:
+            self.conditioned.pop(uid, None)
+        if before is None or not _same_but_status(before, obj) or "schedulingBackoff" in (obj.get("spec") or _NOTHING):
+            self._refresh_podgroup(obj)
+
+    def _refresh_podgroup(self, obj: Object) -> None:
+        metadata = obj["metadata"]
+        uid = metadata["uid"]
+        if node_pool(metadata) != self._pool or gave_up(obj):
+            self._drop_podgroup(uid)
+            return
+        record = podgroup_record(obj, self.priorities, self._aliases)
+        before = self.podgroups.get(uid)
+        if before == record:
+            return
+        self.podgroups[uid] = record
+        if record.stale_since is not None:
+            self.marked_stale[uid] = None
+        else:
+            self.marked_stale.pop(uid, None)
+        self.snapshot.set_podgroup(record)
+        if before is None:
+            self._uids[record.namespace, record.name] = uid
+            for member in self._members.get((record.namespace, record.name), _NOTHING):
+                self._refresh(member)
+
+    def _drop_podgroup(self, uid: str) -> None:
+        record = self.podgroups.pop(uid, None)
+        if record is None:
+            return
+        self.marked_stale.pop(uid, None)
+        self.snapshot.remove_podgroup(uid)
+        name = (record.namespace, record.name)
+        if self._uids.get(name) == uid:
+            del self._uids[name]
+        for member in self._members.get(name, _NOTHING):
+            self._refresh(member)
+
+    # --- pods --------------------------------------------------------------------------------------------------------
+
+    def _pod(self, uid: str, pod: Object) -> None:
+        known = self.pods.get(uid)
+        self.pods[uid] = pod
+        if known is not None and _same_but_status(known, pod) and _state(known) == _state(pod):
+            return
+        metadata, spec = pod["metadata"], pod["spec"]
+        name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
+        group = (metadata["namespace"], name) if name else None
+        before = self._group_of.get(uid)
+        if group != before:
+            if before is not None:
+                self._leave_group(uid, before)
+            if group is not None:
+                self._group_of[uid] = group
+                self._members.setdefault(group, {})[uid] = None
+        if spec.get("resourceClaims"):
+            self._claiming[uid] = None
+        wanted = references.of_pod(pod)
+        if wanted:
+            self._referring[uid] = wanted
+        self._refresh(uid)
+
+    def _leave_group(self, uid: str, group: GroupName) -> None:
+        del self._group_of[uid]
+        members = self._members[group]
+        del members[uid]
+        if not members:
+            del self._members[group]
+
+    def _forget_pod(self, uid: str) -> None:
+        self.pods.pop(uid, None)
+        self._claiming.pop(uid, None)
+        self._referring.pop(uid, None)
+        group = self._group_of.get(uid)
+        if group is not None:
+            self._leave_group(uid, group)
+        self._drop_task(uid)
+
+    def _drop_task(self, uid: str) -> None:
+        self._leaving.pop(uid, None)
+        if self.tasks.pop(uid, None) is not None:
+            self.snapshot.remove_task(uid)
+
+    def _refresh_all(self) -> None:
+        for uid in self.pods:
+            self._refresh(uid)
+
+    def _refresh(self, uid: str) -> None:
+        """Bring one pod's task in line with the pod."""
+        pod = self.pods[uid]
+        group = self._group_of.get(uid)
+        podgroup = self._uids.get(group, "") if group is not None else ""
+        spec = pod["spec"]
+        node = spec.get("nodeName")
+        if not node and (not podgroup or spec.get("schedulerName") != self._scheduler_name):
+            self._drop_task(uid)
+            return
+        task = task_record(pod, podgroup, self._shape(uid, pod), self._now)
+        status = task.status
+        if status in _GONE or (not node and status not in _UNPLACED) or (not podgroup and status is Status.SUCCEEDED):
+            self._drop_task(uid)
+            return
+        if task.namespace == RESERVATION_NAMESPACE:
+            return  # it holds the device of a sharing group, which the group's own pods account for
+        if status is Status.RELEASING and (pod.get("status") or _NOTHING).get("phase") == "Running":
+            self._leaving[uid] = stuck_at(pod["metadata"]["deletionTimestamp"])
+        if self.tasks.get(uid) != task:
+            self.tasks[uid] = task
+            self.snapshot.set_task(task)
+
+    def _shape(self, uid: str, pod: Object) -> Shape:
+        shape = self._shapes.of(pod)
+        if (shape.affinity or shape.anti_affinity) and self._note_terms(shape.affinity + shape.anti_affinity):
+            self._refresh_all()
+        if not self._pod_terms and uid not in self._claiming and uid not in self._referring:
+            return shape
+        labels: tuple[tuple[str, str], ...] = ()
+        namespace = ""
+        metadata = pod["metadata"]
+        if self._pod_terms:
+            namespace = metadata["namespace"]
+            own = metadata.get("labels") or _NOTHING
+            labels = tuple(sorted((key, own[key]) for key in own if key in self._watched_labels))
+        dra, claims, blocked = self._claims.of_pod(pod) if uid in self._claiming else ((), (), ())
+        missing = [ref for ref in self._referring.get(uid, ()) if ref not in self._existing]
+        blocked += tuple(references.sentence(ref) for ref in missing)
+        key = (id(shape), labels, namespace, dra, claims, blocked)  # shapes are interned and never let go
+        overlaid = self._overlays.get(key)
+        if overlaid is None:
+            gpu = msgspec.structs.replace(shape.gpu, dra=dra) if dra else shape.gpu
+            overlaid = self._overlays[key] = self._shapes.intern(
+                msgspec.structs.replace(
+                    shape, gpu=gpu, labels=labels, namespace=namespace, claims=claims, blocked=blocked
+                )
+            )
+        return overlaid
+
+    def _note_terms(self, terms: tuple[PodTerm, ...]) -> bool:
+        """Remember which labels are looked at; True if shapes made so far lack some of them."""
+        keys = {requirement.key for term in terms for requirement in term.requirements}
+        news = not self._pod_terms or not keys <= self._watched_labels
+        self._pod_terms = True
+        self._watched_labels |= keys
+        return news
+
+
+def _same_but_status(before: Object, after: Object) -> bool:
+    """True if certainly nothing but the status differs. Clusters share what a write leaves alone, so identity tells."""
+    old, new = before["metadata"], after["metadata"]
+    return (
+        before.get("spec") is after.get("spec")
+        and old.get("labels") is new.get("labels")
+        and old.get("annotations") is new.get("annotations")
+    )
+
+
+def _state(pod: Object) -> tuple[Any, ...]:
+    """What of a pod's life matters here, beside its spec, labels and annotations."""
+    status = pod.get("status") or _NOTHING
+    return (
+        status.get("phase"),
+        status.get("nominatedNodeName"),
+        pod["metadata"].get("deletionTimestamp"),
+        status.get("resourceClaimStatuses"),
+    )

@@ -1,0 +1,62 @@
+"""Node objects to engine nodes. Source: KAI node_info.NewNodeInfo, scheduler_util.CheckNodeConditionPredicate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.records import GPU, Node
+from kailab.model import labels as names
+from kailab.scheduler import affinity, requests
+
+_MIB_LIMIT = 1 << 20  # a label at or above this many MiB was written in bytes (a fault of GPU feature discovery)
+_NOT_EXTENDED = ("cpu", "memory", "pods", "ephemeral-storage", names.GPU_RESOURCE)
+_BAD_IF_TRUE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
+DEFAULT_PODS = 110
+
+
+def node_record(node: Object, dra_gpus: int = 0) -> Node:
+    """``dra_gpus``: devices that the node's ResourceSlices offer; they count beside those of the device plugin."""
+    metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
+    labels = metadata.get("labels") or {}
+    allocatable = status.get("allocatable") or status.get("capacity") or {}
+    totals = {name: requests.amount(name, quantity) for name, quantity in allocatable.items()}
+    extended = tuple((name, count) for name, count in sorted(totals.items()) if name not in _NOT_EXTENDED and count)
+    return Node(
+        name=metadata["name"],
+        cpu=totals.get("cpu", 0),
+        memory=totals.get("memory", 0),
+        gpus=(totals.get(names.GPU_RESOURCE, 0) + dra_gpus) * GPU,
+        pods=totals.get("pods", DEFAULT_PODS),
+        extended=extended,
+        gpu_memory_mib=gpu_memory(labels),
+        labels=tuple(sorted((str(key), str(value)) for key, value in labels.items())),
+        taints=affinity.taints(spec.get("taints")),
+        unavailable=unavailable(spec, status),
+        mig=any(name.startswith(names.MIG_PREFIX) for name, _ in extended)
+        or str(labels.get("node-role.kubernetes.io/mig-enabled", "")).lower() in ("true", "1", "t"),
+    )
+
+
+def gpu_memory(labels: Mapping[str, Any]) -> int:
+    """MiB of each GPU from the label, cut to hundreds; 0 where the label is missing or no number."""
+    try:
+        memory = int(str(labels.get(names.GPU_NODE_MEMORY, "")), 10)
+    except ValueError:
+        return 0
+    if memory >= _MIB_LIMIT:
+        memory //= 1 << 20
+    return max(0, memory - memory % 100)
+
+
+def unavailable(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
+    """Why nothing new may go there, in KAI's words; empty when it is available."""
+    reasons = ["node is unschedulable"] if spec.get("unschedulable") else []
+    for condition in status.get("conditions") or ():
+        kind, state = condition.get("type"), condition.get("status")
+        if kind == "Ready" and state != "True":
+            reasons.append("node has NotReady condition")
+        elif kind in _BAD_IF_TRUE and state != "False":
+            reasons.append(f"node has {kind} condition")
+    return ", ".join(reasons)

@@ -1,0 +1,161 @@
+"""PodGroup objects to engine pod groups. Source: KAI podgroup_info.SetPodGroup, subgroup_info.FromPodGroup,
+cluster_info.setPodGroupPriorityAndPreemptibility."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
+from kailab.model import labels as names
+from kailab.scheduler.queues import created, duration, moment
+
+DEFAULT_PRIORITY = 50
+NON_PREEMPTIBLE_FROM = 100
+LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
+DEFAULT_NODE_POOL = "default"
+
+Aliases = Mapping[str, Mapping[str, str]]
+"""Topology -> alias of a level -> node label of that level."""
+
+
+class Priorities:
+    """PriorityClasses by name, with the global default (50 where no class says so)."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, int] = {}
+        self.never_preempt: set[str] = set()
+        self._defaults: dict[str, int] = {}
+
+    def set(self, priority_class: Object) -> None:
+        name = priority_class["metadata"]["name"]
+        self.values[name] = int(priority_class.get("value") or 0)
+        self._defaults.pop(name, None)
+        if priority_class.get("globalDefault"):
+            self._defaults[name] = self.values[name]
+        self.never_preempt.discard(name)
+        if priority_class.get("preemptionPolicy") == "Never":
+            self.never_preempt.add(name)
+
+    def remove(self, name: str) -> None:
+        self.values.pop(name, None)
+        self._defaults.pop(name, None)
+        self.never_preempt.discard(name)
+
+    def default(self, otherwise: int = DEFAULT_PRIORITY) -> int:
+        return self._defaults[min(self._defaults)] if self._defaults else otherwise
+
+    def of(self, name: str) -> int:
+        """An unknown class counts as the default."""
+        value = self.values.get(name)
+        return self.default() if value is None else value
+
+
+def podgroup_record(podgroup: Object, priorities: Priorities, aliases: Aliases) -> PodGroup:
+    metadata, spec = podgroup["metadata"], podgroup.get("spec") or {}
+    annotations = metadata.get("annotations") or {}
+    priority = priorities.of(spec.get("priorityClassName") or "")
+    wanted = spec.get("preemptibility")
+    delay = duration(spec.get("preemptionDelay") or annotations.get(names.PREEMPTION_DELAY))
+    return PodGroup(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        namespace=metadata.get("namespace", ""),
+        queue=spec.get("queue") or "",
+        priority=priority,
+        preemptible=wanted == "preemptible" or (wanted != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM),
+        created=created(metadata),
+        root=subgroup_tree(spec, aliases),
+        last_start=moment(annotations.get(names.LAST_START)),
+        last_evicted=moment(annotations.get(LAST_EVICTION)),
+        stale_since=moment(annotations.get(names.STALE_SINCE)),
+        staleness_grace=duration(spec.get("stalenessGracePeriod") or annotations.get(names.STALENESS_GRACE)),
+        preemption_delay=max(0.0, delay or 0.0),
+    )
+
+
+def subgroup_tree(spec: Mapping[str, Any], aliases: Aliases) -> SubGroup:
+    """The tree of subgroups; without any, one PodSet ``default`` with the group's own minMember (1 if not given).
+
+    As KAI does, a list that makes no tree (a name twice, a parent that is not there, a circle) counts as no list at
+    all.
+    """
+    constraint = _constraint(spec.get("topologyConstraint"), aliases)
+    subgroups = spec.get("subGroups") or ()
+    if subgroups:
+        by_name = {entry["name"]: entry for entry in subgroups}
+        children: dict[str, list[str]] = {}
+        for entry in subgroups:
+            children.setdefault((entry.get("parent") or "").lower(), []).append(entry["name"])
+        if len(by_name) == len(subgroups) and _is_tree(by_name, children):
+            return _subgroup("", spec, constraint, by_name, children, aliases)
+        return SubGroup(podsets=(PodSet(name=DEFAULT_PODSET),))
+    minimum = spec.get("minMember")
+    podset = PodSet(name=DEFAULT_PODSET, min_available=1 if minimum is None else int(minimum))
+    return SubGroup(podsets=(podset,), constraint=constraint, min_members=_optional(spec.get("minSubGroup")))
+
+
+def _is_tree(by_name: Mapping[str, Any], children: Mapping[str, list[str]]) -> bool:
+    reached, waiting = 0, list(children.get("", ()))
+    while waiting:
+        name = waiting.pop()
+        reached += 1
+        waiting.extend(children.get(name, ()))
+    return reached == len(by_name)
+
+
+def _subgroup(
+    name: str,
+    spec: Mapping[str, Any],
+    constraint: Constraint | None,
+    by_name: Mapping[str, Mapping[str, Any]],
+    children: Mapping[str, list[str]],
+    aliases: Aliases,
+) -> SubGroup:
+    groups, podsets = [], []
+    for child in sorted(children.get(name, ())):
+        entry = by_name[child]
+        wanted = _constraint(entry.get("topologyConstraint"), aliases)
+        if child in children:
+            groups.append(_subgroup(child, entry, wanted, by_name, children, aliases))
+        else:
+            minimum = max(0, int(entry.get("minMember") or 0))
+            podsets.append(PodSet(name=child, min_available=minimum, constraint=wanted))
+    return SubGroup(
+        name=name,
+        groups=tuple(groups),
+        podsets=tuple(podsets),
+        min_members=_optional(spec.get("minSubGroup")),
+        constraint=constraint,
+    )
+
+
+def _optional(value: Any) -> int | None:
+    return None if value is None else int(value)
+
+
+def _constraint(block: Mapping[str, Any] | None, aliases: Aliases) -> Constraint | None:
+    topology = (block or {}).get("topology")
+    if not block or not topology:
+        return None
+    known = aliases.get(topology, {})
+    required, preferred = block.get("requiredTopologyLevel") or "", block.get("preferredTopologyLevel") or ""
+    return Constraint(
+        topology=topology, required=known.get(required, required), preferred=known.get(preferred, preferred)
+    )
+
+
+def node_pool(metadata: Mapping[str, Any]) -> str:
+    """The node pool that an object belongs to by its label; ``default`` without one."""
+    return (metadata.get("labels") or {}).get(names.NODE_POOL) or DEFAULT_NODE_POOL
+
+
+def gave_up(podgroup: Object) -> bool:
+    """``schedulingBackoff: 1``: one failed round in this node pool is enough, KAI does not try again."""
+    spec = podgroup.get("spec") or {}
+    backoff = spec.get("schedulingBackoff")
+    if backoff is None or backoff == -1:
+        return False
+    conditions = (podgroup.get("status") or {}).get("schedulingConditions") or []
+    return bool(conditions) and conditions[-1].get("nodePool") == node_pool(podgroup["metadata"])

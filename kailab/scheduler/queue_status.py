@@ -1,0 +1,180 @@
+"""Status of queues and PodGroups: what is requested and held, summed up the queue tree.
+
+One controller does what KAI's podgroupcontroller and queuecontroller do. However many pods changed, each PodGroup
+and each queue is written once per step, and only if what it says has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Cluster, Object, WatchEvent
+from kailab.errors import ApiError, NotFound
+from kailab.scheduler.podgroup_status import (
+    FIELDS,
+    KINDS,
+    Amounts,
+    GroupName,
+    GroupTotals,
+    group_amounts,
+    group_patch,
+    merge_patch,
+    quantities,
+)
+
+_NOTHING: Mapping[str, Any] = {}
+Sums = dict[str, Amounts]
+"""Field of the status -> resource -> amount."""
+
+
+def _no_sums() -> Sums:
+    return {field: {} for field in FIELDS}
+
+
+def _move(into: Sums, amounts: Mapping[str, Mapping[str, int]], sign: int) -> None:
+    for field in FIELDS:
+        target = into[field]
+        for name, value in amounts[field].items():
+            target[name] = target.get(name, 0) + sign * value
+
+
+class QueueStatus:
+    """Writes ``status`` of queues (allocated, allocatedNonPreemptible, requested, childQueues) and of PodGroups
+    (resourcesStatus)."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._watch = cluster.watch((*KINDS, "Queue"))
+        self._totals = GroupTotals()
+        self._counted: dict[GroupName, tuple[str, Sums]] = {}  # what each group adds, and to which queue
+        self._own: dict[str, Sums] = {}  # of a queue's PodGroups
+        self._sums: dict[str, Sums] = {}  # with those of the queues below
+        self._queues: dict[str, Object] = {}
+        self._parents: dict[str, str] = {}
+        self._children: dict[str, list[str]] = {}
+        self._dirty: dict[str, None] = {}
+        self._failed_groups: dict[GroupName, None] = {}
+
+    def step(self) -> bool:
+        """Handle what the watch delivered; True if anything was written."""
+        events = self._watch.poll()
+        if not events and not self._failed_groups and not self._dirty:
+            return False
+        latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in (*KINDS, "Queue")}
+        for event in events:
+            metadata = event.object["metadata"]
+            latest[event.kind][metadata.get("uid") or metadata["name"]] = event
+        if latest["Queue"]:
+            self._take_queues(latest["Queue"])
+        self._totals.take(latest)
+        groups = self._totals.dirty
+        groups.update(self._failed_groups)
+        self._totals.dirty, self._failed_groups = {}, {}
+        wrote = False
+        for name in groups:
+            wrote |= self._settle_group(name)
+        queues, self._dirty = self._dirty, {}
+        for queue in sorted(queues):
+            wrote |= self._write_queue(queue)
+        return wrote
+
+    def close(self) -> None:
+        self._watch.close()
+
+    # --- PodGroups ---------------------------------------------------------------------------------------------------
+
+    def _settle_group(self, name: GroupName) -> bool:
+        group = self._totals.groups[name]
+        before = self._counted.pop(name, None)
+        if group.object is None:
+            if before is not None:
+                self._add(before[0], before[1], -1)
+            if not any(group.requested.values()) and not any(group.allocated.values()):
+                del self._totals.groups[name]
+            return False
+        after = {field: dict(amounts) for field, amounts in group_amounts(group).items()}
+        self._counted[name] = (group.queue, after)
+        if before != (group.queue, after):
+            if before is not None:
+                self._add(before[0], before[1], -1)
+            self._add(group.queue, after, 1)
+        patch = group_patch(group)
+        if patch is None:
+            return False
+        try:
+            self._cluster.patch("PodGroup", name[1], name[0], patch, "status")
+        except NotFound:
+            return False
+        except ApiError:
+            self._failed_groups[name] = None
+            return False
+        return True
+
+    def _add(self, queue: str, amounts: Sums, sign: int) -> None:
+        _move(self._own.setdefault(queue, _no_sums()), amounts, sign)
+        for name in self._with_parents(queue):
+            _move(self._sums.setdefault(name, _no_sums()), amounts, sign)
+            self._dirty[name] = None
+
+    def _with_parents(self, queue: str) -> list[str]:
+        """A queue and those above it; a circle is walked once."""
+        found = [queue]
+        while (queue := self._parents.get(queue, "")) and queue not in found:
+            found.append(queue)
+        return found
+
+    # --- queues ------------------------------------------------------------------------------------------------------
+
+    def _take_queues(self, events: Mapping[str, WatchEvent]) -> None:
+        moved = False
+        for event in events.values():
+            name = event.object["metadata"]["name"]
+            if event.type == "DELETED":
+                moved |= self._queues.pop(name, None) is not None
+                self._parents.pop(name, None)
+                continue
+            parent = (event.object.get("spec") or _NOTHING).get("parentQueue") or ""
+            moved |= name not in self._queues or self._parents.get(name, "") != parent
+            self._queues[name] = event.object
+            self._parents[name] = parent
+        if moved:
+            self._rebuild()
+
+    def _rebuild(self) -> None:
+        """The tree has changed: sum up anew and look at every queue again."""
+        self._children = {}
+        for name in sorted(self._queues):
+            parent = self._parents[name]
+            if parent:
+                self._children.setdefault(parent, []).append(name)
+        self._sums = {}
+        for queue, amounts in self._own.items():
+            for name in self._with_parents(queue):
+                _move(self._sums.setdefault(name, _no_sums()), amounts, 1)
+        self._dirty.update(dict.fromkeys(self._queues))
+
+    def _write_queue(self, name: str) -> bool:
+        obj = self._queues.get(name)
+        if obj is None:
+            return False
+        current = obj.get("status") or _NOTHING
+        sums = self._sums.get(name) or _no_sums()
+        changes: dict[str, Any] = {}
+        for field in FIELDS:
+            change = merge_patch(current.get(field), quantities(sums[field]))
+            if change is not None:
+                changes[field] = change
+        children = self._children.get(name, [])
+        if list(current.get("childQueues") or ()) != children:
+            changes["childQueues"] = children or None
+        if not changes:
+            return False
+        try:
+            self._cluster.patch("Queue", name, None, {"status": changes}, "status")
+        except NotFound:
+            return False
+        except ApiError:
+            self._dirty[name] = None
+            return False
+        return True

@@ -1,0 +1,76 @@
+"""Queue objects to engine queues. Source: KAI queue_info.NewQueueInfo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.records import NO_SHARE, UNLIMITED, Queue, Share
+from kailab.errors import InputError
+from kailab.model.times import duration_seconds, parse_time
+
+_GPU, _CPU, _MEMORY = 1000, 1, 10**6
+DEFAULT_PRIORITY = 100
+
+
+def queue_record(queue: Object) -> Queue:
+    """Units: GPUs become milli-GPU, memory (megabytes of 10^6) bytes; CPU is millicores already.
+
+    Without a resources block every number is 0, the limit too: such a queue runs nothing, as in KAI.
+    """
+    metadata, spec = queue["metadata"], queue.get("spec") or {}
+    resources = spec.get("resources") or {}
+    priority = spec.get("priority")
+    return Queue(
+        name=metadata["name"],
+        parent=spec.get("parentQueue") or "",
+        priority=DEFAULT_PRIORITY if priority is None else int(priority),
+        created=created(metadata),
+        uid=metadata.get("uid", ""),
+        gpu=_share(resources.get("gpu"), _GPU),
+        cpu=_share(resources.get("cpu"), _CPU),
+        memory=_share(resources.get("memory"), _MEMORY),
+        reclaim_min_runtime=duration(spec.get("reclaimMinRuntime")),
+        preempt_min_runtime=duration(spec.get("preemptMinRuntime")),
+    )
+
+
+def _share(block: Mapping[str, Any] | None, unit: int) -> Share:
+    if not block:
+        return NO_SHARE
+    return Share(
+        quota=_amount(block.get("quota"), unit),
+        limit=_amount(block.get("limit"), unit),
+        weight=float(block.get("overQuotaWeight") or 0),
+    )
+
+
+def _amount(value: Any, unit: int) -> int:
+    number = float(value or 0)
+    return UNLIMITED if number < 0 else round(number * unit)
+
+
+def duration(value: Any) -> float | None:
+    """Seconds of a Go duration; None where there is none or it can't be read."""
+    if not value:
+        return None
+    try:
+        return duration_seconds(value, signed=True)
+    except InputError:
+        return None
+
+
+def created(metadata: Mapping[str, Any]) -> float:
+    """The creationTimestamp in seconds since the epoch; 0 where it is missing."""
+    return moment(metadata.get("creationTimestamp")) or 0.0
+
+
+def moment(text: Any) -> float | None:
+    """An RFC 3339 time in seconds since the epoch; None where there is none or it can't be read."""
+    if not text:
+        return None
+    try:
+        return parse_time(text)
+    except InputError:
+        return None

@@ -1,0 +1,67 @@
+"""Objects a pod can't run without: its volumes' claims and the ConfigMaps it names.
+
+Source: KAI predicates ConfigMapPredicate and VolumeBinding: a pod whose ConfigMap or PersistentVolumeClaim does not
+exist fits no node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from kailab.cluster.protocol import Object
+
+_SHARED_GPU = "runai/shared-gpu-configmap"
+KINDS = ("ConfigMap", "PersistentVolumeClaim")
+
+
+class Reference(NamedTuple):
+    kind: str
+    namespace: str
+    name: str
+
+
+def of_pod(pod: Object) -> tuple[Reference, ...]:
+    """What must exist for the pod to be placed; most pods need nothing."""
+    spec = pod["spec"]
+    volumes = spec.get("volumes")
+    containers = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    if not volumes and not any("env" in c or "envFrom" in c for c in containers):
+        return ()
+    metadata = pod["metadata"]
+    namespace = metadata.get("namespace", "")
+    shared = (metadata.get("annotations") or {}).get(_SHARED_GPU)
+    mounted = {mount.get("name") for c in containers for mount in c.get("volumeMounts") or ()}
+    found = []
+    for volume in volumes or ():
+        claim = volume.get("persistentVolumeClaim")
+        if claim:
+            found.append(Reference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
+        if volume.get("name") in mounted:
+            found.extend(Reference("ConfigMap", namespace, name) for name in _volume_maps(volume))
+    for container in containers:
+        found.extend(Reference("ConfigMap", namespace, name) for name in _env_maps(container))
+    return tuple(sorted({ref for ref in found if ref.name and not _is_shared(ref.name, shared)}))
+
+
+def sentence(missing: Reference) -> str:
+    if missing.kind == "ConfigMap":
+        return f"Missing required configmaps: [{missing.name}]"
+    return f'persistentvolumeclaim "{missing.name}" not found'
+
+
+def _is_shared(name: str, shared: str | None) -> bool:
+    """The binder makes this ConfigMap itself when it binds the pod."""
+    return bool(shared) and name.startswith(str(shared))
+
+
+def _volume_maps(volume: Mapping[str, Any]) -> Iterator[str]:
+    sources = [volume.get("configMap")]
+    sources += [source.get("configMap") for source in (volume.get("projected") or {}).get("sources") or ()]
+    return (source.get("name", "") for source in sources if source and not source.get("optional"))
+
+
+def _env_maps(container: Mapping[str, Any]) -> Iterator[str]:
+    sources = [(entry.get("valueFrom") or {}).get("configMapKeyRef") for entry in container.get("env") or ()]
+    sources += [entry.get("configMapRef") for entry in container.get("envFrom") or ()]
+    return (source.get("name", "") for source in sources if source and not source.get("optional"))

@@ -1,0 +1,225 @@
+"""Telling the cluster why work waits: conditions, events and timestamps, written only when they say something new.
+
+What was told before is read from the objects themselves, so a scheduler started anew over the same cluster repeats
+nothing. Source: KAI status_updater.RecordJobStatusEvent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.engine.decisions import Code, Decisions, Pending, Pipeline, QueueState
+from kailab.engine.records import PodGroup, PodSet, Status, SubGroup, Task
+from kailab.errors import ApiError, NotFound
+from kailab.model import labels as names
+from kailab.model.times import format_time
+from kailab.scheduler.conditions import (
+    UNSCHEDULABLE,
+    group_conditions,
+    group_message,
+    not_scheduled,
+    pod_message,
+    with_condition,
+)
+from kailab.scheduler.mirror import Mirror
+from kailab.scheduler.podgroups import LAST_EVICTION
+
+_HELD = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
+_WAITING = (Status.PENDING, Status.GATED)
+
+
+class Reporter:
+    """Writes status for one scheduler. ``wrote``: whether the last ``report`` wrote anything."""
+
+    def __init__(self, cluster: Cluster, mirror: Mirror) -> None:
+        self._cluster = cluster
+        self._mirror = mirror
+        self._said: dict[str, Pending] = {}
+        self._promised: dict[str, Pipeline] = {}
+        self._recorded: set[tuple[str, str, str]] | None = None
+        self._queues: Mapping[str, QueueState] = {}
+        self.wrote = False
+
+    def report(self, decisions: Decisions, bound: Iterable[str], evicted: Iterable[str]) -> None:
+        """``bound``, ``evicted``: PodGroups of which pods really were bound or evicted."""
+        self.wrote = False
+        self._queues = {queue.name: queue for queue in decisions.queues}
+        self._timestamps(decisions, set(bound), list(evicted))
+        promised = {pipeline.task: pipeline for pipeline in decisions.pipelines}
+        for task, pipeline in promised.items():
+            before = self._promised.get(task)
+            if before is None or before.node != pipeline.node:
+                self._pipelined(pipeline)
+        self._promised = promised
+        said: dict[str, Pending] = {}
+        for pending in decisions.pending:
+            uid = pending.podgroup
+            if self._said.get(uid) == pending or self._tell(pending, promised, decisions.now):
+                said[uid] = pending
+        self._said = said
+        held_back = {pending.podgroup for pending in decisions.pending}
+        for uid in [uid for uid in self._mirror.conditioned if uid not in held_back]:
+            if not any(task.status in _WAITING for task in self._mirror.members(uid)):
+                self._patch_group(uid, {"status": {"schedulingConditions": None}}, "status")
+
+    # --- PodGroups ---------------------------------------------------------------------------------------------------
+
+    def _timestamps(self, decisions: Decisions, bound: set[str], evicted: list[str]) -> None:
+        """Annotations: last start, last eviction, stale since."""
+        stamp = format_time(decisions.now)
+        changes: dict[str, dict[str, str | None]] = {}
+        for uid in decisions.started:
+            if uid in bound:
+                changes.setdefault(uid, {})[names.LAST_START] = stamp
+        for uid in evicted:
+            changes.setdefault(uid, {})[LAST_EVICTION] = stamp
+        for uid in decisions.stale:
+            record = self._mirror.podgroups.get(uid)
+            if record is not None and record.stale_since is None:
+                changes.setdefault(uid, {})[names.STALE_SINCE] = stamp
+                self._event(uid, "StaleJob", _stale_message(record, self._mirror.members(uid)))
+        stale = set(decisions.stale)
+        for uid in self._mirror.marked_stale:
+            if uid not in stale:
+                changes.setdefault(uid, {})[names.STALE_SINCE] = None
+        for uid, change in changes.items():
+            self._patch_group(uid, {"metadata": {"annotations": change}})
+
+    def _patch_group(self, uid: str, patch: dict[str, Any], subresource: Literal["", "status"] = "") -> bool:
+        obj = self._mirror.podgroup_objects.get(uid)
+        if obj is None:
+            return True
+        metadata = obj["metadata"]
+        return self._patch("PodGroup", metadata, patch, subresource)
+
+    def _patch(
+        self, kind: str, metadata: Mapping[str, Any], patch: dict[str, Any], subresource: Literal["", "status"]
+    ) -> bool:
+        """True if it is done or there is nothing left to do it to; False to try again in the next cycle."""
+        try:
+            self._cluster.patch(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
+        except NotFound:
+            return True
+        except ApiError:
+            return False
+        self.wrote = True
+        return True
+
+    def _event(self, uid: str, reason: str, message: str) -> None:
+        obj = self._mirror.podgroup_objects.get(uid)
+        if obj is not None:
+            self._cluster.event(obj, "Normal", reason, message)
+            self.wrote = True
+
+    # --- what waits --------------------------------------------------------------------------------------------------
+
+    def _tell(self, pending: Pending, promised: Mapping[str, Pipeline], now: float) -> bool:
+        """Conditions and events of one waiting PodGroup; False if some of it has to be tried again."""
+        uid = pending.podgroup
+        podgroup = self._mirror.podgroup_objects.get(uid)
+        if podgroup is None or pending.code is Code.WAITING:
+            return True
+        if pending.code is Code.NOT_READY:
+            self._not_ready(podgroup, uid, pending)
+            return True
+        done, news = True, False
+        fits = {fit.task: fit for fit in pending.fits}
+        for task in pending.tasks:
+            if task in promised:
+                continue
+            written = self._mark(task, pod_message(task, pending, fits), podgroup, now)
+            done &= written is not None
+            news |= bool(written)
+        if any(task.status in _HELD for task in self._mirror.members(uid)):
+            # KAI leaves the condition of a group alone while some of its pods hold a place.
+            if news:
+                self._event(uid, UNSCHEDULABLE, group_message(pending))
+            return done
+        conditions = group_conditions(podgroup, pending, self._queues, now)
+        if conditions is not None:
+            done &= self._patch_group(uid, {"status": {"schedulingConditions": conditions}}, "status")
+            self._event(uid, UNSCHEDULABLE, group_message(pending))
+        return done
+
+    def _mark(self, uid: str, message: str, podgroup: Object, now: float) -> bool | None:
+        """Set PodScheduled=False on a pod. True: written, False: it said so already, None: try again."""
+        pod = self._mirror.pods.get(uid)
+        if pod is None:
+            return False
+        conditions = with_condition((pod.get("status") or {}).get("conditions") or (), not_scheduled(message), now)
+        if conditions is None:
+            return False
+        self._cluster.event(pod, "Warning", UNSCHEDULABLE, message)
+        self.wrote = True
+        if (podgroup.get("spec") or {}).get("markUnschedulable") is False:
+            return True
+        return True if self._patch("Pod", pod["metadata"], {"status": {"conditions": conditions}}, "status") else None
+
+    def _not_ready(self, podgroup: Object, uid: str, pending: Pending) -> None:
+        """Only an event says so; whether it has been said is asked of the events there are."""
+        record = self._mirror.podgroups.get(uid)
+        members = self._mirror.members(uid)
+        message = _not_ready_message(record, members) if record is not None else pending.message
+        if self._recorded is None:
+            self._recorded = {
+                (event["involvedObject"].get("uid", ""), event["reason"], event.get("message", ""))
+                for event in self._cluster.list("Event")
+                if event.get("reason") == "NotReady"
+            }
+        key = (uid, "NotReady", message)
+        if key not in self._recorded:
+            self._recorded.add(key)
+            self._cluster.event(podgroup, "Normal", "NotReady", message)
+            self.wrote = True
+
+    def _pipelined(self, pipeline: Pipeline) -> None:
+        pod = self._mirror.pods.get(pipeline.task)
+        if pod is not None and not pipeline.moved:
+            name = self._mirror.pod_name(pipeline.task)
+            self._cluster.event(pod, "Normal", "Pipelined", f"Pod {name} was pipelined to node {pipeline.node}")
+            self.wrote = True
+
+
+def podsets(group: SubGroup) -> list[PodSet]:
+    """All leaves of a subgroup tree."""
+    return [*group.podsets, *(podset for child in group.groups for podset in podsets(child))]
+
+
+def _counts(members: Iterable[Task], statuses: tuple[Status, ...]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for task in members:
+        if task.status in statuses:
+            name = task.subgroup or "default"
+            found[name] = found.get(name, 0) + 1
+    return found
+
+
+def _not_ready_message(record: PodGroup, members: list[Task]) -> str:
+    alive, gated = _counts(members, (*_HELD, *_WAITING)), _counts(members, (Status.GATED,))
+    message = "Job is not ready for scheduling."
+    for podset in podsets(record.root):
+        exist, held = alive.get(podset.name, 0), gated.get(podset.name, 0)
+        if exist - held >= podset.min_available:
+            continue
+        group = "" if podset.name == "default" else f" for SubGroup {podset.name}"
+        end = "" if podset.name == "default" else "."
+        message += f" Waiting for {podset.min_available} pods{group}, currently {exist} exist, {held} are gated{end}"
+    return message
+
+
+def _stale_message(record: PodGroup, members: list[Task]) -> str:
+    active = _counts(members, (*_HELD, Status.RELEASING))
+    sets = podsets(record.root)
+    message = (
+        f"Job is stale. {sum(active.get(podset.name, 0) for podset in sets)} pods are active, "
+        f"minMember is {sum(podset.min_available for podset in sets)}"
+    )
+    for podset in sets:
+        if podset.name != "default" and active.get(podset.name, 0) < podset.min_available:
+            message += (
+                f", subGroup {podset.name} minMember is {podset.min_available} "
+                f"and {active.get(podset.name, 0)} pods are active"
+            )
+    return message

@@ -1,0 +1,86 @@
+"""What a pod asks of a node, summed over its containers.
+
+Source: kubelet's rule as KAI applies it (pod_info.getPodResourceRequest): containers add up; init containers that
+run one after another count by their peak; init containers that stay (sidecars, ``restartPolicy: Always``) add to all
+that comes after them; the overhead of the runtime class is added. A limit stands in for a request that is not given,
+as the API server does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.model.quantities import cpu_millis, mem_bytes
+
+Totals = dict[str, int]
+"""Resource name -> amount: cpu in millicores, everything else in whole units (bytes, devices)."""
+
+
+def amount(resource: str, quantity: Any) -> int:
+    """One quantity in the units of ``Totals``. Text that is no quantity counts as 0: admission is not our task."""
+    try:
+        return cpu_millis(quantity) if resource == "cpu" else mem_bytes(quantity)
+    except InputError:
+        return 0
+
+
+def of_container(container: Mapping[str, Any]) -> Totals:
+    """Requests of one container, limits standing in where there is no request."""
+    resources = container.get("resources")
+    if not resources:
+        return {}
+    limits, requests = resources.get("limits"), resources.get("requests")
+    merged = {**limits, **requests} if limits and requests else (requests or limits or {})
+    return {name: amount(name, quantity) for name, quantity in merged.items()}
+
+
+def add(into: Totals, other: Mapping[str, int]) -> None:
+    for name, value in other.items():
+        into[name] = into.get(name, 0) + value
+
+
+def of_containers(containers: Iterable[Mapping[str, Any]]) -> Totals:
+    """The plain sum, as KAI's podgroupcontroller counts."""
+    total: Totals = {}
+    for container in containers:
+        add(total, of_container(container))
+    return total
+
+
+def of_pod(spec: Mapping[str, Any]) -> Totals:
+    """What the whole pod needs on its node."""
+    total = of_containers(spec.get("containers") or ())
+    init = spec.get("initContainers")
+    if init:
+        sidecars: Totals = {}
+        peak: Totals = {}
+        for container in init:
+            wanted = of_container(container)
+            if container.get("restartPolicy") == "Always":
+                add(sidecars, wanted)
+                continue
+            add(wanted, sidecars)
+            for name, value in wanted.items():
+                peak[name] = max(value, peak.get(name, 0))
+        add(total, sidecars)
+        for name, value in peak.items():
+            total[name] = max(value, total.get(name, 0))
+    overhead = spec.get("overhead")
+    if overhead:
+        add(total, {name: amount(name, quantity) for name, quantity in overhead.items()})
+    return total
+
+
+def guaranteed(spec: Mapping[str, Any]) -> bool:
+    """QoS class Guaranteed: every container has cpu and memory limits, and requests equal to them."""
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    for container in containers:
+        resources = container.get("resources") or {}
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in ("cpu", "memory"):
+            limit = limits.get(name)
+            if limit is None or amount(name, requests.get(name, limit)) != amount(name, limit):
+                return False
+    return bool(containers)

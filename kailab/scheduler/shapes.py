@@ -1,0 +1,153 @@
+"""Pods to engine shapes: everything about a pod that decides where it may go, interned.
+
+A pod's shape is looked up by a cheap key of the parts of its spec that matter, so that thousands of equal pods cost one
+building. Source of the GPU rules: KAI pod_info.updatePodAdditionalFields.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.protocol import Object
+from kailab.engine.records import GPU, NO_GPU, GpuRequest, Shape
+from kailab.errors import InputError
+from kailab.model import labels as names
+from kailab.model.quantities import parse
+from kailab.scheduler import affinity, requests
+
+_encode = msgspec.msgpack.Encoder().encode
+_NOTHING: Mapping[str, Any] = {}
+_NATIVE = ("cpu", "memory", "ephemeral-storage")
+
+
+class ShapeCache:
+    """Interned shapes. ``sharing`` False reads pods as kube-scheduler does: KAI's GPU annotations mean nothing."""
+
+    def __init__(self, namespaces: affinity.Namespaces = lambda selector: (), *, sharing: bool = True) -> None:
+        self._namespaces = namespaces
+        self._sharing = sharing
+        self._by_key: dict[bytes, Shape] = {}
+        self._interned: dict[Shape, Shape] = {}
+
+    def __len__(self) -> int:
+        return len(self._interned)
+
+    def forget(self) -> None:
+        """Build anew from here on: what namespace selectors select has changed."""
+        self._by_key.clear()
+
+    def intern(self, shape: Shape) -> Shape:
+        return self._interned.setdefault(shape, shape)
+
+    def of(self, pod: Object) -> Shape:
+        """The shape of a pod, as far as the pod itself says."""
+        metadata, spec = pod["metadata"], pod["spec"]
+        annotations = metadata.get("annotations") or _NOTHING
+        pod_affinity = spec.get("affinity")
+        key = _encode(
+            (
+                [(c.get("resources"), c.get("ports")) for c in spec.get("containers") or ()],
+                [(c.get("resources"), c.get("restartPolicy")) for c in spec.get("initContainers") or ()],
+                spec.get("nodeSelector"),
+                spec.get("tolerations"),
+                spec.get("overhead"),
+                self._gpu_annotations(annotations) if self._sharing and annotations else None,
+                (pod_affinity, metadata.get("namespace"), metadata.get("labels")) if pod_affinity else None,
+            )
+        )
+        shape = self._by_key.get(key)
+        if shape is None:
+            shape = self._by_key[key] = self.intern(self._build(metadata, spec, annotations))
+        return shape
+
+    @staticmethod
+    def _gpu_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
+        found = [
+            (key, value)
+            for key, value in annotations.items()
+            if key in (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)
+            or key.startswith(names.MIG_PREFIX)
+        ]
+        return sorted(found) if found else None
+
+    def _build(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> Shape:
+        totals = requests.of_pod(spec)
+        mig = {name: count for name, count in totals.items() if name.startswith(names.MIG_PREFIX) and count}
+        gpu = gpu_request(totals.get(names.GPU_RESOURCE, 0), mig, annotations if self._sharing else _NOTHING)
+        others = tuple(
+            (name, count)
+            for name, count in sorted(totals.items())
+            if count and name not in _NATIVE and name != names.GPU_RESOURCE and name not in mig and name != "pods"
+        )
+        wanted = spec.get("affinity") or _NOTHING
+        namespace, labels = metadata.get("namespace", ""), metadata.get("labels") or {}
+        return Shape(
+            cpu=totals.get("cpu", 0),
+            memory=totals.get("memory", 0),
+            gpu=gpu,
+            extended=others,
+            selector=affinity.selector(spec.get("nodeSelector")),
+            terms=affinity.node_terms(wanted),
+            preferred=affinity.preferred_nodes(wanted),
+            tolerations=affinity.tolerations(spec.get("tolerations")),
+            affinity=affinity.pod_terms(wanted.get("podAffinity"), namespace, labels, self._namespaces),
+            anti_affinity=affinity.pod_terms(wanted.get("podAntiAffinity"), namespace, labels, self._namespaces),
+            ports=_host_ports(spec),
+            guaranteed=requests.guaranteed(spec),
+        )
+
+
+def gpu_request(devices: int, mig: Mapping[str, int], annotations: Mapping[str, Any]) -> GpuRequest:
+    """Whole devices, unless an annotation asks for a share, for GPU memory, or (older style) for MIG profiles.
+
+    An annotation that can't be read, and a fraction outside 0..1, count as absent.
+    """
+    legacy = {
+        key: count
+        for key, value in sorted(annotations.items())
+        if key.startswith(names.MIG_PREFIX) and (count := _whole(value))
+    }
+    if mig or legacy:
+        return GpuRequest(mig=tuple(sorted((legacy or mig).items())))
+    number = max(1, _whole(annotations.get(names.GPU_FRACTION_DEVICES)) or 1)
+    portion = _milli(annotations.get(names.GPU_FRACTION))
+    if portion:
+        return GpuRequest(devices=number, portion=portion)
+    memory = _whole(annotations.get(names.GPU_MEMORY))
+    if memory:
+        return GpuRequest(devices=number, memory_mib=memory)
+    return GpuRequest(devices=devices) if devices else NO_GPU
+
+
+def _whole(value: Any) -> int:
+    """A positive integer given as text; 0 for anything else."""
+    try:
+        return max(0, int(str(value), 10)) if value is not None else 0
+    except ValueError:
+        return 0
+
+
+def _milli(value: Any) -> int:
+    """A fraction 0 < f <= 1 as milli-GPU; 0 for anything else."""
+    if value is None:
+        return 0
+    try:
+        exact = parse(str(value))
+    except InputError:
+        return 0
+    if not 0 < exact <= 1:
+        return 0
+    return max(1, round(exact * GPU))
+
+
+def _host_ports(spec: Mapping[str, Any]) -> tuple[tuple[str, str, int], ...]:
+    found = {
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(port["hostPort"]))
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    }
+    return tuple(sorted(found))

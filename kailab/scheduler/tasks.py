@@ -1,0 +1,90 @@
+"""Pod objects to engine tasks. Source: KAI pod_info.NewTaskInfo, getTaskStatus, resources.GetGpuGroups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.records import Shape, Status, Task
+from kailab.model import labels as names
+from kailab.scheduler.queues import created, moment
+
+STUCK_AFTER = 120.0
+"""Seconds after its deletionTimestamp from which a running pod counts as stuck (KAI's default)."""
+
+_NOTHING: Mapping[str, Any] = {}
+_TERMINAL = {"Succeeded": Status.SUCCEEDED, "Failed": Status.FAILED, "Unknown": Status.UNKNOWN}
+
+
+def task_status(pod: Object, now: float) -> Status:
+    phase = (pod.get("status") or _NOTHING).get("phase") or "Pending"
+    leaving = pod["metadata"].get("deletionTimestamp")
+    if phase == "Pending":
+        if leaving:
+            return Status.RELEASING
+        spec = pod["spec"]
+        if spec.get("nodeName"):
+            return Status.BOUND
+        return Status.GATED if spec.get("schedulingGates") else Status.PENDING
+    if phase == "Running":
+        if not leaving:
+            return Status.RUNNING
+        return Status.STUCK_RELEASING if now > stuck_at(leaving) else Status.RELEASING
+    return _TERMINAL.get(phase, Status.UNKNOWN)
+
+
+def stuck_at(deletion_timestamp: str) -> float:
+    """The time up to which a running pod that is being deleted is waited for."""
+    return (moment(deletion_timestamp) or 0.0) + STUCK_AFTER
+
+
+def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
+    """The shared GPUs a pod sits on: one label for one device, a label each for several."""
+    first = labels.get(names.GPU_GROUP)
+    several = sorted(value for key, value in labels.items() if key.startswith(names.GPU_MULTI_GROUP_PREFIX))
+    if several:
+        return tuple(several)
+    return (first,) if first else ()
+
+
+def group_labels(groups: tuple[str, ...]) -> dict[str, str]:
+    """The labels that say so; the inverse of ``gpu_groups``. Source: KAI binder,
+    resources.GetMultiFractionGpuGroupLabel."""
+    if len(groups) == 1:
+        return {names.GPU_GROUP: groups[0]}
+    return {names.GPU_MULTI_GROUP_PREFIX + group: group for group in groups}
+
+
+def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
+    """``podgroup``: UID of the PodGroup, "" for a pod that only uses a node."""
+    metadata, spec = pod["metadata"], pod["spec"]
+    labels = metadata.get("labels") or _NOTHING
+    subgroup, priority = "", None
+    groups: tuple[str, ...] = ()
+    if labels:
+        subgroup = labels.get(names.SUBGROUP_NAME) or ""
+        priority = labels.get(names.TASK_PRIORITY)
+        if shape.gpu.shared:
+            groups = gpu_groups(labels)
+    return Task(
+        uid=metadata["uid"],
+        name=metadata["name"],
+        namespace=metadata["namespace"],
+        podgroup=podgroup,
+        shape=shape,
+        status=task_status(pod, now),
+        subgroup=subgroup,
+        node=spec.get("nodeName") or "",
+        gpu_groups=groups,
+        priority=_integer(priority) if priority is not None else None,
+        created=created(metadata),
+        nominated_node=(pod.get("status") or _NOTHING).get("nominatedNodeName") or "",
+    )
+
+
+def _integer(text: Any) -> int | None:
+    try:
+        return int(text)
+    except (TypeError, ValueError):
+        return None

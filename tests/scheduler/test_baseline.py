@@ -1,0 +1,171 @@
+"""What kube-scheduler would do: pods one by one, no queues, no gangs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.scheduler import Baseline
+
+
+@pytest.fixture
+def cluster(build) -> EmbeddedCluster:
+    found = EmbeddedCluster()
+    for name, gpus in (("a100-0", 8), ("a100-1", 8), ("h100-0", 8), ("l40s-0", 4), ("l40s-1", 4)):
+        found.create(build.node(name, gpus))
+    return found
+
+
+def plain(build, name: str, gpus: int = 1, **more):
+    return build.pod(name, gpus, scheduler="default-scheduler", **more)
+
+
+def placed(cluster: EmbeddedCluster) -> dict[str, str]:
+    return {p["metadata"]["name"]: p["spec"].get("nodeName", "") for p in cluster.list("Pod")}
+
+
+def settle(cluster: EmbeddedCluster, baseline: Baseline) -> None:
+    for _ in range(20):
+        wrote = baseline.step()
+        cluster.advance(1)
+        if not wrote:
+            return
+    raise AssertionError("does not settle")
+
+
+def reason(cluster: EmbeddedCluster, name: str) -> dict:
+    conditions = cluster.get("Pod", name, "default")["status"]["conditions"]
+    return next(c for c in conditions if c["type"] == "PodScheduled")
+
+
+def test_forty_pods_on_thirty_one_free_gpus(cluster, build) -> None:
+    baseline = Baseline(cluster)
+    cluster.create(plain(build, "taken", 1))
+    settle(cluster, baseline)
+    for index in range(40):
+        cluster.create(plain(build, f"p{index:02}"))
+    settle(cluster, baseline)
+    where = placed(cluster)
+    assert sum(1 for node in where.values() if node) == 32
+    assert len(baseline.waiting()) == 9
+    waiting = next(name for name, node in where.items() if not node)
+    assert reason(cluster, waiting)["message"] == "0/5 nodes are available: 5 Insufficient nvidia.com/gpu."
+    events = {(e["reason"], e["type"]) for e in cluster.list("Event") if e["involvedObject"]["name"] == waiting}
+    assert events == {("FailedScheduling", "Warning")}
+
+
+def test_two_gangs_of_twenty_deadlock(cluster, build) -> None:
+    baseline = Baseline(cluster, ["kai-scheduler"])
+    for index in range(20):
+        cluster.create(build.pod(f"a{index:02}", labels={"app": "a"}))
+        cluster.create(build.pod(f"b{index:02}", labels={"app": "b"}))
+    settle(cluster, baseline)
+    running = [name[0] for name, node in placed(cluster).items() if node]
+    assert (running.count("a"), running.count("b")) == (16, 16)
+    assert not baseline.step()
+
+
+def test_other_schedulers_pods_are_left_alone(cluster, build) -> None:
+    cluster.create(build.pod("kai"))
+    assert not Baseline(cluster).step()
+    assert placed(cluster) == {"kai": ""}
+
+
+def test_room_that_is_made_is_given_to_the_longest_waiting(cluster, build) -> None:
+    baseline = Baseline(cluster)
+    for index in range(34):
+        cluster.create(plain(build, f"p{index:02}"))
+    settle(cluster, baseline)
+    cluster.delete("Pod", "p00", "default")
+    settle(cluster, baseline)
+    where = placed(cluster)
+    assert where["p32"]
+    assert not where["p33"]
+
+
+def test_reasons_are_counted_per_node(cluster, build) -> None:
+    cluster.patch("Node", "a100-0", None, {"spec": {"unschedulable": True}})
+    taint = {"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}
+    cluster.patch("Node", "a100-1", None, {"spec": {"taints": [taint]}})
+    cluster.patch("Node", "l40s-0", None, {"metadata": {"labels": {"gpu": "l40s"}}})
+    cluster.create(plain(build, "big", 9, nodeSelector={"gpu": "l40s"}))
+    settle(cluster, Baseline(cluster))
+    assert reason(cluster, "big")["message"] == (
+        "0/5 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) had untolerated taint "
+        "{kwok.x-k8s.io/node: fake}, 1 node(s) were unschedulable, 2 node(s) didn't match Pod's node affinity/selector."
+    )
+
+
+def test_anti_affinity_spreads_over_nodes_and_then_waits(cluster, build) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for index in range(6):
+        cluster.create(plain(build, f"x{index}", labels={"app": "x"}, affinity=affinity))
+    settle(cluster, Baseline(cluster))
+    where = placed(cluster)
+    assert len({node for node in where.values() if node}) == 5
+    assert reason(cluster, "x5")["message"] == (
+        "0/5 nodes are available: 5 node(s) didn't match pod anti-affinity rules."
+    )
+
+
+def test_affinity_gathers_and_the_first_may_start_anywhere(cluster, build) -> None:
+    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
+    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for index in range(4):
+        cluster.create(plain(build, f"x{index}", labels={"app": "x"}, affinity=affinity))
+    settle(cluster, Baseline(cluster))
+    assert len(set(placed(cluster).values())) == 1
+
+
+def test_a_more_important_pod_evicts_the_fewest_less_important_ones(cluster, build) -> None:
+    baseline = Baseline(cluster)
+    for index in range(32):
+        cluster.create(plain(build, f"low{index:02}", priorityClassName="train"))
+    settle(cluster, baseline)
+    cluster.create(plain(build, "high", 2, priorityClassName="inference"))
+    settle(cluster, baseline)
+    where = placed(cluster)
+    assert where["high"]
+    assert sum(name.startswith("low") for name in where) == 30
+    assert any(e["reason"] == "Preempted" for e in cluster.list("Event"))
+
+
+def test_a_class_that_never_preempts_waits(cluster, build) -> None:
+    cluster.create(
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": "patient"},
+            "value": 1000,
+            "preemptionPolicy": "Never",
+        }
+    )
+    baseline = Baseline(cluster)
+    for index in range(32):
+        cluster.create(plain(build, f"low{index:02}"))
+    settle(cluster, baseline)
+    cluster.create(plain(build, "high", 2, priorityClassName="patient"))
+    settle(cluster, baseline)
+    assert not placed(cluster)["high"]
+    assert len(placed(cluster)) == 33
+
+
+def test_the_same_pods_go_to_the_same_nodes(build) -> None:
+    def run() -> dict[str, str]:
+        found = EmbeddedCluster()
+        for index in range(7):
+            found.create(build.node(f"n{index}", 8))
+        for index in range(50):
+            found.create(plain(build, f"p{index:02}", 1 + index % 3, cpu=f"{100 + 37 * index}m"))
+        settle(found, Baseline(found))
+        return placed(found)
+
+    assert run() == run()
+
+
+def test_a_new_baseline_over_the_same_cluster_writes_nothing(cluster, build) -> None:
+    for index in range(40):
+        cluster.create(plain(build, f"p{index:02}"))
+    settle(cluster, Baseline(cluster))
+    assert not Baseline(cluster).step()
