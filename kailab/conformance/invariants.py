@@ -174,6 +174,7 @@ def _victims(opening: Opening, decisions: Decisions) -> list[str]:
     groups: dict[str, PodGroup] = {group.uid: group for group in opening.podgroups}
     served = {(p.podgroup, p.action) for p in decisions.pipelines if not p.moved}
     moved = [(p.task, p.action) for p in decisions.pipelines if p.moved]
+    robbed = dict(decisions.robbed)
     violations = []
     for eviction in decisions.evictions:
         if eviction.action == "stalegangeviction":
@@ -186,7 +187,9 @@ def _victims(opening: Opening, decisions: Decisions) -> list[str]:
         if beneficiary is None:
             violations.append(f"{said} for nobody")
             continue
-        if (beneficiary.uid, eviction.action) not in served:
+        if beneficiary.uid in robbed:
+            continue  # it had its place by this eviction, and lost it to another within the cycle, as in KAI
+        if (beneficiary.uid, eviction.action) not in served and beneficiary.uid not in robbed.values():
             violations.append(f"{said} for {beneficiary.uid}, which gets no place by it")
         if eviction.action == "preempt" and (
             victim.queue != beneficiary.queue or victim.priority >= beneficiary.priority
@@ -197,7 +200,7 @@ def _victims(opening: Opening, decisions: Decisions) -> list[str]:
         if eviction.action == "consolidation":
             if (eviction.task, eviction.action) in moved:
                 moved.remove((eviction.task, eviction.action))
-            else:
+            elif victim.uid not in robbed:
                 violations.append(f"{said} without a new place for it")
     return violations
 

@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from kailab.engine.records import ZoneShare
+
 Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
 
 
@@ -34,6 +36,7 @@ class Bind(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     gpu_groups: tuple[str, ...] = ()
     action: Action = "allocate"
+    numa_zones: tuple[ZoneShare, ...] = ()  # predicted, where the node's NUMA policy is known
 
 
 class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +49,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     gpu_groups: tuple[str, ...] = ()
     action: Action = "allocate"
     moved: bool = False
+    numa_zones: tuple[ZoneShare, ...] = ()
 
 
 class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +120,8 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
 class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     """One cycle. Lists are in the order decided. ``wake_at``: the earliest time at which, with nothing else changed,
     another cycle could decide differently (a delay or protection runs out); None: never.
-    ``started``: PodGroups that went from nothing allocated to allocated."""
+    ``started``: PodGroups that went from nothing allocated to allocated. ``robbed``: PodGroups (by uid) that lost tasks, or
+    a promise made in this very cycle, and the one that got them (""  for a stale gang)."""
 
     now: float
     binds: tuple[Bind, ...] = ()
@@ -126,6 +131,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     stale: tuple[str, ...] = ()  # uids of PodGroups that are stale now
     queues: tuple[QueueState, ...] = ()
     started: tuple[str, ...] = ()
+    robbed: tuple[tuple[str, str], ...] = ()
     wake_at: float | None = None
 
     @property

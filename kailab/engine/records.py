@@ -105,6 +105,39 @@ class GpuRequest(msgspec.Struct, frozen=True, kw_only=True):
 NO_GPU = GpuRequest()
 
 
+Amount = tuple[str, int]  # resource name as nodes report it; CPU in millicores, memory in bytes, anything else in units
+
+
+class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What one container asks for, where NUMA alignment goes container by container. A ``sidecar`` is an init container
+    that stays; plain ``init`` containers run one after another before the others."""
+
+    amounts: tuple[Amount, ...] = ()
+    stage: Literal["app", "sidecar", "init"] = "app"
+
+
+class ZoneShare(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task holds of one NUMA zone of its node."""
+
+    zone: str
+    amounts: tuple[Amount, ...] = ()
+
+
+class NumaZone(msgspec.Struct, frozen=True, kw_only=True):
+    """One NUMA zone. Its name ends in its number, by which zones are ordered."""
+
+    name: str
+    allocatable: tuple[Amount, ...] = ()
+
+
+class Numa(msgspec.Struct, frozen=True, kw_only=True):
+    """How the kubelet of a node aligns resources to NUMA zones (its Topology Manager policy and scope)."""
+
+    policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
+    scope: Literal["container", "pod"] = "container"
+    zones: tuple[NumaZone, ...] = ()
+
+
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """All about a task that decides where it may go. Tasks with equal shapes share one instance (intern them):
     the engine fits and scores once per shape.
@@ -129,6 +162,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     ports: tuple[tuple[str, str, int], ...] = ()  # (host IP, protocol, host port)
     claims: tuple[str, ...] = ()  # names of resource claims "namespace/name"
     guaranteed: bool = False  # QoS class Guaranteed (NUMA alignment)
+    containers: tuple[ContainerRequest, ...] = ()  # for NUMA alignment; empty: one container that asks for everything
     blocked: tuple[str, ...] = ()
 
 
@@ -152,6 +186,25 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     created: float = 0.0
     nominated_node: str = ""
     accepted: GpuRequest | None = None
+    numa_zones: tuple[ZoneShare, ...] = ()  # what it holds of its node's NUMA zones, as far as known
+
+
+class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
+    """A DRA claim. Every task that names it shares its devices, and so its node.
+
+    ``devices``: how many it wants in all. ``allocated``: its devices are chosen; then ``node`` is where they are ("": the
+    allocation does not say) and ``gpus`` how many of them are GPUs. ``reserved``: UIDs of the pods it is reserved for.
+    ``queue``: a GPU claim that pods name directly must carry their queue's name as a label; this is that label ("": it has
+    none), and None where the rule does not apply (no GPUs, or made from a template for one pod).
+    """
+
+    name: str  # "namespace/name"
+    devices: int = 1
+    allocated: bool = False
+    node: str = ""
+    gpus: int = 0
+    reserved: tuple[str, ...] = ()
+    queue: str | None = None
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,6 +223,8 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     taints: tuple[Taint, ...] = ()
     unavailable: str = ""
     mig: bool = False  # its devices are split: whole devices and shares can't be had
+    numa: Numa | None = None
+    devices: int | None = None  # of its ResourceSlices, what claims can be served from; None: not known, not checked
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):

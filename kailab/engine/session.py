@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare, QueueState
@@ -60,7 +61,7 @@ class Session:
         self.binds: dict[str, Bind] = {}  # by task
         self.pipelines: dict[str, Pipeline] = {}
         self.evictions: dict[str, Evict] = {}
-        self.robbed: set[str] = set()  # jobs that lost tasks, or promises of them, in this cycle
+        self.robbed: dict[str, str] = {}  # jobs that lost tasks, or promises of them, in this cycle, and to whom
         self.started: list[str] = []
         self.failures: dict[str, Failure] = {}
         self.tried: dict[str, list[tuple[Action, str]]] = {}
@@ -299,7 +300,7 @@ class Session:
         shares: dict[str, tuple[QueueShare, QueueShare]],
     ) -> None:  # fmt: skip
         """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
-        self.robbed.add(job.uid)
+        self.robbed[job.uid] = beneficiary.uid if beneficiary else ""
         self.pipelines.pop(task.uid, None)
         if self.binds.pop(task.uid, None) is not None or not ON_NODE[task.record.status] or task.uid in self.evictions:
             return
@@ -369,17 +370,34 @@ class Session:
             if any(podset.active < podset.minimum for podset in self.jobs[uid].podsets.values()):
                 for task in self.jobs[uid]:
                     self.pipelines.pop(task.uid, None)
+        served = {pipeline.podgroup for pipeline in self.pipelines.values()}
+        served |= {bind.podgroup for bind in self.binds.values()}
+        evictions = tuple(self._heir(eviction, served) for eviction in self.evictions.values())
         return Decisions(
             now=self.now,
             binds=tuple(self.binds.values()),
             pipelines=tuple(self.pipelines.values()),
-            evictions=tuple(self.evictions.values()),
+            evictions=evictions,
             pending=tuple(pending),
             stale=tuple(stale),
             queues=queues,
+            robbed=tuple(sorted(self.robbed.items())),
             started=tuple(self.started),
             wake_at=self.wake_at,
         )
+
+    def _heir(self, eviction: Evict, served: set[str]) -> Evict:
+        """An eviction made for a job that was robbed of its promise serves whoever robbed it, where the action allows."""
+        uid, seen = eviction.beneficiary, {""}
+        while uid not in served and uid not in seen and uid in self.robbed:
+            seen.add(uid)
+            uid = self.robbed[uid]
+        if uid == eviction.beneficiary or uid not in served or eviction.action == "consolidation":
+            return eviction
+        queue = self.jobs[uid].record.queue
+        if (eviction.action == "reclaim") == (queue == eviction.queue):
+            return eviction
+        return structs.replace(eviction, beneficiary=uid, beneficiary_queue=queue)
 
     def largest_node(self) -> np.ndarray:
         """Per resource row, the most that any node has."""

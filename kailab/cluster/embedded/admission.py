@@ -1,0 +1,179 @@
+"""What a cluster accepts: names, namespaces, defaults, validation, priority classes, and fields that may not change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.embedded.merge import same
+from kailab.cluster.embedded.store import Store
+from kailab.cluster.protocol import Object
+from kailab.errors import ApiError, Invalid, NotFound
+from kailab.model.defaults import apply_defaults, strip_nulls
+from kailab.model.kinds import KINDS, is_namespaced, kind_key
+from kailab.model.validation import validate
+
+# Status given at creation is dropped, as a kube-apiserver does for kinds with a status subresource. A kubelet does
+# register its node with a status, and kinds that kailab does not know keep what they came with.
+_KEEPS_STATUS = {"Node", "Event"}
+
+# Fields that never change once set: paths of keys.
+_IMMUTABLE: dict[str, tuple[tuple[str, ...], ...]] = {
+    "Deployment": (("spec", "selector"),),
+    "ReplicaSet": (("spec", "selector"),),
+    "DaemonSet": (("spec", "selector"),),
+    "StatefulSet": (
+        ("spec", "selector"),
+        ("spec", "serviceName"),
+        ("spec", "podManagementPolicy"),
+        ("spec", "volumeClaimTemplates"),
+    ),
+    "Job": (("spec", "selector"), ("spec", "template"), ("spec", "completionMode"), ("spec", "podFailurePolicy")),
+    "PriorityClass": (("value",), ("preemptionPolicy",)),
+    "JobSet": (("spec", "replicatedJobs"),),
+    "ResourceClaim": (("spec",),),
+    "Topology": (("spec",),),
+}
+_POD_MAY_CHANGE = {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"}
+
+
+class ForbiddenError(ApiError):
+    """The request is understood and refused, whatever the object holds."""
+
+    reason = "Forbidden"
+    code = 403
+
+
+def invalid(kind: str, name: str, field: str, message: str) -> Invalid:
+    return Invalid(f"{kind} {name!r} is invalid: {field}: {message}", field)
+
+
+class Admission:
+    """Admits objects to a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def identify(self, obj: Any) -> tuple[str, str, str]:
+        """(kind key, namespace, name) of what is given; the name is "" where generateName stands. Raises Invalid."""
+        if not isinstance(obj, dict):
+            raise Invalid(f"expected an object (a mapping), not {type(obj).__name__}")
+        for field in ("apiVersion", "kind"):
+            if not isinstance(obj.get(field), str) or not obj[field]:
+                raise Invalid(f"{field}: expected text such as {'v1' if field == 'apiVersion' else 'Pod'}", field)
+        kind = kind_key(obj)
+        meta = obj.get("metadata")
+        if not isinstance(meta, dict):
+            raise Invalid(f"{kind}: metadata: expected a mapping with a name", "metadata")
+        name = meta.get("name") or ""
+        if not isinstance(name, str) or not (name or isinstance(meta.get("generateName"), str)):
+            raise Invalid(f"{kind}: metadata.name: expected text, got {meta.get('name')!r:.80}", "metadata.name")
+        namespace = meta.get("namespace") or ""
+        if not isinstance(namespace, str):
+            raise Invalid(f"{kind} {name!r}: metadata.namespace: expected text", "metadata.namespace")
+        if not is_namespaced(kind, obj):
+            namespace = ""
+        elif not namespace:
+            namespace = "default"
+        return kind, namespace, name
+
+    def namespace(self, kind: str, namespace: str, leaving: bool) -> None:
+        """Refuse a namespace that is not there or on its way out."""
+        if not namespace:
+            return
+        if ("", namespace) not in self._store.table("Namespace").objects:
+            raise NotFound(f"namespace {namespace!r} not found: create it first (kind: Namespace)")
+        if leaving:
+            raise ForbiddenError(
+                f"{kind}: namespace {namespace!r} is being terminated: nothing new may be created in it"
+            )
+
+    def new(self, kind: str, obj: Object, name: str) -> Object:
+        """A new object with defaults, checked; its metadata still the caller's to fill. Raises Invalid."""
+        if "status" in obj and kind in KINDS and kind not in _KEEPS_STATUS:
+            obj = {key: value for key, value in obj.items() if key != "status"}
+        return self._checked(kind, obj, name)
+
+    def _checked(self, kind: str, obj: Object, name: str) -> Object:
+        obj = apply_defaults(strip_nulls(obj), kind)
+        faults = validate(obj, kind)
+        if faults:
+            first = faults[0][0]
+            listed = "; ".join(f"{field}: {message}" if field else message for field, message in faults)
+            raise Invalid(f"{kind} {name!r} is invalid: {listed}", first)
+        if kind == "Pod":
+            spec = self.prioritised(obj["spec"], name)
+            return obj if spec is obj["spec"] else {**obj, "spec": spec}
+        return obj
+
+    def prioritised(self, spec: Object, name: str) -> Object:
+        """The pod spec with the number of its priority class, as the Priority admission plugin gives it."""
+        wanted = spec.get("priorityClassName")
+        classes = self._store.table("PriorityClass").objects
+        if wanted:
+            found = classes.get(("", wanted))
+            if found is None:
+                known = ", ".join(sorted(key[1] for key in classes)) or "none"
+                raise ForbiddenError(
+                    f"Pod {name!r}: no PriorityClass with name {wanted!r} was found (there are: {known})"
+                )
+            priority = found["value"]
+        else:
+            priority = 0
+            for candidate in classes.values():
+                if candidate.get("globalDefault"):
+                    wanted, priority = candidate["metadata"]["name"], candidate["value"]
+                    break
+        if spec.get("priority") == priority and (not wanted or spec.get("priorityClassName") == wanted):
+            return spec
+        spec = {**spec, "priority": priority}
+        if wanted:
+            spec["priorityClassName"] = wanted
+        return spec
+
+    def changed(self, kind: str, old: Object, new: Object, name: str) -> Object:
+        """The new state of a stored object, defaults filled in, refused where a fixed field differs."""
+        new = self._checked(kind, new, name)
+        if kind == "Pod":
+            self._pod_spec(old["spec"], new["spec"], name)
+            return new
+        for path in _IMMUTABLE.get(kind, ()):
+            before: Any = old
+            after: Any = new
+            for part in path:
+                before = (before or {}).get(part)
+                after = (after or {}).get(part)
+            if before is not None and not same(before, after):
+                raise invalid(kind, name, ".".join(path), "field is immutable")
+        return new
+
+    @staticmethod
+    def _pod_spec(old: Object, new: Object, name: str) -> None:
+        if old is new:
+            return
+        for field in (*old, *(field for field in new if field not in old)):
+            before, after = old.get(field), new.get(field)
+            if same(before, after) or field in _POD_MAY_CHANGE:
+                continue
+            if field in ("containers", "initContainers") and _only_images(before, after):
+                continue
+            if "schedulingGates" in old and field in ("nodeSelector", "affinity"):
+                continue  # a gated pod's wishes may still be narrowed
+            raise invalid(
+                "Pod",
+                name,
+                f"spec.{field}",
+                "pod updates may not change fields other than container images, tolerations, activeDeadlineSeconds, "
+                "terminationGracePeriodSeconds and schedulingGates",
+            )
+        gates = {gate.get("name") for gate in old.get("schedulingGates") or ()}
+        if any(gate.get("name") not in gates for gate in new.get("schedulingGates") or ()):
+            raise invalid("Pod", name, "spec.schedulingGates", "gates may only be removed after creation")
+
+
+def _only_images(before: Any, after: Any) -> bool:
+    if not isinstance(before, list) or not isinstance(after, list) or len(before) != len(after):
+        return False
+    return all(
+        {key: value for key, value in a.items() if key != "image"} == {k: v for k, v in b.items() if k != "image"}
+        for a, b in zip(before, after, strict=True)
+    )

@@ -1,0 +1,84 @@
+"""The virtual clock: time moves only when told to, and what falls due runs in time order, ties by sequence.
+
+Timers are of two sorts. *Prompt* ones belong to settling (a pod becoming ready): a lab that waits for quiet lets them
+fall due. The others are life going on (a job's run time ending) and wait until someone advances the clock on purpose.
+Timers are soft state: they are not saved; whoever set them sets them again from the objects.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+
+EPOCH = 1767225600.0  # 2026-01-01T00:00:00Z
+
+
+class _Timer:
+    __slots__ = ("action", "key")
+
+    def __init__(self, action: Callable[[], None] | None, key: str) -> None:
+        self.action = action
+        self.key = key
+
+
+class VirtualClock:
+    """Seconds since the epoch, and the timers ahead."""
+
+    def __init__(self, start: float = EPOCH) -> None:
+        self.now = float(start)
+        self._sequence = 0
+        self._all: list[tuple[float, int, _Timer]] = []
+        self._prompt: list[tuple[float, int, _Timer]] = []
+        self._keyed: dict[str, _Timer] = {}
+
+    def call_at(self, when: float, action: Callable[[], None], *, prompt: bool = True, key: str = "") -> None:
+        """Run ``action`` once the clock reaches ``when`` (a time past: at the next advance, even by 0).
+
+        A timer with a ``key`` takes the place of the earlier one with that key.
+        """
+        timer = _Timer(action, key)
+        if key:
+            self.cancel(key)
+            self._keyed[key] = timer
+        self._sequence += 1
+        entry = (float(when), self._sequence, timer)
+        heapq.heappush(self._all, entry)
+        if prompt:
+            heapq.heappush(self._prompt, entry)
+
+    def cancel(self, key: str) -> None:
+        """Forget the timer with this key, if there is one."""
+        if timer := self._keyed.pop(key, None):
+            timer.action = None
+
+    def next_timer(self) -> float | None:
+        """When the next timer of either sort falls due; None without timers."""
+        return self._head(self._all)
+
+    def next_prompt(self) -> float | None:
+        """When the next prompt timer falls due; None without one."""
+        return self._head(self._prompt)
+
+    @staticmethod
+    def _head(heap: list[tuple[float, int, _Timer]]) -> float | None:
+        while heap and heap[0][2].action is None:
+            heapq.heappop(heap)
+        return heap[0][0] if heap else None
+
+    def advance(self, seconds: float) -> None:
+        """Let ``seconds`` pass."""
+        if seconds < 0:
+            raise ValueError("time goes forward only")
+        self.advance_to(self.now + seconds)
+
+    def advance_to(self, when: float) -> None:
+        """Let time pass until ``when``, running what falls due on the way; nothing if that is past."""
+        while (due := self.next_timer()) is not None and due <= when:
+            _, _, timer = heapq.heappop(self._all)
+            action, timer.action = timer.action, None
+            if timer.key and self._keyed.get(timer.key) is timer:
+                del self._keyed[timer.key]
+            self.now = max(self.now, due)
+            if action is not None:
+                action()
+        self.now = max(self.now, float(when))

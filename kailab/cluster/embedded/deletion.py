@@ -1,0 +1,161 @@
+"""How objects go: grace, finalizers, dependents and namespaces, as the API server and the garbage collector do it.
+
+An object with finalizers, and a pod whose containers still run, gets a deletionTimestamp and stays until the last
+finalizer is gone and the kubelet is done. When an owner is gone, what it alone owned is deleted (in the background sort of
+way, only at once: nothing is left to a later sweep). A namespace goes when all within it has gone.
+"""
+
+from __future__ import annotations
+
+from kailab.cluster.embedded.clock import VirtualClock
+from kailab.cluster.embedded.store import Store
+from kailab.cluster.embedded.table import Key
+from kailab.cluster.protocol import EventType, Object
+from kailab.errors import Invalid
+from kailab.model.kinds import key_of
+from kailab.model.times import format_time
+
+PERMANENT_NAMESPACES = ("default", "kube-system")
+DEFAULT_GRACE = 30
+
+
+class Deletion:
+    """Deletes from a store, one rule for all kinds."""
+
+    def __init__(self, store: Store, clock: VirtualClock) -> None:
+        self._store = store
+        self._clock = clock
+        self._leaving: dict[str, int] = {}  # terminating namespace -> objects still in it
+        store.hook("*", self._changed)
+
+    def restore(self) -> None:
+        """Take up the namespaces that were terminating when the store was saved."""
+        self._leaving = {
+            name: self._count(name)
+            for (_, name), obj in self._store.table("Namespace").objects.items()
+            if "deletionTimestamp" in obj["metadata"]
+        }
+
+    def is_leaving(self, namespace: str) -> bool:
+        return namespace in self._leaving
+
+    def delete(self, kind: str, key: Key, obj: Object, grace: float | None) -> None:
+        """Begin the deletion of a stored object, or end it where nothing holds it."""
+        if kind == "Pod":
+            self._delete_pod(key, obj, grace)
+        elif kind == "Namespace":
+            self._delete_namespace(key, obj)
+        elif obj["metadata"].get("finalizers"):
+            if "deletionTimestamp" not in obj["metadata"]:
+                self._mark(kind, key, obj, 0)
+        else:
+            self.remove(kind, key, obj)
+
+    def finish(self, kind: str, key: Key, obj: Object) -> bool:
+        """Remove an object marked for deletion if nothing holds it any more; says whether it went."""
+        meta = obj["metadata"]
+        if "deletionTimestamp" not in meta or meta.get("finalizers"):
+            return False
+        if kind == "Pod" and meta.get("deletionGracePeriodSeconds"):
+            return False
+        if kind == "Namespace" and self._count(key[1]):
+            return False
+        self.remove(kind, key, obj)
+        return True
+
+    def pod_grace(self, pod: Object, grace: float | None) -> int:
+        """Seconds a pod gets to leave: none if no kubelet runs it or it has ended; otherwise asked, or its own."""
+        phase = (pod.get("status") or {}).get("phase")
+        if not pod["spec"].get("nodeName") or phase in ("Succeeded", "Failed"):
+            return 0
+        if grace is None:
+            grace = pod["spec"].get("terminationGracePeriodSeconds")
+        return DEFAULT_GRACE if grace is None else max(int(grace), 0)
+
+    def _delete_pod(self, key: Key, pod: Object, grace: float | None) -> None:
+        meta = pod["metadata"]
+        seconds = self.pod_grace(pod, grace)
+        if "deletionTimestamp" in meta:
+            left = meta.get("deletionGracePeriodSeconds", 0)
+            if seconds < left:
+                pod = self._mark("Pod", key, pod, seconds)
+        elif seconds or meta.get("finalizers"):
+            pod = self._mark("Pod", key, pod, seconds)
+        else:
+            self.remove("Pod", key, pod)
+            return
+        self.finish("Pod", key, pod)
+
+    def _mark(self, kind: str, key: Key, obj: Object, seconds: int) -> Object:
+        meta = dict(obj["metadata"])
+        meta["deletionTimestamp"] = format_time(self._clock.now + seconds)
+        if kind == "Pod":
+            meta["deletionGracePeriodSeconds"] = seconds
+        new = {**obj, "metadata": meta}
+        if kind == "Namespace":
+            new["status"] = {**(obj.get("status") or {}), "phase": "Terminating"}
+        return self._store.replace(kind, key, obj, new)
+
+    def remove(self, kind: str, key: Key, obj: Object) -> None:
+        """Take an object out at once, and what it alone owned after it."""
+        self._store.remove(kind, key)
+        owned = self._store.dependents.get(obj["metadata"]["uid"])
+        if not owned:
+            return
+        for dependent_kind, dependent_key in list(owned):
+            dependent = self._store.find(dependent_kind, dependent_key)
+            if dependent is not None:
+                self._orphaned(dependent_kind, dependent_key, dependent, obj["metadata"]["uid"])
+
+    def _orphaned(self, kind: str, key: Key, obj: Object, owner_uid: str) -> None:
+        others = [owner for owner in obj["metadata"]["ownerReferences"] if owner.get("uid") != owner_uid]
+        if any(self._exists(owner, key[0]) for owner in others):
+            meta = {**obj["metadata"], "ownerReferences": others}
+            self._store.replace(kind, key, obj, {**obj, "metadata": meta})
+        elif "deletionTimestamp" not in obj["metadata"]:
+            self.delete(kind, key, obj, None)
+
+    def _exists(self, owner: Object, namespace: str) -> bool:
+        kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
+        for key in ((namespace, owner.get("name", "")), ("", owner.get("name", ""))):
+            found = self._store.find(kind, key)
+            if found is not None and found["metadata"]["uid"] == owner.get("uid"):
+                return True
+        return False
+
+    # --- namespaces -------------------------------------------------------------------------------------------------
+
+    def _delete_namespace(self, key: Key, obj: Object) -> None:
+        name = key[1]
+        if name in PERMANENT_NAMESPACES:
+            raise Invalid(f"namespace {name!r} may not be deleted", "metadata.name")
+        if "deletionTimestamp" in obj["metadata"]:
+            return
+        obj = self._mark("Namespace", key, obj, 0)
+        self._leaving[name] = self._count(name) + 1
+        for kind in sorted(self._store.tables):
+            for inner in [k for k in self._store.table(kind).objects if k[0] == name]:
+                found = self._store.find(kind, inner)
+                if found is not None and "deletionTimestamp" not in found["metadata"]:
+                    self.delete(kind, inner, found, None)
+        self._left(name)
+
+    def _count(self, namespace: str) -> int:
+        return sum(1 for table in self._store.tables.values() for key in table.objects if key[0] == namespace)
+
+    def _changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        if type == "DELETED" and self._leaving and key[0] in self._leaving:
+            self._left(key[0])
+
+    def _left(self, namespace: str) -> None:
+        """One thing less in a terminating namespace; the last one takes the namespace with it."""
+        self._leaving[namespace] -= 1
+        if self._leaving[namespace] > 0:
+            return
+        key = ("", namespace)
+        obj = self._store.find("Namespace", key)
+        if obj is None or obj["metadata"].get("finalizers"):
+            return
+        self._store.events.drop_namespace(namespace)
+        del self._leaving[namespace]
+        self.remove("Namespace", key, obj)

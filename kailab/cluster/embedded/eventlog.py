@@ -1,0 +1,142 @@
+"""Kubernetes Events, kept compact: one small record per (object, reason, message), a dict made only when read.
+
+A lab of tens of thousands of pods records several events for each; as full objects they would cost more than the pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.embedded.table import Key
+from kailab.cluster.protocol import Object
+from kailab.model.times import format_time
+
+# The oldest go first beyond this many, as a real cluster drops events after an hour.
+LIMIT = 400_000
+
+
+class EventRecord(msgspec.Struct):
+    """What is kept of one event and its repeats. ``first`` and ``last`` are seconds since the epoch."""
+
+    name: str
+    namespace: str
+    uid: str
+    version: int
+    involved: tuple[str, str, str, str, str]  # apiVersion, kind, namespace, name, uid
+    type: str
+    reason: str
+    message: str
+    component: str
+    first: float
+    last: float
+    count: int = 1
+
+    def materialise(self) -> Object:
+        """The core/v1 Event this stands for."""
+        api_version, kind, namespace, name, uid = self.involved
+        involved = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid}
+        if namespace:
+            involved["namespace"] = namespace
+        first = format_time(self.first)
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": self.name,
+                "namespace": self.namespace,
+                "uid": self.uid,
+                "resourceVersion": str(self.version),
+                "creationTimestamp": first,
+            },
+            "involvedObject": involved,
+            "type": self.type,
+            "reason": self.reason,
+            "message": self.message,
+            "source": {"component": self.component},
+            "reportingComponent": self.component,
+            "reportingInstance": "",
+            "firstTimestamp": first,
+            "lastTimestamp": format_time(self.last),
+            "count": self.count,
+        }
+
+
+Identity = tuple[str, str, str, str]
+
+
+class EventLog:
+    """Events by what they are about and say. ``next_ids`` gives (uid, resourceVersion number, sequence)."""
+
+    def __init__(self) -> None:
+        self.records: dict[Identity, EventRecord] = {}
+
+    def record(
+        self,
+        involved: Object,
+        type: str,
+        reason: str,
+        message: str,
+        component: str,
+        now: float,
+        version: int,
+        new_uid: Callable[[], str],
+    ) -> tuple[EventRecord, bool]:
+        """Count a repeat, or begin a record; says whether it is new."""
+        meta = involved["metadata"]
+        uid = meta.get("uid", "")
+        identity = (uid or meta.get("namespace", "") + "/" + meta["name"], type, reason, message)
+        old = self.records.get(identity)
+        if old is not None:
+            old.count += 1
+            old.last = now
+            old.version = version
+            return old, False
+        namespace = meta.get("namespace", "")
+        event_uid = new_uid()
+        record = EventRecord(
+            name=f"{meta['name']}.{event_uid[-12:]}",
+            namespace=namespace or "default",
+            uid=event_uid,
+            version=version,
+            involved=(involved.get("apiVersion", ""), involved.get("kind", ""), namespace, meta["name"], uid),
+            type=type,
+            reason=reason,
+            message=message,
+            component=component,
+            first=now,
+            last=now,
+        )
+        self.records[identity] = record
+        if len(self.records) > LIMIT:
+            del self.records[next(iter(self.records))]
+        return record, True
+
+    def find(self, key: Key) -> Identity | None:
+        """The identity of the event of this (namespace, name); a scan, since nobody asks often."""
+        for identity, record in self.records.items():
+            if record.name == key[1] and record.namespace == key[0]:
+                return identity
+        return None
+
+    def drop_namespace(self, namespace: str) -> list[EventRecord]:
+        """Forget the events of a namespace; gives what went."""
+        gone = [identity for identity, record in self.records.items() if record.namespace == namespace]
+        return [self.records.pop(identity) for identity in gone]
+
+    def __iter__(self) -> Iterator[EventRecord]:
+        return iter(self.records.values())
+
+    def dump(self) -> list[Any]:
+        return [msgspec.structs.astuple(record) for record in self.records.values()]
+
+    def restore(self, rows: list[Any]) -> None:
+        self.records = {}
+        for row in rows:
+            values: list[Any] = [*row[:4], tuple(row[4]), *row[5:]]
+            record = EventRecord(*values)
+            involved = record.involved
+            identity = (involved[4] or involved[2] + "/" + involved[3], record.type, record.reason, record.message)
+            self.records[identity] = record

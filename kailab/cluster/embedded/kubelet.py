@@ -1,0 +1,348 @@
+"""A fake kubelet for all nodes: what happens to a pod once it has a node, in virtual time.
+
+Stages, each one write:
+
+* bound, the node there and Ready -> Running and Ready after ``kailab.dev/ready-seconds`` (1; a prompt timer);
+* Running -> ended after ``kailab.dev/run-seconds`` (none: runs for ever). With restartPolicy Always the container is
+  started again, otherwise the pod is Succeeded;
+* Running -> failed after ``kailab.dev/fail: "<seconds>[:reason]"``, exit code 137 for OOMKilled, 1 for the rest. With restartPolicy Never
+  the pod is Failed; otherwise the container is started again, after a back-off of 10 s that doubles up to 5 min, its
+  restartCount one higher, and fails again;
+* deleted -> gone after 1 s (containers leave when asked to; a prompt timer), or after
+  ``kailab.dev/termination-seconds`` (not prompt), never later than the grace period.
+
+Times count from the whole seconds on record in the pod, so a resumed lab goes on exactly as one that was never stopped.
+All pods due at one instant share one timer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from kailab.cluster.embedded.clock import VirtualClock
+from kailab.cluster.embedded.deletion import Deletion
+from kailab.cluster.embedded.podwrites import condition, ready_conditions, with_conditions
+from kailab.cluster.embedded.store import Store
+from kailab.cluster.embedded.table import Key
+from kailab.cluster.protocol import EventType, Object
+from kailab.model import labels
+from kailab.model.times import format_time, parse_time
+
+READY_SECONDS = 1.0
+TERMINATION_SECONDS = 1.0
+TERMINATION = "kailab.dev/termination-seconds"
+BACKOFF_FIRST = 10.0
+BACKOFF_LAST = 300.0
+_LONGEST = 10.0 * 366 * 86400
+
+
+def seconds_of(text: Any, default: float | None) -> float | None:
+    """A number of seconds from an annotation; what can't be read as one counts as absent."""
+    if text is None:
+        return default
+    try:
+        value = float(text)
+    except (TypeError, ValueError):
+        return default
+    return min(value, _LONGEST) if value >= 0 else default
+
+
+def node_ready(node: Object | None) -> bool:
+    """Whether a node can run pods: its Ready condition is True, or it reports none at all."""
+    if node is None:
+        return False
+    for entry in (node.get("status") or {}).get("conditions") or ():
+        if entry.get("type") == "Ready":
+            return bool(entry.get("status") == "True")
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _running(name: str, image: str, since: str, restarts: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": image,
+        "imageID": "",
+        "ready": True,
+        "started": True,
+        "restartCount": restarts,
+        "state": {"running": {"startedAt": since}},
+    }
+
+
+class Kubelet:
+    """Runs the pods of every node of a store. Soft state only: ``restore`` makes it anew from the objects."""
+
+    def __init__(self, store: Store, clock: VirtualClock, deletion: Deletion) -> None:
+        self._store = store
+        self._clock = clock
+        self._deletion = deletion
+        self.on_node: dict[str, dict[Key, None]] = {}
+        self._due: dict[tuple[float, bool], list[tuple[Callable[[Key, Object], None], Key, str]]] = {}
+        store.hook("Pod", self._pod_changed)
+
+    def restore(self) -> None:
+        """Take up every pod of the store where it is."""
+        for key, pod in self._store.table("Pod").objects.items():
+            if pod["spec"].get("nodeName"):
+                self._arrived(key, pod)
+                if "deletionTimestamp" in pod["metadata"]:
+                    self.leave(key, pod)
+
+    # --- what changed -----------------------------------------------------------------------------------------------
+
+    def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        assert new is not None
+        spec, meta = new["spec"], new["metadata"]
+        if type == "DELETED":
+            if node := spec.get("nodeName"):
+                self.on_node.get(node, {}).pop(key, None)
+            return
+        before = old["spec"] if old else {}
+        node = spec.get("nodeName")
+        if spec is not before and node and not before.get("nodeName"):
+            self._arrived(key, new)
+        if node and "deletionTimestamp" in meta:
+            was = old["metadata"] if old else {}
+            if was.get("deletionTimestamp") != meta["deletionTimestamp"]:
+                self.leave(key, new)
+
+    def _arrived(self, key: Key, pod: Object) -> None:
+        self.on_node.setdefault(pod["spec"]["nodeName"], {})[key] = None
+        self.consider(key, pod)
+
+    def consider(self, key: Key, pod: Object) -> None:
+        """Set the timer for what comes next in a bound pod's life."""
+        node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
+        if not node_ready(node):
+            return
+        status = pod.get("status") or {}
+        phase = status.get("phase", "Pending")
+        if phase == "Pending":
+            notes = pod["metadata"].get("annotations") or {}
+            delay = seconds_of(notes.get(labels.READY_SECONDS), READY_SECONDS) if notes else READY_SECONDS
+            assert delay is not None
+            since = self._clock.now // 1
+            for entry in status.get("conditions") or ():
+                if entry["type"] == "PodScheduled" and entry["status"] == "True":
+                    since = parse_time(entry["lastTransitionTime"])
+            self._at(since + delay, True, self._become_ready, key, pod)
+        elif phase == "Running":
+            self._plan_end(key, pod)
+
+    def _plan_end(self, key: Key, pod: Object) -> None:
+        notes = pod["metadata"].get("annotations")
+        if not notes or not (labels.RUN_SECONDS in notes or labels.FAIL in notes):
+            return
+        statuses = pod["status"].get("containerStatuses") or [{}]
+        state = statuses[0].get("state") or {}
+        if waiting := state.get("waiting"):
+            ended = (statuses[0].get("lastState") or {}).get("terminated", {}).get("finishedAt")
+            if waiting and ended:
+                pause = min(BACKOFF_FIRST * 2 ** (statuses[0].get("restartCount", 1) - 1), BACKOFF_LAST)
+                self._at(parse_time(ended) + pause, False, self._restart, key, pod)
+            return
+        started = (state.get("running") or {}).get("startedAt")
+        if not started:
+            return
+        since = parse_time(started)
+        runs = seconds_of(notes.get(labels.RUN_SECONDS), None)
+        fails = seconds_of(str(notes[labels.FAIL]).partition(":")[0], None) if labels.FAIL in notes else None
+        if fails is not None and (runs is None or fails <= runs):
+            self._at(since + fails, False, self._fail, key, pod)
+        elif runs is not None:
+            self._at(since + runs, False, self._complete, key, pod)
+
+    def leave(self, key: Key, pod: Object) -> None:
+        if not node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"]))):
+            return  # nobody is there to stop it
+        meta = pod["metadata"]
+        grace = meta.get("deletionGracePeriodSeconds") or 0
+        asked = seconds_of((meta.get("annotations") or {}).get(TERMINATION), None)
+        takes = min(grace, TERMINATION_SECONDS if asked is None else asked)
+        began = parse_time(meta["deletionTimestamp"]) - grace
+        if grace == 0:
+            self._stopped(key, pod)
+        else:
+            self._at(began + takes, asked is None, self._stopped, key, pod)
+
+    # --- timers -----------------------------------------------------------------------------------------------------
+
+    def _at(self, when: float, prompt: bool, stage: Callable[[Key, Object], None], key: Key, pod: Object) -> None:
+        slot = (max(when, self._clock.now), prompt)
+        due = self._due.get(slot)
+        if due is None:
+            due = self._due[slot] = []
+            self._clock.call_at(slot[0], lambda: self._run(slot), prompt=prompt)
+        due.append((stage, key, pod["metadata"]["uid"]))
+
+    def _run(self, slot: tuple[float, bool]) -> None:
+        pods = self._store.table("Pod").objects
+        for stage, key, uid in self._due.pop(slot):
+            pod = pods.get(key)
+            if pod is not None and pod["metadata"]["uid"] == uid:
+                stage(key, pod)
+
+    # --- stages -----------------------------------------------------------------------------------------------------
+
+    def _write(self, key: Key, pod: Object, **status: Any) -> Object:
+        return self._store.replace("Pod", key, pod, {**pod, "status": {**pod["status"], **status}})
+
+    def _usable(self, pod: Object, phase: str) -> bool:
+        if pod["status"].get("phase") != phase or "deletionTimestamp" in pod["metadata"]:
+            return False
+        return node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"])))
+
+    def _become_ready(self, key: Key, pod: Object) -> None:
+        if not self._usable(pod, "Pending"):
+            return
+        node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
+        assert node is not None
+        now = format_time(self._clock.now // 1)
+        host = _host_ip(node)
+        number = int(pod["metadata"]["uid"][-12:], 16)
+        address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+        spec = pod["spec"]
+        if spec.get("hostNetwork"):
+            address = host
+        inits = [
+            {
+                "name": c["name"],
+                "image": c.get("image", ""),
+                "imageID": "",
+                "ready": True,
+                "restartCount": 0,
+                "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}},
+            }
+            for c in spec.get("initContainers") or ()
+        ]
+        conditions = ready_conditions(pod["status"].get("conditions"), now)
+        status = {
+            **pod["status"],
+            "phase": "Running",
+            "conditions": conditions,
+            "startTime": now,
+            "hostIP": host,
+            "hostIPs": [{"ip": host}],
+            "podIP": address,
+            "podIPs": [{"ip": address}],
+            "containerStatuses": [
+                _running(c["name"], c.get("image", ""), now, 0) for c in spec.get("containers") or ()
+            ],
+        }
+        if inits:
+            status["initContainerStatuses"] = inits
+        new = self._store.replace("Pod", key, pod, {**pod, "status": status})
+        if new["metadata"].get("annotations"):
+            self._plan_end(key, new)
+
+    def _complete(self, key: Key, pod: Object) -> None:
+        if not self._usable(pod, "Running"):
+            return
+        if pod["spec"].get("restartPolicy", "Always") == "Always":
+            self._crash(key, pod, 0, "Completed")
+        else:
+            self._end(key, pod, "Succeeded", 0, "Completed")
+
+    def _fail(self, key: Key, pod: Object) -> None:
+        if not self._usable(pod, "Running"):
+            return
+        _, _, reason = str(pod["metadata"]["annotations"].get(labels.FAIL, "")).partition(":")
+        code = 137 if reason == "OOMKilled" else 1
+        if pod["spec"].get("restartPolicy", "Always") == "Never":
+            self._end(key, pod, "Failed", code, reason or "Error")
+        else:
+            self._crash(key, pod, code, reason or "Error")
+
+    def _end(self, key: Key, pod: Object, phase: str, code: int, reason: str) -> None:
+        now = format_time(self._clock.now // 1)
+        done = "PodCompleted" if phase == "Succeeded" else "PodFailed"
+        self._write(
+            key,
+            pod,
+            phase=phase,
+            conditions=with_conditions(
+                pod["status"].get("conditions"),
+                condition("Ready", "False", now, done),
+                condition("ContainersReady", "False", now, done),
+            ),
+            containerStatuses=[
+                {**c, "ready": False, "started": False, "state": {"terminated": _terminated(c, code, reason, now)}}
+                for c in pod["status"].get("containerStatuses") or ()
+            ],
+        )
+
+    def _crash(self, key: Key, pod: Object, code: int, reason: str) -> None:
+        now = format_time(self._clock.now // 1)
+        new = self._write(
+            key,
+            pod,
+            conditions=with_conditions(
+                pod["status"].get("conditions"),
+                condition("Ready", "False", now, "ContainersNotReady"),
+                condition("ContainersReady", "False", now, "ContainersNotReady"),
+            ),
+            containerStatuses=[
+                {
+                    **c,
+                    "ready": False,
+                    "started": False,
+                    "restartCount": c["restartCount"] + 1,
+                    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                    "lastState": {"terminated": _terminated(c, code, reason, now)},
+                }
+                for c in pod["status"].get("containerStatuses") or ()
+            ],
+        )
+        self._plan_end(key, new)
+
+    def _restart(self, key: Key, pod: Object) -> None:
+        statuses = pod["status"].get("containerStatuses") or ()
+        if not self._usable(pod, "Running") or not any("waiting" in c["state"] for c in statuses):
+            return
+        now = format_time(self._clock.now // 1)
+        new = self._write(
+            key,
+            pod,
+            conditions=with_conditions(
+                pod["status"].get("conditions"),
+                condition("Ready", "True", now),
+                condition("ContainersReady", "True", now),
+            ),
+            containerStatuses=[
+                {**c, "ready": True, "started": True, "state": {"running": {"startedAt": now}}} for c in statuses
+            ],
+        )
+        self._plan_end(key, new)
+
+    def _stopped(self, key: Key, pod: Object) -> None:
+        """The containers of a deleted pod have ended: it goes, or waits for its finalizers as an ended pod."""
+        if "deletionTimestamp" not in pod["metadata"]:
+            return
+        if not pod["metadata"].get("finalizers"):
+            self._deletion.remove("Pod", key, pod)
+            return
+        if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            self._end(key, pod, "Failed", 143, "Error")
+            ended = self._store.find("Pod", key)
+            if ended is None:
+                return
+            pod = ended
+        if pod["metadata"].get("deletionGracePeriodSeconds"):
+            meta = {**pod["metadata"], "deletionGracePeriodSeconds": 0}
+            self._store.replace("Pod", key, pod, {**pod, "metadata": meta})
+
+
+def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> dict[str, Any]:
+    started = ((container.get("state") or {}).get("running") or {}).get("startedAt", now)
+    return {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": now}
+
+
+def _host_ip(node: Object) -> str:
+    for address in (node.get("status") or {}).get("addresses") or ():
+        if address.get("type") == "InternalIP":
+            return str(address["address"])
+    number = int(node["metadata"]["uid"][-12:], 16)
+    return f"172.16.{number >> 8 & 255}.{number & 255}"

@@ -1,0 +1,122 @@
+"""Merging objects with structural sharing: only the dicts on a changed path are copied, all else is shared.
+
+``merge_patch`` is RFC 7386. ``apply_patch`` is the three-way merge of ``kubectl apply``: what was applied before and is
+absent now goes, what is given now is set, and what others set stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Lists of objects that Kubernetes merges by a key; other lists are replaced as a whole.
+_MERGE_KEYS: dict[str, str] = {
+    "containers": "name",
+    "initContainers": "name",
+    "volumes": "name",
+    "env": "name",
+    "volumeMounts": "mountPath",
+    "conditions": "type",
+    "ownerReferences": "uid",
+    "imagePullSecrets": "name",
+}
+
+
+def merge_patch(target: Any, patch: Any) -> Any:
+    """``target`` with a JSON merge patch applied; ``target`` itself (the same object) if nothing changes.
+
+    >>> merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": None}})
+    {'a': 1, 'b': {'d': 3}}
+    """
+    if not isinstance(patch, Mapping):
+        return patch
+    fresh = not isinstance(target, dict)
+    result: dict[str, Any] = {} if fresh else target
+    copied = fresh
+    for key, value in patch.items():
+        if value is None:
+            if key in result:
+                if not copied:
+                    result, copied = dict(result), True
+                del result[key]
+            continue
+        old = result.get(key)
+        if isinstance(value, Mapping):
+            new = merge_patch(old, value)
+            if new is old:
+                continue
+        elif old is value or (key in result and same(old, value)):
+            continue
+        else:
+            new = value
+        if not copied:
+            result, copied = dict(result), True
+        result[key] = new
+    return result
+
+
+def same(a: Any, b: Any) -> bool:
+    """Equality of JSON values: true is not 1, but 1.0 is 1."""
+    if a is b:
+        return True
+    if isinstance(a, bool) or isinstance(b, bool):
+        return False
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    return bool(a == b)
+
+
+def apply_patch(live: Any, last: Any, new: Any, name: str = "") -> Any:
+    """``live`` after applying ``new``, when ``last`` is what was applied before. Shares what does not change."""
+    if isinstance(new, dict) and isinstance(live, dict):
+        return _apply_dict(live, last if isinstance(last, dict) else {}, new)
+    if isinstance(new, list) and isinstance(live, list):
+        key = _MERGE_KEYS.get(name)
+        if key and _keyed(new, key) and _keyed(live, key):
+            return _apply_list(live, last if isinstance(last, list) else [], new, key)
+    return live if same(live, new) else new
+
+
+def _apply_dict(live: dict[str, Any], last: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    result = live
+    for key in last:
+        if key not in new and key in result:
+            result = {k: v for k, v in result.items() if k != key}
+    for key, value in new.items():
+        if value is None:
+            if key in result:
+                result = {k: v for k, v in result.items() if k != key}
+            continue
+        if key not in result:
+            result = {**result, key: _without_nulls(value)}
+            continue
+        merged = apply_patch(result[key], last.get(key), value, key)
+        if merged is not result[key]:
+            result = {**result, key: merged}
+    return result
+
+
+def _without_nulls(value: Any) -> Any:
+    """A value as it is stored for the first time: null fields of objects mean absent."""
+    if isinstance(value, dict) and any(v is None or isinstance(v, dict) for v in value.values()):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return value
+
+
+def _keyed(items: list[Any], key: str) -> bool:
+    names = [item.get(key) for item in items if isinstance(item, dict)]
+    return len(names) == len(items) and None not in names and len(set(map(str, names))) == len(names)
+
+
+def _apply_list(live: list[Any], last: list[Any], new: list[Any], key: str) -> list[Any]:
+    before = {item[key]: item for item in last if isinstance(item, dict) and key in item}
+    there = {item[key]: item for item in live}
+    result = [
+        apply_patch(there[item[key]], before.get(item[key]), item) if item[key] in there else item for item in new
+    ]
+    given = {item[key] for item in new}
+    result += [item for item in live if item[key] not in given and item[key] not in before]
+    unchanged = len(result) == len(live) and all(a is b for a, b in zip(result, live, strict=True))
+    return live if unchanged else result

@@ -1,0 +1,169 @@
+"""The store: objects by kind, resource versions, uids, owners, and who is told of a change.
+
+It knows nothing of Kubernetes' rules beyond metadata; admission, deletion and the kubelet hold those. Stored dicts are
+never changed: a change is a new dict that shares with the old one all that stayed the same.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from kailab.cluster.embedded.eventlog import EventLog
+from kailab.cluster.embedded.table import Key, Table
+from kailab.cluster.embedded.watch import WatchHub
+from kailab.cluster.protocol import EventType, Object
+
+Hook = Callable[[EventType, Key, Object | None, Object | None], None]
+"""Told synchronously of each change of a kind: (type, key, before, after)."""
+
+Reference = tuple[str, Key]
+"""(kind key, (namespace, name))."""
+
+# Kubernetes' alphabet for generated names: no vowels, nothing that looks alike.
+_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+_NAMES = len(_ALPHABET) ** 5
+_STRIDE = 7_368_787  # has no factor in common with _NAMES: every sequence number gives another suffix
+MAX_GENERATED = 63
+
+
+def name_suffix(seed: str, number: int) -> str:
+    """Five characters for the ``number``-th name of ``seed``: all different, and not visibly counting up."""
+    value = (zlib.crc32(seed.encode()) + number * _STRIDE) % _NAMES
+    letters = []
+    for _ in range(5):
+        value, digit = divmod(value, 27)
+        letters.append(_ALPHABET[digit])
+    return "".join(letters)
+
+
+def safe_text(digits: str) -> str:
+    """Text spelt in the alphabet of generated names, character by character, as Kubernetes writes its hashes."""
+    return "".join(_ALPHABET[ord(letter) % len(_ALPHABET)] for letter in digits)
+
+
+class Store:
+    """Objects of all kinds and the counters that go with them."""
+
+    def __init__(self) -> None:
+        self.tables: dict[str, Table] = {}
+        self.version = 0
+        self.uids = 0
+        self.names: dict[str, int] = {}  # how many names were generated for "kind|namespace|prefix"
+        self.events = EventLog()
+        self.hub = WatchHub()
+        self.dependents: dict[str, dict[Reference, None]] = {}  # owner uid -> what it owns
+        self._hooks: dict[str, list[Hook]] = {}
+
+    def hook(self, kind: str, hook: Hook) -> None:
+        """Tell ``hook`` of each change of a kind ("*": of every kind), after it is stored."""
+        self._hooks.setdefault(kind, []).append(hook)
+
+    def table(self, kind: str) -> Table:
+        table = self.tables.get(kind)
+        if table is None:
+            table = self.tables[kind] = Table(kind)
+        return table
+
+    def find(self, kind: str, key: Key) -> Object | None:
+        table = self.tables.get(kind)
+        return table.objects.get(key) if table else None
+
+    def new_uid(self) -> str:
+        """The next uid; as strings they sort in order of creation."""
+        self.uids += 1
+        return f"00000000-0000-4000-8000-{self.uids:012x}"
+
+    def generate_name(self, kind: str, namespace: str, prefix: str) -> str:
+        """A free name that begins with ``prefix``; the same prefix never gets a name twice."""
+        seed = f"{kind}|{namespace}|{prefix}"
+        table = self.table(kind).objects
+        while True:
+            number = self.names.get(seed, 0)
+            self.names[seed] = number + 1
+            name = prefix[: MAX_GENERATED - 5] + name_suffix(seed, number)
+            if (namespace, name) not in table:
+                return name
+
+    def insert(self, kind: str, key: Key, obj: Object, timestamp: str) -> Object:
+        """Store a new object, filling in its metadata in place: ``obj`` and its metadata are the store's own."""
+        self.version += 1
+        self.uids += 1
+        meta = obj["metadata"]
+        meta["uid"] = f"00000000-0000-4000-8000-{self.uids:012x}"
+        meta["resourceVersion"] = str(self.version)
+        meta["creationTimestamp"] = timestamp
+        if "spec" in obj:
+            meta["generation"] = 1
+        self.table(kind).add(key, obj)
+        owners = meta.get("ownerReferences")
+        if owners:
+            self._own(kind, key, owners)
+        self._tell("ADDED", kind, key, None, obj)
+        return obj
+
+    def replace(self, kind: str, key: Key, old: Object, new: Object) -> Object:
+        """Store ``new`` for ``old`` under the next resource version; ``new`` must be a dict not stored before."""
+        self.version += 1
+        meta = new["metadata"]
+        if meta is old["metadata"]:
+            meta = dict(meta)
+            new["metadata"] = meta
+        elif meta.get("ownerReferences") != old["metadata"].get("ownerReferences"):
+            self._disown(kind, key, old["metadata"].get("ownerReferences") or ())
+            self._own(kind, key, meta.get("ownerReferences") or ())
+        meta["resourceVersion"] = str(self.version)
+        self.table(kind).replace(key, old, new)
+        self._tell("MODIFIED", kind, key, old, new)
+        return new
+
+    def remove(self, kind: str, key: Key) -> Object:
+        """Take an object out; its last state carries the resource version of the deletion, as Kubernetes' does."""
+        old = self.table(kind).remove(key)
+        self.version += 1
+        meta = old["metadata"]
+        if owners := meta.get("ownerReferences"):
+            self._disown(kind, key, owners)
+        last = {**old, "metadata": {**meta, "resourceVersion": str(self.version)}}
+        self._tell("DELETED", kind, key, old, last)
+        return last
+
+    def _own(self, kind: str, key: Key, owners: Any) -> None:
+        for owner in owners:
+            uid = owner.get("uid")
+            if uid:
+                owned = self.dependents.get(uid)
+                if owned is None:
+                    self.dependents[uid] = {(kind, key): None}
+                else:
+                    owned[kind, key] = None
+
+    def _disown(self, kind: str, key: Key, owners: Any) -> None:
+        for owner in owners:
+            owned = self.dependents.get(owner.get("uid", ""))
+            if owned is not None:
+                owned.pop((kind, key), None)
+                if not owned:
+                    del self.dependents[owner["uid"]]
+
+    def _tell(self, type: EventType, kind: str, key: Key, old: Object | None, new: Object) -> None:
+        self.hub.publish(type, kind, new)
+        hooks = self._hooks.get(kind)
+        if hooks:
+            for hook in hooks:
+                hook(type, key, old, new)
+        everything = self._hooks.get("*")
+        if everything:
+            for hook in everything:
+                hook(type, key, old, new)
+
+    def restore(self, kind: str, objects: list[Object]) -> None:
+        """Put back saved objects of a kind, in their order, telling nobody."""
+        table = self.table(kind)
+        for obj in objects:
+            meta = obj["metadata"]
+            key = (meta.get("namespace", ""), meta["name"])
+            table.add(key, obj)
+            if owners := meta.get("ownerReferences"):
+                self._own(kind, key, owners)

@@ -1,0 +1,77 @@
+"""Watches in memory: each watcher has its own queue of changes, emptied by ``poll``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from kailab.cluster.protocol import EventType, Object, WatchEvent
+from kailab.errors import Gone
+
+# A watcher nobody polls would grow without bound; a real API server drops its history too.
+LIMIT = 4_000_000
+
+
+class MemoryWatch:
+    """One watcher's queue."""
+
+    def __init__(self, hub: WatchHub, kinds: frozenset[str] | None, backlog: list[WatchEvent]) -> None:
+        self._hub = hub
+        self.kinds = kinds
+        self.queue = backlog
+        self._closed = False
+
+    def poll(self) -> list[WatchEvent]:
+        """The changes since the last call, in order. Raises Gone if too many were left unread."""
+        queue = self.queue
+        if not queue:
+            return []
+        self.queue = []
+        if len(queue) > LIMIT:
+            self.close()
+            raise Gone(f"more than {LIMIT} changes were left unread: begin a new watch")
+        return queue
+
+    def close(self) -> None:
+        """End the watch; further polls give nothing."""
+        if not self._closed:
+            self._closed = True
+            self.queue = []
+            self._hub.remove(self)
+
+
+class WatchHub:
+    """Hands each change to the watchers of its kind."""
+
+    def __init__(self) -> None:
+        self._watchers: list[MemoryWatch] = []
+        self._by_kind: dict[str, list[MemoryWatch]] = {}
+
+    def open(self, kinds: Iterable[str] | None, backlog: list[WatchEvent]) -> MemoryWatch:
+        watch = MemoryWatch(self, None if kinds is None else frozenset(kinds), backlog)
+        self._watchers.append(watch)
+        self._by_kind.clear()
+        return watch
+
+    def remove(self, watch: MemoryWatch) -> None:
+        self._watchers.remove(watch)
+        self._by_kind.clear()
+
+    def watchers(self, kind: str) -> list[MemoryWatch]:
+        """Who watches this kind."""
+        found = self._by_kind.get(kind)
+        if found is None:
+            found = [w for w in self._watchers if w.kinds is None or kind in w.kinds]
+            self._by_kind[kind] = found
+        return found
+
+    def publish(self, type: EventType, kind: str, obj: Object) -> None:
+        if watchers := self.watchers(kind):
+            event = WatchEvent(type, kind, obj)
+            for watch in watchers:
+                if len(watch.queue) <= LIMIT:
+                    watch.queue.append(event)
+
+    def publish_lazily(self, type: EventType, kind: str, make: Callable[[], Object]) -> None:
+        """As ``publish``, the object made only if someone watches."""
+        if self.watchers(kind):
+            self.publish(type, kind, make())

@@ -1,0 +1,251 @@
+"""The workbench all workload controllers share: what an owner has, making pods from templates, writing status.
+
+It remembers one thing only, whether anything was written; all else is looked up in the cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object
+from kailab.errors import ApiError, NotFound
+from kailab.model.kinds import api_version_of, kind_key
+from kailab.model.times import format_time
+
+Key = tuple[str, str]
+Reference = tuple[str, Key]
+
+# Kinds whose pod templates were checked and defaulted when the owner was created.
+_TRUSTED = frozenset(("Job", "ReplicaSet", "StatefulSet", "DaemonSet", "Deployment"))
+_REMEMBERED_SPECS = 256
+
+
+def is_ended(pod: Object) -> bool:
+    """Succeeded or Failed."""
+    return pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def is_active(pod: Object) -> bool:
+    """Neither ended nor on its way out: what controllers count as there."""
+    return "deletionTimestamp" not in pod["metadata"] and not is_ended(pod)
+
+
+def is_ready(pod: Object) -> bool:
+    for entry in pod["status"].get("conditions") or ():
+        if entry["type"] == "Ready":
+            return bool(entry["status"] == "True")
+    return False
+
+
+def owner_reference(owner: Object) -> dict[str, Any]:
+    meta = owner["metadata"]
+    return {
+        "apiVersion": owner["apiVersion"],
+        "kind": owner["kind"],
+        "name": meta["name"],
+        "uid": meta["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def controller_of(obj: Object) -> dict[str, Any] | None:
+    """The owner reference of the controller of an object."""
+    for owner in obj["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return dict(owner)
+    return None
+
+
+def condition(type: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
+    return {"type": type, "status": status, "reason": reason, "message": message, "lastTransitionTime": now}
+
+
+def set_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> list[dict[str, Any]]:
+    """Conditions with some set in place; the transition time is kept where the status stays. May return ``old``."""
+    result = list(old or ())
+    for wanted in new:
+        for index, there in enumerate(result):
+            if there["type"] == wanted["type"]:
+                if there["status"] == wanted["status"]:
+                    wanted = {**wanted, "lastTransitionTime": there.get("lastTransitionTime")}
+                result[index] = wanted
+                break
+        else:
+            result.append(wanted)
+    return old if old is not None and result == old else result
+
+
+def has_condition(obj: Object, *types: str) -> bool:
+    """Whether one of these conditions is true."""
+    return any(
+        entry["type"] in types and entry["status"] == "True"
+        for entry in (obj.get("status") or {}).get("conditions") or ()
+    )
+
+
+class Workbench:
+    """Access to the cluster for controllers. ``stuck``: owners whose last create was refused, to be tried again."""
+
+    def __init__(self, cluster: EmbeddedCluster, wake: Callable[[Reference], None]) -> None:
+        self.cluster = cluster
+        self.wrote = False
+        self.stuck: dict[Reference, None] = {}
+        self.made: set[str] = set()  # uids of pods just created here, whose ADDED event says nothing new
+        self._wake = wake
+        self._specs: dict[int, tuple[Object, Object]] = {}
+
+    @property
+    def now(self) -> float:
+        return self.cluster.now()
+
+    def stamp(self) -> str:
+        return format_time(self.cluster.now() // 1)
+
+    def find(self, kind: str, key: Key) -> Object | None:
+        try:
+            return self.cluster.get(kind, key[1], key[0])
+        except NotFound:
+            return None
+
+    def owned(self, owner: Object, kind: str) -> list[Object]:
+        """Objects of a kind that the owner controls, in order of creation."""
+        uid = owner["metadata"]["uid"]
+        found = self.cluster.dependents(uid, kind)
+        if kind == "Pod":
+            return found
+        return [obj for obj in found if (ref := controller_of(obj)) is not None and ref["uid"] == uid]
+
+    def wake(self, owner: Object) -> None:
+        """Look at the owner again in the next step."""
+        meta = owner["metadata"]
+        self._wake((kind_key(owner), (meta.get("namespace", ""), meta["name"])))
+
+    def wake_at(self, owner: Object, when: float, *, prompt: bool) -> None:
+        """Look at the owner again at a time."""
+        meta = owner["metadata"]
+        self.cluster.call_at(when, lambda: self.wake(owner), prompt=prompt, key=f"workload/{meta['uid']}")
+
+    # --- writes -----------------------------------------------------------------------------------------------------
+
+    def set_status(self, kind: str, owner: Object, **fields: Any) -> Object:
+        """Set fields of the owner's status (None removes one), written only if something differs; gives the owner."""
+        meta = owner["metadata"]
+        current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
+        if current is None:
+            return owner
+        owner = current
+        old = owner.get("status") or {}
+        if all(old.get(name) == value for name, value in fields.items()):
+            return owner
+        new = {**old, **fields}
+        status = {name: value for name, value in new.items() if value is not None}
+        self.wrote = True
+        return self.cluster.replace_status(kind, owner, status)
+
+    def patch(self, kind: str, obj: Object, patch: Mapping[str, Any]) -> Object:
+        meta = obj["metadata"]
+        new = self.cluster.patch(kind, meta["name"], meta.get("namespace"), patch)
+        self.wrote = self.wrote or new is not obj
+        return new
+
+    def delete(self, kind: str, obj: Object, grace: float | None = None) -> None:
+        """Delete; what is gone or going already is left alone."""
+        meta = obj["metadata"]
+        current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
+        if current is None or current["metadata"]["uid"] != meta["uid"] or "deletionTimestamp" in current["metadata"]:
+            return
+        self.wrote = True
+        self.cluster.delete(kind, meta["name"], meta.get("namespace"), grace)
+
+    def create(self, owner: Object, kind: str, obj: Object) -> Object | None:
+        """Create an object that the owner controls; None if refused, which is told by an event."""
+        meta = {**obj["metadata"], "namespace": owner["metadata"]["namespace"]}
+        meta["ownerReferences"] = [owner_reference(owner)]
+        full = {"apiVersion": api_version_of(kind), "kind": obj.get("kind", kind), **obj, "metadata": meta}
+        try:
+            created = self.cluster.create(full)
+        except ApiError as error:
+            self._refused(owner, kind, error)
+            return None
+        self.wrote = True
+        return created
+
+    def create_pod(
+        self,
+        owner: Object,
+        template: Object,
+        *,
+        name: str = "",
+        labels: Mapping[str, str] | None = None,
+        annotations: Mapping[str, str] | None = None,
+        finalizers: list[str] | None = None,
+        spec: Mapping[str, Any] | None = None,
+        also_owned_by: Object | None = None,
+        reference: dict[str, Any] | None = None,
+    ) -> Object | None:
+        """Make a pod from a template: named, or with a name generated from the owner's; None if refused.
+
+        ``labels`` and ``annotations`` are added to the template's; ``spec`` replaces fields of its pod spec.
+        """
+        owner_meta = owner["metadata"]
+        inner = template.get("metadata") or {}
+        meta: dict[str, Any] = {"namespace": owner_meta["namespace"]}
+        if name:
+            meta["name"] = name
+        else:
+            meta["generateName"] = f"{owner_meta['name']}-"
+        base = inner.get("labels")
+        if labels:
+            meta["labels"] = {**base, **labels} if base else dict(labels)
+        elif base:
+            meta["labels"] = base
+        notes = inner.get("annotations")
+        if annotations:
+            meta["annotations"] = {**notes, **annotations} if notes else dict(annotations)
+        elif notes:
+            meta["annotations"] = notes
+        meta["ownerReferences"] = [reference or owner_reference(owner)]
+        if also_owned_by is not None:
+            meta["ownerReferences"].append({**owner_reference(also_owned_by), "controller": False})
+        if finalizers:
+            meta["finalizers"] = finalizers
+        try:
+            admitted = self._admitted(template.get("spec") or {}, owner, spec)
+            pod = self.cluster.create_admitted(
+                "Pod",
+                {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": admitted, "status": {"phase": "Pending"}},
+            )
+        except ApiError as error:
+            self._refused(owner, "Pod", error)
+            return None
+        self.made.add(meta["uid"])
+        self.wrote = True
+        return pod
+
+    def _admitted(self, spec: Object, owner: Object, changes: Mapping[str, Any] | None) -> Object:
+        remembered = self._specs.get(id(spec))
+        if remembered is not None and remembered[0] is spec:
+            admitted = remembered[1]
+        else:
+            trusted = owner["kind"] in _TRUSTED and owner["apiVersion"] in ("apps/v1", "batch/v1")
+            admitted = self.cluster.admit_pod_spec(spec, owner["metadata"]["name"], trusted)
+            if len(self._specs) >= _REMEMBERED_SPECS:
+                self._specs.clear()
+            self._specs[id(spec)] = (spec, admitted)
+        return {**admitted, **changes} if changes else admitted
+
+    def forget_specs(self) -> None:
+        """A priority class changed: what admission made of templates may differ now."""
+        self._specs.clear()
+
+    def _refused(self, owner: Object, kind: str, error: ApiError) -> None:
+        meta = owner["metadata"]
+        reference = (kind_key(owner), (meta.get("namespace", ""), meta["name"]))
+        if reference not in self.stuck:
+            self.stuck[reference] = None
+            self.cluster.event(
+                owner, "Warning", "FailedCreate", f"Error creating {kind}: {error}", "workload-controller"
+            )

@@ -1,0 +1,178 @@
+"""All workload controllers as one: hears of changes, keeps the owners to look at in order of arrival, looks at each.
+
+An owner is looked at when it changed, when something it controls changed in a way that counts (phase, readiness, being
+deleted), or when it asked to be woken. A pod's binding or annotation makes no work.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object, WatchEvent
+from kailab.model.kinds import key_of
+from kailab.workloads.batchjob import JobController
+from kailab.workloads.bench import Key, Reference, Workbench, controller_of, is_ready
+from kailab.workloads.cronjob import CronJobController
+from kailab.workloads.daemonset import DaemonSetController
+from kailab.workloads.deployment import DeploymentController
+from kailab.workloads.jobset import JobSetController
+from kailab.workloads.knative import KnativeController
+from kailab.workloads.kubeflow import training_controllers
+from kailab.workloads.leaderworkerset import LeaderWorkerSetController
+from kailab.workloads.mpijob import MpiJobController
+from kailab.workloads.ray import RayClusterController, RayJobController, RayServiceController
+from kailab.workloads.replicaset import ReplicaSetController
+from kailab.workloads.spark import SparkController
+from kailab.workloads.statefulset import StatefulSetController
+from kailab.workloads.trainjob import TrainJobController
+
+
+class Controller(Protocol):
+    """One family: brings what an owner has in line with what it says. Called with the owner as stored now."""
+
+    kind: str
+
+    def sync(self, owner: Object) -> None: ...
+
+
+# Kinds that are done in one look: a write of their own to the owner is no reason for another.
+_ONE_LOOK = frozenset(("Job", "ReplicaSet"))
+
+_Seen = tuple[str, bool, bool, int]
+
+
+class WorkloadControllers:
+    """Runs every family. Soft state only: built over a resumed cluster it carries on."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._dirty: dict[Reference, None] = {}
+        self._bench = bench = Workbench(cluster, self._wake)
+        self._job = JobController(bench)
+        self._daemons = DaemonSetController(bench)
+        families: list[Controller] = [
+            DeploymentController(bench), ReplicaSetController(bench), StatefulSetController(bench), self._daemons,
+            self._job, CronJobController(bench), JobSetController(bench), LeaderWorkerSetController(bench),
+            *training_controllers(bench), MpiJobController(bench), TrainJobController(bench),
+            RayClusterController(bench), RayJobController(bench), RayServiceController(bench),
+            SparkController(bench), KnativeController(bench),
+        ]  # fmt: skip
+        self._families = {family.kind: family for family in families}
+        self._seen: dict[str, _Seen] = {}
+        self._covered: dict[str, int] = {}  # uid -> resource version that was the owner's after the last look
+        kinds = [*self._families, "Node", "PriorityClass", "Pod", "TrainingRuntime", "ClusterTrainingRuntime"]
+        self._watch = cluster.watch(kinds)
+
+    def step(self) -> bool:
+        """Look at all owners that are due; says whether anything was written."""
+        for event in self._watch.poll():
+            self._hear(event)
+        if not self._dirty:
+            return False
+        dirty, self._dirty = self._dirty, {}
+        bench = self._bench
+        bench.wrote = False
+        for reference in dirty:
+            owner = bench.find(*reference)
+            if owner is not None:
+                bench.stuck.pop(reference, None)
+                family = self._families.get(reference[0])
+                if family is not None:
+                    family.sync(owner)
+                    if reference[0] in _ONE_LOOK:
+                        self._cover(reference)
+                else:
+                    self._mark_controller(owner)
+        return bench.wrote
+
+    def _cover(self, reference: Reference) -> None:
+        current = self._bench.find(*reference)
+        if current is not None:
+            self._covered[current["metadata"]["uid"]] = int(current["metadata"]["resourceVersion"])
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._watch.close()
+
+    def _wake(self, reference: Reference) -> None:
+        self._dirty[reference] = None
+
+    def _hear(self, event: WatchEvent) -> None:
+        obj = event.object
+        if event.kind == "Pod":
+            if self._counts(event):
+                self._mark_controller(obj)
+                if event.type == "DELETED":
+                    self._mark_above(obj)
+                    self._retry()
+            return
+        if event.kind in self._families:
+            meta = obj["metadata"]
+            if event.type == "DELETED":
+                self._covered.pop(meta["uid"], None)
+            elif int(meta["resourceVersion"]) > self._covered.get(meta["uid"], 0):
+                self._dirty[event.kind, (meta.get("namespace", ""), meta["name"])] = None
+            self._mark_controller(obj)
+        elif event.kind == "Node":
+            self._dirty.update(self._daemons.concerned(event))
+        elif event.kind == "PriorityClass":
+            self._bench.forget_specs()
+            self._retry()
+        else:
+            for job in self._cluster.list("TrainJob"):
+                self._dirty["TrainJob", (job["metadata"]["namespace"], job["metadata"]["name"])] = None
+
+    def _retry(self) -> None:
+        self._dirty.update(self._bench.stuck)
+
+    def _counts(self, event: WatchEvent) -> bool:
+        """Whether a pod's change matters to its owner."""
+        pod = event.object
+        meta = pod["metadata"]
+        uid = meta["uid"]
+        if event.type == "DELETED":
+            self._seen.pop(uid, None)
+            return True
+        status = pod.get("status") or {}
+        restarts = sum(c.get("restartCount", 0) for c in status.get("containerStatuses") or ())
+        seen = (status.get("phase", ""), is_ready(pod), "deletionTimestamp" in meta, restarts)
+        before = self._seen.get(uid)
+        if seen == before:
+            return False
+        self._seen[uid] = seen
+        if before is None and uid in self._bench.made:
+            self._bench.made.discard(uid)
+            return seen[0] != "Pending" or seen[2]
+        return True
+
+    def _mark_controller(self, obj: Object) -> None:
+        owner = controller_of(obj)
+        if owner is None:
+            return
+        kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
+        if kind == "Pod":  # a worker set whose leader is a pod, executors whose driver is one: those above look
+            leader = self._bench.find("Pod", (obj["metadata"].get("namespace", ""), owner["name"]))
+            if leader is not None:
+                self._mark_controller(leader)
+                self._mark_above(leader)
+            return
+        key: Key = (obj["metadata"].get("namespace", ""), owner["name"])
+        current = self._bench.find(kind, key)
+        if kind not in self._families:  # a Revision between a Service and its Deployment: whoever is above
+            if current is not None:
+                self._mark_controller(current)
+            return
+        if current is not None and current["metadata"]["uid"] == owner["uid"]:
+            self._dirty[kind, key] = None
+        elif kind == "Job":
+            self._job.release_orphan(obj)
+
+    def _mark_above(self, obj: Object) -> None:
+        """Mark the owner of the owner: some wait for the last pod of a child to be gone."""
+        owner = controller_of(obj)
+        if owner is not None:
+            kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
+            above = self._bench.find(kind, (obj["metadata"].get("namespace", ""), owner["name"]))
+            if above is not None and above["metadata"]["uid"] == owner["uid"]:
+                self._mark_controller(above)

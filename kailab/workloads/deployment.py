@@ -1,0 +1,197 @@
+"""Deployment: one ReplicaSet per pod template, the newest scaled up as the older ones go down."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.embedded.store import safe_text
+from kailab.cluster.protocol import Object
+from kailab.workloads.bench import Workbench, condition, set_conditions
+
+HASH = "pod-template-hash"
+REVISION = "deployment.kubernetes.io/revision"
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def template_hash(template: Object) -> str:
+    """A short name for a pod template: equal templates, equal names."""
+    return safe_text(str(zlib.crc32(_encode(template))))
+
+
+def share(value: Any, of: int, *, up: bool) -> int:
+    """A count or a percentage of ``of``, rounded up or down."""
+    if isinstance(value, str) and value.endswith("%"):
+        exact = of * int(value[:-1]) / 100
+        return math.ceil(exact) if up else math.floor(exact)
+    return int(value)
+
+
+class DeploymentController:
+    kind = "Deployment"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, spec = self._bench, owner["spec"]
+        sets = bench.owned(owner, "ReplicaSet")
+        digest = template_hash(spec["template"])
+        name = f"{owner['metadata']['name']}-{digest}"
+        current = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
+        older = [rs for rs in sets if rs is not current]
+        if not spec.get("paused"):
+            recreate = (spec.get("strategy") or {}).get("type") == "Recreate"
+            waiting = recreate and self._wind_down(older)
+            if current is None and not waiting:
+                current = self._create(
+                    owner, name, digest, sets, 0 if older and not recreate else spec.get("replicas", 1)
+                )
+            if current is not None:
+                current = self._renumber(owner, current, older)
+            if current is not None and not recreate:
+                self._roll(owner, current, older)
+            elif current is not None:
+                self._scale(current, spec.get("replicas", 1))
+            self._forget(owner, older)
+        elif current is not None and not older:
+            self._scale(current, spec.get("replicas", 1))
+        self._report(owner, name)
+
+    def _create(self, owner: Object, name: str, digest: str, sets: list[Object], replicas: int) -> Object | None:
+        spec = owner["spec"]
+        template = spec["template"]
+        meta = template.get("metadata") or {}
+        labelled = {**template, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), HASH: digest}}}
+        selector = spec["selector"]
+        selector = {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH: digest}}
+        notes = {
+            key: value
+            for key, value in (owner["metadata"].get("annotations") or {}).items()
+            if not key.startswith("kubectl.kubernetes.io/")
+        }
+        revision = str(1 + max((_revision(rs) for rs in sets), default=0))
+        return self._bench.create(owner, "ReplicaSet", {
+            "metadata": {"name": name, "labels": labelled["metadata"]["labels"], "annotations": {**notes, REVISION: revision}},
+            "spec": {"replicas": replicas, "selector": selector, "template": labelled},
+        })  # fmt: skip
+
+    def _renumber(self, owner: Object, current: Object, older: list[Object]) -> Object:
+        """A template used again becomes the newest revision; the Deployment carries its number."""
+        newest = max((_revision(rs) for rs in older), default=0)
+        if _revision(current) <= newest:
+            current = self._bench.patch(
+                "ReplicaSet", current, {"metadata": {"annotations": {REVISION: str(newest + 1)}}}
+            )
+        return current
+
+    def _scale(self, replica_set: Object, replicas: int) -> None:
+        if replica_set["spec"].get("replicas") != replicas:
+            self._bench.patch("ReplicaSet", replica_set, {"spec": {"replicas": replicas}})
+
+    def _wind_down(self, older: list[Object]) -> bool:
+        """Scale the older sets to nothing; true while pods of theirs are left."""
+        for rs in older:
+            self._scale(rs, 0)
+        return any(self._bench.owned(rs, "Pod") for rs in older)
+
+    def _roll(self, owner: Object, current: Object, older: list[Object]) -> None:
+        spec = owner["spec"]
+        wanted = spec.get("replicas", 1)
+        alive = [rs for rs in older if rs["spec"].get("replicas", 0) or (rs.get("status") or {}).get("replicas", 0)]
+        if not alive:
+            self._scale(current, wanted)
+            return
+        rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
+        surge = share(rolling.get("maxSurge", "25%"), wanted, up=True)
+        missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+        if surge == missing == 0:
+            missing = 1
+        there = current["spec"]["replicas"]
+        total = there + sum(rs["spec"].get("replicas", 0) for rs in alive)
+        if there > wanted:
+            self._scale(current, wanted)
+        elif there < wanted and total < wanted + surge:
+            there = min(wanted, there + wanted + surge - total)
+            self._scale(current, there)
+            return
+        ready_now = (current.get("status") or {}).get("availableReplicas", 0)
+        least = wanted - missing
+        removable = sum(rs["spec"].get("replicas", 0) for rs in alive) - max(0, least - ready_now)
+        not_ready = there - min(ready_now, there)
+        removable = min(removable, total - least - not_ready)
+        for rs in alive:  # the pods that do not run cost nothing to lose
+            idle = rs["spec"].get("replicas", 0) - (rs.get("status") or {}).get("availableReplicas", 0)
+            cut = min(max(idle, 0), max(removable, 0))
+            if cut:
+                removable -= cut
+                self._scale(rs, rs["spec"]["replicas"] - cut)
+                return
+        for rs in alive:
+            cut = min(rs["spec"].get("replicas", 0), max(removable, 0))
+            if cut:
+                removable -= cut
+                self._scale(rs, rs["spec"]["replicas"] - cut)
+
+    def _forget(self, owner: Object, older: list[Object]) -> None:
+        idle = [rs for rs in older if not rs["spec"].get("replicas") and not (rs.get("status") or {}).get("replicas")]
+        excess = len(idle) - owner["spec"].get("revisionHistoryLimit", 10)
+        for rs in sorted(idle, key=_revision)[: max(excess, 0)]:
+            self._bench.delete("ReplicaSet", rs)
+
+    def _report(self, owner: Object, name: str) -> None:
+        bench = self._bench
+        wanted = owner["spec"].get("replicas", 1)
+        sets = bench.owned(owner, "ReplicaSet")
+        current = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
+        if current is not None:
+            revision = current["metadata"]["annotations"].get(REVISION, "")
+            owner = bench.patch(self.kind, owner, {"metadata": {"annotations": {REVISION: revision}}})
+        totals = {
+            field: sum((rs.get("status") or {}).get(field, 0) for rs in sets)
+            for field in ("replicas", "readyReplicas", "availableReplicas")
+        }
+        updated = (current.get("status") or {}).get("replicas", 0) if current else 0
+        updated_ready = (current.get("status") or {}).get("availableReplicas", 0) if current else 0
+        now = bench.stamp()
+        rolling = (owner["spec"].get("strategy") or {}).get("rollingUpdate") or {}
+        missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+        if totals["availableReplicas"] >= wanted - missing:
+            available = condition(
+                "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now
+            )
+        else:
+            available = condition(
+                "Available",
+                "False",
+                "MinimumReplicasUnavailable",
+                "Deployment does not have minimum availability.",
+                now,
+            )
+        done = updated_ready == wanted and totals["replicas"] == wanted
+        progressing = condition(
+            "Progressing",
+            "True",
+            "NewReplicaSetAvailable" if done else "ReplicaSetUpdated",
+            f'ReplicaSet "{name}" ' + ("has successfully progressed." if done else "is progressing."),
+            now,
+        )
+        bench.set_status(
+            self.kind,
+            owner,
+            **totals,
+            updatedReplicas=updated,
+            unavailableReplicas=max(wanted - totals["availableReplicas"], 0) or None,
+            observedGeneration=owner["metadata"]["generation"],
+            conditions=set_conditions((owner.get("status") or {}).get("conditions"), available, progressing),
+        )
+
+
+def _revision(replica_set: Object) -> int:
+    text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "0")
+    return int(text) if text.isdigit() else 0

@@ -1,0 +1,203 @@
+"""JobSet: a group of Jobs that start, succeed, fail and start over together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.workloads.bench import Workbench, condition, has_condition, set_conditions
+
+PREFIX = "jobset.sigs.k8s.io/"
+
+
+class JobSetController:
+    kind = "JobSet"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, owner: Object) -> None:
+        bench, spec = self._bench, owner["spec"]
+        if "deletionTimestamp" in owner["metadata"] or has_condition(owner, "Completed", "Failed"):
+            return
+        restarts = (owner.get("status") or {}).get("restarts", 0)
+        jobs: dict[str, Object] = {}
+        leftovers = False
+        for job in bench.owned(owner, "Job"):
+            if int(job["metadata"]["labels"].get(PREFIX + "restart-attempt", "0")) < restarts:
+                bench.delete("Job", job)
+                leftovers = True
+            else:
+                jobs[job["metadata"]["name"]] = job
+        failed = [job for job in jobs.values() if has_condition(job, "Failed")]
+        if failed:
+            self._failed(owner, failed[0], restarts)
+            return
+        if self._succeeded(spec, jobs):
+            self._end(owner, jobs, "Completed", "AllJobsCompleted", "jobset completed successfully")
+            return
+        if not leftovers:
+            self._create(owner, jobs, restarts)
+        self._report(owner, jobs)
+
+    def _create(self, owner: Object, jobs: dict[str, Object], restarts: int) -> None:
+        bench, spec = self._bench, owner["spec"]
+        in_order = (spec.get("startupPolicy") or {}).get("startupPolicyOrder") == "InOrder"
+        states = _states(owner, jobs)
+        for entry in spec.get("replicatedJobs") or ():
+            name, replicas = entry["name"], entry.get("replicas", 1)
+            if not all(_reached(states.get(need["name"]), need["status"]) for need in entry.get("dependsOn") or ()):
+                continue
+            for index in range(replicas):
+                job_name = f"{owner['metadata']['name']}-{name}-{index}"
+                found = jobs.get(job_name)
+                if found is None:
+                    if self._create_job(owner, entry, index, job_name, restarts) is None:
+                        return
+                elif bool(found["spec"].get("suspend")) != bool(spec.get("suspend")):
+                    bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend"))}})
+            if in_order and not spec.get("suspend") and not _reached(states.get(name), "Ready"):
+                return
+
+    def _create_job(self, owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> Object | None:
+        meta = owner["metadata"]
+        before = 0
+        total = 0
+        for other in owner["spec"]["replicatedJobs"]:
+            if other["name"] == entry["name"]:
+                before = total
+            total += other.get("replicas", 1)
+        labels = {
+            PREFIX + "jobset-name": meta["name"],
+            PREFIX + "jobset-uid": meta["uid"],
+            PREFIX + "replicatedjob-name": entry["name"],
+            PREFIX + "replicatedjob-replicas": str(entry.get("replicas", 1)),
+            PREFIX + "job-index": str(index),
+            PREFIX + "job-global-index": str(before + index),
+            PREFIX + "global-replicas": str(total),
+            PREFIX + "restart-attempt": str(restarts),
+        }
+        template = entry["template"]
+        own = template.get("metadata") or {}
+        job_spec = {"completionMode": "Indexed", **template["spec"]}
+        if job_spec["completionMode"] == "Indexed" and job_spec.get("completions") is None:
+            job_spec["completions"] = job_spec.get("parallelism", 1)
+        pod_template = job_spec["template"]
+        inner = pod_template.get("metadata") or {}
+        inner = {
+            **inner,
+            "labels": {**(inner.get("labels") or {}), **labels},
+            "annotations": {**(inner.get("annotations") or {}), **labels},
+        }
+        pod_spec = {"restartPolicy": "OnFailure", **pod_template["spec"]}
+        job_spec["template"] = {**pod_template, "metadata": inner, "spec": pod_spec}
+        if owner["spec"].get("suspend"):
+            job_spec["suspend"] = True
+        return self._bench.create(owner, "Job", {
+            "metadata": {
+                "name": job_name,
+                "labels": {**(own.get("labels") or {}), **labels},
+                "annotations": {**(own.get("annotations") or {}), **labels},
+            },
+            "spec": job_spec,
+        })  # fmt: skip
+
+    @staticmethod
+    def _succeeded(spec: Object, jobs: dict[str, Object]) -> bool:
+        policy = spec.get("successPolicy") or {}
+        targets = policy.get("targetReplicatedJobs") or [entry["name"] for entry in spec.get("replicatedJobs") or ()]
+        wanted = sum(entry.get("replicas", 1) for entry in spec.get("replicatedJobs") or () if entry["name"] in targets)
+        done = sum(
+            job["metadata"]["labels"].get(PREFIX + "replicatedjob-name") in targets and has_condition(job, "Complete")
+            for job in jobs.values()
+        )
+        return done > 0 if policy.get("operator") == "Any" else 0 < wanted <= done
+
+    def _failed(self, owner: Object, job: Object, restarts: int) -> None:
+        """Start over where restarts are left, else end."""
+        bench = self._bench
+        limit = (owner["spec"].get("failurePolicy") or {}).get("maxRestarts", 0)
+        if restarts >= limit:
+            jobs = {j["metadata"]["name"]: j for j in bench.owned(owner, "Job")}
+            name = job["metadata"]["name"]
+            reason = "ReachedMaxRestarts" if limit else "FailedJobs"
+            self._end(
+                owner,
+                jobs,
+                "Failed",
+                reason,
+                f"jobset failed due to one or more job failures (first failed job: {name})",
+            )
+            return
+        bench.set_status(self.kind, owner, restarts=restarts + 1)
+        for old in bench.owned(owner, "Job"):
+            bench.delete("Job", old)
+
+    def _end(self, owner: Object, jobs: dict[str, Object], type: str, reason: str, message: str) -> None:
+        bench = self._bench
+        for job in jobs.values():
+            if not has_condition(job, "Complete", "Failed"):
+                bench.delete("Job", job)
+        status = owner.get("status") or {}
+        bench.set_status(
+            self.kind,
+            owner,
+            terminalState=type,
+            conditions=set_conditions(
+                status.get("conditions"), condition(type, "True", reason, message, bench.stamp())
+            ),
+        )
+
+    def _report(self, owner: Object, jobs: dict[str, Object]) -> None:
+        bench = self._bench
+        current = {job["metadata"]["name"]: job for job in bench.owned(owner, "Job")}
+        rows = [
+            {key: value for key, value in row.items() if key != "wanted"} for row in _states(owner, current).values()
+        ]
+        status = owner.get("status") or {}
+        suspended = bool(owner["spec"].get("suspend"))
+        conditions = status.get("conditions")
+        if suspended or any(c["type"] == "Suspended" for c in conditions or ()):
+            mark = condition(
+                "Suspended",
+                str(suspended),
+                "SuspendedJobs" if suspended else "ResumeJobs",
+                "jobset is suspended" if suspended else "jobset is resumed",
+                bench.stamp(),
+            )
+            conditions = set_conditions(conditions, mark)
+        bench.set_status(
+            self.kind, owner, replicatedJobsStatus=rows, restarts=status.get("restarts", 0), conditions=conditions
+        )
+
+
+def _states(owner: Object, jobs: dict[str, Object]) -> dict[str, dict[str, Any]]:
+    """Counts of a JobSet's Jobs by replicated job, as its status has them."""
+    rows: dict[str, dict[str, Any]] = {}
+    for entry in owner["spec"].get("replicatedJobs") or ():
+        row = {"name": entry["name"], "ready": 0, "succeeded": 0, "failed": 0, "active": 0, "suspended": 0}
+        row["wanted"] = entry.get("replicas", 1)
+        for index in range(entry.get("replicas", 1)):
+            job = jobs.get(f"{owner['metadata']['name']}-{entry['name']}-{index}")
+            if job is None:
+                continue
+            status, spec = job.get("status") or {}, job["spec"]
+            parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+            needed = parallelism if completions is None else min(parallelism, completions)
+            row["succeeded"] += has_condition(job, "Complete")
+            row["failed"] += has_condition(job, "Failed")
+            row["suspended"] += has_condition(job, "Suspended")
+            row["active"] += bool(status.get("active"))
+            row["ready"] += not has_condition(job, "Complete", "Failed") and (
+                status.get("ready", 0) + status.get("succeeded", 0) >= needed
+            )
+        rows[entry["name"]] = row
+    return rows
+
+
+def _reached(row: dict[str, Any] | None, state: str) -> bool:
+    """Whether all Jobs of a replicated job are Ready (or done), or Complete."""
+    if row is None:
+        return False
+    there = row["succeeded"] + (row["ready"] if state == "Ready" else 0)
+    return bool(there >= row["wanted"])

@@ -1,0 +1,95 @@
+"""Knative Service: a Revision per template, each run by a Deployment of its minimum scale (traffic is nobody's here)."""
+
+from __future__ import annotations
+
+from kailab.cluster.protocol import Object
+from kailab.workloads.bench import Workbench, condition, set_conditions
+from kailab.workloads.deployment import template_hash
+
+PREFIX = "serving.knative.dev/"
+MIN_SCALE = "autoscaling.knative.dev/min-scale"
+TEMPLATE = "kailab.dev/template"
+
+
+class KnativeController:
+    kind = "Service.serving.knative.dev"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, name = self._bench, owner["metadata"]["name"]
+        template = owner["spec"]["template"]
+        digest = template_hash(template)
+        revisions = bench.owned(owner, "Revision")
+        current = next((r for r in revisions if r["metadata"]["annotations"].get(TEMPLATE) == digest), None)
+        meta = template.get("metadata") or {}
+        if current is None:
+            generation = owner["metadata"]["generation"]
+            labels = {
+                **(meta.get("labels") or {}),
+                PREFIX + "service": name,
+                PREFIX + "configuration": name,
+                PREFIX + "configurationGeneration": str(generation),
+            }
+            current = bench.create(owner, "Revision", {
+                "metadata": {"name": meta.get("name") or f"{name}-{generation:05d}", "labels": labels,
+                             "annotations": {**(meta.get("annotations") or {}), TEMPLATE: digest}},
+                "spec": template.get("spec") or {},
+            })  # fmt: skip
+            if current is None:
+                return
+        revision = current["metadata"]["name"]
+        deployment = bench.find("Deployment", (owner["metadata"]["namespace"], f"{revision}-deployment"))
+        if deployment is None:
+            deployment = self._deploy(owner, current, template)
+        status = (deployment or {}).get("status") or {}
+        wanted = deployment["spec"]["replicas"] if deployment else 1
+        ready = status.get("availableReplicas", 0) >= wanted
+        if ready:  # the old revisions give way once the new one is there
+            for old in revisions:
+                if old["metadata"]["uid"] != current["metadata"]["uid"]:
+                    bench.delete("Revision", old)
+        marks = [
+            condition(type, str(ready), "" if ready else "RevisionMissing", "", bench.stamp())
+            for type in ("ConfigurationsReady", "Ready", "RoutesReady")
+        ]
+        latest = {"latestReadyRevisionName": revision} if ready else {}
+        bench.set_status(
+            self.kind,
+            owner,
+            latestCreatedRevisionName=revision,
+            **latest,
+            conditions=set_conditions((owner.get("status") or {}).get("conditions"), *marks),
+            observedGeneration=owner["metadata"]["generation"],
+        )
+
+    def _deploy(self, owner: Object, revision: Object, template: Object) -> Object | None:
+        meta, name = template.get("metadata") or {}, revision["metadata"]["name"]
+        notes = {**(owner["metadata"].get("annotations") or {}), **(meta.get("annotations") or {})}
+        scale = notes.get(MIN_SCALE, "1")
+        labels = {
+            **(meta.get("labels") or {}),
+            "app": (meta.get("labels") or {}).get("app", name),
+            PREFIX + "service": owner["metadata"]["name"],
+            PREFIX + "configuration": owner["metadata"]["name"],
+            PREFIX + "revision": name,
+            PREFIX + "revisionUID": revision["metadata"]["uid"],
+        }
+        pod_spec = {
+            k: v for k, v in (template.get("spec") or {}).items() if k not in ("containerConcurrency", "timeoutSeconds")
+        }
+        pod_spec["containers"] = [
+            {**c, "name": c.get("name") or "user-container"} for c in pod_spec.get("containers") or ()
+        ]
+        inner_notes = dict(meta.get("annotations") or {})
+        return self._bench.create(revision, "Deployment", {
+            "metadata": {"name": f"{name}-deployment", "labels": labels},
+            "spec": {
+                "replicas": max(int(scale), 1) if scale.isdigit() else 1,
+                "selector": {"matchLabels": {PREFIX + "revisionUID": revision["metadata"]["uid"]}},
+                "template": {"metadata": {"labels": labels, "annotations": inner_notes}, "spec": pod_spec},
+            },
+        })  # fmt: skip

@@ -1,0 +1,132 @@
+"""LeaderWorkerSet: groups of one leader and its workers.
+
+As the operator does it: a StatefulSet of leaders named like the set, and for each leader pod a StatefulSet of workers that
+the pod owns, so a leader that goes takes its workers along.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.workloads.bench import Workbench, condition, is_active, is_ready, set_conditions
+from kailab.workloads.deployment import template_hash
+
+PREFIX = "leaderworkerset.sigs.k8s.io/"
+
+
+class LeaderWorkerSetController:
+    kind = "LeaderWorkerSet"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, spec = self._bench, owner["spec"]
+        template = spec["leaderWorkerTemplate"]
+        size = template.get("size", 1)
+        revision = template_hash(template)
+        leaders = self._leaders(owner, template, size, revision)
+        groups = ready = 0
+        if leaders is not None:
+            for pod in bench.owned(leaders, "Pod"):
+                if not is_active(pod):
+                    continue
+                groups += 1
+                ready += self._group(owner, template, size, revision, pod)
+        wanted = spec.get("replicas", 1)
+        now = bench.stamp()
+        done = ready >= wanted
+        available = condition(
+            "Available",
+            str(done),
+            "AllGroupsReady" if done else "GroupsNotReady",
+            "All replicas are ready" if done else "Replicas are not all ready",
+            now,
+        )
+        progressing = condition("Progressing", str(not done), "GroupsAreProgressing", "Replicas are progressing", now)
+        bench.set_status(
+            self.kind,
+            owner,
+            replicas=groups,
+            readyReplicas=ready,
+            updatedReplicas=groups,
+            hpaPodSelector=f"{PREFIX}name={owner['metadata']['name']},{PREFIX}worker-index=0",
+            conditions=set_conditions((owner.get("status") or {}).get("conditions"), available, progressing),
+        )
+
+    def _leaders(self, owner: Object, template: Object, size: int, revision: str) -> Object | None:
+        name = owner["metadata"]["name"]
+        pod = template.get("leaderTemplate") or template["workerTemplate"]
+        labels = {PREFIX + "name": name, PREFIX + "worker-index": "0", PREFIX + "template-revision-hash": revision}
+        spec = {
+            "replicas": owner["spec"].get("replicas", 1),
+            "serviceName": name,
+            "podManagementPolicy": "Parallel",
+            "selector": {"matchLabels": {PREFIX + "name": name, PREFIX + "worker-index": "0"}},
+            "template": _labelled(pod, labels, {PREFIX + "size": str(size)}),
+        }
+        return self._stateful_set(owner, owner, name, labels, spec)
+
+    def _group(self, owner: Object, template: Object, size: int, revision: str, leader: Object) -> bool:
+        """Label a leader with its group, and give it its workers; whether the group is ready."""
+        bench, name = self._bench, owner["metadata"]["name"]
+        leader_name = leader["metadata"]["name"]
+        index = leader_name[len(name) + 1 :]
+        labels = {
+            PREFIX + "name": name,
+            PREFIX + "group-index": index,
+            PREFIX + "group-key": template_hash({"leader": f"{owner['metadata']['namespace']}/{leader_name}"}),
+            PREFIX + "template-revision-hash": revision,
+        }
+        if leader["metadata"]["labels"].get(PREFIX + "group-index") != index:
+            leader = bench.patch("Pod", leader, {"metadata": {"labels": labels}})
+        if size <= 1:
+            return is_ready(leader)
+        if owner["spec"].get("startupPolicy") == "LeaderReady" and not is_ready(leader):
+            return False
+        notes = {PREFIX + "size": str(size), PREFIX + "leader-name": leader_name}
+        spec = {
+            "replicas": size - 1,
+            "serviceName": name,
+            "podManagementPolicy": "Parallel",
+            "ordinals": {"start": 1},
+            "selector": {"matchLabels": {key: labels[PREFIX + key.removeprefix(PREFIX)] for key in (
+                PREFIX + "name", PREFIX + "group-index", PREFIX + "group-key")}},
+            "template": _labelled(template["workerTemplate"], labels, notes),
+        }  # fmt: skip
+        workers = self._stateful_set(owner, leader, leader_name, labels, spec)
+        if workers is None:
+            return False
+        for pod in bench.owned(workers, "Pod"):
+            number = pod["metadata"]["name"].rpartition("-")[2]
+            if pod["metadata"]["labels"].get(PREFIX + "worker-index") != number:
+                bench.patch("Pod", pod, {"metadata": {"labels": {PREFIX + "worker-index": number}}})
+        return is_ready(leader) and (workers.get("status") or {}).get("readyReplicas", 0) >= size - 1
+
+    def _stateful_set(
+        self, owner: Object, controller: Object, name: str, labels: dict[str, str], spec: dict[str, Any]
+    ) -> Object | None:
+        bench = self._bench
+        found = bench.find("StatefulSet", (owner["metadata"]["namespace"], name))
+        if found is None:
+            return bench.create(controller, "StatefulSet", {"metadata": {"name": name, "labels": labels}, "spec": spec})
+        if "deletionTimestamp" in found["metadata"]:
+            return None
+        if found["spec"]["replicas"] != spec["replicas"]:
+            found = bench.patch("StatefulSet", found, {"spec": {"replicas": spec["replicas"]}})
+        return found
+
+
+def _labelled(template: Object, labels: dict[str, str], annotations: dict[str, str]) -> Object:
+    meta = template.get("metadata") or {}
+    return {
+        **template,
+        "metadata": {
+            **meta,
+            "labels": {**(meta.get("labels") or {}), **labels},
+            "annotations": {**(meta.get("annotations") or {}), **annotations},
+        },
+    }

@@ -1,0 +1,132 @@
+"""MPIJob (v2beta1): workers as pods, and a launcher that is a Job of its own, made at once or when the workers are ready."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.workloads.bench import Workbench, has_condition, is_active, is_ended, is_ready, owner_reference
+from kailab.workloads.kubeflow import PREFIX, job_conditions
+
+_OPERATOR = "mpi-operator"
+
+
+class MpiJobController:
+    kind = "MPIJob"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, job: Object) -> None:
+        if "deletionTimestamp" in job["metadata"]:
+            return
+        bench, spec, name = self._bench, job["spec"], job["metadata"]["name"]
+        roles = spec.get("mpiReplicaSpecs") or {}
+        policy = spec.get("runPolicy") or {}
+        launcher = next(iter(bench.owned(job, "Job")), None)
+        if has_condition(job, "Succeeded", "Failed"):
+            self._clean(job, policy)
+            return
+        if policy.get("suspend"):
+            for pod in bench.owned(job, "Pod"):
+                bench.delete("Pod", pod)
+            if launcher is not None and not launcher["spec"].get("suspend"):
+                bench.patch("Job", launcher, {"spec": {"suspend": True}})
+            self._report(job, roles, launcher, ("Suspended", "MPIJobSuspended", f"MPIJob {name} is suspended."))
+            return
+        self._workers(job, roles.get("Worker") or {})
+        workers = [pod for pod in bench.owned(job, "Pod") if is_active(pod)]
+        all_ready = sum(map(is_ready, workers)) >= (roles.get("Worker") or {}).get("replicas", 0)
+        delayed = spec.get("launcherCreationPolicy") == "WaitForWorkersReady"
+        if launcher is None and "Launcher" in roles and (all_ready or not delayed):
+            launcher = self._launcher(job, roles["Launcher"])
+        elif launcher is not None and launcher["spec"].get("suspend"):
+            launcher = bench.patch("Job", launcher, {"spec": {"suspend": False}})
+        mark = None
+        if launcher is not None:
+            if has_condition(launcher, "Complete"):
+                mark = ("Succeeded", "MPIJobSucceeded", f"MPIJob {name} successfully completed.")
+            elif has_condition(launcher, "Failed"):
+                mark = ("Failed", "MPIJobFailed", f"MPIJob {name} has failed")
+            elif all_ready and (launcher.get("status") or {}).get("ready", 0):
+                mark = ("Running", "MPIJobRunning", f"MPIJob {name} is running.")
+        self._report(job, roles, launcher, mark)
+
+    def _labels(self, job: Object, role: str) -> dict[str, str]:
+        return {
+            PREFIX + "job-name": job["metadata"]["name"],
+            PREFIX + "operator-name": _OPERATOR,
+            PREFIX + "job-role": role,
+            PREFIX + "replica-type": role,
+        }
+
+    def _workers(self, job: Object, spec: Object) -> None:
+        bench, name = self._bench, job["metadata"]["name"]
+        there = {}
+        for pod in bench.owned(job, "Pod"):
+            if is_ended(pod):
+                bench.delete("Pod", pod)
+        there = {pod["metadata"]["name"]: pod for pod in bench.owned(job, "Pod")}
+        wanted = [f"{name}-worker-{index}" for index in range(spec.get("replicas", 0))]
+        for index, pod_name in enumerate(wanted):
+            if pod_name not in there:
+                labels = {**self._labels(job, "worker"), PREFIX + "replica-index": str(index)}
+                bench.create_pod(
+                    job,
+                    spec["template"],
+                    name=pod_name,
+                    labels=labels,
+                    reference=owner_reference(job),
+                    spec={"restartPolicy": spec.get("restartPolicy", "Never"), "hostname": pod_name, "subdomain": name},
+                )
+        for pod_name, pod in there.items():
+            if pod_name not in wanted:
+                bench.delete("Pod", pod)
+
+    def _launcher(self, job: Object, spec: Object) -> Object | None:
+        name = job["metadata"]["name"]
+        labels = {**self._labels(job, "launcher"), PREFIX + "replica-index": "0"}
+        template = spec["template"]
+        meta = template.get("metadata") or {}
+        policy = job["spec"].get("runPolicy") or {}
+        job_spec: dict[str, Any] = {
+            "template": {
+                **template,
+                "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **labels}},
+                "spec": {**template["spec"], "restartPolicy": spec.get("restartPolicy", "Never")},
+            }
+        }
+        for field in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
+            if field in policy:
+                job_spec[field] = policy[field]
+        return self._bench.create(
+            job, "Job", {"metadata": {"name": f"{name}-launcher", "labels": {"app": name}}, "spec": job_spec}
+        )
+
+    def _clean(self, job: Object, policy: Object) -> None:
+        keep = policy.get("cleanPodPolicy", "None")
+        if keep in ("All", "Running"):
+            for pod in self._bench.owned(job, "Pod"):
+                if keep == "All" or is_active(pod):
+                    self._bench.delete("Pod", pod)
+
+    def _report(
+        self, job: Object, roles: dict[str, Object], launcher: Object | None, mark: tuple[str, str, str] | None
+    ) -> None:
+        bench, now, name = self._bench, self._bench.stamp(), job["metadata"]["name"]
+        workers = bench.owned(job, "Pod")
+        rows: dict[str, dict[str, int]] = {}
+        if "Worker" in roles:
+            rows["Worker"] = {"active": sum(p["status"].get("phase") == "Running" for p in workers)}
+        if launcher is not None:
+            status = launcher.get("status") or {}
+            rows["Launcher"] = {key: status[key] for key in ("active", "succeeded", "failed") if status.get(key)}
+        wanted = [("Created", "MPIJobCreated", f"MPIJob {name} is created.")]
+        if mark is not None:
+            wanted.append(mark)
+        fields: dict[str, Any] = {"replicaStatuses": rows, "conditions": job_conditions(job, *wanted, now=now)}
+        if not (job.get("status") or {}).get("startTime"):
+            fields["startTime"] = now
+        if mark is not None and mark[0] in ("Succeeded", "Failed"):
+            fields["completionTime"] = now
+        bench.set_status(self.kind, job, **fields)

@@ -1,0 +1,263 @@
+"""Ray: a RayCluster is a head pod and groups of workers; RayJob and RayService make one and use it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.workloads.bench import Workbench, condition, has_condition, is_active, is_ended, is_ready, set_conditions
+from kailab.workloads.replicaset import surplus_order
+
+PREFIX = "ray.io/"
+
+
+class RayClusterController:
+    kind = "RayCluster"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, owner: Object) -> None:
+        if "deletionTimestamp" in owner["metadata"]:
+            return
+        bench, spec = self._bench, owner["spec"]
+        if spec.get("suspend"):
+            for pod in bench.owned(owner, "Pod"):
+                bench.delete("Pod", pod)
+            self._report(owner, 0)
+            return
+        for pod in bench.owned(owner, "Pod"):
+            if is_ended(pod):
+                bench.delete("Pod", pod)
+        self._group(owner, "headgroup", "head", spec["headGroupSpec"], 1)
+        desired = 0
+        for group in spec.get("workerGroupSpecs") or ():
+            wanted = 0 if group.get("suspend") else desired_workers(group)
+            desired += wanted
+            self._group(owner, group.get("groupName", "workergroup"), "worker", group, wanted)
+        self._report(owner, desired)
+
+    def _group(self, owner: Object, group: str, role: str, spec: Object, wanted: int) -> None:
+        bench, name = self._bench, owner["metadata"]["name"]
+        pods = [pod for pod in bench.owned(owner, "Pod") if pod["metadata"]["labels"].get(PREFIX + "group") == group]
+        active = [pod for pod in pods if is_active(pod)]
+        if len(active) > wanted:
+            for pod in sorted(active, key=surplus_order)[: len(active) - wanted]:
+                bench.delete("Pod", pod)
+        labels = {
+            PREFIX + "cluster": name,
+            PREFIX + "group": group,
+            PREFIX + "node-type": role,
+            PREFIX + "identifier": f"{name}-{role}",
+            PREFIX + "is-ray-node": "yes",
+            "app.kubernetes.io/name": "kuberay",
+            "app.kubernetes.io/created-by": "kuberay-operator",
+        }
+        middle = "head" if role == "head" else f"{group}-worker"
+        # A head that is going is waited for, since two would both be the head.
+        blocked = len(pods) if role == "head" else len(active)
+        for _ in range(wanted - blocked):
+            pod_name = bench.cluster.store.generate_name("Pod", owner["metadata"]["namespace"], f"{name}-{middle}-")
+            if bench.create_pod(owner, spec["template"], name=pod_name, labels=labels) is None:
+                break
+
+    def _report(self, owner: Object, desired: int) -> None:
+        bench = self._bench
+        pods = [pod for pod in bench.owned(owner, "Pod") if is_active(pod)]
+        head = [pod for pod in pods if pod["metadata"]["labels"].get(PREFIX + "node-type") == "head"]
+        workers = [pod for pod in pods if pod not in head]
+        ready = sum(map(is_ready, workers))
+        head_ready = any(map(is_ready, head))
+        now = bench.stamp()
+        groups = owner["spec"].get("workerGroupSpecs") or ()
+        provisioned = head_ready and ready >= desired
+        old = (owner.get("status") or {}).get("conditions")
+        marks = [
+            condition(
+                "HeadPodReady", str(head_ready), "HeadPodRunningAndReady" if head_ready else "HeadPodNotFound", "", now
+            )
+        ]
+        if provisioned or has_condition(owner, "RayClusterProvisioned"):
+            marks.append(
+                condition(
+                    "RayClusterProvisioned",
+                    "True",
+                    "AllPodRunningAndReadyFirstTime",
+                    "All Ray Pods are ready for the first time",
+                    now,
+                )
+            )
+        state: dict[str, Any] = {}
+        if owner["spec"].get("suspend"):
+            state["state"] = "suspended"
+        elif provisioned:
+            state["state"] = "ready"
+        bench.set_status(
+            self.kind,
+            owner,
+            **state,
+            desiredWorkerReplicas=desired,
+            availableWorkerReplicas=len(workers),
+            readyWorkerReplicas=ready,
+            minWorkerReplicas=sum(g.get("minReplicas", 0) for g in groups),
+            maxWorkerReplicas=sum(g.get("maxReplicas", 2**31 - 1) for g in groups),
+            head={"podName": head[0]["metadata"]["name"]} if head else {},
+            conditions=set_conditions(old, *marks),
+            observedGeneration=owner["metadata"]["generation"],
+        )
+
+
+def desired_workers(group: Object) -> int:
+    """Pods of a worker group: replicas between its minimum and maximum, times the hosts of each."""
+    least, most = group.get("minReplicas", 0), group.get("maxReplicas", 2**31 - 1)
+    replicas = group.get("replicas")
+    wanted = least if replicas is None else min(max(replicas, least), most)
+    return int(wanted * (group.get("numOfHosts") or 1))
+
+
+class RayJobController:
+    """A RayCluster named after the job, then a submitter Job once it is ready."""
+
+    kind = "RayJob"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, owner: Object) -> None:
+        bench, spec, meta = self._bench, owner["spec"], owner["metadata"]
+        status = owner.get("status") or {}
+        if "deletionTimestamp" in meta or status.get("jobDeploymentStatus") in ("Complete", "Failed"):
+            return
+        clusters = bench.owned(owner, "RayCluster")
+        submitter = next(iter(bench.owned(owner, "Job")), None)
+        if spec.get("suspend"):
+            for made in clusters:
+                bench.delete("RayCluster", made)
+            if submitter is not None:
+                bench.delete("Job", submitter)
+            bench.set_status(self.kind, owner, jobDeploymentStatus="Suspended", rayClusterName=None)
+            return
+        cluster = clusters[0] if clusters else None
+        if cluster is None:
+            if "rayClusterSpec" not in spec:
+                bench.set_status(self.kind, owner, jobDeploymentStatus="Waiting")
+                return
+            name = bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
+            labels = {
+                **(meta.get("labels") or {}),
+                PREFIX + "originated-from-cr-name": meta["name"],
+                PREFIX + "originated-from-crd": "RayJob",
+            }
+            # The name goes on record before the cluster exists: its pods' grouping looks it up there.
+            owner = bench.set_status(
+                self.kind,
+                owner,
+                rayClusterName=name,
+                jobDeploymentStatus="Initializing",
+                startTime=status.get("startTime") or bench.stamp(),
+            )
+            bench.create(owner, "RayCluster", {
+                "metadata": {"name": name, "labels": labels, "annotations": _own_notes(meta)},
+                "spec": spec["rayClusterSpec"],
+            })  # fmt: skip
+            return
+        if (cluster.get("status") or {}).get("state") != "ready" and submitter is None:
+            return
+        if submitter is None:
+            if spec.get("submissionMode", "K8sJobMode") == "K8sJobMode":
+                submitter = self._submit(owner, cluster)
+            bench.set_status(self.kind, owner, jobDeploymentStatus="Running", jobStatus="RUNNING")
+        elif has_condition(submitter, "Complete", "Failed"):
+            done = has_condition(submitter, "Complete")
+            owner = bench.set_status(
+                self.kind,
+                owner,
+                jobStatus="SUCCEEDED" if done else "FAILED",
+                endTime=bench.stamp(),
+                jobDeploymentStatus="Complete" if done else "Failed",
+            )
+            if spec.get("shutdownAfterJobFinishes"):
+                bench.delete("RayCluster", cluster)
+
+    def _submit(self, owner: Object, cluster: Object) -> Object | None:
+        spec, name = owner["spec"], owner["metadata"]["name"]
+        head = cluster["spec"]["headGroupSpec"]["template"]
+        labels = {
+            PREFIX + "originated-from-cr-name": name,
+            PREFIX + "originated-from-crd": "RayJob",
+            "app.kubernetes.io/created-by": "kuberay-operator",
+        }
+        template = spec.get("submitterPodTemplate")
+        if template is None:
+            first = head["spec"]["containers"][0]
+            small = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
+            template = {"spec": {
+                "containers": [{"name": "ray-job-submitter", "image": first.get("image", ""), "resources": small}],
+                **{key: head["spec"][key] for key in ("schedulerName", "tolerations", "terminationGracePeriodSeconds")
+                   if key in head["spec"]},
+            }}  # fmt: skip
+        meta = template.get("metadata") or {}
+        # The queue of the head goes for the submitter too, unless its own template says otherwise.
+        inherited = {
+            k: v
+            for k, v in ((head.get("metadata") or {}).get("labels") or {}).items()
+            if k.startswith("kai.scheduler/")
+        }
+        meta = {**meta, "labels": {**inherited, **labels, **(meta.get("labels") or {})}}
+        pod_spec = {"restartPolicy": "Never", **template["spec"]}
+        return self._bench.create(owner, "Job", {
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"backoffLimit": (spec.get("submitterConfig") or {}).get("backoffLimit", 2),
+                     "template": {**template, "metadata": meta, "spec": pod_spec}},
+        })  # fmt: skip
+
+
+class RayServiceController:
+    """A RayCluster that serves; the service is ready when the cluster is."""
+
+    kind = "RayService"
+
+    def __init__(self, bench: Workbench) -> None:
+        self._bench = bench
+
+    def sync(self, owner: Object) -> None:
+        bench, meta = self._bench, owner["metadata"]
+        if "deletionTimestamp" in meta:
+            return
+        clusters = bench.owned(owner, "RayCluster")
+        if not clusters:
+            name = bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
+            labels = {
+                **(meta.get("labels") or {}),
+                PREFIX + "originated-from-cr-name": meta["name"],
+                PREFIX + "originated-from-crd": "RayService",
+            }
+            owner = bench.set_status(
+                self.kind,
+                owner,
+                pendingServiceStatus={"rayClusterName": name},
+                activeServiceStatus={},
+                serviceStatus="",
+            )
+            bench.create(owner, "RayCluster", {
+                "metadata": {"name": name, "labels": labels, "annotations": _own_notes(meta)},
+                "spec": owner["spec"].get("rayClusterConfig") or owner["spec"].get("rayClusterSpec") or {},
+            })  # fmt: skip
+            return
+        cluster = clusters[0]
+        running = (cluster.get("status") or {}).get("state") == "ready"
+        named = {"rayClusterName": cluster["metadata"]["name"]}
+        now = bench.stamp()
+        mark = condition("Ready", str(running), "NonZeroServeEndpoints" if running else "Initializing", "", now)
+        bench.set_status(
+            self.kind,
+            owner,
+            activeServiceStatus=named if running else {},
+            pendingServiceStatus={} if running else named,
+            serviceStatus="Running" if running else "",
+            conditions=set_conditions((owner.get("status") or {}).get("conditions"), mark),
+        )
+
+
+def _own_notes(meta: Object) -> dict[str, str]:
+    return {k: v for k, v in (meta.get("annotations") or {}).items() if not k.startswith("kubectl.kubernetes.io/")}

@@ -1,0 +1,281 @@
+"""Create, read, change, delete: what the cluster protocol promises."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from kailab.cluster.protocol import Cluster, VirtualTime
+from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+
+
+def test_it_is_a_cluster_with_virtual_time(cluster):
+    assert isinstance(cluster, Cluster)
+    assert isinstance(cluster, VirtualTime)
+    assert cluster.name == "embedded"
+    assert cluster.now() == 1767225600.0
+
+
+def test_base_objects(cluster):
+    names = [ns["metadata"]["name"] for ns in cluster.list("Namespace")]
+    assert names == ["default", "kai-resource-reservation", "kai-scheduler", "kube-system"]
+    values = {pc["metadata"]["name"]: pc["value"] for pc in cluster.list("PriorityClass")}
+    assert values["train"] == 50
+    assert values["build-preemptible"] == 75
+    assert values["build"] == 100
+    assert values["inference"] == 125
+    assert "system-node-critical" in values
+
+
+def test_create_fills_in_what_is_the_servers(cluster, build):
+    pod = cluster.create(build.pod())
+    meta = pod["metadata"]
+    assert meta["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert meta["generation"] == 1
+    assert meta["uid"].startswith("00000000-0000-4000-8000-")
+    assert pod["status"]["phase"] == "Pending"
+    assert pod["spec"]["restartPolicy"] == "Always"
+    assert pod["spec"]["priority"] == 0
+    later = cluster.create(build.pod("q"))["metadata"]
+    assert later["uid"] > meta["uid"]
+    assert int(later["resourceVersion"]) > int(meta["resourceVersion"])
+
+
+def test_what_a_client_says_of_server_fields_and_status_is_dropped(cluster, build):
+    pod = {**build.pod(uid="mine", resourceVersion="7"), "status": {"phase": "Running"}}
+    stored = cluster.create(pod)
+    assert stored["metadata"]["uid"] != "mine"
+    assert stored["status"]["phase"] == "Pending"
+
+
+def test_unknown_kinds_and_fields_survive(cluster):
+    obj = {
+        "apiVersion": "example.com/v1",
+        "kind": "Thing",
+        "metadata": {"name": "t", "namespace": "default"},
+        "x": {"y": [1]},
+    }
+    cluster.create(copy.deepcopy(obj))
+    assert cluster.get("Thing.example.com", "t", "default")["x"] == {"y": [1]}
+
+
+def test_generated_names_differ_and_are_the_same_in_every_run(cluster, build):
+    def names(where):
+        made = []
+        for _ in range(50):
+            pod = build.pod(generateName="job-")
+            del pod["metadata"]["name"]
+            made.append(where.create(pod)["metadata"]["name"])
+        return made
+
+    first = names(cluster)
+    assert len(set(first)) == 50
+    assert all(name.startswith("job-") and len(name) == 9 for name in first)
+    assert names(type(cluster)()) == first
+
+
+def test_errors_have_the_reasons_of_kubernetes(cluster, build):
+    cluster.create(build.pod())
+    with pytest.raises(AlreadyExists, match="'p' already exists"):
+        cluster.create(build.pod())
+    with pytest.raises(NotFound, match="'nope'"):
+        cluster.get("Pod", "nope", "default")
+    with pytest.raises(NotFound, match="namespace 'nowhere' not found"):
+        cluster.create(build.pod(namespace="nowhere"))
+    for action in (
+        lambda: cluster.delete("Pod", "x"),
+        lambda: cluster.patch("Pod", "x", None, {}),
+        lambda: cluster.update(build.pod("x")),
+    ):
+        with pytest.raises(NotFound):
+            action()
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        None,
+        [],
+        {},
+        {"apiVersion": "v1"},
+        {"apiVersion": "v1", "kind": "Pod"},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": []},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": 3}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "Bad_Name"}, "spec": {"containers": [{"name": "c"}]}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": []}},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": 7},
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": []}},
+    ],
+)
+def test_broken_objects_are_refused_and_nothing_is_stored(cluster, broken):
+    before = cluster.dump()
+    with pytest.raises(ApiError):
+        cluster.create(broken)
+    with pytest.raises(ApiError):
+        cluster.apply(broken)
+    assert cluster.dump() == before
+
+
+def test_unknown_priority_class_is_refused(cluster, build):
+    with pytest.raises(ApiError, match="no PriorityClass with name 'none'"):
+        cluster.create(build.pod(spec={"priorityClassName": "none"}))
+    assert cluster.create(build.pod(spec={"priorityClassName": "train"}))["spec"]["priority"] == 50
+
+
+def test_lists_are_sorted_and_filtered(cluster, build):
+    cluster.create(build.namespace("b"))
+    for name, namespace, tier in (("z", "default", "1"), ("a", "b", "2"), ("m", "default", "2"), ("a", "default", "3")):
+        cluster.create(build.pod(name, namespace, labels={"app": "x", "tier": tier}))
+
+    def names(*args, **kwargs):
+        return [(p["metadata"]["namespace"], p["metadata"]["name"]) for p in cluster.list("Pod", *args, **kwargs)]
+
+    assert names() == [("b", "a"), ("default", "a"), ("default", "m"), ("default", "z")]
+    assert names("default") == [("default", "a"), ("default", "m"), ("default", "z")]
+    assert names(labels={"tier": "2"}) == [("b", "a"), ("default", "m")]
+    assert names("default", labels={"tier": "2", "app": "x"}) == [("default", "m")]
+    assert names(labels="tier in (1,3),app=x") == [("default", "a"), ("default", "z")]
+    assert names(labels="tier!=2,app") == [("default", "a"), ("default", "z")]
+    assert names(labels="!app") == []
+    cluster.patch("Pod", "m", "default", {"metadata": {"labels": {"tier": "1"}}})
+    cluster.delete("Pod", "a", "b")
+    assert names(labels={"tier": "2"}) == []
+    assert names(labels={"tier": "1"}) == [("default", "m"), ("default", "z")]
+    with pytest.raises(Invalid):
+        cluster.list("Pod", labels="what is this?")
+
+
+def test_optimistic_concurrency(cluster, build):
+    first = cluster.create(build.config(data={"a": "1"}))
+    second = cluster.update({**first, "data": {"a": "2"}})
+    with pytest.raises(Conflict, match="read it again"):
+        cluster.update({**first, "data": {"a": "3"}})
+    with pytest.raises(Conflict):
+        cluster.patch("ConfigMap", "c", "default", {"metadata": {"resourceVersion": "1"}, "data": {"a": "3"}})
+    unconditional = {**second, "metadata": {"name": "c", "namespace": "default"}, "data": {"a": "4"}}
+    assert cluster.update(unconditional)["data"] == {"a": "4"}
+
+
+def test_writing_nothing_new_is_no_write(cluster, build):
+    stored = cluster.create(build.config(data={"a": "1"}))
+    watch = cluster.watch(["ConfigMap"])
+    watch.poll()
+    assert cluster.update(dict(stored)) is stored
+    assert cluster.patch("ConfigMap", "c", "default", {"data": {"a": "1", "b": None}}) is stored
+    assert watch.poll() == []
+
+
+def test_patch_leaves_what_was_handed_out_alone(cluster, build):
+    before = cluster.create(build.config(data={"a": "1"}, annotations={"x": "y"}))
+    kept = copy.deepcopy(before)
+    after = cluster.patch("ConfigMap", "c", "default", {"metadata": {"annotations": {"x": None, "z": "1"}}})
+    assert before == kept
+    assert after["metadata"]["annotations"] == {"z": "1"}
+    assert after["data"] is before["data"], "shares what did not change"
+
+
+def test_status_and_the_rest_are_written_apart(cluster, build):
+    cluster.create(build.pod())
+    cluster.patch("Pod", "p", "default", {"status": {"phase": "Running"}})
+    assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Pending"
+    cluster.patch("Pod", "p", "default", {"status": {"phase": "Running"}, "metadata": {"labels": {"a": "b"}}}, "status")
+    pod = cluster.get("Pod", "p", "default")
+    assert pod["status"]["phase"] == "Running"
+    assert "labels" not in pod["metadata"]
+    assert pod["metadata"]["generation"] == 1
+    cluster.update({**pod, "status": {}, "metadata": {**pod["metadata"], "labels": {"a": "b"}}})
+    assert cluster.get("Pod", "p", "default")["status"]["phase"] == "Running"
+
+
+def test_generation_counts_changes_of_the_spec(cluster):
+    spec = {"selector": {"matchLabels": {"app": "a"}}, "replicas": 1,
+            "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}}  # fmt: skip
+    cluster.create({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec})
+    assert cluster.patch("Deployment", "a", None, {"metadata": {"labels": {"x": "y"}}})["metadata"]["generation"] == 1
+    assert cluster.patch("Deployment", "a", None, {"spec": {"replicas": 2}})["metadata"]["generation"] == 2
+
+
+def test_fixed_fields(cluster, build):
+    cluster.create(build.pod())
+    with pytest.raises(Invalid, match=r"spec\.nodeName"):
+        cluster.patch("Pod", "p", "default", {"spec": {"nodeName": "elsewhere"}})
+    with pytest.raises(Invalid, match=r"spec\.containers"):
+        cluster.patch("Pod", "p", "default", {"spec": {"containers": [{"name": "d", "image": "pause"}]}})
+    cluster.patch("Pod", "p", "default", {"spec": {"containers": [{"name": "c", "image": "other"}]}})
+    with pytest.raises(Invalid, match="immutable"):
+        cluster.patch("PriorityClass", "train", None, {"value": 51})
+
+
+def test_apply_is_three_way(cluster, build):
+    assert cluster.apply(build.config(data={"a": "1", "b": "1"}))[1] == "created"
+    assert cluster.apply(build.config(data={"a": "1", "b": "1"}))[1] == "unchanged"
+    cluster.patch("ConfigMap", "c", "default", {"data": {"other": "kept"}})
+    after, what = cluster.apply(build.config(data={"a": "2"}))
+    assert what == "configured"
+    assert after["data"] == {"a": "2", "other": "kept"}
+
+
+def test_apply_merges_containers_by_name_and_keeps_defaults(cluster):
+    def deployment(**container):
+        spec = {"selector": {"matchLabels": {"app": "a"}},
+                "template": {"metadata": {"labels": {"app": "a"}}, "spec": {"containers": [{"name": "c", "image": "i", **container}]}}}  # fmt: skip
+        return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"}, "spec": spec}
+
+    cluster.apply(deployment(resources={"limits": {"nvidia.com/gpu": 1}}))
+    assert cluster.apply(deployment(resources={"limits": {"nvidia.com/gpu": 1}}))[1] == "unchanged"
+    cluster.patch("Deployment", "a", None, {"spec": {"replicas": 5}})
+    after, _ = cluster.apply(deployment(resources={"limits": {"nvidia.com/gpu": 1}}, command=["x"]))
+    assert after["spec"]["replicas"] == 5, "was never applied, so it stays"
+    assert after["spec"]["template"]["spec"]["containers"][0]["command"] == ["x"]
+
+
+def test_apply_to_a_bound_pod_changes_nothing(cluster, running, build):
+    running("q")
+    cluster.apply(build.pod())
+    cluster.bind("default", "p", "n")
+    assert cluster.apply(build.pod())[1] == "unchanged"
+
+
+def test_events_of_one_kind_count_up(cluster, build):
+    pod = cluster.create(build.pod())
+    watch = cluster.watch(["Event"])
+    for _ in range(3):
+        cluster.event(pod, "Warning", "Unschedulable", "no room")
+        cluster.advance(5)
+    cluster.event(pod, "Normal", "Scheduled", "there")
+    first, second = sorted(cluster.list("Event", "default"), key=lambda event: event["reason"], reverse=True)
+    assert first["count"] == 3
+    assert (first["firstTimestamp"], first["lastTimestamp"]) == ("2026-01-01T00:00:00Z", "2026-01-01T00:00:10Z")
+    assert first["involvedObject"]["uid"] == pod["metadata"]["uid"]
+    assert second["count"] == 1
+    assert [event.type for event in watch.poll()] == ["ADDED", "MODIFIED", "MODIFIED", "ADDED"]
+    assert cluster.get("Event", first["metadata"]["name"], "default") == first
+    cluster.delete("Event", first["metadata"]["name"], "default")
+    assert len(cluster.list("Event")) == 1
+
+
+def test_bind(cluster, build):
+    cluster.create(build.pod())
+    cluster.bind("default", "p", "n", {"gpu": "3"})
+    pod = cluster.get("Pod", "p", "default")
+    assert pod["spec"]["nodeName"] == "n"
+    assert pod["metadata"]["annotations"] == {"gpu": "3"}
+    assert pod["status"]["conditions"][0]["type"] == "PodScheduled"
+    with pytest.raises(Conflict, match="bound to node 'n' already"):
+        cluster.bind("default", "p", "m")
+    with pytest.raises(NotFound):
+        cluster.bind("default", "q", "n")
+    cluster.create(build.pod("gated", spec={"schedulingGates": [{"name": "g"}]}))
+    with pytest.raises(Conflict, match="gates"):
+        cluster.bind("default", "gated", "n")
+    cluster.create(build.pod("leaving", finalizers=["example.com/hold"]))
+    cluster.delete("Pod", "leaving", "default")
+    with pytest.raises(Conflict, match="being deleted"):
+        cluster.bind("default", "leaving", "n")
+
+
+def test_kinds_in_use(cluster, build):
+    assert cluster.kinds() == ["Namespace", "PriorityClass"]
+    cluster.event(cluster.create(build.pod()), "Normal", "X", "y")
+    assert cluster.kinds() == ["Event", "Namespace", "Pod", "PriorityClass"]

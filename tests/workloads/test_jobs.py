@@ -1,0 +1,303 @@
+"""Job, CronJob, JobSet."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.errors import InputError
+from kailab.workloads import indexes
+from kailab.workloads.schedules import parse_schedule
+
+RUN = "kailab.dev/run-seconds"
+FAIL = "kailab.dev/fail"
+
+
+def test_job_runs_to_completion(world):
+    world.job(annotations={RUN: "60"}, parallelism=2, completions=5)
+    world.settle()
+    assert len(world.pods()) == 2
+    pod = world.pods()[0]
+    assert pod["metadata"]["labels"]["batch.kubernetes.io/job-name"] == "a"
+    assert pod["metadata"]["labels"]["job-name"] == "a"
+    status = world.get("Job")["status"]
+    assert (status["active"], status["ready"]) == (2, 2)
+    world.pass_time(70)
+    assert world.get("Job")["status"]["succeeded"] == 2
+    world.pass_time(200)
+    status = world.get("Job")["status"]
+    assert status["succeeded"] == 5
+    assert "active" not in status
+    assert world.conditions("Job") == {"SuccessCriteriaMet": "True", "Complete": "True"}
+    assert {pod["status"]["phase"] for pod in world.pods()} == {"Succeeded"}
+    assert not any(pod["metadata"].get("finalizers") for pod in world.pods())
+
+
+def test_parallel_job_without_completions_gets_all_its_pods(world):
+    world.job(parallelism=4)
+    world.settle()
+    assert len(world.pods()) == 4
+
+
+def test_evicted_pod_counts_as_failed_and_waits_for_its_replacement(world):
+    world.job(parallelism=2, completions=2, backoffLimit=1000)
+    world.settle()
+    start = world.cluster.now()
+    world.cluster.evict("default", world.names()[0], "Preempted", "")
+    world.settle(until=start + 5)
+    assert world.get("Job")["status"]["failed"] == 1
+    assert len(world.pods()) == 1, "not before the back-off of ten seconds"
+    world.settle()
+    assert len(world.pods()) == 2
+    assert world.cluster.now() - start == pytest.approx(11, abs=1)
+
+
+def test_back_off_doubles_with_each_failure(world):
+    world.job(annotations={FAIL: "5"}, backoffLimit=3)
+    world.settle()
+    gaps = []
+    for _ in range(3):
+        world.pass_time(6)
+        failed_at = world.cluster.now()
+        world.settle()
+        gaps.append(round(world.cluster.now() - failed_at))
+    assert gaps[1] > 1.5 * gaps[0]
+    assert gaps[2] > 1.5 * gaps[1]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+def test_back_off_survives_a_resumed_lab(world, resumed):
+    world.job(parallelism=1, backoffLimit=1000)
+    world.settle()
+    for _ in range(3):
+        world.cluster.evict("default", world.names()[0], "Preempted", "")
+        world.settle()
+    world.cluster.evict("default", world.names()[0], "Preempted", "")
+    world.step()
+    if resumed:
+        world.resume()
+    start = world.cluster.now()
+    world.settle()
+    assert world.cluster.now() - start == pytest.approx(81, abs=2)
+
+
+def test_too_many_evictions_fail_the_job_as_a_whole(world):
+    world.job(parallelism=8, completions=8)
+    world.settle()
+    for name in world.names()[:6]:
+        world.cluster.evict("default", name, "Preempted", "")
+    world.step()
+    assert "Failed" not in world.conditions("Job")
+    world.cluster.evict("default", world.names()[-1], "Preempted", "")
+    world.settle()
+    assert world.conditions("Job") == {"FailureTarget": "True", "Failed": "True"}
+    assert world.get("Job")["status"]["conditions"][0]["reason"] == "BackoffLimitExceeded"
+    assert world.pods() == []
+
+
+def test_pod_failure_policy_can_pass_over_disruptions(world):
+    rule = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+    world.job(parallelism=2, backoffLimit=0, podFailurePolicy={"rules": [rule]})
+    world.settle()
+    world.cluster.evict("default", world.names()[0], "Preempted", "")
+    world.step()
+    assert len([p for p in world.pods() if "deletionTimestamp" not in p["metadata"]]) == 1, "replaced only once ended"
+    world.settle()
+    assert len(world.pods()) == 2
+    assert "failed" not in world.get("Job")["status"]
+
+
+def test_pod_failure_policy_can_fail_the_job_at_once(world):
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [137]}}
+    world.job(annotations={FAIL: "5:OOMKilled"}, podFailurePolicy={"rules": [rule]})
+    world.pass_time(10)
+    assert world.get("Job")["status"]["conditions"][0]["reason"] == "PodFailurePolicy"
+
+
+def test_indexed_job_replaces_the_index_that_was_lost(world):
+    world.job(completions=3, parallelism=3, completionMode="Indexed")
+    world.settle()
+    by_index = {p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: p for p in world.pods()}
+    assert sorted(by_index) == ["0", "1", "2"]
+    assert by_index["1"]["metadata"]["name"].startswith("a-1-")
+    assert by_index["1"]["spec"]["hostname"] == "a-1"
+    world.cluster.evict("default", by_index["1"]["metadata"]["name"], "Preempted", "")
+    world.settle()
+    again = sorted(p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"] for p in world.pods())
+    assert again == ["0", "1", "2"]
+
+
+def test_indexed_job_with_a_limit_per_index_loses_only_that_index(world):
+    world.job(completions=2, parallelism=2, completionMode="Indexed", backoffLimitPerIndex=1)
+    world.settle()
+    for _ in range(2):
+        (pod,) = [p for p in world.pods() if p["metadata"]["name"].startswith("a-0-")]
+        world.cluster.evict("default", pod["metadata"]["name"], "Preempted", "")
+        world.settle()
+    assert world.get("Job")["status"]["failedIndexes"] == "0"
+    assert [name[:4] for name in world.names()] == ["a-1-"]
+
+
+def test_deadline_fails_the_job(world):
+    world.job(activeDeadlineSeconds=100)
+    world.pass_time(99)
+    assert len(world.pods()) == 1
+    world.pass_time(5)
+    assert world.get("Job")["status"]["conditions"][0]["reason"] == "DeadlineExceeded"
+    assert world.pods() == []
+
+
+def test_suspended_job_has_no_pods_and_counts_no_failures(world):
+    world.job(parallelism=2, suspend=True)
+    world.settle()
+    assert world.pods() == []
+    world.cluster.patch("Job", "a", "default", {"spec": {"suspend": False}})
+    world.settle()
+    assert len(world.pods()) == 2
+    world.cluster.patch("Job", "a", "default", {"spec": {"suspend": True}})
+    world.settle()
+    assert world.pods() == []
+    assert "failed" not in world.get("Job")["status"]
+    assert world.conditions("Job")["Suspended"] == "True"
+
+
+def test_finished_job_goes_after_its_ttl(world):
+    world.job(annotations={RUN: "10"}, ttlSecondsAfterFinished=100)
+    world.pass_time(50)
+    assert world.conditions("Job")["Complete"] == "True"
+    world.pass_time(100)
+    assert world.cluster.list("Job") == []
+    assert world.pods() == []
+
+
+def test_deleting_a_job_takes_its_pods_and_their_finalizers(world):
+    world.job(parallelism=3)
+    world.settle()
+    world.cluster.delete("Job", "a", "default")
+    world.settle()
+    assert world.pods() == []
+
+
+def test_on_failure_restarts_count_toward_the_limit(world):
+    world.job(annotations={FAIL: "1"}, restart="OnFailure", backoffLimit=2)
+    world.pass_time(120)
+    assert world.get("Job")["status"]["conditions"][0]["reason"] == "BackoffLimitExceeded"
+
+
+def test_names_go_on_after_a_resume(world):
+    world.job(parallelism=2, backoffLimit=1000)
+    world.settle()
+    seen = set(world.names())
+    for _ in range(3):
+        world.resume()
+        for name in world.names():
+            world.cluster.evict("default", name, "Preempted", "")
+        world.settle()
+        assert not seen & set(world.names())
+        seen |= set(world.names())
+
+
+def test_cron_job_runs_on_its_schedule(world):
+    job = {"spec": {"template": world.template(restart="Never", annotations={RUN: "30"})}}
+    world.add("batch/v1", "CronJob", {"schedule": "*/10 * * * *", "jobTemplate": job, "successfulJobsHistoryLimit": 2})
+    world.settle()
+    assert world.cluster.list("Job") == []
+    world.pass_time(600)
+    (made,) = world.cluster.list("Job")
+    assert made["metadata"]["name"] == f"a-{(1767225600 + 600) // 60}"
+    assert world.get("CronJob")["status"]["active"][0]["name"] == made["metadata"]["name"]
+    world.pass_time(3600)
+    assert len(world.cluster.list("Job")) == 3, "two kept, one running"
+    assert world.get("CronJob")["status"]["lastScheduleTime"] == "2026-01-01T01:10:00Z"
+
+
+@pytest.mark.parametrize(("policy", "running"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
+def test_cron_job_concurrency(world, policy, running):
+    job = {"spec": {"template": world.template(restart="Never")}}
+    world.add("batch/v1", "CronJob", {"schedule": "* * * * *", "jobTemplate": job, "concurrencyPolicy": policy})
+    world.pass_time(185)
+    assert len(world.pods()) == running
+
+
+@pytest.mark.parametrize(
+    ("text", "after"),
+    [
+        ("0 12 * * *", 12 * 3600),
+        ("@hourly", 3600),
+        ("30 0 2 1 *", 86400 + 1800),
+        ("0 0 * * sat", 2 * 86400),  # 2026-01-01 is a Thursday
+        ("0 0 15 * fri", 86400),
+        ("5-10/5 0 * jan *", 300),
+    ],
+)
+def test_schedules(text, after):
+    start = 1767225600.0
+    assert parse_schedule(text).after(start) == start + after
+
+
+@pytest.mark.parametrize("text", ["", "* * * *", "60 * * * *", "a * * * *", "*/0 * * * *", "5-1 * * * *", "0 0 30 x *"])
+def test_bad_schedules(text):
+    with pytest.raises(InputError):
+        parse_schedule(text)
+
+
+def test_schedule_that_never_comes():
+    assert parse_schedule("0 0 30 2 *").after(1767225600.0) is None
+
+
+def _job_set(world, **spec):
+    def entry(name, replicas, parallelism, annotations=None, **more):
+        pod = world.template(name, restart="Never", annotations=annotations)
+        job = {"spec": {"parallelism": parallelism, "backoffLimit": 0, "template": pod}}
+        return {"name": name, "replicas": replicas, "template": job, **more}
+
+    return entry, lambda *entries: world.add(
+        "jobset.x-k8s.io/v1alpha2", "JobSet", {"replicatedJobs": list(entries), **spec}
+    )
+
+
+def test_job_set_makes_jobs_and_labels(world):
+    entry, make = _job_set(world)
+    make(entry("driver", 1, 1), entry("worker", 2, 3))
+    world.settle()
+    assert [j["metadata"]["name"] for j in world.cluster.list("Job")] == ["a-driver-0", "a-worker-0", "a-worker-1"]
+    pod = world.pods(**{"job-name": "a-worker-1"})[0]
+    labels = pod["metadata"]["labels"]
+    assert labels["jobset.sigs.k8s.io/replicatedjob-name"] == "worker"
+    assert labels["jobset.sigs.k8s.io/job-index"] == "1"
+    assert labels["jobset.sigs.k8s.io/job-global-index"] == "2"
+    assert labels["jobset.sigs.k8s.io/jobset-name"] == "a"
+    assert len(world.pods()) == 7
+    rows = {row["name"]: row for row in world.get("JobSet")["status"]["replicatedJobsStatus"]}
+    assert rows["worker"]["ready"] == 2
+
+
+def test_job_set_in_order(world):
+    entry, make = _job_set(world, startupPolicy={"startupPolicyOrder": "InOrder"})
+    make(entry("first", 1, 1), entry("second", 1, 1))
+    world.settle(bind=False)
+    assert [j["metadata"]["name"] for j in world.cluster.list("Job")] == ["a-first-0"]
+    world.settle()
+    assert [j["metadata"]["name"] for j in world.cluster.list("Job")] == ["a-first-0", "a-second-0"]
+
+
+def test_job_set_completes(world):
+    entry, make = _job_set(world)
+    make(entry("w", 2, 1, {RUN: "20"}))
+    world.pass_time(40)
+    assert world.conditions("JobSet") == {"Completed": "True"}
+
+
+def test_job_set_starts_over_then_fails(world):
+    entry, make = _job_set(world, failurePolicy={"maxRestarts": 1})
+    make(entry("w", 1, 1, {FAIL: "5"}), entry("x", 1, 1))
+    world.pass_time(8)
+    assert world.get("JobSet")["status"]["restarts"] == 1
+    assert {j["metadata"]["labels"]["jobset.sigs.k8s.io/restart-attempt"] for j in world.cluster.list("Job")} == {"1"}
+    world.pass_time(20)
+    assert world.conditions("JobSet") == {"Failed": "True"}
+    assert not any(p["status"]["phase"] == "Running" for p in world.pods())
+
+
+@pytest.mark.parametrize("ids", [[], [0], [0, 1], [0, 1, 2, 5], [3, 7, 8, 9]])
+def test_indexes_round_trip(ids):
+    assert indexes.parse(indexes.text(ids)) == ids

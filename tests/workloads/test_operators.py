@@ -1,0 +1,253 @@
+"""What the operators of training, serving and data frameworks make of their objects."""
+
+from __future__ import annotations
+
+import pytest
+
+RUN = "kailab.dev/run-seconds"
+FAIL = "kailab.dev/fail"
+
+
+def _training(world, kind, field, roles, *, version="kubeflow.org/v1", **spec):
+    specs = {
+        role: {"replicas": count, "restartPolicy": policy, "template": world.template(role.lower(), annotations=notes)}
+        for role, (count, policy, notes) in roles.items()
+    }
+    return world.add(version, kind, {field: specs, **spec})
+
+
+@pytest.mark.parametrize(
+    ("kind", "field", "master"),
+    [
+        ("PyTorchJob", "pytorchReplicaSpecs", "Master"),
+        ("TFJob", "tfReplicaSpecs", "Chief"),
+        ("XGBoostJob", "xgbReplicaSpecs", "Master"),
+    ],
+)
+def test_training_job_with_a_master(world, kind, field, master):
+    _training(world, kind, field, {master: (1, "OnFailure", {RUN: "50"}), "Worker": (2, "OnFailure", None)})
+    world.settle()
+    assert world.names() == sorted([f"a-{master.lower()}-0", "a-worker-0", "a-worker-1"])
+    labels = world.cluster.get("Pod", "a-worker-1", "default")["metadata"]["labels"]
+    assert labels["training.kubeflow.org/job-name"] == "a"
+    assert labels["training.kubeflow.org/replica-type"] == "worker"
+    assert labels["training.kubeflow.org/replica-index"] == "1"
+    first = world.cluster.get("Pod", f"a-{master.lower()}-0", "default")["metadata"]["labels"]
+    assert first["training.kubeflow.org/job-role"] == "master"
+    assert world.conditions(kind) == {"Created": "True", "Running": "True"}
+    world.pass_time(60)
+    assert world.conditions(kind) == {"Created": "True", "Running": "False", "Succeeded": "True"}
+
+
+def test_training_job_replaces_evicted_pods_by_name(world):
+    _training(world, "PyTorchJob", "pytorchReplicaSpecs", {"Master": (1, "Never", None), "Worker": (2, "Never", None)})
+    world.settle()
+    uid = world.cluster.get("Pod", "a-worker-0", "default")["metadata"]["uid"]
+    world.cluster.evict("default", "a-worker-0", "Preempted", "")
+    world.settle()
+    assert world.cluster.get("Pod", "a-worker-0", "default")["metadata"]["uid"] != uid
+    assert len(world.pods()) == 3
+    assert world.conditions("PyTorchJob")["Running"] == "True"
+
+
+def test_training_job_fails_with_a_replica_that_may_not_restart(world):
+    _training(
+        world, "PyTorchJob", "pytorchReplicaSpecs", {"Master": (1, "Never", None), "Worker": (1, "Never", {FAIL: "5"})}
+    )
+    world.pass_time(10)
+    assert world.conditions("PyTorchJob")["Failed"] == "True"
+
+
+def test_jax_job_has_no_master(world):
+    _training(world, "JAXJob", "jaxReplicaSpecs", {"Worker": (3, "OnFailure", {RUN: "5"})})
+    world.settle()
+    assert world.names() == ["a-worker-0", "a-worker-1", "a-worker-2"]
+    world.pass_time(10)
+    assert world.conditions("JAXJob")["Succeeded"] == "True"
+
+
+def test_mpi_job_has_a_launcher_job(world):
+    roles = {"Launcher": (1, "Never", {RUN: "20"}), "Worker": (2, "Never", None)}
+    _training(world, "MPIJob", "mpiReplicaSpecs", roles, version="kubeflow.org/v2beta1")
+    world.settle()
+    (job,) = world.cluster.list("Job")
+    assert job["metadata"]["name"] == "a-launcher"
+    (launcher,) = world.pods(**{"training.kubeflow.org/job-role": "launcher"})
+    assert launcher["metadata"]["labels"]["training.kubeflow.org/job-name"] == "a"
+    assert len(world.pods(**{"training.kubeflow.org/job-role": "worker"})) == 2
+    world.pass_time(30)
+    assert world.conditions("MPIJob")["Succeeded"] == "True"
+
+
+def test_mpi_launcher_can_wait_for_the_workers(world):
+    roles = {"Launcher": (1, "Never", None), "Worker": (2, "Never", None)}
+    _training(
+        world,
+        "MPIJob",
+        "mpiReplicaSpecs",
+        roles,
+        version="kubeflow.org/v2beta1",
+        launcherCreationPolicy="WaitForWorkersReady",
+    )
+    world.step()
+    assert world.cluster.list("Job") == []
+    world.settle()
+    assert len(world.cluster.list("Job")) == 1
+
+
+def test_leader_worker_set(world):
+    pods = {"leaderTemplate": world.template("l"), "workerTemplate": world.template("w"), "size": 3}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": pods})
+    world.settle()
+    assert world.names() == ["a-0", "a-0-1", "a-0-2", "a-1", "a-1-1", "a-1-2"]
+    prefix = "leaderworkerset.sigs.k8s.io/"
+    worker = world.cluster.get("Pod", "a-1-2", "default")["metadata"]
+    assert worker["labels"][prefix + "group-index"] == "1"
+    assert worker["labels"][prefix + "worker-index"] == "2"
+    assert worker["annotations"][prefix + "size"] == "3"
+    assert world.get("LeaderWorkerSet")["status"]["readyReplicas"] == 2
+    world.cluster.evict("default", "a-1", "Preempted", "")
+    world.settle()
+    assert world.names() == ["a-0", "a-0-1", "a-0-2", "a-1", "a-1-1", "a-1-2"]
+    assert world.cluster.get("Pod", "a-1-2", "default")["metadata"]["uid"] != worker["uid"], "the group goes as a whole"
+
+
+def test_leader_ready_policy_holds_workers_back(world):
+    pods = {"workerTemplate": world.template("w"), "size": 2}
+    spec = {"replicas": 1, "leaderWorkerTemplate": pods, "startupPolicy": "LeaderReady"}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", spec)
+    world.step()
+    assert world.names() == ["a-0"]
+    world.settle()
+    assert world.names() == ["a-0", "a-0-1"]
+
+
+def _ray(world):
+    return {
+        "headGroupSpec": {"template": world.template("h")},
+        "workerGroupSpecs": [{"groupName": "gpu", "replicas": 2, "minReplicas": 1, "maxReplicas": 4,
+                              "template": world.template("w")}],
+    }  # fmt: skip
+
+
+def test_ray_cluster(world):
+    world.add("ray.io/v1", "RayCluster", _ray(world))
+    world.settle()
+    (head,) = world.pods(**{"ray.io/node-type": "head"})
+    assert head["metadata"]["name"].startswith("a-head-")
+    assert head["metadata"]["labels"]["ray.io/group"] == "headgroup"
+    workers = world.pods(**{"ray.io/group": "gpu"})
+    assert len(workers) == 2
+    assert workers[0]["metadata"]["name"].startswith("a-gpu-worker-")
+    assert world.get("RayCluster")["status"]["state"] == "ready"
+    world.cluster.evict("default", workers[0]["metadata"]["name"], "Preempted", "")
+    world.settle()
+    assert len(world.pods(**{"ray.io/group": "gpu"})) == 2
+
+
+def test_ray_job_submits_once_its_cluster_is_ready(world):
+    submitter = world.template("s", restart="Never", annotations={RUN: "30"})
+    world.add(
+        "ray.io/v1",
+        "RayJob",
+        {"rayClusterSpec": _ray(world), "submitterPodTemplate": submitter, "shutdownAfterJobFinishes": True},
+    )
+    world.step()
+    (cluster,) = world.cluster.list("RayCluster")
+    assert world.get("RayJob")["status"]["rayClusterName"] == cluster["metadata"]["name"]
+    assert world.cluster.list("Job") == []
+    world.settle()
+    assert [job["metadata"]["name"] for job in world.cluster.list("Job")] == ["a"]
+    world.pass_time(60)
+    assert world.get("RayJob")["status"]["jobStatus"] == "SUCCEEDED"
+    assert world.cluster.list("RayCluster") == []
+
+
+def test_ray_service_names_its_cluster(world):
+    world.add("ray.io/v1", "RayService", {"rayClusterConfig": _ray(world)})
+    world.settle()
+    (cluster,) = world.cluster.list("RayCluster")
+    status = world.get("RayService")["status"]
+    assert status["activeServiceStatus"] == {"rayClusterName": cluster["metadata"]["name"]}
+
+
+def test_train_job_makes_a_job_set_from_its_runtime(world):
+    node = {
+        "name": "node",
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "spec": {
+                "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "node", "image": "torch"}]}}
+            },
+        },
+    }
+    job = {"runtimeRef": {"name": "torch"}, "trainer": {"numNodes": 3, "image": "mine"}, "labels": {"app": "t"}}
+    world.add("trainer.kubeflow.org/v1alpha1", "TrainJob", job)
+    world.settle()
+    assert world.pods() == []
+    world.cluster.create({
+        "apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "ClusterTrainingRuntime", "metadata": {"name": "torch"},
+        "spec": {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [node]}}},
+    })  # fmt: skip
+    world.settle()
+    assert world.cluster.list("JobSet")[0]["metadata"]["name"] == "a"
+    pods = world.pods(app="t")
+    assert len(pods) == 3
+    assert pods[0]["spec"]["containers"][0]["image"] == "mine"
+
+
+def test_spark_executors_follow_the_driver(world):
+    spec = {
+        "image": "spark", "driver": {"cores": 1, "memory": "1g", "labels": {"app": "d"}},
+        "executor": {"instances": 2, "cores": 2, "memory": "4g", "gpu": {"name": "nvidia.com/gpu", "quantity": 1}},
+    }  # fmt: skip
+    world.add("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec)
+    world.step()
+    assert world.names() == ["a-driver"]
+    world.settle()
+    assert world.names() == ["a-driver", "a-exec-1", "a-exec-2"]
+    executor = world.cluster.get("Pod", "a-exec-1", "default")
+    driver = world.cluster.get("Pod", "a-driver", "default")
+    assert executor["metadata"]["ownerReferences"][0]["name"] == "a-driver"
+    assert executor["metadata"]["labels"]["spark-app-selector"] == driver["metadata"]["labels"]["spark-app-selector"]
+    assert executor["spec"]["containers"][0]["resources"]["requests"] == {
+        "cpu": "2", "memory": "4505Mi", "nvidia.com/gpu": 1,
+    }  # fmt: skip
+    world.cluster.evict("default", "a-exec-1", "Preempted", "")
+    world.settle()
+    assert world.names() == ["a-driver", "a-exec-2", "a-exec-3"]
+
+
+def test_knative_service_runs_its_minimum_scale(world):
+    template = world.template("k")
+    template["metadata"]["annotations"] = {"autoscaling.knative.dev/min-scale": "2"}
+    world.add("serving.knative.dev/v1", "Service", {"template": template})
+    world.settle()
+    assert [d["metadata"]["name"] for d in world.cluster.list("Deployment")] == ["a-00001-deployment"]
+    assert len(world.pods(**{"serving.knative.dev/revision": "a-00001"})) == 2
+    assert world.cluster.get("Service.serving.knative.dev", "a")["status"]["latestReadyRevisionName"] == "a-00001"
+
+
+SCRIPTS = [
+    test_ray_cluster,
+    test_leader_worker_set,
+    test_mpi_job_has_a_launcher_job,
+    test_spark_executors_follow_the_driver,
+]
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_the_same_script_twice_gives_the_same_cluster(world, script):
+    again = type(world)()
+    script(world)
+    script(again)
+    assert world.cluster.dump() == again.cluster.dump()
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_a_settled_cluster_stays_settled_when_resumed(world, script):
+    script(world)
+    before = world.cluster.dump()
+    world.resume()
+    world.settle()
+    assert world.cluster.dump() == before
