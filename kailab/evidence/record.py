@@ -1,0 +1,32 @@
+"""The evidence of one test: its labs' records and how it came out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from kailab.evidence import canonical
+from kailab.evidence.recorder import Recorder
+
+RESULT = "result.json"
+
+
+def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: str, message: str = "") -> None:
+    """result.json, and a folder for each lab that was opened.
+
+    ``outcome``: passed, failed, skipped or interrupted. ``message``: why, in words that are the same in every run.
+    """
+    opened = [recorder for recorder in recorders if recorder.facts]
+    for recorder in opened:
+        recorder.write(folder / canonical.safe_name(recorder.lab))
+    result: dict[str, Any] = {
+        "test": test,
+        "outcome": outcome,
+        "message": message,
+        "labs": [canonical.safe_name(recorder.lab) for recorder in opened],
+        "expectations": sum(len(recorder.expectations) for recorder in opened),
+        "expectations_failed": sum(not entry["held"] for recorder in opened for entry in recorder.expectations),
+        "decisions": sum(len(recorder.decisions) for recorder in opened),
+    }
+    (folder / RESULT).write_bytes(canonical.pretty(result))

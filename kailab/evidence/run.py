@@ -1,0 +1,141 @@
+"""The folder of one run: evidence/<run id>/<exercise>/<test>/, each test's folder appearing whole or not at all.
+
+Several processes may write tests into one run at once (pytest-xdist); one of them, the one that began it,
+finishes it. ``run.json`` is the only file with wall times and versions, hence the only one that differs between
+equal runs. It carries its own digest and that of the run's SHA256SUMS, which in turn sums up the SHA256SUMS of
+every test."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from kailab.errors import EvidenceError
+from kailab.evidence import canonical, sums
+
+RUN = "run.json"
+PARTIAL = ".partial-"
+
+
+def check_writable(root: Path) -> None:
+    """Raises EvidenceError where no run could be written below ``root``. Leaves nothing behind."""
+    existing = root
+    while not existing.exists() and not existing.is_symlink() and existing != existing.parent:
+        existing = existing.parent
+    if not existing.is_dir():
+        raise EvidenceError(f"{root}: evidence can't be written there: {existing} is not a folder")
+    try:
+        with tempfile.TemporaryDirectory(prefix=PARTIAL, dir=existing):
+            pass
+    except OSError as error:
+        raise EvidenceError(f"{root}: evidence can't be written there: {error.strerror or error}") from error
+
+
+class RunFolder:
+    """``path`` is made when the first test is written, so that a run without labs leaves nothing."""
+
+    def __init__(self, root: Path, run_id: str) -> None:
+        self.root = root
+        self.run_id = run_id
+        self.path = root / run_id
+        self._begun = time.time()
+
+    @classmethod
+    def begin(cls, root: Path | str) -> RunFolder:
+        """A new run, named by the wall time. Raises EvidenceError where it can't be written."""
+        root = Path(root)
+        check_writable(root)
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+        run_id, again = stamp, 1
+        while (root / run_id).exists():
+            again += 1
+            run_id = f"{stamp}-{again}"
+        return cls(root, run_id)
+
+    @property
+    def has_evidence(self) -> bool:
+        return self.path.is_dir()
+
+    def write(self, exercise: str, test: str, fill: Callable[[Path], None]) -> Path:
+        """Make one test's folder: ``fill`` puts files into a folder of its own, which then gets sums and its name."""
+        exercise, test = canonical.safe_name(exercise), canonical.safe_name(test)
+        partial: Path | None = None
+        try:
+            home = self.path / exercise
+            home.mkdir(parents=True, exist_ok=True)
+            partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=self.path))
+            partial.chmod(0o755)
+            fill(partial)
+            sums.write(partial)
+            return self._publish(partial, home, test)
+        except OSError as error:
+            raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
+        finally:
+            if partial is not None and partial.exists():
+                shutil.rmtree(partial, ignore_errors=True)
+
+    @staticmethod
+    def _publish(partial: Path, home: Path, test: str) -> Path:
+        """Rename is atomic, and refuses a folder that is there: a test run again gets its own."""
+        again = 1
+        while True:
+            target = home / (test if again == 1 else f"{test}-{again}")
+            if not target.exists():
+                try:
+                    os.rename(partial, target)
+                    return target
+                except OSError:
+                    if not target.exists():
+                        raise
+            again += 1
+
+    def finish(self, facts: Mapping[str, Any] | None = None) -> int:
+        """Sum up the run and write run.json. Returns how many tests have evidence; 0 writes nothing."""
+        if not self.has_evidence:
+            return 0
+        tests = test_folders(self.path)
+        try:
+            listing = sums.render(
+                (f"{name}/{sums.FILE}", sums.digest((self.path / name / sums.FILE).read_bytes())) for name in tests
+            )
+            _replace(self.path / sums.FILE, listing)
+            run = {
+                **(facts or {}),
+                "run": self.run_id,
+                "begun": canonical.rfc3339(round(self._begun, 3)),
+                "ended": canonical.rfc3339(round(time.time(), 3)),
+                "tests": len(tests),
+                "sums": sums.digest(listing),
+            }
+            _replace(self.path / RUN, canonical.pretty({**run, "digest": run_digest(run)}))
+        except OSError as error:
+            raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
+        return len(tests)
+
+
+def run_digest(run: Mapping[str, Any]) -> str:
+    """The digest that run.json carries: of all its other fields."""
+    return sums.digest(canonical.compact({key: value for key, value in run.items() if key != "digest"}))
+
+
+def test_folders(run: Path) -> list[str]:
+    """``exercise/test`` of every test in a run, sorted."""
+    return sorted(
+        test.relative_to(run).as_posix()
+        for exercise in run.iterdir()
+        if exercise.is_dir() and not exercise.name.startswith(".")
+        for test in exercise.iterdir()
+        if test.is_dir()
+    )
+
+
+def _replace(path: Path, content: bytes) -> None:
+    partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
+    partial.write_bytes(content)
+    os.replace(partial, path)

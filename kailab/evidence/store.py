@@ -1,0 +1,178 @@
+"""Evidence as it lies on disk: which runs there are, what is in one, and whether it is what was written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kailab.errors import EvidenceError
+from kailab.evidence import sums
+from kailab.evidence.record import RESULT
+from kailab.evidence.run import PARTIAL, RUN, run_digest, test_folders
+from kailab.evidence.sums import Problem
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run. ``facts`` is its run.json, empty if the run never finished. ``outcomes``: outcome -> number of tests."""
+
+    run: str
+    path: Path
+    facts: dict[str, Any] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def finished(self) -> bool:
+        return bool(self.facts)
+
+
+@dataclass(frozen=True)
+class TestEvidence:
+    """One test's evidence. ``name`` is ``exercise/test``; ``labs`` maps a lab to its lab.json."""
+
+    __test__ = False  # not a test class, whatever pytest thinks of its name
+
+    name: str
+    path: Path
+    result: dict[str, Any]
+    labs: dict[str, dict[str, Any]]
+
+    @property
+    def outcome(self) -> str:
+        return str(self.result.get("outcome", "unknown"))
+
+    def read(self, lab: str, file: str) -> Any:
+        """A JSON or JSON lines file of a lab, decoded; the text of any other. Raises EvidenceError."""
+        path = self.path / lab / file
+        if path.suffix == ".json":
+            return _json(path)
+        if path.suffix == ".jsonl":
+            return [_decode(line, path) for line in _bytes(path).splitlines()]
+        return _bytes(path).decode()
+
+
+def runs(root: Path | str) -> list[RunSummary]:
+    """Every run below a folder, oldest first. Raises EvidenceError where the folder can't be read."""
+    root = Path(root)
+    if not root.is_dir():
+        raise EvidenceError(f"{root}: no evidence is there")
+    return [_summary(path) for path in sorted(root.iterdir()) if path.is_dir() and _is_run(path)]
+
+
+def find(root: Path | str, run: str = LATEST) -> Path:
+    """The folder of a run: by id below ``root``, by path, or the latest. Raises EvidenceError."""
+    if run != LATEST:
+        for path in (Path(root) / run, Path(run)):
+            if path.is_dir():
+                return path
+        raise EvidenceError(f"{root}: there is no run {run!r}")
+    found = runs(root)
+    if not found:
+        raise EvidenceError(f"{root}: there are no runs")
+    return found[-1].path
+
+
+def show(run: Path) -> tuple[RunSummary, list[TestEvidence]]:
+    """A run and its tests. Raises EvidenceError where a file of it can't be read."""
+    if not run.is_dir():
+        raise EvidenceError(f"{run}: no evidence is there")
+    return _summary(run), [load_test(run, name) for name in test_folders(run)]
+
+
+def load_test(run: Path, name: str) -> TestEvidence:
+    """One test (``exercise/test``) of a run. Raises EvidenceError."""
+    path = run / name
+    result = _json(path / RESULT)
+    labs = {lab: _json(path / lab / "lab.json") for lab in result.get("labs", ())}
+    return TestEvidence(name, path, result, labs)
+
+
+def verify(path: Path) -> list[Problem]:
+    """What is not as it was written, in a run or in one test's folder; empty: all is. Raises EvidenceError
+    where there is nothing to verify."""
+    if not path.is_dir():
+        raise EvidenceError(f"{path}: no evidence is there")
+    if (path / RESULT).exists():
+        return sums.check(path)
+    tests = test_folders(path)
+    if not tests and not (path / RUN).exists():
+        raise EvidenceError(f"{path}: no evidence is there")
+    problems = _check_run(path, set(tests))
+    for name in tests:
+        problems += sums.check(path / name, name)
+    return problems
+
+
+def _check_run(path: Path, tests: set[str]) -> list[Problem]:
+    problems = [Problem("unfinished", entry.name) for entry in sorted(path.iterdir()) if entry.name.startswith(PARTIAL)]
+    problems += (
+        Problem("extra", entry.relative_to(path).as_posix())
+        for folder in [path, *(entry for entry in sorted(path.iterdir()) if entry.is_dir())]
+        for entry in sorted(folder.iterdir())
+        if not entry.is_dir()
+        and not entry.name.startswith(PARTIAL)
+        and (folder != path or entry.name not in (RUN, sums.FILE))
+        and f"{folder.relative_to(path).as_posix()}" not in tests
+    )
+    if not (path / RUN).exists():
+        return [*problems, Problem("missing", RUN, "the run did not finish")]
+    try:
+        facts = _json(path / RUN)
+    except EvidenceError as error:
+        return [*problems, Problem("damaged", RUN, str(error))]
+    if not isinstance(facts, dict) or facts.get("digest") != run_digest(facts):
+        problems.append(Problem("changed", RUN))
+    try:
+        listing = sums.read(path / sums.FILE)
+    except FileNotFoundError:
+        return [*problems, Problem("missing", sums.FILE)]
+    except (OSError, ValueError) as error:
+        return [*problems, Problem("damaged", sums.FILE, str(error))]
+    if isinstance(facts, dict) and facts.get("sums") != sums.digest((path / sums.FILE).read_bytes()):
+        problems.append(Problem("changed", sums.FILE))
+    for file, expected in listing.items():
+        name = file.removesuffix(f"/{sums.FILE}")
+        if name not in tests:
+            problems.append(Problem("missing", name))
+        elif (path / file).exists() and sums.digest((path / file).read_bytes()) != expected:
+            problems.append(Problem("changed", file))
+    listed = {file.removesuffix(f"/{sums.FILE}") for file in listing}
+    return problems + [Problem("extra", name) for name in sorted(tests - listed)]
+
+
+def _is_run(path: Path) -> bool:
+    if (path / RUN).exists():
+        return True
+    return any((path / name / RESULT).exists() for name in test_folders(path))
+
+
+def _summary(path: Path) -> RunSummary:
+    facts = _json(path / RUN) if (path / RUN).exists() else {}
+    outcomes: dict[str, int] = {}
+    for name in test_folders(path):
+        outcome = str(_json(path / name / RESULT).get("outcome", "unknown"))
+        outcomes[outcome] = outcomes.get(outcome, 0) + 1
+    return RunSummary(path.name, path, facts, outcomes)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
+
+
+def _decode(content: bytes, path: Path) -> Any:
+    try:
+        return msgspec.json.decode(content)
+    except msgspec.DecodeError as error:
+        raise EvidenceError(f"{path}: damaged: {error}") from error
+
+
+def _json(path: Path) -> Any:
+    return _decode(_bytes(path), path)

@@ -1,0 +1,77 @@
+"""SHA256SUMS: what a folder held when it was written, in the form that ``sha256sum -c`` reads."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+FILE = "SHA256SUMS"
+_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+class Problem(NamedTuple):
+    """One way in which a folder is not what was written. ``path`` is relative to the run's folder."""
+
+    kind: Literal["changed", "missing", "extra", "damaged", "unfinished"]
+    path: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.path}" + (f" ({self.detail})" if self.detail else "")
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def files_in(folder: Path) -> list[str]:
+    """Every file and link below a folder, relative, sorted, but for its own SHA256SUMS."""
+    found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
+    return sorted(name for path in found if (name := path.relative_to(folder).as_posix()) != FILE)
+
+
+def render(sums: Iterable[tuple[str, str]]) -> bytes:
+    """(relative path, digest) pairs as a SHA256SUMS file."""
+    return "".join(f"{value}  {name}\n" for name, value in sums).encode()
+
+
+def write(folder: Path) -> None:
+    """Sum up all that is in the folder now."""
+    (folder / FILE).write_bytes(render((name, digest((folder / name).read_bytes())) for name in files_in(folder)))
+
+
+def read(path: Path) -> dict[str, str]:
+    """Relative path -> digest. Raises ValueError for text that is no such file, OSError where it can't be read."""
+    sums: dict[str, str] = {}
+    for number, line in enumerate(path.read_bytes().decode("utf-8").splitlines(), 1):
+        match = _LINE.fullmatch(line)
+        if match is None:
+            raise ValueError(f"line {number} is not '<sha256>  <file>'")
+        sums[match.group(2)] = match.group(1)
+    return sums
+
+
+def check(folder: Path, label: str = "") -> list[Problem]:
+    """Compare a folder with its SHA256SUMS. ``label`` goes in front of the paths reported."""
+    prefix = f"{label}/" if label else ""
+    listing = folder / FILE
+    try:
+        sums = read(listing)
+    except FileNotFoundError:
+        return [Problem("missing", f"{prefix}{FILE}")]
+    except (OSError, ValueError) as error:
+        return [Problem("damaged", f"{prefix}{FILE}", str(error))]
+    problems: list[Problem] = []
+    present = set(files_in(folder))
+    for name, expected in sums.items():
+        if name not in present:
+            problems.append(Problem("missing", prefix + name))
+        elif (folder / name).is_symlink():
+            problems.append(Problem("changed", prefix + name, "is a link"))
+        elif digest((folder / name).read_bytes()) != expected:
+            problems.append(Problem("changed", prefix + name))
+    problems += (Problem("extra", prefix + name) for name in sorted(present - set(sums)))
+    return problems

@@ -1,0 +1,58 @@
+"""How many: an exact number, or a bound. ``running(pods=at_least(8))``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``low`` and ``high`` inclusive; None: open."""
+
+    low: float | None = None
+    high: float | None = None
+
+    def __str__(self) -> str:
+        if self.low is None:
+            return f"at most {self.high:g}"
+        if self.high is None:
+            return f"at least {self.low:g}"
+        return f"{self.low:g} to {self.high:g}"
+
+
+Amount = int | float | Bound
+
+
+def at_least(number: float) -> Bound:
+    return Bound(low=number)
+
+
+def at_most(number: float) -> Bound:
+    return Bound(high=number)
+
+
+def between(low: float, high: float) -> Bound:
+    return Bound(low, high)
+
+
+def holds(wanted: Amount, seen: float) -> bool:
+    """Compared to a thousandth: shares are counted in milli-GPU.
+
+    >>> holds(8, 8.0), holds(at_least(3), 2), holds(at_most(3), 2)
+    (True, False, True)
+    """
+    found = round(seen * 1000)
+    if not isinstance(wanted, Bound):
+        return round(wanted * 1000) == found
+    low = wanted.low is None or found >= round(wanted.low * 1000)
+    return low and (wanted.high is None or found <= round(wanted.high * 1000))
+
+
+def said(wanted: Amount, noun: str) -> str:
+    """An amount in words.
+
+    >>> said(8, "GPU"), said(1, "pod"), said(at_least(2), "pod")
+    ('8 GPUs', '1 pod', 'at least 2 pods')
+    """
+    text = str(wanted) if isinstance(wanted, Bound) else f"{round(wanted, 3):g}"
+    return f"{text} {noun}" if text == "1" else f"{text} {noun}s"

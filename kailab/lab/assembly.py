@@ -1,0 +1,116 @@
+"""What a lab is put together from: the cluster of a backend, the nodes of a fleet, controllers and the
+scheduler under test.
+
+The one place that knows which parts there are; adding a backend or a scheduler is an entry here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.engine.config import EngineConfig
+from kailab.errors import InputError
+from kailab.evidence.observed import Observer
+from kailab.fleet import Fleet, load_fleet
+from kailab.grouping import PodGrouper
+from kailab.lab.settle import Controller
+from kailab.lab.settle import Scheduler as Deciding
+from kailab.model import labels
+from kailab.scheduler import Baseline, QueueStatus, Scheduler
+from kailab.scheduler.cycle_record import CycleRecord
+from kailab.workloads import WorkloadControllers
+
+BACKENDS = ("embedded",)
+SCHEDULER_NAMES = {"kailab": labels.SCHEDULER_NAME, "kube-scheduler": labels.DEFAULT_SCHEDULER_NAME}
+"""Scheduler under test -> the ``schedulerName`` that pods must have for it."""
+
+OnCycle = Callable[[CycleRecord], None]
+OnSeen = Callable[[list[dict[str, Any]]], None]
+
+
+class Part(Controller, Protocol):
+    """A controller that can be let go."""
+
+    def close(self) -> None: ...
+
+
+class DecidingPart(Deciding, Part, Protocol):
+    """A scheduler that can be let go."""
+
+
+@dataclass
+class Parts:
+    """What runs over a cluster."""
+
+    controllers: Sequence[Part]
+    scheduler: DecidingPart
+
+    def close(self) -> None:
+        """End all their watches."""
+        for part in (*self.controllers, self.scheduler):
+            part.close()
+
+
+class Seen:
+    """A scheduler that tells nothing of its decisions, and an observer that reads them off the cluster."""
+
+    def __init__(self, scheduler: DecidingPart, observer: Observer, on_seen: OnSeen) -> None:
+        self._scheduler = scheduler
+        self._observer = observer
+        self._on_seen = on_seen
+        self._cycle = 0
+
+    @property
+    def wake_at(self) -> float | None:
+        return self._scheduler.wake_at
+
+    def step(self) -> bool:
+        wrote = self._scheduler.step()
+        if wrote:
+            self._cycle += 1
+            self._on_seen(self._observer.entries(self._cycle))
+        return wrote
+
+    def close(self) -> None:
+        self._scheduler.close()
+        self._observer.close()
+
+
+def check_backend(name: str) -> None:
+    """Raises InputError for a backend that there is not."""
+    if name not in BACKENDS:
+        raise InputError(f"there is no backend {name!r}; expected one of: {', '.join(BACKENDS)}")
+
+
+def check_scheduler(name: str) -> None:
+    """Raises InputError for a scheduler under test that there is not."""
+    if name not in SCHEDULER_NAMES:
+        raise InputError(f"there is no scheduler {name!r}; expected one of: {', '.join(SCHEDULER_NAMES)}")
+
+
+def build_cluster(fleet: str | Path | Fleet) -> tuple[EmbeddedCluster, str]:
+    """An embedded cluster with the fleet's objects, and the fleet's name."""
+    described = fleet if isinstance(fleet, Fleet) else load_fleet(fleet)
+    cluster = EmbeddedCluster()
+    for obj in described.objects():
+        cluster.create(obj)
+    return cluster, described.name
+
+
+def build_parts(
+    cluster: EmbeddedCluster,
+    scheduler: str,
+    config: EngineConfig,
+    on_cycle: OnCycle,
+    on_seen: OnSeen,
+    opened: float,
+) -> Parts:
+    """Controllers and scheduler anew over a cluster: they keep no state of their own."""
+    workloads = WorkloadControllers(cluster)
+    if scheduler == "kube-scheduler":
+        return Parts([workloads], Seen(Baseline(cluster), Observer(cluster, opened), on_seen))
+    return Parts([workloads, PodGrouper(cluster), QueueStatus(cluster)], Scheduler(cluster, config, on_cycle))

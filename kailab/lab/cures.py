@@ -1,0 +1,146 @@
+"""What would let a waiting pod group run: a sentence per reason code, with this lab's own numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kailab.engine.decisions import Code
+from kailab.lab.explanation import count, gpus, some
+from kailab.lab.picture import Picture, Row
+from kailab.lab.shares import UNLIMITED, QueueStanding, lineage
+
+
+class Case:
+    """A PodGroup that waits, and its surroundings."""
+
+    def __init__(self, picture: Picture, entry: Row, pods: list[Row]) -> None:
+        self.picture = picture
+        self.entry = entry
+        self.pods = pods
+        self.waiting = [row for row in pods if not row["node"] and row["phase"] == "Pending"]
+        self.queue: str = entry["queue"]
+
+    @property
+    def wanted(self) -> int:
+        """Milli-GPU that its waiting pods ask for."""
+        return sum(row["milli_gpus"] for row in self.waiting)
+
+    def line(self) -> list[QueueStanding]:
+        """Its queue and that queue's ancestors."""
+        queues = self.picture.shares.queues
+        return [queues[name] for name in lineage(self.queue, {q.name: q.parent for q in queues.values()})]
+
+
+def cure(case: Case) -> str:
+    """Empty where nothing better than the reason itself can be said."""
+    tell = _CURES.get(case.entry["reason"])
+    return tell(case) if tell else ""
+
+
+def _over_quota(case: Case) -> str:
+    smallest = min((row["milli_gpus"] for row in case.waiting), default=0)
+    tight = next((q for q in case.line() if q.quota != UNLIMITED and q.non_preemptible + smallest > q.quota), None)
+    ways = (
+        "made preemptible (label priorityClassName: train, or kai.scheduler/preemptibility: preemptible) it may borrow"
+    )
+    if tight is None:
+        return f"Non-preemptible work runs inside the quota only; {ways}."
+    need = tight.non_preemptible + case.wanted
+    return (
+        f"Non-preemptible work runs inside the quota only: {tight.name} has {gpus(tight.quota)}, of which "
+        f"{gpus(tight.non_preemptible)} are taken by such work. It would run with a quota of {gpus(need)}, or when "
+        f"{gpus(need - tight.quota)} of that work end; {ways}."
+    )
+
+
+def _over_limit(case: Case) -> str:
+    smallest = min((row["milli_gpus"] for row in case.waiting), default=0)
+    tight = next((q for q in case.line() if q.limit != UNLIMITED and q.allocated + smallest > q.limit), None)
+    if tight is None:
+        return "It would run with a higher limit, or when other work of the queue ends."
+    if tight.limit == 0:
+        return (
+            f"{tight.name} has a limit of 0, so nothing in it runs. It would run with spec.resources.gpu.limit of "
+            f"at least {gpus(tight.allocated + case.wanted)}, or -1 for none."
+        )
+    need = tight.allocated + case.wanted
+    return (
+        f"A limit holds however idle the cluster is: {tight.name} may have {gpus(tight.limit)} and holds "
+        f"{gpus(tight.allocated)}. It would run with a limit of {gpus(need)}, or when {gpus(need - tight.limit)} of "
+        "its work end."
+    )
+
+
+def _no_queue(case: Case) -> str:
+    known = _leaves(case)
+    if not case.queue or case.queue in case.picture.shares:
+        return f"Label it kai.scheduler/queue with the name of a leaf queue.{known}"
+    return f"Create queue {case.queue}, or label it with one that exists.{known}"
+
+
+def _leaves(case: Case) -> str:
+    shares = case.picture.shares
+    leaves = sorted(name for name in shares.queues if not shares.children(name))
+    return f" Leaf queues there are: {some(leaves, 6)}." if leaves else " There are no queues yet."
+
+
+def _delay(case: Case) -> str:
+    left = case.entry["numbers"].get("remaining_seconds")
+    when = f"in {left:g} s" if isinstance(left, int | float) else "once its preemption delay has run out"
+    return f"It may evict others {when}; until then it starts only on free GPUs."
+
+
+def _not_ready(case: Case) -> str:
+    return (
+        f"It has {count(len(case.pods), 'pod')}; a gang is considered once as many pods as its minMember exist. "
+        "Create the missing pods, or lower minMember (kai.scheduler/batch-min-member)."
+    )
+
+
+def _waiting_for_room(case: Case) -> str:
+    nodes = sorted(
+        {
+            promise.node
+            for promise in (case.picture.log.last.pipelines if case.picture.log.last else ())
+            if case.picture.log.names.of(promise.podgroup).name == case.entry["podgroup"]
+        }
+    )
+    place = f" on {some(nodes)}" if nodes else ""
+    return f"A place{place} is promised to it: it starts when the pods leaving there are gone."
+
+
+def _no_room(case: Case) -> str:
+    if case.queue in case.picture.shares and case.picture.shares.children(case.queue):
+        return f"Label it kai.scheduler/queue with a leaf queue.{_leaves(case)}"
+    free = case.picture.free
+    total, largest = sum(free.values()), max(free.values(), default=0)
+    biggest = max((row["milli_gpus"] for row in case.waiting), default=0)
+    sizes = [
+        int((node.get("status") or {}).get("allocatable", {}).get("nvidia.com/gpu", 0)) * 1000
+        for node in case.picture.nodes.values()
+    ]
+    if biggest > max(sizes, default=0):
+        return f"No node of this fleet has {gpus(biggest)} (the largest has {gpus(max(sizes, default=0))})."
+    if case.wanted > total:
+        return (
+            f"It asks for {gpus(case.wanted)}, {gpus(total)} are free: it would run when "
+            f"{gpus(case.wanted - total)} more become free where it may run."
+        )
+    if biggest > largest:
+        return (
+            f"{gpus(total)} are free, but at most {gpus(largest)} on one node; it would run when one node has "
+            f"{gpus(biggest)} free."
+        )
+    return ""
+
+
+_CURES: dict[str, Callable[[Case], str]] = {
+    Code.NON_PREEMPTIBLE_OVER_QUOTA: _over_quota,
+    Code.OVER_LIMIT: _over_limit,
+    Code.QUEUE_DOES_NOT_EXIST: _no_queue,
+    Code.PREEMPTION_DELAY: _delay,
+    Code.NOT_READY: _not_ready,
+    Code.WAITING: _waiting_for_room,
+    Code.POD_SCHEDULING_ERRORS: _no_room,
+    Code.UNSCHEDULABLE: _no_room,
+}

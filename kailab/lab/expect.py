@@ -1,0 +1,356 @@
+"""The vocabulary of expectations: a test that reads like the lesson it proves.
+
+    expect(lab.queue("team-a")).running(gpus=16).borrows(gpus=8, from_queue="team-b")
+    expect(lab.job("big")).waits_whole()
+
+Every word checks at once and returns the expectation, so that words chain. An expectation is about a settled lab: one
+that was changed since it last settled settles first. What does not hold raises ExpectationFailed, which says what was
+expected, what was seen, and why each pod that is not where it should be is where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from operator import methodcaller
+from typing import TYPE_CHECKING
+
+from kailab.errors import ExpectationFailed, InputError
+from kailab.lab import subjects
+from kailab.lab.amounts import Amount, at_least, at_most, between, holds, said
+from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
+from kailab.lab.explanation import Explanation, count, gpus, some
+from kailab.lab.picture import Row, group_of
+from kailab.lab.shares import QueueStanding
+from kailab.lab.subjects import Subject
+from kailab.lab.watching import note
+from kailab.model import labels
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+__all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
+
+# A failure is shown where the test says what it expects, not in here.
+__tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)
+
+EXPLAINED = 4  # explanations in one failure message
+
+
+def expect(subject: Subject | Lab) -> Expectation:
+    """Begin an expectation about a lab, or about a part of it (``lab.queue("team-a")`` and its like)."""
+    whole = subject if isinstance(subject, Subject) else subjects.everything(subject)
+    if not note(whole.lab):
+        whole.lab.settle_if_changed()
+    return Expectation(whole)
+
+
+class Expectation:
+    """What may be said about a subject. See the module."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._picture = subject.lab.picture()
+        self._pods = subject.pods(self._picture)
+
+    # --- how many, in which state --------------------------------------------------------------------------------
+
+    def running(self, pods: Amount | None = None, gpus: Amount | None = None) -> Expectation:
+        """So many of its pods, or pods with so many GPUs, are Running. Without numbers: all of them, at least one."""
+        found = self._in_phase("Running")
+        if pods is None and gpus is None:
+            others = [row for row in self._pods if row["phase"] in ("Pending", "Terminating")]
+            return self._check("all its pods running", bool(found) and not others, others)
+        return self._numbers("running", found, pods, gpus, self._in_phase("Pending"))
+
+    def pending(self, pods: Amount | None = None, gpus: Amount | None = None, reason: str | None = None) -> Expectation:
+        """So many of its pods wait (without numbers: at least one), each for this reason (a code: "OverLimit")."""
+        found = self._in_phase("Pending")
+        if pods is None and gpus is None:
+            pods = at_least(1)
+        self._numbers("pending", found, pods, gpus, found or self._in_phase("Running"))
+        if reason is None:
+            return self
+        other = [row for row in found if self._picture.code_of(row) != reason]
+        codes = sorted({self._picture.code_of(row) or "no reason" for row in found})
+        return self._check(f"pending because of {reason}", not other, other, f"pending because of {', '.join(codes)}")
+
+    def succeeded(self, pods: Amount) -> Expectation:
+        return self._numbers("succeeded", self._in_phase("Succeeded"), pods, None, self._pods)
+
+    def failed(self, pods: Amount) -> Expectation:
+        return self._numbers("failed", self._in_phase("Failed"), pods, None, self._pods)
+
+    def evicted(
+        self,
+        pods: Amount | None = None,
+        gpus: Amount | None = None,
+        *,
+        by: str | None = None,
+        for_queue: str | None = None,
+        since: float | None = None,
+    ) -> Expectation:
+        """So many of its pods were evicted since the lab opened, or since a moment (``lab.now`` of then).
+
+        ``by``: the action (reclaim, preempt, consolidation, stalegangeviction). ``for_queue``: whose work took
+        the place."""
+        all_entries = self._subject.evictions(self._picture)
+        if gpus is not None:
+            raise InputError("evicted() counts pods: an evicted pod's GPUs are no longer known")
+        entries = [
+            entry
+            for entry in all_entries
+            if (by is None or entry["action"] == by)
+            and (for_queue is None or entry["beneficiary_queue"] == for_queue)
+            and (since is None or self._subject.lab.opened + entry["t"] >= since)
+        ]
+        wanted = at_least(1) if pods is None else pods
+        how = (f" by {by}" if by else "") + (f" for {for_queue}" if for_queue else "")
+        seen = count(len(entries), "pod") + f" evicted{how}"
+        if len(all_entries) != len(entries):
+            seen += f" ({count(len(all_entries), 'pod')} in all)"
+        return self._check(f"{said(wanted, 'pod')} evicted{how}", holds(wanted, len(entries)), self._pods, seen)
+
+    def not_evicted(self, since: float | None = None) -> Expectation:
+        """None of its pods was evicted."""
+        return self.evicted(pods=0, since=since)
+
+    def no_pending(self) -> Expectation:
+        """None of its pods waits."""
+        found = self._in_phase("Pending")
+        return self._check("nothing pending", not found, found)
+
+    def no_pods(self) -> Expectation:
+        """It has no pods that are pending, running or leaving."""
+        alive = [row for row in self._pods if row["phase"] not in ("Succeeded", "Failed")]
+        return self._check("no pods", not alive, alive)
+
+    # --- gangs ---------------------------------------------------------------------------------------------------
+
+    def runs_whole(self, pods: Amount | None = None) -> Expectation:
+        """All of its pods run, together; none waits."""
+        rest = [row for row in self._pods if row["phase"] in ("Pending", "Terminating")]
+        running = self._in_phase("Running")
+        right = bool(running) and not rest and (pods is None or holds(pods, len(running)))
+        what = f" ({said(pods, 'pod')})" if pods is not None else ""
+        return self._check(f"to run whole{what}", right, rest)
+
+    def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
+        """None of its pods runs or holds a place: all wait."""
+        waiting = [row for row in self._in_phase("Pending") if not row["node"]]
+        alive = [row for row in self._pods if row["phase"] not in ("Succeeded", "Failed")]
+        partly = [row for row in alive if row not in waiting]
+        right = bool(waiting) and not partly and (pods is None or holds(pods, len(waiting)))
+        what = f" ({said(pods, 'pod')})" if pods is not None else ""
+        self._check(f"to wait whole{what}", right, partly or waiting)
+        return self.pending(reason=reason) if reason else self
+
+    # --- places --------------------------------------------------------------------------------------------------
+
+    def on_nodes(self, nodes: Iterable[str] | Mapping[str, int]) -> Expectation:
+        """Its running pods are on exactly these nodes; a mapping says how many on each."""
+        placed = self._per_node()
+        if isinstance(nodes, Mapping):
+            wanted = dict(sorted(nodes.items()))
+            text = ", ".join(f"{number} on {node}" for node, number in wanted.items())
+            return self._check(f"pods: {text}", placed == wanted, (), self._places())
+        names = sorted(nodes)
+        return self._check(f"pods on {', '.join(names)}", sorted(placed) == names, (), self._places())
+
+    def on_one(self, level: str) -> Expectation:
+        """All its running pods are inside one domain of a level: "node", "rack", or a node label."""
+        return self.spread_over(1, level)
+
+    def spread_over(self, number: Amount, level: str = "node") -> Expectation:
+        """Its running pods are in so many domains of a level."""
+        label = self._label_of(level)
+        domains: dict[str, int] = {}
+        for node, pods in self._per_node().items():
+            domain = self._picture.nodes[node]["metadata"].get("labels", {}).get(label, f"no {level}")
+            domains[domain] = domains.get(domain, 0) + pods
+        seen = ", ".join(f"{pods} on {domain}" for domain, pods in sorted(domains.items())) or "nothing running"
+        return self._check(f"pods on {said(number, level)}", holds(number, len(domains)) and bool(domains), (), seen)
+
+    def sharing(self, devices: Amount) -> Expectation:
+        """Its running pods, each with a part of a GPU, sit on so many physical GPUs."""
+        groups: set[str] = set()
+        for row in self._in_phase("Running"):
+            namespace, _, name = row["name"].partition("/")
+            own = self._picture.cluster.get("Pod", name, namespace)["metadata"].get("labels") or {}
+            groups.update(
+                value
+                for key, value in own.items()
+                if key == labels.GPU_GROUP or key.startswith(labels.GPU_MULTI_GROUP_PREFIX)
+            )
+        seen = f"on {count(len(groups), 'shared GPU')}"
+        return self._check(f"on {said(devices, 'shared GPU')}", holds(devices, len(groups)), (), seen)
+
+    # --- shares of queues ----------------------------------------------------------------------------------------
+
+    def borrows(self, gpus: Amount | None = None, from_queue: str | None = None) -> Expectation:
+        """The queue holds so much beyond its quota (without a number: anything), or so much of one lender's."""
+        queue = self._queue()
+        lenders = dict(self._picture.shares.lenders(queue.name))
+        amount = queue.borrowed if from_queue is None else lenders.get(from_queue, 0)
+        whom = f" from {from_queue}" if from_queue else ""
+        return self._share("borrows", amount, gpus, whom, lenders, "from")
+
+    def lends(self, gpus: Amount | None = None, to: str | None = None) -> Expectation:
+        """So much of the queue's quota is in use by its siblings, or by one of them."""
+        queue = self._queue()
+        borrowers = dict(self._picture.shares.borrowers(queue.name))
+        amount = sum(borrowers.values()) if to is None else borrowers.get(to, 0)
+        return self._share("lends", amount, gpus, f" to {to}" if to else "", borrowers, "to")
+
+    def within_quota(self) -> Expectation:
+        """The queue borrows nothing."""
+        return self.borrows(gpus=0)
+
+    def fair_share(self, gpus: Amount) -> Expectation:
+        """The share that the scheduler works out for the queue, as things are."""
+        share = self._queue().fair_share
+        if share is None:
+            raise InputError(f"{self._subject.lab.scheduler} works out no fair share: the expectation can't be checked")
+        right = holds(gpus, share / 1000)
+        return self._check(f"a fair share of {said(gpus, 'GPU')}", right, (), f"{share / 1000:g} GPUs")
+
+    def holding(self, gpus: Amount) -> Expectation:
+        """GPUs in use: allocated to the queue, or taken on the node."""
+        if self._subject.kind == "queue":
+            held = self._queue().allocated
+        else:
+            held = sum(row["milli_gpus"] for row in self._pods if row["node"] and row["phase"] not in _DONE)
+        return self._check(f"{said(gpus, 'GPU')} held", holds(gpus, held / 1000), (), f"{held / 1000:g} GPUs")
+
+    # --- words ---------------------------------------------------------------------------------------------------
+
+    def says(self, *parts: str) -> Expectation:
+        """Its explanation contains these words."""
+        text = " ".join(str(explanation) for explanation in self._explanations(self._pods))
+        missing = [part for part in parts if part.lower() not in text.lower()]
+        return self._check(f"an explanation with {', '.join(map(repr, parts))}", not missing, (), repr(text))
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _in_phase(self, phase: str) -> list[Row]:
+        return [row for row in self._pods if row["phase"] == phase]
+
+    def _numbers(
+        self, state: str, found: list[Row], pods: Amount | None, gpus: Amount | None, culprits: list[Row]
+    ) -> Expectation:
+        if pods is not None:
+            self._check(f"{said(pods, 'pod')} {state}", holds(pods, len(found)), culprits)
+        if gpus is not None:
+            held = sum(row["milli_gpus"] for row in found) / 1000
+            self._check(f"{said(gpus, 'GPU')} {state}", holds(gpus, held), culprits)
+        return self
+
+    def _share(
+        self,
+        verb: str,
+        amount: int,
+        wanted: Amount | None,
+        whom: str,
+        ledger: Mapping[str, int],
+        preposition: str,
+    ) -> Expectation:
+        held = holds(wanted, amount / 1000) if wanted is not None else amount > 0
+        what = said(wanted, "GPU") if wanted is not None else "something"
+        each = ", ".join(f"{gpus(part)} {preposition} {other or 'no queue'}" for other, part in ledger.items())
+        seen = f"{verb} {gpus(sum(ledger.values()))}" + (f" ({each})" if each else "")
+        return self._check(f"it {verb} {what}{whom}", held, (), seen)
+
+    def _queue(self) -> QueueStanding:
+        if self._subject.kind != "queue":
+            raise InputError(f"only a queue has a share: {self._subject.title} is none")
+        shares = self._picture.shares
+        if self._subject.name not in shares:
+            raise InputError(f"there is no queue {self._subject.name}")
+        return shares[self._subject.name]
+
+    def _per_node(self) -> dict[str, int]:
+        placed: dict[str, int] = {}
+        for row in self._in_phase("Running"):
+            placed[row["node"]] = placed.get(row["node"], 0) + 1
+        return dict(sorted(placed.items()))
+
+    def _places(self) -> str:
+        return ", ".join(f"{pods} on {node}" for node, pods in self._per_node().items()) or "nothing running"
+
+    def _label_of(self, level: str) -> str:
+        if level == "node":
+            return labels.HOSTNAME
+        found = {
+            key
+            for node in self._picture.nodes.values()
+            for key in node["metadata"].get("labels", {})
+            if key == level or key.endswith(f"/{level}")
+        }
+        if len(found) != 1:
+            which = f"several node labels end in it: {some(sorted(found))}" if found else "no node has such a label"
+            raise InputError(f"level {level!r}: {which}")
+        return found.pop()
+
+    def _check(self, expected: str, held: bool, culprits: Iterable[Row] = (), seen: str = "") -> Expectation:
+        lab = self._subject.lab
+        seen = seen or self._seen()
+        lab.noted_expectation(self._subject.title, f"{self._subject.title}: {expected}", seen, held)
+        if held:
+            return self
+        text = [
+            f"expected {self._subject.title}: {expected}",
+            f"seen     {self._subject.title}: {seen}",
+            f"when     {lab.now - lab.opened:g} s after the lab opened, scheduler {lab.scheduler}",
+        ]
+        why = self._explanations(list(culprits))
+        if why:
+            text.append("why")
+            text += (explanation.indented() for explanation in why)
+        raise ExpectationFailed("\n".join(text))
+
+    def _seen(self) -> str:
+        counts: dict[str, list[int]] = {}
+        for row in self._pods:
+            tally = counts.setdefault(row["phase"], [0, 0])
+            tally[0] += 1
+            tally[1] += row["milli_gpus"]
+        if not counts:
+            return "no pods"
+        return ", ".join(f"{pods} {phase} ({gpus(milli)})" for phase, (pods, milli) in sorted(counts.items()))
+
+    def _explanations(self, culprits: list[Row]) -> list[Explanation]:
+        """The queue's own, one for each kind of waiting among the pods, one for each other pod, as far as there is
+        room; without pods to explain, those of its evicted ones."""
+        picture = self._picture
+        found: list[Explanation] = []
+        if self._subject.kind == "queue" and self._subject.name in picture.shares:
+            found.append(explain_queue(picture, self._subject.name))
+        alike: dict[tuple[str, ...], list[Row]] = {}
+        for row in culprits:
+            waits = row["phase"] == "Pending" and not row["node"]
+            key = ("waits", row["queue"], picture.code_of(row)) if waits else (row["name"],)
+            alike.setdefault(key, []).append(row)
+        room = EXPLAINED - len(found)
+        for rows in list(alike.values())[:room]:
+            first = self._explain(rows[0])
+            more = len(rows) - len(picture.by_group.get(group_of(rows[0]), rows[:1]))
+            if more > 0:
+                lines = (*first.lines, f"({count(more, 'more pod')} like it)")
+                first = Explanation(first.kind, first.name, lines, first.data)
+            found.append(first)
+        if not culprits:
+            for entry in self._subject.evictions(picture)[: EXPLAINED - len(found)]:
+                namespace, _, name = entry["pod"].partition("/")
+                found.append(explain_pod(picture, name, namespace))
+        if len(alike) > room:
+            found.append(Explanation("more", "", (f"and {len(alike) - room} more",)))
+        return found
+
+    def _explain(self, row: Row) -> Explanation:
+        namespace, _, name = row["name"].partition("/")
+        waits = row["phase"] == "Pending" and not row["node"]
+        if waits and (namespace, row["podgroup"]) in self._picture.podgroups:
+            return explain_podgroup(self._picture, row["podgroup"], namespace)
+        return explain_pod(self._picture, name, namespace)
+
+
+_DONE = ("Succeeded", "Failed")

@@ -1,0 +1,175 @@
+"""Why a pod or pod group is where it is: from the engine's decisions where there are any, else from the objects.
+
+An explanation is a few lines: what is, why (code, message, nodes counted by reason, what was tried), what would
+let it run, and who is ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import NotFound
+from kailab.evidence.standing import condition
+from kailab.lab.cures import Case, cure
+from kailab.lab.explain_queue import explain_queue
+from kailab.lab.explanation import Explanation, count, gpus, some
+from kailab.lab.picture import Picture, Row, group_of
+from kailab.model import labels
+
+__all__ = ["Explanation", "explain_pod", "explain_podgroup", "explain_queue"]
+
+
+def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Explanation:
+    """A pod that is gone is explained from the decision log. Raises NotFound for one that never was."""
+    full = f"{namespace}/{name}"
+    row = next((row for row in picture.rows if row["name"] == full), None)
+    eviction = next((entry for entry in reversed(picture.log.evictions) if entry["pod"] == full), None)
+    if row is None:
+        if eviction is None:
+            raise NotFound(f'pods "{name}" not found in namespace "{namespace}"')
+        lines = (f"Pod {full} is gone.", *_eviction(eviction))
+        return Explanation("pod", full, lines, {"phase": "Gone", "eviction": eviction})
+    data: dict[str, Any] = dict(row)
+    if row["phase"] == "Terminating":
+        lines = (f"Pod {full}: leaving {row['node'] or 'without having run'}.", *_eviction(eviction))
+    elif row["node"]:
+        lines = (f"Pod {full}: {row['phase']} on {row['node']}, {gpus(row['milli_gpus'])}{_in(row)}.",)
+    elif row["phase"] != "Pending":
+        lines = (f"Pod {full}: {row['phase']}.",)
+    else:
+        lines, data["pending"] = _pending_pod(picture, row)
+    return Explanation("pod", full, lines, data)
+
+
+def explain_podgroup(picture: Picture, name: str, namespace: str = "default") -> Explanation:
+    """Raises NotFound."""
+    group = picture.podgroups.get((namespace, name))
+    if group is None:
+        raise NotFound(f'podgroups.scheduling.run.ai "{name}" not found in namespace "{namespace}"')
+    full = f"{namespace}/{name}"
+    pods = picture.by_group.get(full, [])
+    running = sum(row["phase"] == "Running" for row in pods)
+    least = group["spec"].get("minMember", 1)
+    queue = group["spec"].get("queue", "")
+    head = f"PodGroup {full} in queue {queue or '(none)'}: {running} of {count(len(pods), 'pod')} running"
+    if least and least > 1:
+        head += f"; {least} run together or none"
+    entry = picture.pending.get(full)
+    lines = [head + ".", *(_why(picture, entry, pods, group) if entry else ())]
+    if entry is None and running < len(pods):
+        lines += _starting(pods)
+    lines += _lost(picture, full)
+    data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry}
+    return Explanation("podgroup", full, tuple(lines), data)
+
+
+def _pending_pod(picture: Picture, row: Row) -> tuple[tuple[str, ...], Row | None]:
+    head = f"Pod {row['name']}: Pending, wants {gpus(row['milli_gpus'])}{_in(row)}."
+    key = group_of(row)
+    entry = picture.pending.get(key) if row["podgroup"] else None
+    if entry is not None:
+        namespace, _, name = key.partition("/")
+        group = picture.podgroups.get((namespace, name))
+        return (head, *_why(picture, entry, picture.by_group[key], group)), entry
+    namespace, _, name = row["name"].partition("/")
+    pod = picture.cluster.get("Pod", name, namespace)
+    return (head, *_without_decision(pod, row)), None
+
+
+def _without_decision(pod: Object, row: Row) -> Iterable[str]:
+    if gates := pod["spec"].get("schedulingGates"):
+        names = ", ".join(gate["name"] for gate in gates)
+        yield f"It has scheduling gates ({names}): nobody considers it until they go."
+        return
+    scheduled = condition(pod, "PodScheduled")
+    if scheduled and scheduled.get("message"):
+        yield f"Why: {scheduled.get('reason', '')}: {scheduled['message']}"
+    elif not row["podgroup"] and pod["spec"].get("schedulerName") == labels.SCHEDULER_NAME:
+        yield "No PodGroup was made for it yet; it has not been considered."
+    else:
+        yield f"Scheduler {pod['spec'].get('schedulerName', labels.DEFAULT_SCHEDULER_NAME)} has not considered it yet."
+
+
+def _why(picture: Picture, entry: Row, pods: list[Row], group: Object | None) -> Iterable[str]:
+    yield f"Why: {entry['reason']}: {_one_line(entry['message'])}"
+    if entry["fits"]:
+        fit = entry["fits"][0]
+        reasons = "; ".join(f"{number} {reason}" for reason, number in fit["reasons"])
+        pod = fit["pod"].partition("/")[2]
+        yield f"Nodes: of {fit['nodes']}, none takes {pod}: {reasons}."
+    for action, outcome in entry["tried"]:
+        yield f"Tried {action}: {outcome}"
+    if help := cure(Case(picture, entry, pods)):
+        yield help
+    if group is not None:
+        yield from _ahead(picture, entry, group)
+
+
+def _ahead(picture: Picture, entry: Row, group: Object) -> Iterable[str]:
+    own = picture.rank(group)
+    ahead: list[str] = []
+    for key in picture.pending:
+        namespace, _, name = key.partition("/")
+        other = picture.podgroups.get((namespace, name))
+        if other is None or other is group or other["spec"].get("queue") != group["spec"].get("queue"):
+            continue
+        if picture.rank(other) < own:
+            ahead.append(name)
+    if ahead:
+        yield f"Ahead of it in {entry['queue']}: {some(ahead)}."
+    queue = entry["queue"]
+    if queue in picture.shares:
+        first = _queues_ahead(picture, queue)
+        if first:
+            yield f"Queues served before {queue}: {some(first)}."
+
+
+def _queues_ahead(picture: Picture, name: str) -> list[str]:
+    """Siblings with waiting work that are further below their fair share: they are asked first."""
+    own = picture.shares[name]
+    if not own.fair_share:
+        return []
+    mine = own.allocated / own.fair_share
+    return [
+        queue.name
+        for queue in picture.shares.children(own.parent)
+        if queue.name != name and queue.waiting and queue.fair_share and queue.allocated / queue.fair_share < mine
+    ]
+
+
+def _starting(pods: list[Row]) -> Iterable[str]:
+    placed = [row for row in pods if row["node"] and row["phase"] == "Pending"]
+    if placed:
+        yield f"{count(len(placed), 'pod')} placed and starting."
+
+
+def _lost(picture: Picture, full: str) -> Iterable[str]:
+    evicted = [entry for entry in picture.log.evictions if entry["podgroup"] == full]
+    if evicted:
+        yield f"{count(len(evicted), 'pod')} of it evicted so far. The last: {' '.join(_eviction(evicted[-1]))}"
+
+
+def _eviction(entry: Row | None) -> tuple[str, ...]:
+    if entry is None:
+        return ()
+    lines = [f"Evicted at {entry['time']} (cycle {entry['cycle']}) from {entry['node']} by {entry['action']}."]
+    if entry["beneficiary"]:
+        lines.append(f"In favour of {entry['beneficiary']} of queue {entry['beneficiary_queue']}.")
+    if entry["reason"]:
+        lines.append(_one_line(entry["reason"]))
+    for queue, moment in entry["shares"].items():
+        before, after = moment["before"], moment["after"]
+        lines.append(
+            f"{queue}: {gpus(before['allocated'])} -> {gpus(after['allocated'])} "
+            f"(quota {gpus(before['quota'])}, fair share {gpus(before['fair_share'])})."
+        )
+    return tuple(lines)
+
+
+def _in(row: Row) -> str:
+    return f", queue {row['queue']}" if row["queue"] else ", no queue"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,229 @@
+"""Manifests on their way into a lab: all checked before the first is applied, and all undone if one is refused.
+
+Beyond what the loader checks of each object by itself, this looks at objects together with what the cluster holds: the
+queue tree (its own parent, a cycle, a quota beyond the parent's) and namespaces that do not exist.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import ApiError, InputError, InputErrors, NotFound, Where
+from kailab.model import labels
+from kailab.model.kinds import is_namespaced
+from kailab.model.manifests import SUFFIXES, Manifest, Manifests, dump, from_objects, load, load_text
+from kailab.model.queuetree import check_queues, check_workload_queues
+
+Source: TypeAlias = str | Path | Object | Sequence[Object]
+"""A path (file, folder, ``-``), YAML text, an object, or several objects."""
+
+
+Text: TypeAlias = tuple[str, Callable[[], bytes]]
+"""The name of a text that was read, and a way to its exact bytes: few need them, and objects have to be written
+first."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """What applying or deleting did to one object."""
+
+    kind: str
+    namespace: str
+    name: str
+    what: Literal["created", "configured", "unchanged", "deleted"]
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.name} {self.what}"
+
+
+@dataclass(frozen=True)
+class Applied:
+    """The changes in order, and what is worth saying about the input."""
+
+    changes: list[Change] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+    def told(self) -> str:
+        """``3 Queues created, 1 Job unchanged``."""
+        counts: dict[tuple[str, str], int] = {}
+        for change in self.changes:
+            counts[change.kind, change.what] = counts.get((change.kind, change.what), 0) + 1
+        return ", ".join(
+            f"{number} {kind}{'' if number == 1 else 's'} {what}" for (kind, what), number in counts.items()
+        )
+
+
+@dataclass(frozen=True)
+class Read:
+    """What sources gave: the manifests, and for each text its name and a way to its exact bytes."""
+
+    manifests: Manifests
+    texts: list[Text]
+
+
+def read(sources: Iterable[Source], base: Path | None = None, namespace: str = "default") -> Read:
+    """Load all sources. Relative paths are seen from ``base``. Raises InputError or InputErrors."""
+    found, texts = Manifests(), []
+    errors: list[InputError] = []
+    for source in sources:
+        try:
+            manifests, kept = _read_one(source, base, namespace)
+        except InputErrors as error:
+            errors += error.errors
+        except InputError as error:
+            errors.append(error)
+        else:
+            found += manifests
+            found.notices += manifests.notices
+            texts += kept
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    return Read(found, texts)
+
+
+def _read_one(source: Source, base: Path | None, namespace: str) -> tuple[Manifests, list[Text]]:
+    if isinstance(source, dict):
+        source = [source]
+    if not isinstance(source, str | Path):
+        manifests = from_objects(source, namespace=namespace)
+        return manifests, [("objects.yaml", lambda: dump(manifests.objects).encode())]
+    if source == "-":
+        text = sys.stdin.read()
+        return load_text(text, "<stdin>", namespace=namespace), [("stdin.yaml", text.encode)]
+    if isinstance(source, str) and _is_text(source):
+        return load_text(source, namespace=namespace), [("text.yaml", source.encode)]
+    path = Path(source)
+    if base is not None and not path.is_absolute():
+        path = base / path
+    manifests = load(path, namespace=namespace)
+    files = sorted(f for f in path.iterdir() if f.suffix in SUFFIXES and f.is_file()) if path.is_dir() else [path]
+    return manifests, [(file.name, file.read_bytes) for file in files]
+
+
+def _is_text(source: str) -> bool:
+    """YAML or JSON text rather than a path: it has a line break or a mapping in it."""
+    return "\n" in source or source.lstrip().startswith(("{", "[")) or ": " in source
+
+
+def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") -> list[str]:
+    """Look at manifests together with what there is. Returns warnings. Raises InputError(s)."""
+    errors: list[InputError] = []
+    warnings = [str(notice) for notice in manifests.notices]
+    spaces = {space["metadata"]["name"] for space in cluster.list("Namespace")}
+    for manifest in manifests:
+        if manifest.kind == "Namespace":
+            spaces.add(manifest.object["metadata"]["name"])
+        elif is_namespaced(manifest.kind, manifest.object):
+            wanted = manifest.object["metadata"].get("namespace") or namespace
+            if wanted not in spaces:
+                errors.append(
+                    InputError(
+                        f'namespace "{wanted}" does not exist (apply a Namespace first)',
+                        manifest.where("metadata.namespace"),
+                    )
+                )
+    given = {one.object["metadata"].get("name"): one for one in manifests if one.kind == "Queue"}
+    there = [queue for queue in cluster.list("Queue") if queue["metadata"]["name"] not in given]
+    tree: list[Object | Manifest] = [*there, *given.values()]
+    faults, advice = check_queues(tree) if given else ([], [])
+    errors += faults
+    if errors:
+        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+    advice += check_workload_queues(_queues_named(manifests), tree)
+    return warnings + [str(notice) for notice in advice]
+
+
+def _queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
+    """Queues that work names by label, on itself or on its pod template, each with its place."""
+    for one in manifests:
+        spec = one.object.get("spec")
+        template = spec.get("template") if isinstance(spec, dict) else None
+        for path, holder in (("", one.object), ("spec.template.", template)):
+            metadata = holder.get("metadata") if isinstance(holder, dict) else None
+            own = metadata.get("labels") if isinstance(metadata, dict) else None
+            name = own.get(labels.QUEUE) if isinstance(own, dict) else None
+            if name:
+                yield name, one.where(f"{path}metadata.labels[{labels.QUEUE}]")
+                break
+
+
+def apply_all(cluster: Cluster, manifests: Iterable[Manifest], namespace: str = "default") -> list[Change]:
+    """Apply in order. If the cluster refuses one, those before it are put back as they were."""
+    changes: list[Change] = []
+    undo: list[tuple[Change, Object | None]] = []
+    for manifest in manifests:
+        obj = manifest.object
+        meta = obj["metadata"]
+        space = (meta.get("namespace") or namespace) if is_namespaced(manifest.kind, obj) else ""
+        if space and not meta.get("namespace"):
+            obj = {**obj, "metadata": {**meta, "namespace": space}}
+        try:
+            before = _find(cluster, manifest.kind, meta.get("name", ""), space)
+            what: Literal["created", "configured", "unchanged"] = "created"
+            if meta.get("name"):
+                stored, what = cluster.apply(obj)
+            else:
+                stored = cluster.create(obj)
+        except ApiError as error:
+            _undo(cluster, undo)
+            raise InputError(str(error), manifest.where(getattr(error, "field", ""))) from error
+        change = Change(manifest.kind, space, stored["metadata"]["name"], what)
+        changes.append(change)
+        undo.append((change, before))
+    return changes
+
+
+def _find(cluster: Cluster, kind: str, name: str, namespace: str) -> Object | None:
+    if not name:
+        return None
+    try:
+        return cluster.get(kind, name, namespace or None)
+    except NotFound:
+        return None
+
+
+def _undo(cluster: Cluster, done: list[tuple[Change, Object | None]]) -> None:
+    """Latest first. No controller has acted in between, so nothing hangs on what is taken back."""
+    for change, before in reversed(done):
+        if change.what == "created":
+            cluster.delete(change.kind, change.name, change.namespace or None, grace_seconds=0)
+        elif change.what == "configured" and before is not None:
+            metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
+            cluster.update({**before, "metadata": metadata})
+
+
+def retarget(value: Any, scheduler_name: str) -> Any:
+    """The same manifests for another scheduler: ``schedulerName: kai-scheduler`` replaced wherever it stands.
+
+    Shares all that stays as it is; the original is not changed.
+    """
+    if isinstance(value, dict):
+        new = {
+            key: scheduler_name
+            if key == "schedulerName" and item == labels.SCHEDULER_NAME
+            else retarget(item, scheduler_name)
+            for key, item in value.items()
+        }
+        return value if all(new[key] is item for key, item in value.items()) else new
+    if isinstance(value, list):
+        items = [retarget(item, scheduler_name) for item in value]
+        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
+    return value
+
+
+def retargeted(manifests: Manifests, scheduler_name: str) -> Manifests:
+    """See ``retarget``."""
+    return Manifests(
+        (Manifest(retarget(one.object, scheduler_name), one.kind, one.file, one.line, one.lines) for one in manifests),
+        manifests.notices,
+    )
+
+
+def missing(kind: str, name: str, where: Where | None = None) -> InputError:
+    """The error for an object that is to be deleted, changed or explained, and is not there."""
+    return InputError(f"there is no {kind} {name!r}", where)

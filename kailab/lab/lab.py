@@ -1,0 +1,367 @@
+"""A lab: one cluster, one fleet and one scheduler under test, with a life.
+
+    with Lab.open("lesson") as lab:
+        lab.apply("queues.yaml", "trainer.yaml")
+        expect(lab.queue("team-a")).running(gpus=16)
+        print(lab.explain_queue("team-a"))
+
+With ``scheduler="kube-scheduler"`` the same manifests run under the baseline: ``schedulerName: kai-scheduler``
+is replaced in pods and pod templates as they are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.embedded.persistence import read_state, write_state
+from kailab.cluster.protocol import Object
+from kailab.engine.config import EngineConfig
+from kailab.engine.decisions import Decisions
+from kailab.errors import ApiError, InputError, NotFound, StateError
+from kailab.evidence.decision_log import DecisionLog, Names
+from kailab.evidence.recorder import Recorder
+from kailab.lab import assembly, intake, subjects
+from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
+from kailab.lab.explanation import Explanation
+from kailab.lab.intake import Applied, Change, Source
+from kailab.lab.picture import Picture
+from kailab.lab.settle import VirtualPace
+from kailab.lab.subjects import Subject
+from kailab.lab.watching import inside
+from kailab.model import kinds, labels
+
+if TYPE_CHECKING:
+    from kailab.fleet import Fleet
+    from kailab.scheduler.cycle_record import CycleRecord
+
+SCALABLE = ("Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
+REMEMBERED = 5000  # evictions kept in a saved lab
+
+
+class Lab:
+    """Made by ``open`` or ``resume``. ``cluster`` is the protocol's; ``opened`` the virtual time at which it began."""
+
+    def __init__(
+        self,
+        cluster: EmbeddedCluster,
+        fleet: str,
+        scheduler: str,
+        config: EngineConfig,
+        recorder: Recorder | None = None,
+        opened: float | None = None,
+    ) -> None:
+        self.cluster = cluster
+        self.fleet = fleet
+        self.backend = cluster.name
+        self.scheduler = scheduler
+        self.config = config
+        self.recorder = recorder
+        self.base: Path | None = None  # relative manifest paths are seen from here
+        self.opened = cluster.now() if opened is None else opened
+        self.last_expectation = ""
+        self.log = DecisionLog(Names(cluster), self.opened, keep_all=recorder is not None)
+        self._parts = assembly.build_parts(cluster, scheduler, config, self._on_cycle, self._on_seen, self.opened)
+        self._pace = VirtualPace(cluster, self._parts.controllers, self._parts.scheduler, self._describe)
+        self._changed = True
+        self._closed = False
+        if recorder is not None:
+            recorder.open(cluster, self.facts(), self.opened)
+
+    # --- life ----------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        fleet: str | Path | Fleet = "lesson",
+        backend: str = "embedded",
+        scheduler: str = "kailab",
+        config: EngineConfig | None = None,
+        recorder: Recorder | None = None,
+    ) -> Lab:
+        """A new lab. ``fleet``: the name of one of kailab's, a file, or a Fleet. Raises InputError."""
+        assembly.check_backend(backend)
+        assembly.check_scheduler(scheduler)
+        cluster, name = assembly.build_cluster(fleet)
+        return cls(cluster, name, scheduler, config or EngineConfig(), recorder)
+
+    @classmethod
+    def resume(cls, path: str | Path, recorder: Recorder | None = None) -> Lab:
+        """The lab saved in a file. Raises StateError where there is none, or it is damaged."""
+        state = read_state(Path(path))
+        try:
+            about = state["lab"]
+            scheduler = about["scheduler"]
+            config = msgspec.convert(about["config"], EngineConfig)
+            cluster = EmbeddedCluster.restore(state)
+            assembly.check_scheduler(scheduler)
+            lab = cls(cluster, about["fleet"], scheduler, config, recorder, about["opened"])
+            lab.log.cycle = about["cycle"]
+            lab.log.evictions = about["evictions"]
+            if about["last"] is not None:
+                lab.log.last = msgspec.convert(about["last"], Decisions)
+            lab._changed = about["changed"]
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
+            raise StateError(f"{path}: damaged: {error!r}; start afresh with `kailab down` and `kailab up`") from error
+        return lab
+
+    def save(self, path: str | Path) -> None:
+        """Write the lab to a file, atomically: objects, time, and what was decided. Raises StateError."""
+        about = {
+            "fleet": self.fleet,
+            "scheduler": self.scheduler,
+            "config": msgspec.to_builtins(self.config),
+            "opened": self.opened,
+            "cycle": self.log.cycle,
+            "evictions": self.log.evictions[-REMEMBERED:],
+            "last": None if self.log.last is None else msgspec.to_builtins(self.log.last),
+            "changed": self._changed,
+        }
+        write_state(Path(path), {**self.cluster.dump(), "lab": about})
+
+    def close(self) -> None:
+        """End the lab; its record takes the last look. Closing twice does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        if self.recorder is not None:
+            self.recorder.close(self.picture().waiting())
+        self.log.names.close()
+        self._parts.close()
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def facts(self) -> dict[str, Any]:
+        """What the lab is made of, as plain values."""
+        nodes = self.cluster.list("Node")
+        gpus = sum(int((node.get("status") or {}).get("allocatable", {}).get(labels.GPU_RESOURCE, 0)) for node in nodes)
+        return {
+            "fleet": self.fleet,
+            "backend": self.backend,
+            "scheduler": self.scheduler,
+            "config": msgspec.to_builtins(self.config),
+            "nodes": len(nodes),
+            "gpus": gpus,
+        }
+
+    # --- what is done to it --------------------------------------------------------------------------------------
+
+    def apply(self, *sources: Source, namespace: str = "default") -> Applied:
+        """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
+
+        All are checked first, together with what the lab holds; if anything is wrong nothing is applied. Raises
+        InputError or InputErrors."""
+        read = intake.read(sources, self.base, namespace)
+        warnings = intake.check(self.cluster, read.manifests, namespace)
+        wanted = assembly.SCHEDULER_NAMES[self.scheduler]
+        manifests = read.manifests
+        if wanted != labels.SCHEDULER_NAME:
+            manifests = intake.retargeted(manifests, wanted)
+        applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
+        self._changed = True
+        if self.recorder is not None:
+            kept = [self.recorder.manifest(name, text()) for name, text in read.texts]
+            said = f"{', '.join(name for name, _ in read.texts)}: {applied.told()}"
+            self.recorder.step(
+                "apply",
+                said,
+                manifests=kept,
+                namespace=namespace,
+                changes=[str(c) for c in applied.changes],
+                warnings=warnings,
+            )
+        return applied
+
+    def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
+        """Delete one object, or (with a path or YAML text alone) every object of manifests. Raises InputError if one
+        is not there; then none is deleted."""
+        doomed: list[tuple[str, str, str]] = []
+        if name is None:
+            for one in intake.read([kind], self.base, namespace).manifests:
+                spaced = kinds.is_namespaced(one.kind, one.object)
+                space = one.object["metadata"].get("namespace") or namespace if spaced else ""
+                doomed.append((one.kind, one.object["metadata"].get("name", ""), space))
+        else:
+            key = self.kind(str(kind))
+            doomed.append((key, name, namespace if kinds.is_namespaced(key) else ""))
+        for key, target, space in doomed:
+            self._existing(key, target, space)
+        for key, target, space in doomed:
+            try:
+                self.cluster.delete(key, target, space or None)
+            except NotFound:  # it went with an owner deleted before it
+                continue
+        changes = [Change(key, space, target, "deleted") for key, target, space in doomed]
+        self._step("delete", ", ".join(str(change) for change in changes), objects=[list(one) for one in doomed])
+        return Applied(changes)
+
+    def scale(self, kind: str, name: str, replicas: int, namespace: str = "default") -> None:
+        """Set ``spec.replicas``. Raises InputError for kinds that have none, objects that are not there, and counts
+        below 0."""
+        key = self.kind(kind)
+        if key not in SCALABLE:
+            raise InputError(f"{key} can't be scaled; expected one of: {', '.join(SCALABLE)}")
+        if replicas < 0:
+            raise InputError(f"replicas must be 0 or more, not {replicas}")
+        self._existing(key, name, namespace)
+        self.cluster.patch(key, name, namespace, {"spec": {"replicas": replicas}})
+        self._step("scale", f"{key}/{name} to {replicas}", kind=key, name=name, namespace=namespace, replicas=replicas)
+
+    def patch(self, kind: str, name: str, patch: dict[str, Any], namespace: str = "default") -> Object:
+        """JSON merge patch of an object. Raises InputError."""
+        key = self.kind(kind)
+        self._existing(key, name, namespace)
+        try:
+            patched = self.cluster.patch(key, name, namespace if kinds.is_namespaced(key) else None, patch)
+        except ApiError as error:
+            raise InputError(str(error)) from error
+        self._step("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch)
+        return patched
+
+    # --- time ----------------------------------------------------------------------------------------------------
+
+    @property
+    def now(self) -> float:
+        """Seconds since the epoch, on the cluster's clock."""
+        return self.cluster.now()
+
+    def settle(self) -> None:
+        """Until nothing changes any more, see kailab.lab.settle. Raises NotSettled."""
+        self._pace.settle()
+        self._changed = False
+        if self.recorder is not None:
+            self.recorder.step("settle", state=True)
+
+    def settle_if_changed(self) -> None:
+        """Settle if anything was done to the lab since it last did."""
+        if self._changed:
+            self.settle()
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: run times end, protections run out, and the scheduler acts on it as it happens."""
+        if seconds < 0:
+            raise InputError(f"time goes forward only: {seconds:g} s")
+        for _ in self.moments(seconds):
+            pass
+
+    def moments(self, seconds: float) -> Iterator[None]:
+        """As ``advance``, stopping at each moment at which something may have changed. Time stays where iteration
+        ends."""
+        begun = self.now
+        try:
+            yield from self._pace.moments(seconds)
+        finally:
+            self._changed = True
+            if self.recorder is not None:
+                self.recorder.step("advance", f"{self.now - begun:g} s", state=True, seconds=self.now - begun)
+
+    # --- looking -------------------------------------------------------------------------------------------------
+
+    def get(self, kind: str, name: str | None = None, namespace: str | None = "default") -> Any:
+        """One object, or without a name all of a kind (namespace None: of all namespaces). Read-only. Raises
+        InputError for an unknown kind, NotFound."""
+        key = self.kind(kind)
+        space = namespace if kinds.is_namespaced(key) else None
+        return self.cluster.list(key, space) if name is None else self.cluster.get(key, name, space)
+
+    def kind(self, text: str) -> str:
+        """The kind key for a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
+        return kinds.resolve(text, self.cluster.kinds())
+
+    def picture(self) -> Picture:
+        """How things stand, joined with what was decided."""
+        return Picture(self.cluster, self.log)
+
+    def explain_pod(self, name: str, namespace: str = "default") -> Explanation:
+        """Why a pod is where it is, or is not. Raises NotFound."""
+        return explain_pod(self.picture(), name, namespace)
+
+    def explain_podgroup(self, name: str, namespace: str = "default") -> Explanation:
+        """Why a PodGroup runs or waits. Raises NotFound."""
+        return explain_podgroup(self.picture(), name, namespace)
+
+    def explain_queue(self, name: str) -> Explanation:
+        """A queue's share now, what it borrows and lends, who could reclaim it. Raises NotFound."""
+        return explain_queue(self.picture(), name)
+
+    # --- what expectations are about -----------------------------------------------------------------------------
+
+    def queue(self, name: str) -> Subject:
+        """A queue, with all queues below it."""
+        return subjects.queue(self, name)
+
+    def app(self, name: str) -> Subject:
+        """The pods labelled ``app``."""
+        return subjects.app(self, name)
+
+    def pod(self, name: str, namespace: str = "default") -> Subject:
+        return subjects.pod(self, name, namespace)
+
+    def podgroup(self, name: str, namespace: str = "default") -> Subject:
+        return subjects.podgroup(self, name, namespace)
+
+    def job(self, name: str, namespace: str = "default") -> Subject:
+        """The pods of a Job."""
+        return subjects.workload(self, "Job", name, namespace)
+
+    def deployment(self, name: str, namespace: str = "default") -> Subject:
+        return subjects.workload(self, "Deployment", name, namespace)
+
+    def workload(self, kind: str, name: str, namespace: str = "default") -> Subject:
+        """The pods of a workload of any kind (``PyTorchJob``, ``RayCluster`` ...)."""
+        return subjects.workload(self, self.kind(kind), name, namespace)
+
+    def node(self, name: str) -> Subject:
+        """The pods on a node."""
+        return subjects.node(self, name)
+
+    def noted_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
+        """An expectation was checked. Inside a temporal form only the form's own outcome is recorded."""
+        if inside():
+            self.last_expectation = expected
+        elif self.recorder is not None and self.recorder.is_open:
+            self.recorder.expectation(subject, expected, seen, held)
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _existing(self, kind: str, name: str, namespace: str) -> Object:
+        try:
+            return self.cluster.get(kind, name, namespace or None)
+        except NotFound as error:
+            raise InputError(str(error)) from error
+
+    def _step(self, operation: str, text: str, **detail: Any) -> None:
+        self._changed = True
+        if self.recorder is not None:
+            self.recorder.step(operation, text, **detail)
+
+    def _on_cycle(self, record: CycleRecord) -> None:
+        entries = self.log.take(record.decisions)
+        if self.recorder is not None:
+            self.recorder.cycle(entries)
+
+    def _on_seen(self, entries: list[dict[str, Any]]) -> None:
+        self.log.observe(entries)
+        if self.recorder is not None:
+            self.recorder.cycle(entries)
+
+    def _describe(self) -> list[str]:
+        last = self.log.last
+        if last is None:
+            return []
+        self.log.names.refresh()
+        of = self.log.names.of
+        return [
+            *(f"{evict.action} evicts from {of(evict.podgroup).name}" for evict in last.evictions),
+            *(f"{bind.action} binds {of(bind.podgroup).name}" for bind in last.binds),
+        ]

@@ -1,0 +1,234 @@
+"""When a lab is quiet: the one thing in which labs with a virtual clock and labs with a real one differ.
+
+``Pace`` is the seam. ``VirtualPace`` moves time itself: controllers until they have nothing to do, one
+scheduling cycle, one virtual second, again until a cycle changes nothing; then on to the next prompt timer (a
+pod becoming ready). Life going on (a run time ending, a protection running out) is left to ``pass_time``.
+``WallPace`` can only watch: it polls until nothing has changed for a while."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+import tenacity
+
+from kailab.cluster.protocol import Cluster, Watch
+from kailab.errors import KailabError
+
+CYCLE_SECONDS = 1.0
+MAX_CYCLES = 1000  # cycles that changed something, in one settling
+MAX_ROUNDS = 1000  # rounds of all controllers without a pause
+QUIET_SECONDS = 8.0
+DEADLINE_SECONDS = 300.0
+
+
+class NotSettled(KailabError):
+    """The lab keeps changing. The text names who changes what."""
+
+    exit_code = 1
+
+
+class Controller(Protocol):
+    """Anything that acts on a cluster."""
+
+    def step(self) -> bool:
+        """Handle what came, write what follows from it. True if anything was written."""
+
+
+class Scheduler(Protocol):
+    """A controller that decides. ``step`` is one cycle, left out where nothing has changed since the last."""
+
+    def step(self) -> bool: ...
+
+    @property
+    def wake_at(self) -> float | None:
+        """When a cycle could decide differently though nothing else changes."""
+
+
+class Clock(Protocol):
+    """The virtual time of a cluster, as settling needs it."""
+
+    def now(self) -> float: ...
+
+    def advance(self, seconds: float) -> None: ...
+
+    def next_timer(self) -> float | None:
+        """When the next timer of any sort falls due."""
+
+    def next_prompt(self) -> float | None:
+        """When the next timer that settling waits for falls due."""
+
+
+class Pace(Protocol):
+    """How time passes in a lab."""
+
+    def settle(self) -> None:
+        """Return when the lab is quiet. Raises NotSettled."""
+
+    def moments(self, seconds: float) -> Iterator[None]:
+        """Let seconds pass, stopping at each moment at which something may have changed, and at the end."""
+
+
+class VirtualPace:
+    """``describe`` names what the latest cycle changed, for the message of a lab that does not settle."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        controllers: Sequence[Controller],
+        scheduler: Scheduler,
+        describe: Callable[[], list[str]],
+        max_cycles: int = MAX_CYCLES,
+    ) -> None:
+        self._clock = clock
+        self._controllers = controllers
+        self._scheduler = scheduler
+        self._describe = describe
+        self._max_cycles = max_cycles
+        self._noting = False  # naming what changes costs time, so only once settling takes long
+
+    def settle(self) -> None:
+        changes: Counter[str] = Counter()
+        cycles = 0
+        self._noting = False
+
+        def count() -> None:
+            nonlocal cycles
+            cycles += 1
+            self._noting = cycles > self._max_cycles // 2
+            if cycles > self._max_cycles:
+                raise NotSettled(self._restless(changes))
+
+        while True:
+            for _ in self._to_rest(float("inf"), changes):
+                count()
+            due = self._clock.next_prompt()
+            if due is None:
+                return
+            if self._noting:
+                changes["a prompt timer falls due"] += 1
+            # A timer set for a time past falls due at once.
+            self._clock.advance(max(0.0, due - self._clock.now()))
+            count()
+
+    def moments(self, seconds: float) -> Iterator[None]:
+        end = self._clock.now() + seconds
+        changes: Counter[str] = Counter()
+        still = 0
+        while True:
+            before = self._clock.now()
+            for _ in self._to_rest(end, changes):
+                yield
+            now = self._clock.now()
+            yield
+            if now >= end:
+                return
+            due = min((at for at in (self._clock.next_timer(), self._wake(now), end) if at is not None), default=end)
+            self._clock.advance(max(0.0, due - now))
+            # Time must move; a timer that sets itself again for now would hold it for ever.
+            still = still + 1 if self._clock.now() <= before else 0
+            if still > MAX_ROUNDS:
+                raise NotSettled(f"time does not pass: a timer keeps falling due at {now:g}")
+
+    def _wake(self, now: float) -> float | None:
+        at = self._scheduler.wake_at
+        return at if at is not None and at > now else None
+
+    def _to_rest(self, end: float, changes: Counter[str]) -> Iterator[None]:
+        """Controllers and cycles until a cycle changes nothing or time is up; a stop after each cycle."""
+        while True:
+            self._controllers_to_rest()
+            changed = self._scheduler.step()
+            if changed and self._noting:
+                changes.update(dict.fromkeys(self._describe(), 1))
+            followed = self._controllers_to_rest(changes)
+            if not changed and not followed:
+                return
+            yield
+            left = end - self._clock.now()
+            if left <= 0:
+                return
+            self._clock.advance(min(CYCLE_SECONDS, left))
+
+    def _controllers_to_rest(self, changes: Counter[str] | None = None) -> bool:
+        """True if any of them wrote anything."""
+        wrote = False
+        writers: Counter[str] = Counter()
+        for _ in range(MAX_ROUNDS):
+            again = False
+            for controller in self._controllers:
+                if controller.step():
+                    again = True
+                    writers[type(controller).__name__] += 1
+            if not again:
+                if self._noting and changes is not None:
+                    changes.update({f"controller {name} writes": 1 for name in writers})
+                return wrote
+            wrote = True
+        busiest = ", ".join(f"{name} ({count} times)" for name, count in writers.most_common(3))
+        raise NotSettled(f"the controllers never come to rest; still writing: {busiest}")
+
+    def _restless(self, changes: Counter[str]) -> str:
+        busiest = "".join(f"\n  {what}: {count} times" for what, count in changes.most_common(5))
+        return f"the lab does not settle: after {self._max_cycles} cycles these keep changing:{busiest}"
+
+
+class WallPace:
+    """For clusters with a clock of their own: quiet is when no object that matters has changed for a while.
+
+    ``pause`` seconds between looks; ``quiet`` seconds without a change; an error after ``deadline`` seconds.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        pause: float = 0.5,
+        quiet: float = QUIET_SECONDS,
+        deadline: float = DEADLINE_SECONDS,
+        sleep: Callable[[float], None] | None = None,
+    ) -> None:
+        self._cluster = cluster
+        self._watch: Watch = cluster.watch(["Pod", "PodGroup", "Queue"])
+        self._pause = pause
+        self._quiet = quiet
+        self._deadline = deadline
+        self._sleep = sleep or tenacity.nap.sleep
+
+    def settle(self) -> None:
+        changed_at = self._cluster.now()
+        changes: Counter[str] = Counter()
+
+        def is_quiet() -> bool:
+            nonlocal changed_at
+            for event in self._watch.poll():
+                changed_at = self._cluster.now()
+                changes[f"{event.kind} {event.object['metadata']['name']}"] += 1
+            return self._cluster.now() - changed_at >= self._quiet
+
+        try:
+            self._retrying(self._deadline, is_quiet)
+        except tenacity.RetryError:
+            busiest = "".join(f"\n  {what}: {count} times" for what, count in changes.most_common(5))
+            raise NotSettled(
+                f"the lab is not quiet after {self._deadline:g} s; these keep changing:{busiest}"
+            ) from None
+
+    def moments(self, seconds: float) -> Iterator[None]:
+        end = self._cluster.now() + seconds
+        while True:
+            yield
+            left = end - self._cluster.now()
+            if left <= 0:
+                return
+            self._sleep(min(self._pause, left))
+
+    def _retrying(self, seconds: float, condition: Callable[[], bool]) -> None:
+        end = self._cluster.now() + seconds
+        tenacity.Retrying(
+            wait=tenacity.wait_fixed(self._pause),
+            stop=lambda _: self._cluster.now() >= end,
+            retry=tenacity.retry_if_result(lambda done: not done),
+            sleep=self._sleep,
+        )(condition)

@@ -1,0 +1,176 @@
+"""Where queues stand in GPUs: what each owns, holds and asks for, and who lives on whose unused quota.
+
+Amounts are milli-GPU; -1 as quota or limit is unlimited. GPUs carry no owner's mark, so who borrows from whom
+is bookkeeping: level by level, borrowers in order of name take from the lender with the most unused quota
+first; what siblings can't cover comes through the parent, from the parent's siblings, and last from capacity
+that is nobody's quota."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.engine.decisions import QueueState
+from kailab.model.quantities import queue_gpu
+
+UNLIMITED = -1
+NOBODY = ""  # the lender of capacity that is no queue's quota
+
+
+@dataclass(frozen=True)
+class QueueStanding:
+    """One queue's GPUs. ``fair_share`` is None where no scheduler has worked one out."""
+
+    name: str
+    parent: str = ""
+    priority: int = 100
+    quota: int = 0
+    limit: int = 0
+    allocated: int = 0
+    requested: int = 0
+    non_preemptible: int = 0
+    fair_share: float | None = None
+
+    @property
+    def borrowed(self) -> int:
+        """Held beyond the quota."""
+        return 0 if self.quota == UNLIMITED else max(0, self.allocated - self.quota)
+
+    @property
+    def unused(self) -> int:
+        """Quota that it does not use itself."""
+        return 0 if self.quota == UNLIMITED else max(0, self.quota - self.allocated)
+
+    @property
+    def waiting(self) -> int:
+        """Asked for and not held."""
+        return max(0, self.requested - self.allocated)
+
+
+@dataclass
+class Shares:
+    """The queue tree at one moment."""
+
+    queues: dict[str, QueueStanding]
+    _ledgers: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
+
+    @classmethod
+    def decided(cls, states: Iterable[QueueState]) -> Shares:
+        """From what the engine reported of its last cycle."""
+        return cls(
+            {
+                state.name: QueueStanding(
+                    name=state.name,
+                    parent=state.parent,
+                    priority=state.priority,
+                    quota=state.gpu.quota,
+                    limit=state.gpu.limit,
+                    allocated=state.gpu.allocated,
+                    requested=state.gpu.requested,
+                    non_preemptible=state.gpu.non_preemptible,
+                    fair_share=state.gpu.fair_share,
+                )
+                for state in states
+            }
+        )
+
+    @classmethod
+    def observed(cls, queues: Iterable[Object], pods: Iterable[Mapping[str, Any]]) -> Shares:
+        """From Queue objects and pod rows (kailab.evidence.standing): for schedulers that report no shares."""
+        specs = {queue["metadata"]["name"]: queue["spec"] for queue in queues}
+        held, asked = dict.fromkeys(specs, 0), dict.fromkeys(specs, 0)
+        parents = {name: spec.get("parentQueue", "") for name, spec in specs.items()}
+        for pod in pods:
+            if pod["phase"] not in ("Pending", "Running"):
+                continue
+            for name in lineage(pod["queue"], parents):
+                asked[name] += pod["milli_gpus"]
+                held[name] += pod["milli_gpus"] if pod["node"] else 0
+        standings = {}
+        for name, spec in specs.items():
+            gpu = (spec.get("resources") or {}).get("gpu") or {}
+            standings[name] = QueueStanding(
+                name=name,
+                parent=spec.get("parentQueue", ""),
+                priority=spec.get("priority", 100),
+                quota=queue_gpu(gpu.get("quota", 0)),
+                limit=queue_gpu(gpu.get("limit", 0)),
+                allocated=held[name],
+                requested=asked[name],
+            )
+        return cls(standings)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.queues
+
+    def __getitem__(self, name: str) -> QueueStanding:
+        return self.queues[name]
+
+    def children(self, name: str) -> list[QueueStanding]:
+        """Direct children in order of name; those of "" are the roots."""
+        return sorted((queue for queue in self.queues.values() if self._level(queue) == name), key=lambda q: q.name)
+
+    def lenders(self, name: str) -> list[tuple[str, int]]:
+        """Whose unused quota a queue lives on: (queue, milli-GPU), ``NOBODY`` for capacity that is no queue's quota."""
+        queue = self.queues[name]
+        return [
+            (lender, amount)
+            for (borrower, lender), amount in self._ledger(self._level(queue)).items()
+            if borrower == name
+        ]
+
+    def borrowers(self, name: str) -> list[tuple[str, int]]:
+        """Which siblings live on a queue's unused quota: (queue, milli-GPU)."""
+        level = self._level(self.queues[name])
+        return [(borrower, amount) for (borrower, lender), amount in self._ledger(level).items() if lender == name]
+
+    def lent(self, name: str) -> int:
+        """Milli-GPU of its quota that siblings use now."""
+        return sum(amount for _, amount in self.borrowers(name))
+
+    def owners_below(self, name: str) -> list[QueueStanding]:
+        """Queues that would get GPUs back from this one if they asked: siblings of it or of its ancestors that use
+        less than their quota, while this side of the tree holds more than its own."""
+        found: list[QueueStanding] = []
+        for own in lineage(name, {queue.name: queue.parent for queue in self.queues.values()}):
+            if self.queues[own].borrowed:
+                level = self._level(self.queues[own])
+                found += (q for q in self.children(level) if q.name != own and q.unused)
+        return found
+
+    def _level(self, queue: QueueStanding) -> str:
+        return queue.parent if queue.parent in self.queues else ""
+
+    def _ledger(self, level: str) -> dict[tuple[str, str], int]:
+        """(borrower, lender) -> milli-GPU among the children of one queue; ``NOBODY`` and lenders of the
+        parent's level cover what siblings can't."""
+        if level in self._ledgers:
+            return self._ledgers[level]
+        siblings = self.children(level)
+        unused = {q.name: q.unused for q in sorted(siblings, key=lambda q: (-q.unused, q.name))}
+        beyond = dict(self.lenders(level)) if level else {}
+        beyond.pop(NOBODY, None)
+        ledger: dict[tuple[str, str], int] = {}
+        for borrower in siblings:
+            need = borrower.borrowed
+            for pool in (unused, beyond):
+                for lender, left in pool.items():
+                    if (amount := min(need, left)) > 0:
+                        ledger[borrower.name, lender] = amount
+                        pool[lender] -= amount
+                        need -= amount
+            if need:
+                ledger[borrower.name, NOBODY] = need
+        self._ledgers[level] = ledger
+        return ledger
+
+
+def lineage(name: str, parents: Mapping[str, str]) -> list[str]:
+    """A queue and its ancestors, from itself up; ends where a parent is unknown or comes round again."""
+    line: list[str] = []
+    while name in parents and name not in line:
+        line.append(name)
+        name = parents[name]
+    return line

@@ -1,0 +1,110 @@
+"""What an expectation can be about: a queue, an app, a workload, a pod, a pod group, a node, or the whole lab."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kailab.errors import NotFound
+from kailab.lab.picture import Picture, Row
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+SYSTEM_NAMESPACES = ("kube-system", "kai-scheduler", "kai-resource-reservation")
+
+Belongs = Callable[[Picture, Row], bool]
+"""Whether a row (of a pod, or of an eviction in the decision log) belongs to a subject."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Some pods of a lab, by a rule. ``title`` names it in messages ("queue team-a")."""
+
+    lab: Lab
+    kind: str
+    name: str
+    belongs: Belongs
+    namespace: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.name}".strip()
+
+    def pods(self, picture: Picture) -> list[Row]:
+        """Its pods that exist now; finished ones too."""
+        return [row for row in picture.rows if self.belongs(picture, row)]
+
+    def evictions(self, picture: Picture) -> list[dict[str, Any]]:
+        """Entries of the decision log about its pods that were evicted, since the lab opened."""
+        log = picture.log.evictions
+        return [entry for entry in log if self.belongs(picture, {**entry, "name": entry["pod"]})]
+
+
+def queue(lab: Lab, name: str) -> Subject:
+    """Pods of a queue or of any queue below it."""
+
+    def belongs(picture: Picture, row: Row) -> bool:
+        own = row["queue"]
+        return own == name or name in picture.lines.get(own, ())
+
+    return Subject(lab, "queue", name, belongs)
+
+
+def app(lab: Lab, name: str) -> Subject:
+    """Pods with the label ``app``."""
+    return Subject(lab, "app", name, lambda _, row: row["app"] == name)
+
+
+def pod(lab: Lab, name: str, namespace: str) -> Subject:
+    full = f"{namespace}/{name}"
+    return Subject(lab, "pod", name, lambda _, row: row["name"] == full, namespace)
+
+
+def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
+    full = f"{namespace}/{name}"
+
+    def belongs(_: Picture, row: Row) -> bool:
+        # The decision log names PodGroups in full, pod rows by the bare annotation.
+        group = row["podgroup"]
+        return group == full or (group == name and row["name"].startswith(f"{namespace}/"))
+
+    return Subject(lab, "podgroup", name, belongs, namespace)
+
+
+def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
+    """Pods that a workload controls, directly or through what it owns (a Deployment's ReplicaSets)."""
+    lab.cluster.get(kind, name, namespace)  # a name mistyped is not a workload without pods
+
+    def belongs(picture: Picture, row: Row) -> bool:
+        in_namespace = row["name"].startswith(f"{namespace}/")
+        return in_namespace and f"{kind}/{name}" in _owners(picture, row.get("owner", ""), namespace)
+
+    return Subject(lab, kind.lower(), name, belongs, namespace)
+
+
+def node(lab: Lab, name: str) -> Subject:
+    """Pods on a node. Raises NotFound for a node that there is not."""
+    lab.cluster.get("Node", name)
+    return Subject(lab, "node", name, lambda _, row: row["node"] == name)
+
+
+def everything(lab: Lab) -> Subject:
+    """All pods outside the system's namespaces."""
+    return Subject(lab, "the lab", "", lambda _, row: row["name"].partition("/")[0] not in SYSTEM_NAMESPACES)
+
+
+def _owners(picture: Picture, owner: str, namespace: str) -> list[str]:
+    """An owner and its owners, as ``Kind/name``, from the pod up."""
+    line: list[str] = []
+    while owner and owner not in line:
+        line.append(owner)
+        kind, _, name = owner.partition("/")
+        try:
+            found = picture.cluster.get(kind, name, namespace)
+        except NotFound:
+            break
+        references = found["metadata"].get("ownerReferences") or ()
+        owner = f"{references[0]['kind']}/{references[0]['name']}" if references else ""
+    return line

@@ -1,0 +1,102 @@
+"""Expectations over time: ``eventually``, ``never``, ``stays``.
+
+    eventually(lambda: expect(lab.job("big")).runs_whole(), within=600)
+    stays(lambda: expect(lab.queue("team-a")).running(gpus=8), for_=3600)
+
+A condition holds if it raises no ExpectationFailed and does not return False. Seconds are the lab's: in the
+embedded cluster virtual ones that pass at once, the condition checked at every moment at which something may
+have changed; on real clusters those of the wall."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from operator import methodcaller
+from typing import TYPE_CHECKING, Any
+
+from kailab.errors import ExpectationFailed, InputError
+from kailab.lab.watching import watching
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+# A failure is shown where the test says what it expects, not in here.
+__tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)
+
+Condition = Callable[[], Any]
+
+
+def eventually(condition: Condition, within: float, lab: Lab | None = None) -> None:
+    """The condition holds at some moment of the next ``within`` seconds; time stops there. Raises ExpectationFailed
+    as the condition last did."""
+    lab = lab or _lab_of(condition)
+    begun = lab.now
+    failure = _check(condition)
+    for _ in () if failure is None else lab.moments(within):
+        failure = _check(condition)
+        if failure is None:
+            break
+    if failure is None:
+        _held(lab, f"eventually, within {within:g} s", f"it holds after {lab.now - begun:g} s")
+        return
+    raise _failed(lab, f"not within {within:g} s", failure)
+
+
+def stays(condition: Condition, for_: float, lab: Lab | None = None) -> None:
+    """The condition holds now and at every moment of the next ``for_`` seconds."""
+    lab = lab or _lab_of(condition)
+    lab.settle_if_changed()
+    begun = lab.now
+    failure = _check(condition)
+    if failure is not None:
+        raise _failed(lab, "it does not hold to begin with", failure)
+    for _ in lab.moments(for_):
+        if (failure := _check(condition)) is not None:
+            raise _failed(lab, f"it held for {lab.now - begun:g} s of {for_:g} s", failure)
+    _held(lab, f"stays so for {for_:g} s", "it stayed so")
+
+
+def never(condition: Condition, for_: float, lab: Lab | None = None) -> None:
+    """The condition holds at no moment, from now on for ``for_`` seconds."""
+    lab = lab or _lab_of(condition)
+    lab.settle_if_changed()
+    begun = lab.now
+    held = _check(condition) is None
+    for _ in () if held else lab.moments(for_):
+        if held := _check(condition) is None:
+            break
+    if held:
+        failure = ExpectationFailed(f"it held after {lab.now - begun:g} s")
+        raise _failed(lab, f"expected never, for {for_:g} s: {lab.last_expectation}", failure)
+    _held(lab, f"never, for {for_:g} s", "it never held")
+
+
+def _check(condition: Condition) -> ExpectationFailed | None:
+    """Why the condition does not hold; None where it does."""
+    with watching():
+        try:
+            result = condition()
+        except ExpectationFailed as failure:
+            return failure
+    return ExpectationFailed("the condition is False") if result is False else None
+
+
+def _lab_of(condition: Condition) -> Lab:
+    with watching() as watched, suppress(ExpectationFailed):
+        condition()
+    if len(watched) == 1:
+        return watched[0]
+    raise InputError(
+        "the condition looks at several labs: say lab=... whose time is to pass"
+        if watched
+        else "the condition looks at no lab through expect(): say lab=... whose time is to pass"
+    )
+
+
+def _held(lab: Lab, how: str, seen: str) -> None:
+    lab.noted_expectation("", f"{how}: {lab.last_expectation}", seen, True)
+
+
+def _failed(lab: Lab, what: str, failure: ExpectationFailed | None) -> ExpectationFailed:
+    lab.noted_expectation("", lab.last_expectation, what, False)
+    return ExpectationFailed(f"{what}\n{failure}")

@@ -1,0 +1,1 @@
+"""pytest hands out labs: fixtures, markers, options, and the evidence of every test that used one."""

@@ -1,0 +1,138 @@
+"""The evidence of a pytest run: one run folder, shared by all workers, and the tests that wrote into it."""
+
+from __future__ import annotations
+
+import platform
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kailab.pytest_plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from kailab.evidence.recorder import Recorder
+    from kailab.evidence.run import RunFolder
+
+PROPERTY = "kailab_evidence"
+REPORTS = pytest.StashKey[dict[str, pytest.TestReport]]()
+CAUSE = pytest.StashKey[str]()
+
+_ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
+
+
+class Evidence:
+    """``run_id`` None on a run's main process until the first need; workers are given it."""
+
+    def __init__(self, settings: Settings, run_id: str | None) -> None:
+        self._settings = settings
+        self._given_id = run_id
+        self._run: RunFolder | None = None
+        self.written: list[str] = []  # seen from the main process: folders, relative to the run
+
+    @property
+    def on(self) -> bool:
+        return self._settings.evidence is not None
+
+    @property
+    def run(self) -> RunFolder:
+        """Raises EvidenceError where no evidence can be written."""
+        if self._run is None:
+            from kailab.evidence.run import RunFolder
+
+            assert self._settings.evidence is not None
+            if self._given_id is None:
+                self._run = RunFolder.begin(self._settings.evidence)
+            else:
+                self._run = RunFolder(self._settings.evidence, self._given_id)
+        return self._run
+
+    def write(self, item: pytest.Item, recorders: list[Recorder]) -> Path:
+        """Write what a test's labs recorded, whatever became of the test."""
+        from kailab.evidence.attachment import attach
+        from kailab.evidence.record import write_test
+
+        exercise, test = names_of(item)
+        outcome, message = outcome_of(item)
+        folder = self.run.write(
+            exercise, test, lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, message)
+        )
+        item.user_properties.append((PROPERTY, folder.relative_to(self.run.path).as_posix()))
+        if item.config.getoption("allure_report_dir", None):
+            attach(folder)
+        return folder
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """A hook (this object is registered): on the main process it sees the reports of all workers."""
+        if report.when == "teardown":
+            self.written += (str(value) for name, value in report.user_properties if name == PROPERTY)
+
+    def finish(self) -> None:
+        """Main process, at the end of the run."""
+        if self.on and self.written:
+            self.run.finish({"versions": versions(), "settings": self._facts()})
+
+    def _facts(self) -> dict[str, Any]:
+        settings = self._settings
+        return {"backend": settings.backend, "scheduler": settings.scheduler, "fleet": settings.fleet}
+
+
+def versions() -> dict[str, str]:
+    """What took part in a run."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        own = version("kailab")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        own = "unknown"
+    return {
+        "kailab": own,
+        "scheduler": f"kailab {own}",
+        "kubernetes": "n/a (embedded)",
+        "python": platform.python_version(),
+        "pytest": pytest.__version__,
+    }
+
+
+def names_of(item: pytest.Item) -> tuple[str, str]:
+    """(exercise, test) under which a test's evidence is kept.
+
+    The exercise is the marker's name, else the test's folder below ``exercises``, else its folder from the root
+    joined by dashes. The test goes without its module's name where that says no more than the exercise's."""
+    marker = item.get_closest_marker("exercise")
+    try:
+        parts = list(item.path.parent.relative_to(item.config.rootpath).parts)
+    except ValueError:
+        parts = [item.path.parent.name]
+    below = parts[parts.index("exercises") + 1 :] if "exercises" in parts else parts
+    exercise = str(marker.args[0]) if marker and marker.args else "-".join(below or parts) or "tests"
+    inside = item.nodeid.split("::")[1:] or [item.name]
+    module = item.path.stem
+    own = module if module.removeprefix("test_") != exercise.rpartition("-")[2] else ""
+    return exercise, ".".join(part for part in (own, *inside) if part)
+
+
+def outcome_of(item: pytest.Item) -> tuple[str, str]:
+    """(outcome, why) of a test whose call is over or never came."""
+    reports = item.stash.get(REPORTS, {})
+    message = item.stash.get(CAUSE, "")
+    setup, call = reports.get("setup"), reports.get("call")
+    if setup is not None and not setup.passed:
+        return setup.outcome, message
+    if call is None:
+        return "interrupted", message
+    if hasattr(call, "wasxfail"):
+        return ("xfailed" if call.skipped else "xpassed"), message
+    return call.outcome, message
+
+
+def cause(error: BaseException) -> str:
+    """Why a test failed, in words that are the same in every run: an expectation's own, else the first line."""
+    from kailab.errors import ExpectationFailed
+
+    text = str(error)
+    if isinstance(error, ExpectationFailed):
+        return text
+    first = text.splitlines()[0] if text else ""
+    return _ADDRESS.sub("0x...", f"{type(error).__name__}: {first}" if first else type(error).__name__)

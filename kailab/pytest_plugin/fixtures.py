@@ -1,0 +1,128 @@
+"""The fixtures: labs, fresh for each test, closed and written up after it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kailab.pytest_plugin.evidence import Evidence
+from kailab.pytest_plugin.settings import Settings
+
+if TYPE_CHECKING:
+    from kailab.evidence.recorder import Recorder
+    from kailab.lab import Lab
+
+SETTINGS = pytest.StashKey[Settings]()
+EVIDENCE = pytest.StashKey[Evidence]()
+LABS = pytest.StashKey["Labs"]()
+
+AVAILABLE = {"backend": ("embedded",), "scheduler": ("kailab", "kube-scheduler")}
+
+
+class Labs:
+    """Opens the labs of one test: ``lab_factory(fleet=..., scheduler=..., config=..., name=...)``."""
+
+    def __init__(self, request: pytest.FixtureRequest) -> None:
+        self._item: pytest.Item = request.node
+        self._settings = request.config.stash[SETTINGS]
+        self._evidence = request.config.stash[EVIDENCE]
+        self._opened: list[Lab] = []
+        self.recorders: list[Recorder] = []
+
+    def __call__(
+        self,
+        fleet: Any = None,
+        scheduler: str | None = None,
+        config: Any = None,
+        name: str | None = None,
+    ) -> Lab:
+        """A new lab. What is not said comes from the test's markers, then from the command line and ini file."""
+        from kailab.evidence.recorder import Recorder
+        from kailab.lab import Lab
+
+        scheduler = scheduler or self._marked("kailab_scheduler", self._settings.scheduler)
+        self._skip_what_cannot_run(scheduler)
+        if config is None:
+            config = self._marked_config()
+        number = len(self._opened) + 1
+        recorder = Recorder(name or ("lab" if number == 1 else f"lab-{number}")) if self._evidence.on else None
+        lab = Lab.open(
+            fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
+            backend=self._settings.backend,
+            scheduler=scheduler,
+            config=config,
+            recorder=recorder,
+        )
+        lab.base = self._item.path.parent
+        self._opened.append(lab)
+        if recorder is not None:
+            self.recorders.append(recorder)
+        return lab
+
+    def close(self) -> None:
+        """Close all labs and write their evidence, also where closing one goes wrong."""
+        try:
+            for lab in self._opened:
+                lab.close()
+        finally:
+            if self.recorders:
+                self._evidence.write(self._item, self.recorders)
+
+    def _marked(self, marker: str, default: str) -> str:
+        found = self._item.get_closest_marker(marker)
+        if found is None:
+            return default
+        if not found.args:
+            raise pytest.UsageError(f"{self._item.nodeid}: marker {marker} needs a name")
+        return str(found.args[0])
+
+    def _marked_config(self) -> Any:
+        marker = self._item.get_closest_marker("kailab_config")
+        if marker is None:
+            return None
+        from kailab.engine.config import EngineConfig
+
+        return EngineConfig(**marker.kwargs)
+
+    def _skip_what_cannot_run(self, scheduler: str) -> None:
+        backend = self._settings.backend
+        if backend not in AVAILABLE["backend"]:
+            pytest.skip(f"backend {backend} can't run here: this kailab has {', '.join(AVAILABLE['backend'])}")
+        if scheduler not in AVAILABLE["scheduler"]:
+            pytest.skip(f"scheduler {scheduler} can't run on backend {backend}")
+        marker = self._item.get_closest_marker("kailab_backend")
+        if marker is not None and backend not in marker.args:
+            pytest.skip(f"this test runs on {', '.join(marker.args)} only, not on {backend}")
+
+
+@pytest.fixture
+def lab_factory(request: pytest.FixtureRequest) -> Iterator[Labs]:
+    """Opens labs: ``lab_factory(fleet="racks", scheduler="kailab", config=EngineConfig(...), name="second")``."""
+    labs = Labs(request)
+    request.node.stash[LABS] = labs
+    try:
+        yield labs
+    finally:
+        labs.close()
+
+
+@pytest.fixture
+def lab(lab_factory: Labs) -> Lab:
+    """A fresh lab on the fleet and scheduler asked for. Relative manifest paths are seen from the test's folder."""
+    return lab_factory(name="lab")
+
+
+@pytest.fixture
+def baseline_lab(lab_factory: Labs) -> Lab:
+    """A fresh lab in which kube-scheduler decides: the contrast on the same manifests."""
+    return lab_factory(scheduler="kube-scheduler", name="baseline")
+
+
+@pytest.fixture
+def manifests(request: pytest.FixtureRequest) -> Path:
+    """The folder of the test's exercise, where its manifests lie."""
+    path: Path = request.path.parent
+    return path

@@ -1,0 +1,108 @@
+"""The plugin that pytest loads by entry point: hooks only. What costs time to import is imported when a lab is used."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+from typing import Any
+
+import pytest
+
+from kailab.pytest_plugin.evidence import CAUSE, REPORTS, Evidence, cause
+from kailab.pytest_plugin.fixtures import EVIDENCE, LABS, SETTINGS, baseline_lab, lab, lab_factory, manifests
+from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
+
+__all__ = ["baseline_lab", "lab", "lab_factory", "manifests"]
+
+RUN_ID = "kailab_run"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for marker in MARKERS:
+        config.addinivalue_line("markers", marker)
+    settings = read_settings(config)
+    worker = getattr(config, "workerinput", None)
+    config.stash[SETTINGS] = settings
+    config.stash[EVIDENCE] = evidence = Evidence(settings, worker[RUN_ID] if worker else None)
+    config.pluginmanager.register(evidence, "kailab-evidence")
+    if worker is None and settings.evidence_given:
+        _check_evidence(settings)
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """The default folder is looked at only where something will be written into it."""
+    config = session.config
+    settings = config.stash[SETTINGS]
+    if settings.evidence_given or hasattr(config, "workerinput") or config.option.collectonly:
+        return
+    if any("lab_factory" in getattr(item, "fixturenames", ()) for item in session.items):
+        _check_evidence(settings)
+
+
+def _check_evidence(settings: Settings) -> None:
+    if settings.evidence is None:
+        return
+    from kailab.errors import EvidenceError
+    from kailab.evidence.run import check_writable
+
+    try:
+        check_writable(settings.evidence)
+    except EvidenceError as error:
+        pytest.exit(f"kailab: {error}", returncode=error.exit_code)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """pytest-xdist: all workers write into the run that the main process began."""
+    evidence = node.config.stash[EVIDENCE]
+    node.workerinput[RUN_ID] = evidence.run.run_id if evidence.on else ""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    item.stash.setdefault(REPORTS, {})[report.when] = report
+    if call.excinfo is not None and report.when != "teardown":
+        item.stash[CAUSE] = cause(call.excinfo.value)
+    if report.failed and report.when == "call" and (labs := item.stash.get(LABS, None)) is not None:
+        from kailab.evidence.timeline import render
+
+        for recorder in labs.recorders:
+            if told := recorder.timeline():
+                report.sections.append((f"kailab: what happened in {recorder.lab}", render(told)))
+    return report
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    settings = config.stash[SETTINGS]
+    where = "off" if settings.evidence is None else _relative(config, str(settings.evidence))
+    return (
+        f"kailab: backend {settings.backend}, scheduler {settings.scheduler}, fleet {settings.fleet}, evidence {where}"
+    )
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if not hasattr(session.config, "workerinput"):
+        session.config.stash[EVIDENCE].finish()
+
+
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
+    evidence = config.stash[EVIDENCE]
+    if not evidence.written:
+        return
+    number = len(evidence.written)
+    where = _relative(config, str(evidence.run.path))
+    terminalreporter.write_line(f"kailab: evidence of {number} test{'' if number == 1 else 's'} in {where}")
+
+
+def _relative(config: pytest.Config, path: str) -> str:
+    """As seen from where pytest was called, unless that is further away."""
+    relative = os.path.relpath(path, config.invocation_params.dir)
+    return path if relative.startswith("..") else relative

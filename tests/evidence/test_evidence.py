@@ -1,0 +1,280 @@
+"""Evidence: what was written is what is found, and every change to it is."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from kailab.errors import EvidenceError, InputError
+from kailab.evidence import store, sums
+from kailab.evidence.canonical import safe_name
+from kailab.evidence.diff import diff
+from kailab.evidence.record import write_test
+from kailab.evidence.recorder import Recorder
+from kailab.evidence.run import RunFolder, check_writable
+from kailab.lab import Lab, expect
+from kailab.report import render
+
+QUEUE = """apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team}
+spec: {resources: {gpu: {quota: 4, limit: 4}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+"""
+
+
+def pods(number: int) -> list[dict]:
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"p{n}", "labels": {"app": "work", "kai.scheduler/queue": "team"}},
+            "spec": {
+                "schedulerName": "kai-scheduler",
+                "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+                "containers": [{"name": "c", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": 1}}}],
+            },
+        }
+        for n in range(number)
+    ]
+
+
+def recorded(number: int = 6, scheduler: str = "kailab") -> Recorder:
+    recorder = Recorder()
+    with Lab.open(scheduler=scheduler, recorder=recorder) as lab:
+        lab.apply(QUEUE)
+        lab.apply(pods(number))
+        expect(lab.app("work")).running(pods=min(number, 4) if scheduler == "kailab" else number)
+        lab.advance(100)
+    return recorder
+
+
+def written(
+    root: Path, number: int = 6, outcome: str = "passed", scheduler: str = "kailab", finish: bool = True
+) -> Path:
+    run = RunFolder.begin(root)
+    recorder = recorded(number, scheduler)
+    run.write("quota", "test_one", lambda folder: write_test(folder, "quota/test_one", [recorder], outcome, ""))
+    run.write("quota", "test_two", lambda folder: write_test(folder, "quota/test_two", [recorder], "passed", ""))
+    if finish:
+        run.finish({"versions": {"kailab": "x"}})
+    return run.path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return written(tmp_path)
+
+
+def files(run: Path) -> dict[str, bytes]:
+    return {p.relative_to(run).as_posix(): p.read_bytes() for p in run.rglob("*") if p.is_file()}
+
+
+def test_what_is_kept(run):
+    (summary, tests) = store.show(run)
+    assert summary.outcomes == {"passed": 2}
+    one = tests[0]
+    assert one.name == "quota/test_one"
+    assert one.labs["lab"] | {"config": None} == {
+        "backend": "embedded",
+        "config": None,
+        "fleet": "lesson",
+        "gpus": 32,
+        "nodes": 5,
+        "scheduler": "kailab",
+    }
+    assert one.read("lab", "manifests/01-text.yaml") == QUEUE
+    assert [step["operation"] for step in one.read("lab", "steps.json")] == ["apply", "apply", "settle", "advance"]
+    decisions = one.read("lab", "decisions.jsonl")
+    assert sum(entry["decision"] == "bind" for entry in decisions) == 4
+    assert {entry["pod"] for entry in decisions if entry["decision"] == "bind"} <= {f"default/p{n}" for n in range(6)}
+    pending = one.read("lab", "pending.json")
+    assert [entry["reason"] for entry in pending] == ["OverLimit", "OverLimit"]
+    assert one.read("lab", "before/pods.json") == []
+    assert len(one.read("lab", "after/pods.json")) == 6
+    assert one.read("lab", "expectations.jsonl")[0]["held"] is True
+    assert {entry["reason"] for entry in one.read("lab", "events.json")} >= {"Scheduled"}
+
+
+def test_equal_labs_give_equal_bytes(tmp_path):
+    one, two = files(written(tmp_path / "a")), files(written(tmp_path / "b"))
+    assert one.keys() == two.keys()
+    assert [name for name in one if one[name] != two[name]] == ["run.json"]
+
+
+def test_sums_are_what_sha256sum_reads(run):
+    line = (run / "quota/test_one" / sums.FILE).read_text().splitlines()[0]
+    value, name = line.split("  ")
+    assert sums.digest((run / "quota/test_one" / name).read_bytes()) == value
+
+
+def test_untouched_evidence_verifies(run):
+    assert store.verify(run) == []
+    assert store.verify(run / "quota/test_one") == []
+
+
+DECISIONS = "quota/test_one/lab/decisions.jsonl"
+
+
+def _append(path: Path) -> None:
+    path.write_bytes(path.read_bytes() + b"\n")
+
+
+def _relist(run: Path) -> None:
+    """A test taken off the list of the run."""
+    (run / sums.FILE).write_text((run / sums.FILE).read_text().splitlines(keepends=True)[0])
+
+
+def _retitle(run: Path) -> None:
+    facts = json.loads((run / "run.json").read_text())
+    (run / "run.json").write_text(json.dumps({**facts, "tests": 7}))
+
+
+def _forge(run: Path) -> None:
+    """A file changed, and the test's own sums with it."""
+    _append(run / DECISIONS)
+    (run / "quota/test_one" / sums.FILE).unlink()
+    sums.write(run / "quota/test_one")
+
+
+def _remove_test(run: Path) -> None:
+    for path in sorted((run / "quota/test_two").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (run / "quota/test_two").rmdir()
+
+
+def _link(run: Path) -> None:
+    copy = run.parent / "copy"
+    copy.write_bytes((run / DECISIONS).read_bytes())
+    (run / DECISIONS).unlink()
+    (run / DECISIONS).symlink_to(copy)
+
+
+@pytest.mark.parametrize(
+    ("tamper", "found"),
+    [
+        (lambda run: _append(run / DECISIONS), ("changed", DECISIONS)),
+        (lambda run: (run / DECISIONS).unlink(), ("missing", DECISIONS)),
+        (lambda run: (run / "quota/test_one/lab/more.txt").write_text("x"), ("extra", "quota/test_one/lab/more.txt")),
+        (lambda run: (run / "note.txt").write_text("x"), ("extra", "note.txt")),
+        (lambda run: (run / "quota/note.txt").write_text("x"), ("extra", "quota/note.txt")),
+        (lambda run: (run / "quota/test_one" / sums.FILE).unlink(), ("missing", "quota/test_one/SHA256SUMS")),
+        (lambda run: (run / "quota/test_one" / sums.FILE).write_text("?"), ("damaged", "quota/test_one/SHA256SUMS")),
+        (lambda run: (run / sums.FILE).unlink(), ("missing", "SHA256SUMS")),
+        (_relist, ("changed", "SHA256SUMS")),
+        (lambda run: (run / "run.json").unlink(), ("missing", "run.json")),
+        (lambda run: (run / "run.json").write_text("{"), ("damaged", "run.json")),
+        (_retitle, ("changed", "run.json")),
+        (_forge, ("changed", "quota/test_one/SHA256SUMS")),
+        (_remove_test, ("missing", "quota/test_two")),
+        (_link, ("changed", DECISIONS)),
+        (lambda run: os.rename(run / "quota/test_two", run / "quota/test_new"), ("extra", "quota/test_new")),
+        (lambda run: (run / ".partial-x").mkdir(), ("unfinished", ".partial-x")),
+    ],
+)
+def test_every_kind_of_tampering_is_found(run, tamper, found):
+    tamper(run)
+    problems = store.verify(run)
+    assert found in [(problem.kind, problem.path) for problem in problems]
+    assert all(str(problem).startswith(problem.kind) for problem in problems)
+
+
+def test_a_run_that_did_not_finish_says_so(tmp_path):
+    run = written(tmp_path, finish=False)
+    assert [problem.detail for problem in store.verify(run)] == ["the run did not finish"]
+    assert not store.runs(tmp_path)[0].finished
+
+
+def test_a_test_that_can_not_be_written_leaves_nothing(tmp_path):
+    run = RunFolder.begin(tmp_path)
+
+    def fill(folder: Path) -> None:
+        (folder / "half").write_text("x")
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(EvidenceError, match="No space left"):
+        run.write("quota", "test_one", fill)
+    assert [p for p in run.path.rglob("*") if p.is_file()] == []
+
+
+def test_a_test_run_again_has_its_own_folder(tmp_path):
+    run = RunFolder.begin(tmp_path)
+    names = [run.write("e", "t", lambda folder: (folder / "x").write_text("1")).name for _ in range(3)]
+    assert names == ["t", "t-2", "t-3"]
+
+
+def test_where_nothing_can_be_written(tmp_path):
+    (tmp_path / "file").write_text("x")
+    for root in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(EvidenceError, match="can't be written there"):
+            check_writable(root)
+    check_writable(tmp_path / "new" / "folder")
+    assert not (tmp_path / "new").exists()
+
+
+def test_runs_are_listed_and_found(tmp_path):
+    first, second = written(tmp_path), written(tmp_path)
+    assert [summary.path for summary in store.runs(tmp_path)] == [first, second]
+    assert store.find(tmp_path) == second
+    assert store.find(tmp_path, first.name) == first
+    with pytest.raises(EvidenceError, match="no run 'none'"):
+        store.find(tmp_path, "none")
+    with pytest.raises(EvidenceError, match="no evidence is there"):
+        store.runs(tmp_path / "nowhere")
+
+
+def test_equal_runs_do_not_differ(tmp_path):
+    assert diff(written(tmp_path), written(tmp_path)).identical
+
+
+def test_differences_are_told_as_data(tmp_path):
+    one = written(tmp_path / "a")
+    two = written(tmp_path / "b", number=3, outcome="failed")
+    found = {(entry.what, entry.test) for entry in diff(one, two).differences}
+    assert {("outcome", "quota/test_one"), ("decision", "quota/test_one"), ("ending", "quota/test_one")} <= found
+    ending = next(entry for entry in diff(one, two).differences if entry.what == "ending")
+    assert (ending.first, ending.second) == ({"Pending": 2, "Running": 4}, {"Running": 3})
+
+
+def test_another_scheduler_is_a_difference(tmp_path):
+    found = diff(written(tmp_path / "a"), written(tmp_path / "b", scheduler="kube-scheduler")).differences
+    told = [entry for entry in found if entry.what == "facts" and entry.detail == "scheduler"]
+    assert (told[0].first, told[0].second) == ("kailab", "kube-scheduler")
+
+
+def test_a_test_in_one_run_only(tmp_path):
+    one, two = written(tmp_path / "a"), written(tmp_path / "b")
+    _remove_test(two)
+    assert [(d.what, d.test) for d in diff(one, two).differences] == [("only_in_first", "quota/test_two")]
+
+
+@pytest.mark.parametrize("format", ["text", "markdown"])
+def test_the_report_tells_expectations_and_reasons(run, format):
+    text = render(run, format)
+    assert "test_one" in text
+    assert "app work: 4 pods running" in text
+    assert "OverLimit" in text
+    assert text == render(run, format)
+
+
+def test_an_unknown_report_format(run):
+    with pytest.raises(InputError, match="text, markdown"):
+        render(run, "pdf")
+
+
+def test_damaged_evidence_is_an_error_not_a_traceback(run):
+    (run / "quota/test_one/result.json").write_text("{")
+    with pytest.raises(EvidenceError, match=r"result\.json: damaged"):
+        store.show(run)
+
+
+@pytest.mark.parametrize(
+    ("one", "two"), [("a/b", "a b"), ("x" * 300, "x" * 301), ("", "."), ("..", "/"), ("test[a-1]", "test[a 1]")]
+)
+def test_names_stay_apart_and_inside_the_folder(one, two):
+    assert safe_name(one) != safe_name(two)
+    for name in (safe_name(one), safe_name(two)):
+        assert name == Path(name).name
+        assert 0 < len(name) <= 100

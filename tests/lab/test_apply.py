@@ -1,0 +1,132 @@
+"""Manifests come in whole or not at all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kailab.errors import InputError, InputErrors
+from kailab.lab import Lab, expect
+
+
+@pytest.fixture
+def lab():
+    with Lab.open() as lab:
+        yield lab
+
+
+def queues(lab):
+    return {queue["metadata"]["name"] for queue in lab.get("queue")}
+
+
+def test_says_what_changed(lab, queue):
+    assert lab.apply(queue("a", 8), queue("b", 8)).told() == "2 Queues created"
+    assert lab.apply([queue("a", 4), queue("b", 8)]).told() == "1 Queue configured, 1 Queue unchanged"
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"spec": {"resources": {"gpu": {"quota": "many"}}}}, "quota"),
+        ({"spec": {"parentQueue": "bad"}}, "own parent"),
+    ],
+)
+def test_one_bad_object_keeps_all_out(lab, queue, bad, message):
+    broken = {**queue("bad", 8), **bad}
+    with pytest.raises(InputError, match=message):
+        lab.apply(queue("good", 8), broken)
+    assert queues(lab) == set()
+
+
+def test_every_problem_is_told(lab, queue):
+    one = {**queue("one", 8), "spec": {"resources": {"gpu": {"quota": -7}}}}
+    two = {**queue("two", 8), "spec": {"priority": "high"}}
+    with pytest.raises(InputErrors) as caught:
+        lab.apply([one], [two])
+    assert "Queue/one" in str(caught.value)
+    assert "Queue/two" in str(caught.value)
+
+
+def test_a_cycle_through_queues_that_exist(lab, queue):
+    lab.apply(queue("a", 8), queue("b", 8, parent="a"))
+    with pytest.raises(InputError, match="cycle"):
+        lab.apply(queue("a", 8, parent="b"))
+    assert "parentQueue" not in lab.get("queue", "a")["spec"]
+
+
+def test_a_namespace_that_does_not_exist(lab, queue, job):
+    lost = job("x", "a", 1)
+    lost["metadata"]["namespace"] = "nowhere"
+    with pytest.raises(InputError, match='namespace "nowhere" does not exist'):
+        lab.apply(queue("a", 8), lost)
+    assert queues(lab) == set()
+    lab.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "nowhere"}}, lost)
+
+
+def test_what_the_cluster_refuses_is_undone(lab, queue, job):
+    lab.apply(queue("a", 8), job("x", "a", 2))
+    changed = job("x", "a", 2)
+    changed["spec"]["completions"] = 5  # immutable in Kubernetes
+    changed["spec"]["template"]["spec"]["containers"][0]["image"] = "another"
+    with pytest.raises(InputError):
+        lab.apply(queue("a", 4), queue("new", 1), changed)
+    assert queues(lab) == {"a"}
+    assert lab.get("queue", "a")["spec"]["resources"]["gpu"]["quota"] == 8
+
+
+def test_warnings_are_told(lab, queue, job):
+    applied = lab.apply(queue("org", 8), queue("team", 16, parent="org"), job("x", "missing", 1))
+    text = "\n".join(applied.warnings)
+    assert "beyond the 8 GPUs of its parent" in text
+    assert "no queue 'missing'" in text
+
+
+def test_paths_are_seen_from_the_base(lab, tmp_path: Path):
+    (tmp_path / "q.yaml").write_text(
+        "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: a}\nspec: {resources: {gpu: {quota: 1}}}\n"
+    )
+    lab.base = tmp_path
+    lab.apply("q.yaml")
+    assert queues(lab) == {"a"}
+    lab.delete("q.yaml")
+    assert queues(lab) == set()
+
+
+def test_delete_is_whole_too(lab, queue):
+    lab.apply(queue("a", 8))
+    text = "".join(
+        f"---\napiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {{name: {name}}}\nspec: {{}}\n" for name in "ab"
+    )
+    with pytest.raises(InputError, match="'b' not found"):
+        lab.delete(text)
+    assert queues(lab) == {"a"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("queue", "a", 3), "can't be scaled"),
+        (("deployment", "x", 3), "not found"),
+        (("deployment", "x", -1), "0 or more"),
+    ],
+)
+def test_scale_refuses(lab, queue, arguments, message):
+    lab.apply(queue("a", 8))
+    with pytest.raises(InputError, match=message):
+        lab.scale(*arguments)
+
+
+def test_the_same_manifests_run_under_kube_scheduler(queue, job):
+    manifest = job("x", "a", 40)
+    with Lab.open(scheduler="kube-scheduler") as lab:
+        lab.apply(queue("a", 8), manifest)
+        assert lab.get("job", "x")["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
+        expect(lab.app("x")).running(pods=32, gpus=32).pending(pods=8, reason="Unschedulable")
+    assert manifest["spec"]["template"]["spec"]["schedulerName"] == "kai-scheduler"
+
+
+@pytest.mark.parametrize("given", [{"scheduler": "other"}, {"backend": "moon"}, {"fleet": "nosuch"}])
+def test_open_refuses(given):
+    with pytest.raises(InputError, match=r"'other'|'moon'|'nosuch'"):
+        Lab.open(**given)

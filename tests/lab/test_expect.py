@@ -1,0 +1,182 @@
+"""The vocabulary: what holds passes, what does not is told with its reasons."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.errors import ExpectationFailed, InputError, NotFound
+from kailab.lab import Lab, at_least, at_most, between, eventually, expect, never, stays
+
+RUN_SECONDS = "kailab.dev/run-seconds"
+
+
+@pytest.fixture
+def lab():
+    with Lab.open() as lab:
+        yield lab
+
+
+@pytest.fixture
+def lent(lab, queue, job):
+    """team-a asks for more than its quota while team-b asks for nothing."""
+    lab.apply(queue("org", 32), queue("team-a", 16, parent="org"), queue("team-b", 16, parent="org"))
+    lab.apply(job("a", "team-a", 24))
+    return lab
+
+
+def test_running_pending_and_shares(lent, job):
+    expect(lent.queue("team-a")).running(gpus=24, pods=at_least(20)).borrows(gpus=8, from_queue="team-b")
+    expect(lent.queue("team-b")).lends(gpus=8, to="team-a").running(pods=0)
+    expect(lent.queue("org")).running(gpus=24).within_quota().holding(24)
+    expect(lent).no_pending().running(pods=between(20, 30)).not_evicted()
+    lent.apply(job("more", "team-a", 20))
+    expect(lent.queue("team-a")).running(gpus=32).pending(pods=12, gpus=at_most(12)).fair_share(gpus=32)
+
+
+def test_the_owner_comes_back(lent, job):
+    expect(lent.app("a")).running(pods=24)
+    lent.apply(job("b", "team-b", 16))
+    expect(lent.queue("team-b")).running(gpus=16).within_quota()
+    expect(lent.queue("team-a")).running(gpus=16)
+    expect(lent.job("a")).evicted(pods=8, by="reclaim", for_queue="team-b")
+    expect(lent.job("b")).not_evicted()
+    with pytest.raises(ExpectationFailed, match="8 pods evicted"):
+        expect(lent.app("a")).evicted(pods=3)
+
+
+def test_an_evicted_pod_is_explained_after_it_is_gone(lent, job):
+    lent.settle()
+    lent.apply(job("b", "team-b", 16))
+    lent.settle()
+    gone = lent.log.evictions[0]["pod"].partition("/")[2]
+    text = str(lent.explain_pod(gone))
+    assert "is gone" in text
+    assert "by reclaim" in text
+    assert "queue team-b" in text
+
+
+def test_gangs(lab, queue, job):
+    lab.apply(queue("team", 32), job("filler", "team", 24))
+    lab.settle()
+    lab.apply(job("gang", "team", 10, gang=True))
+    expect(lab.job("gang")).waits_whole(pods=10)
+    with pytest.raises(ExpectationFailed) as caught:
+        expect(lab.job("gang")).runs_whole()
+    text = str(caught.value)
+    assert "expected job gang: to run whole" in text
+    assert "seen     job gang: 10 Pending (10 GPUs)" in text
+    assert "10 run together or none" in text
+    lab.delete("job", "filler")
+    expect(lab.job("gang")).runs_whole(pods=10)
+
+
+def test_a_failure_explains_each_reason_once(lab, queue, job):
+    lab.apply(queue("team", 4, limit=4), job("work", "team", 20))
+    with pytest.raises(ExpectationFailed) as caught:
+        expect(lab.queue("team")).running(gpus=20)
+    text = str(caught.value)
+    assert "Queue team: quota 4 GPUs, limit 4 GPUs" in text
+    assert text.count("OverLimit: ") == 1
+    assert "with a limit of 20 GPUs" in text
+
+
+def test_reasons_are_compared(lab, queue, job):
+    lab.apply(queue("team", 4, limit=4), job("work", "team", 6))
+    expect(lab.app("work")).pending(pods=2, reason="OverLimit")
+    with pytest.raises(ExpectationFailed, match="pending because of OverLimit"):
+        expect(lab.app("work")).pending(reason="QueueDoesNotExist")
+
+
+def test_places(lab, queue, job):
+    lab.apply(queue("team", 32), job("big", "team", 2, gpus=8))
+    placed = expect(lab.job("big")).spread_over(2).spread_over(at_most(2), "rack")
+    nodes = sorted(placed._per_node())
+    expect(lab.job("big")).on_nodes(nodes).on_nodes(dict.fromkeys(nodes, 1))
+    expect(lab.node(nodes[0])).holding(8).running(pods=1)
+    with pytest.raises(ExpectationFailed, match=f"1 on {nodes[0]}"):
+        expect(lab.job("big")).on_nodes(["l40s-0"])
+    with pytest.raises(InputError, match="no node has such a label"):
+        expect(lab.job("big")).on_one("galaxy")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda lab: lab.job("nosuch"),
+        lambda lab: lab.node("nosuch"),
+        lambda lab: lab.explain_pod("nosuch"),
+        lambda lab: lab.explain_podgroup("nosuch"),
+        lambda lab: lab.explain_queue("nosuch"),
+    ],
+)
+def test_what_is_not_there(lab, ask):
+    with pytest.raises(NotFound, match="nosuch"):
+        ask(lab)
+
+
+def test_a_share_of_what_is_no_queue(lab):
+    with pytest.raises(InputError, match="only a queue"):
+        expect(lab.app("x")).borrows()
+    with pytest.raises(InputError, match="no queue nosuch"):
+        expect(lab.queue("nosuch")).borrows()
+
+
+def test_words_of_an_explanation(lab, queue, job):
+    lab.apply(queue("team", 8), job("work", "nosuch", 1))
+    expect(lab.app("work")).pending(reason="QueueDoesNotExist").says("Create queue nosuch", "team")
+
+
+# --- over time ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def waiting(lab, queue, job):
+    """``second`` can start only when ``first`` ends, an hour from now."""
+    lab.apply(queue("team", 32), job("first", "team", 32, annotations={RUN_SECONDS: "3600"}))
+    lab.settle()
+    lab.apply(job("second", "team", 32))
+    lab.settle()
+    return lab
+
+
+def test_eventually_stops_when_it_holds(waiting):
+    begun = waiting.now
+    eventually(lambda: expect(waiting.app("second")).running(pods=32), within=2 * 3600)
+    assert 3500 < waiting.now - begun < 3700
+
+
+def test_eventually_gives_up_with_the_reason(waiting):
+    begun = waiting.now
+    with pytest.raises(ExpectationFailed, match=r"not within 600 s(.|\n)*32 pods running"):
+        eventually(lambda: expect(waiting.app("second")).running(pods=32), within=600)
+    assert waiting.now - begun == 600
+
+
+def test_stays_and_breaks(waiting):
+    stays(lambda: expect(waiting.app("first")).running(pods=32), for_=3000)
+    with pytest.raises(ExpectationFailed, match="it held for"):
+        stays(lambda: expect(waiting.app("first")).running(pods=32), for_=3000)
+
+
+def test_never(waiting):
+    never(lambda: expect(waiting.app("second")).running(), for_=3000)
+    with pytest.raises(ExpectationFailed, match="expected never"):
+        never(lambda: expect(waiting.app("second")).running(), for_=3000)
+
+
+def test_a_condition_that_is_no_expectation_needs_its_lab(waiting):
+    with pytest.raises(InputError, match="looks at no lab"):
+        eventually(lambda: True, within=5)
+    begun = waiting.now
+    eventually(lambda: waiting.now - begun >= 30, within=60, lab=waiting)
+
+
+def test_a_day_passes_fast(waiting):
+    waiting.advance(24 * 3600)
+    expect(waiting.app("first")).succeeded(pods=32)
+    assert waiting.log.cycle < 100
+
+
+def test_time_goes_forward_only(lab):
+    with pytest.raises(InputError, match="forward"):
+        lab.advance(-1)

@@ -1,0 +1,171 @@
+"""Explanations say what is, why, what would change it, and who is ahead."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.lab import Lab
+
+
+@pytest.fixture
+def lab():
+    with Lab.open() as lab:
+        yield lab
+
+
+def first_pending(lab) -> str:
+    row = next(row for row in lab.picture().rows if row["phase"] == "Pending")
+    return row["name"].partition("/")[2]
+
+
+def why(lab) -> str:
+    lab.settle()
+    return str(lab.explain_pod(first_pending(lab)))
+
+
+def test_over_the_limit(lab, queue, job):
+    lab.apply(queue("org", 32), queue("team", 2, limit=4, parent="org"), job("work", "team", 6))
+    text = why(lab)
+    assert "Pending, wants 1 GPU, queue team" in text
+    assert "OverLimit" in text
+    assert "team may have 4 GPUs and holds 4 GPUs" in text
+    assert "limit of 6 GPUs, or when 2 GPUs of its work end" in text
+
+
+def test_non_preemptible_over_quota(lab, queue, job):
+    lab.apply(queue("team", 4), job("work", "team", 6, labels={"priorityClassName": "build"}))
+    text = why(lab)
+    assert "NonPreemptibleOverQuota" in text
+    assert "team has 4 GPUs" in text
+    assert "priorityClassName: train" in text
+
+
+def test_a_limit_of_zero(lab, job):
+    bare = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "team"}, "spec": {}}
+    applied = lab.apply(bare, job("work", "team", 1))
+    assert applied.warnings
+    lab.settle()
+    assert "Its limit is 0" in str(lab.explain_queue("team"))
+
+
+def test_a_queue_that_is_not_there(lab, queue, job):
+    lab.apply(queue("real", 4), job("work", "unreal", 1))
+    assert "Create queue unreal, or label it with one that exists. Leaf queues there are: real." in why(lab)
+
+
+def test_work_in_a_parent_queue(lab, queue, job):
+    lab.apply(queue("org", 4), queue("team", 4, parent="org"), job("work", "org", 1))
+    text = why(lab)
+    assert "only leaf queues run workloads" in text
+    assert "Leaf queues there are: team." in text
+
+
+def test_no_node_is_large_enough(lab, queue, job):
+    lab.apply(queue("team", 32), job("work", "team", 1, gpus=9))
+    assert "No node of this fleet has 9 GPUs (the largest has 8 GPUs)." in why(lab)
+
+
+def test_free_but_scattered(lab, queue, job):
+    lab.apply(queue("team", 32), job("filler", "team", 3, gpus=7))
+    lab.settle()
+    lab.apply(job("wide", "team", 1, gpus=8))
+    text = why(lab)
+    assert "11 GPUs are free, but at most 4 GPUs on one node" in text
+
+
+def test_who_is_ahead(lab, queue, job):
+    lab.apply(queue("team", 4, limit=4), job("running", "team", 4))
+    lab.settle()
+    lab.apply(job("earlier", "team", 1), job("urgent", "team", 1, labels={"priorityClassName": "build-preemptible"}))
+    lab.settle()
+    lab.apply(job("last", "team", 1))
+    lab.settle()
+    groups = [name for _, name in lab.picture().podgroups if "-last-" in name]
+    text = str(lab.explain_podgroup(groups[0]))
+    assert "Ahead of it in team:" in text
+    assert "earlier" in text
+
+
+def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
+    lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 20))
+    lab.settle()
+    assert lab.explain_queue("a").lines == (
+        "Queue a: quota 8 GPUs, limit unlimited, fair share now 20 GPUs.",
+        "It holds 20 GPUs of 20 GPUs asked for.",
+        "It borrows 12 GPUs: 12 GPUs from the unused quota of b.",
+        "Who could reclaim it, by asking: b (up to 24 GPUs of its quota).",
+    )
+    lender = lab.explain_queue("b")
+    assert "Of its quota it lends 12 GPUs to a; it gets them back by reclaim when it asks." in lender.lines
+    assert lender.data["lent_to"] == {"a": 12000}
+
+
+def test_a_running_pod(lab, queue, job):
+    lab.apply(queue("team", 4), job("work", "team", 1))
+    lab.settle()
+    (row,) = lab.picture().rows
+    assert str(lab.explain_pod(row["name"].partition("/")[2])).startswith(f"Pod {row['name']}: Running on ")
+
+
+def test_a_pod_with_gates(lab, queue, job):
+    gated = job("work", "team", 1)
+    gated["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    lab.apply(queue("team", 4), gated)
+    assert "example.com/wait" in why(lab)
+
+
+def test_a_saved_lab_explains_as_before(lab, queue, job, tmp_path):
+    lab.apply(queue("a", 16), queue("b", 16), job("work", "a", 24))
+    lab.settle()
+    lab.apply(job("back", "b", 16))
+    lab.settle()
+    lab.save(tmp_path / "state")
+    gone = lab.log.evictions[0]["pod"].partition("/")[2]
+    with Lab.resume(tmp_path / "state") as again:
+        assert (again.fleet, again.scheduler, again.now, again.opened) == (
+            lab.fleet,
+            lab.scheduler,
+            lab.now,
+            lab.opened,
+        )
+        assert again.explain_pod(gone) == lab.explain_pod(gone)
+        assert again.explain_queue("b") == lab.explain_queue("b")
+        again.settle()
+        assert again.get("pod") == lab.get("pod")
+
+
+@pytest.mark.parametrize("scheduler", ["kailab", "kube-scheduler"])
+def test_a_resumed_lab_carries_on_as_if_never_stopped(scheduler, queue, job, tmp_path):
+    first = [queue("a", 16), queue("b", 16), job("work", "a", 40)]
+    then = [job("back", "b", 16)]
+    with Lab.open(scheduler=scheduler) as straight:
+        straight.apply(*first)
+        straight.settle()
+        straight.apply(*then)
+        straight.settle()
+        expected = {row["name"]: (row["phase"], row["node"]) for row in straight.picture().rows}
+    with Lab.open(scheduler=scheduler) as lab:
+        lab.apply(*first)
+        lab.settle()
+        lab.save(tmp_path / "state")
+    with Lab.resume(tmp_path / "state") as lab:
+        lab.apply(*then)
+        lab.settle()
+        assert {row["name"]: (row["phase"], row["node"]) for row in lab.picture().rows} == expected
+
+
+def test_a_damaged_state_file(tmp_path, lab):
+    from kailab.errors import StateError
+
+    with pytest.raises(StateError, match="no lab is here"):
+        Lab.resume(tmp_path / "state")
+    lab.cluster.save(tmp_path / "bare")
+    with pytest.raises(StateError, match="damaged"):
+        Lab.resume(tmp_path / "bare")
+
+
+def test_under_kube_scheduler_nobody_gets_anything_back(queue, job):
+    with Lab.open(scheduler="kube-scheduler") as lab:
+        lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 20))
+        lab.settle()
+        assert "knows no queues" in str(lab.explain_queue("a"))

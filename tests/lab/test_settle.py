@@ -1,0 +1,129 @@
+"""Settling comes to rest, or says who does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.lab.settle import NotSettled, VirtualPace, WallPace
+
+
+class Acts:
+    """A controller and scheduler that writes while its script says so."""
+
+    wake_at = None
+
+    def __init__(self, *script: bool, forever: bool = False) -> None:
+        self.script = list(script)
+        self.forever = forever
+        self.steps = 0
+
+    def step(self) -> bool:
+        self.steps += 1
+        return self.script.pop(0) if self.script else self.forever
+
+
+def pace(cluster, controller, scheduler, **options):
+    return VirtualPace(cluster, [controller], scheduler, lambda: ["allocate binds default/x"], **options)
+
+
+def test_a_second_passes_with_each_cycle_that_changed_something():
+    cluster = EmbeddedCluster()
+    begun = cluster.now()
+    pace(cluster, Acts(True), Acts(True, True)).settle()
+    assert cluster.now() - begun == 2
+
+
+def test_prompt_timers_fall_due_and_others_do_not():
+    cluster = EmbeddedCluster()
+    begun, rung = cluster.now(), []
+    cluster.call_at(begun + 30, lambda: rung.append("prompt"))
+    cluster.call_at(begun + 60, lambda: rung.append("late"), prompt=False)
+    pace(cluster, Acts(), Acts()).settle()
+    assert rung == ["prompt"]
+    assert cluster.now() - begun == 30
+
+
+def test_a_restless_scheduler_is_named():
+    with pytest.raises(NotSettled, match="allocate binds default/x"):
+        pace(EmbeddedCluster(), Acts(), Acts(forever=True), max_cycles=20).settle()
+
+
+def test_a_restless_controller_is_named():
+    with pytest.raises(NotSettled, match="Acts"):
+        pace(EmbeddedCluster(), Acts(forever=True), Acts()).settle()
+
+
+def test_timers_that_set_themselves_again_are_no_rest():
+    cluster = EmbeddedCluster()
+
+    def again() -> None:
+        cluster.call_at(cluster.now() + 1, again)
+
+    again()
+    with pytest.raises(NotSettled):
+        pace(cluster, Acts(), Acts(), max_cycles=50).settle()
+
+
+def test_moments_stop_at_each_timer_and_at_the_wake_up():
+    cluster = EmbeddedCluster()
+    begun = cluster.now()
+    cluster.call_at(begun + 10, lambda: None, prompt=False)
+    scheduler = Acts()
+    scheduler.wake_at = begun + 25
+    stops = [cluster.now() - begun for _ in pace(cluster, Acts(), scheduler).moments(40)]
+    assert stops == [0, 10, 25, 40]
+
+
+def test_an_hour_with_nothing_in_it_is_two_looks():
+    cluster = EmbeddedCluster()
+    scheduler = Acts()
+    list(pace(cluster, Acts(), scheduler).moments(3600))
+    assert scheduler.steps == 2
+
+
+def test_time_that_a_timer_holds_is_an_error():
+    cluster = EmbeddedCluster()
+
+    class Setter(Acts):
+        def step(self) -> bool:
+            cluster.call_at(cluster.now(), lambda: None)
+            return False
+
+    with pytest.raises(NotSettled, match="time does not pass"):
+        list(pace(cluster, Setter(), Acts()).moments(5))
+
+
+class Wall:
+    """A cluster with a clock of its own, which sleeping moves."""
+
+    def __init__(self, changes_until: float) -> None:
+        self.time = 0.0
+        self.changes_until = changes_until
+
+    def now(self) -> float:
+        return self.time
+
+    def watch(self, kinds):
+        return self
+
+    def poll(self):
+        from kailab.cluster.protocol import WatchEvent
+
+        return [WatchEvent("MODIFIED", "Pod", {"metadata": {"name": "p"}})] if self.time < self.changes_until else []
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def test_on_a_real_clock_quiet_is_no_change_for_a_while():
+    wall = Wall(changes_until=20)
+    WallPace(wall, quiet=8, sleep=wall.sleep).settle()
+    assert 27 <= wall.time <= 29
+
+
+def test_on_a_real_clock_never_quiet_is_an_error_that_names_it():
+    wall = Wall(changes_until=10_000)
+    with pytest.raises(NotSettled, match="Pod p"):
+        WallPace(wall, deadline=60, sleep=wall.sleep).settle()
+    assert wall.time < 70
