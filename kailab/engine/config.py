@@ -20,6 +20,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     gpu_placement: Literal["binpack", "spread"] = "binpack"
     cpu_placement: Literal["binpack", "spread"] = "binpack"
     gpu_sharing: Literal["binpack", "spread"] = "binpack"  # which shared device first: the fuller or the emptier
+    prefer_shared_devices: bool = True  # a share goes to a node where it fits on a device in use (gpusharingorder)
     max_consolidation_victims: int = 16  # -1: unlimited
     allow_consolidating_reclaim: bool = True
     use_signatures: bool = True  # skip a job no easier to place than one that just failed

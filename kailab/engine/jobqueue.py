@@ -35,6 +35,10 @@ class Heap(Generic[T]):
         self._down(0, last)
         return items.pop()
 
+    def rebuild(self) -> None:
+        for i in range(len(self.items) // 2 - 1, -1, -1):
+            self._down(i, len(self.items))
+
     def fix_top(self) -> None:
         self._down(0, len(self.items))
 
@@ -221,6 +225,24 @@ class JobQueue(Generic[T]):
             heap.fix_top()
             node.stale = False
         return heap.items[0]
+
+    def forget(self, queue: WQueue) -> None:
+        """Leave out all that is left below a queue."""
+        node = self._nodes.get(queue.name)
+        if node is None:
+            return
+        self._drop(node)
+        parent = node.parent
+        heap = self._roots if parent is None or parent.children is None else parent.children
+        heap.items = [item for item in heap.items if item is not node]
+        heap.rebuild()
+        self._after_pop(parent)
+
+    def _drop(self, node: _Node[T]) -> None:
+        self._nodes.pop(node.queue.name, None)
+        if node.children is not None:
+            for child in node.children.items:
+                self._drop(child)
 
     def _after_pop(self, node: _Node[T] | None) -> None:
         while node is not None and node.empty:

@@ -6,14 +6,16 @@ units of ``kailab.engine.layout``. A task changes them by ``place``; taking it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 
+from kailab.engine.claims import Claims
 from kailab.engine.gpus import SharedGpus, portion
 from kailab.engine.layout import GPUS, PODS, QUEUE_RESOURCES, Layout, mig_gpus
-from kailab.engine.records import GPU, GpuRequest, Node, Status
-from kailab.engine.state import ON_NODE, ShapeInfo, WTask
+from kailab.engine.numa import NumaNodes
+from kailab.engine.records import GPU, GpuRequest, Node, ResourceClaim, Status
+from kailab.engine.state import ACTIVE, ON_NODE, ShapeInfo, WTask
 
 DEFAULT_GPU_MEMORY = 100  # MiB, where a node does not say; KAI computes with it too
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
@@ -30,9 +32,16 @@ def gpu_memory(node: Node) -> int:
 
 
 class NodeTable:
-    """``version`` changes when nodes change (not when tasks do): masks per shape are valid for one version."""
+    """``version`` changes when nodes change (not when tasks do): masks per shape are valid for one version.
+    ``claims`` and ``tasks``: the snapshot's resource claims, and all tasks it knows."""
 
-    def __init__(self, nodes: Iterable[Node], layout: Layout) -> None:
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        layout: Layout,
+        claims: Mapping[str, ResourceClaim] | None = None,
+        tasks: Container[str] = (),
+    ) -> None:
         self.layout = layout
         self.nodes = sorted(nodes, key=lambda node: node.name)
         self.index = {node.name: i for i, node in enumerate(self.nodes)}
@@ -59,6 +68,9 @@ class NodeTable:
         self.max_gpu_memory = max(known, default=DEFAULT_GPU_MEMORY)
         self._columns: dict[str, tuple[np.ndarray, dict[str, int]]] = {}
         self.all = np.ones(count, dtype=bool)
+        self.numa = NumaNodes(self.nodes)
+        devices = [-1 if node.devices is None else node.devices for node in self.nodes]
+        self.claims = Claims({} if claims is None else claims, tasks, self.index, np.array(devices, dtype=np.int64))
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -118,6 +130,10 @@ class NodeTable:
         if i is None or not ON_NODE[status]:
             return
         info = task.info
+        if info.shape.claims:
+            self._place_claims(info, i, status, sign)
+        if self.numa and ACTIVE[status] and task.zones:
+            self.numa.change(i, task, sign)
         if status == Status.PIPELINED:
             pools = self.releasing
             for row, amount in info.needs:
@@ -137,6 +153,19 @@ class NodeTable:
                 idle, releasing = shared.change(group, status, memory, sign)
                 self.idle[GPUS, i] += idle
                 self.releasing[GPUS, i] += releasing
+
+    def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
+        """GPUs of allocated claims count once a node; what ``place`` counts for them with the rest goes back here."""
+        twice = info.rows[GPUS] - self.claims.own_gpus(info.shape, info.rows[GPUS])
+        idle, releasing = self.claims.change(i, status, info.shape, sign)
+        if status == Status.PIPELINED:
+            releasing += sign * twice
+        else:
+            idle += sign * twice
+            if status == Status.RELEASING:
+                releasing -= sign * twice
+        self.idle[GPUS, i] += idle
+        self.releasing[GPUS, i] += releasing
 
     def host(self, task: WTask, node: str, here: bool) -> None:
         """Keep the list of tasks a node knows of (for pod affinity and for reports)."""

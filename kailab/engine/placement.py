@@ -43,7 +43,7 @@ class Placer:
 
     def place(self, task: WTask, nodes: NodeMask, pipeline_only: bool) -> bool:
         info = task.info
-        if self.blocked(info):
+        if self.blocked(task):
             return False
         fast = self._repeat(task, info, nodes, pipeline_only)
         if fast is not None:
@@ -51,13 +51,17 @@ class Placer:
         table = self.table
         releasing = table.releasing.any()
         pool = table.idle + table.releasing if releasing else table.idle
-        now = fit.fits(table, info) if not info.shape.gpu.shared else self._shared_now(info)
+        idle = table.idle
+        if info.shape.claims:
+            pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
+        now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
         candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.snapshot.table_version)
         if not self.session.config.predicates:
             candidates = fit.fits(table, info, pool).copy()
         if nodes is not None:
             candidates &= nodes
         self._narrow(task, info, candidates)
+        self._narrow_devices(info, candidates)
         if self.preferred is not None:
             candidates &= ~np.isnan(self.preferred)
         if not candidates.any():
@@ -65,8 +69,11 @@ class Placer:
             return False
         config = self.session.config
         scores = node_scores(
-            table, info, now, nodes, config.gpu_placement, config.cpu_placement, task.record.nominated_node
-        )
+            table, info, now, nodes, config.gpu_placement, config.cpu_placement, task.record.nominated_node,
+            config.prefer_shared_devices,
+        )  # fmt: skip
+        if table.numa and (aligned := table.numa.scores(info)) is not None:
+            scores = scores + aligned
         if self.preferred is not None:
             scores = scores + np.nan_to_num(self.preferred)
         scores = np.where(candidates, scores, -np.inf)
@@ -79,9 +86,18 @@ class Placer:
                 return True
             scores[i] = -np.inf
 
-    def blocked(self, info: ShapeInfo) -> bool:
+    def blocked(self, task: WTask) -> bool:
         """No node at all could ever take it (KAI: pre-predicates that don't depend on victims)."""
-        return (bool(info.shape.blocked) and self.session.config.predicates) or self.too_large(info) is not None
+        info = task.info
+        if info.shape.blocked and self.session.config.predicates:
+            return True
+        return self.claims_refused(task) is not None or self.too_large(info) is not None
+
+    def claims_refused(self, task: WTask) -> str | None:
+        """What is wrong with the task's resource claims, wherever it goes."""
+        if not task.info.shape.claims or task.job is None:
+            return None
+        return self.table.claims.refusal(task.info.shape, task.job.record.queue)
 
     def too_large(self, info: ShapeInfo) -> int | None:
         """The resource (row) of which the task wants more than any single node has."""
@@ -105,6 +121,8 @@ class Placer:
             or shape.gpu.shared
             or info.has_pod_terms
             or shape.ports
+            or shape.claims
+            or (self.table.numa and self.table.numa.concerns(info))
             or self.preferred is not None
             or task.record.nominated_node
             or (config.cpu_placement if info.cpu_only else config.gpu_placement) != "binpack"
@@ -130,6 +148,14 @@ class Placer:
             podaffinity.narrow_ports(self.table, shape, candidates)
         if shape.gpu.shared:
             self._narrow_shared(task, info, candidates)
+
+    def _narrow_devices(self, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """Where the kubelet would align its resources, and where its claims are or can be served."""
+        table = self.table
+        if table.numa:
+            table.numa.narrow(info, candidates)
+        if info.shape.claims:
+            table.claims.narrow(info.shape, candidates)
 
     def _narrow_shared(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
         """Shares count as parts of the node's own devices, so limits are checked per node; a new shared device needs a
@@ -162,6 +188,7 @@ class Placer:
     def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
         session, name = self.session, self.table.nodes[i].name
         groups: tuple[str, ...] = ()
+        zones = self.table.numa.place(info, i) if self.table.numa else ()
         wait = pipeline_only or not fits_now
         if info.shape.gpu.shared:
             chosen = self._choose_groups(info, i, pipeline_only)
@@ -171,9 +198,9 @@ class Placer:
             groups = tuple(group or self._new_group(task) for group in names)
             wait = pipeline_only or waits
         if wait:
-            session.pipeline(task, name, groups, keep_in_place=pipeline_only or info.shape.gpu.shared)
+            session.pipeline(task, name, groups, keep_in_place=pipeline_only or info.shape.gpu.shared, zones=zones)
         else:
-            session.allocate(task, name, groups)
+            session.allocate(task, name, groups, zones)
         return True
 
     def _new_group(self, task: WTask) -> str:

@@ -137,7 +137,10 @@ def _not_ready(job: Job) -> Failure:
 def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, int], ...]]) -> TaskFit:
     info = task.info
     reasons = fits.get(id(info))
-    if reasons is None:
+    refused = session.table.claims.refusal(info.shape, task.job.record.queue) if task.job and info.shape.claims else None
+    if refused is not None:
+        reasons = ((refused, len(session.table)),)
+    elif reasons is None:
         reasons = fits[id(info)] = _reasons(session, info)
     return TaskFit(task=task.uid, nodes=len(session.table), reasons=reasons)
 
@@ -169,9 +172,18 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
         rule(f"node never had enough {name}", table.allocatable[row] >= amount)
     for row, amount in info.needs:
         name = names.get(row) or table.layout.names[row]
-        rule(f"not enough {name} free", table.idle[row] >= amount)
+        pool = table.claims.counted(shape, table.idle) if shape.claims else table.idle
+        rule(f"not enough {name} free", pool[row] >= amount)
     if shape.gpu.shared:
         rule("no GPU with a large enough share free", fit.shared_fits(table, info, table.idle))
+    if table.numa:
+        aligned = table.all.copy()
+        table.numa.narrow(info, aligned)
+        rule("node can't align the pod's resources to NUMA zones as its policy demands", aligned)
+    if shape.claims:
+        served = table.all.copy()
+        table.claims.narrow(shape, served)
+        rule("a resource claim is held on another node, or too few of the node's devices are free", served)
     left = int(open_.sum())
     if left:
         counts.append(("kept off by other pods, by topology, or by the rest of its gang", left))

@@ -55,10 +55,11 @@ def node_scores(
     gpu: str,
     cpu: str,
     nominated: str,
+    share_first: bool = True,
 ) -> np.ndarray:
     """Scores of all nodes (meaningless where the task does not fit). ``among``: the nodes that are considered at all."""
     scores: np.ndarray = np.where(fits_now, AVAILABLE, 0.0)
-    if info.shape.gpu.shared:
+    if info.shape.gpu.shared and share_first:
         for i, shared in table.shared.items():
             if shared.groups and shared.fitting(info.shape.gpu):
                 scores[i] += SHARING

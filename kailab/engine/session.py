@@ -19,11 +19,12 @@ from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pendin
 from kailab.engine.fairshare import tree_shares
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
-from kailab.engine.records import GPU, Status
+from kailab.engine.records import GPU, Status, ZoneShare
 from kailab.engine.snapshot import Snapshot
 from kailab.engine.state import ACTIVE, ON_NODE, Job, Place, WTask
 
-Situation = tuple[Status, str, tuple[str, ...], Place | None, bool]
+Zones = tuple[ZoneShare, ...]
+Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
 
 
 class Entry(NamedTuple):
@@ -164,7 +165,14 @@ class Session:
     # Changes
 
     def _move(
-        self, task: WTask, status: Status, node: str, groups: tuple[str, ...], left: Place | None, virtual: bool
+        self,
+        task: WTask,
+        status: Status,
+        node: str,
+        groups: tuple[str, ...],
+        left: Place | None,
+        virtual: bool,
+        zones: Zones = (),
     ) -> None:
         table, job = self.table, task.job
         assert job is not None
@@ -179,7 +187,13 @@ class Session:
         if ACTIVE[task.status] and queue is not None:
             self._charge(queue, task, job, -1)
         job.count(task, task.status, -1)
+        claiming = bool(task.info.shape.claims)
+        if claiming:
+            table.claims.leave(task, task.info.shape)
         task.status, task.node, task.groups, task.left, task.virtual = status, node, groups, left, virtual
+        task.zones = zones
+        if claiming:
+            table.claims.enter(task, task.info.shape)
         job.count(task, status, 1)
         if ACTIVE[status] and queue is not None:
             self._charge(queue, task, job, 1)
@@ -212,29 +226,32 @@ class Session:
                 held[2] += sign * gpus
 
     def _log(self, task: WTask) -> None:
-        self.journal.append(Entry(task, (task.status, task.node, task.groups, task.left, task.virtual)))
+        self.journal.append(Entry(task, (task.status, task.node, task.groups, task.left, task.virtual, task.zones)))
 
     def evict(self, task: WTask) -> None:
         """In thought, until committed: the task leaves, its place frees up later."""
         self._log(task)
-        self._move(task, Status.RELEASING, task.node, task.groups, None, True)
+        self._move(task, Status.RELEASING, task.node, task.groups, None, True, task.zones)
 
-    def allocate(self, task: WTask, node: str, groups: tuple[str, ...] = ()) -> None:
+    def allocate(self, task: WTask, node: str, groups: tuple[str, ...] = (), zones: Zones = ()) -> None:
         self._log(task)
-        self._move(task, Status.ALLOCATED, node, groups, None, True)
+        self._move(task, Status.ALLOCATED, node, groups, None, True, zones)
 
-    def pipeline(self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool) -> None:
+    def pipeline(
+        self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool, zones: Zones = ()
+    ) -> None:
         """Promise a place. ``keep_in_place``: a task evicted from that very place stays there instead."""
         if task.status == Status.RELEASING:
             same_gpus = not groups or groups == task.groups
-            if task.node == node and keep_in_place and same_gpus:
+            same_zones = not zones or zones == task.zones
+            if task.node == node and keep_in_place and same_gpus and same_zones:
                 self.unevict(task)
                 return
             left: Place | None = (task.node, task.groups)
         else:
             left = task.left
         self._log(task)
-        self._move(task, Status.PIPELINED, node, groups, left, True)
+        self._move(task, Status.PIPELINED, node, groups, left, True, zones)
 
     def withdraw(self, task: WTask) -> None:
         """Back from a place taken in this statement to waiting."""
@@ -280,12 +297,12 @@ class Session:
                 self._bind(task, job)
                 self.binds[task.uid] = Bind(
                     task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
-                    action=action,
+                    action=action, numa_zones=task.zones,
                 )  # fmt: skip
             elif task.status == Status.PIPELINED and before[0] != Status.PIPELINED:
                 self.pipelines[task.uid] = Pipeline(
                     task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
-                    action=action, moved=evicted and ON_NODE[task.record.status],
+                    action=action, moved=evicted and ON_NODE[task.record.status], numa_zones=task.zones,
                 )  # fmt: skip
             elif task.status == Status.RELEASING:
                 task.virtual = False
@@ -369,7 +386,8 @@ class Session:
         for uid in self.robbed:
             if any(podset.active < podset.minimum for podset in self.jobs[uid].podsets.values()):
                 for task in self.jobs[uid]:
-                    self.pipelines.pop(task.uid, None)
+                    if task.uid in self.pipelines and not self.pipelines[task.uid].moved:
+                        del self.pipelines[task.uid]
         served = {pipeline.podgroup for pipeline in self.pipelines.values()}
         served |= {bind.podgroup for bind in self.binds.values()}
         evictions = tuple(self._heir(eviction, served) for eviction in self.evictions.values())

@@ -12,7 +12,7 @@ from kailab.engine.jobindex import JobIndex
 from kailab.engine.layout import Layout
 from kailab.engine.nodes import NodeTable
 from kailab.engine.queues import QueueTree
-from kailab.engine.records import Node, PodGroup, Queue, Shape, Status, Task, Topology
+from kailab.engine.records import Node, PodGroup, Queue, ResourceClaim, Shape, Status, Task, Topology
 from kailab.engine.state import ALLOCATED, Job, ShapeInfo, WTask
 
 
@@ -28,6 +28,7 @@ class Snapshot:
         self.nodes: dict[str, Node] = {}
         self.queues: dict[str, Queue] = {}
         self.topologies: dict[str, Topology] = {}
+        self.claims: dict[str, ResourceClaim] = {}
         self.jobs: dict[str, Job] = {}
         self.tasks: dict[str, WTask] = {}
         self.layout = Layout()
@@ -48,6 +49,7 @@ class Snapshot:
         self.memory_tasks: dict[str, WTask] = {}  # those that want GPU memory: its share depends on the device
         self.has_anti_affinity = False  # some pod, now or once, kept others away
         self.foreign: dict[str, WTask] = {}  # tasks of other schedulers: they only take room
+        self._claiming: dict[str, dict[str, WTask]] = {}  # claim -> tasks that name it
 
     # Nodes, queues, topologies
 
@@ -83,6 +85,42 @@ class Snapshot:
     def remove_topology(self, name: str) -> None:
         if self.topologies.pop(name, None) is not None:
             self.version += 1
+
+    def set_claim(self, claim: ResourceClaim) -> None:
+        if self.claims.get(claim.name) != claim:
+            self._change_claim(claim.name, claim)
+
+    def remove_claim(self, name: str) -> None:
+        if name in self.claims:
+            self._change_claim(name, None)
+
+    def _change_claim(self, name: str, claim: ResourceClaim | None) -> None:
+        users = self._claiming.get(name, {}).values()
+        for task in users:
+            self._take_place(task, -1)
+        if claim is None:
+            del self.claims[name]
+        else:
+            self.claims[name] = claim
+        for task in users:
+            self._take_place(task, 1)
+        if self._table is not None:
+            self._table.claims.refresh((name,))
+        self.version += 1
+
+    def _take_place(self, task: WTask, sign: int) -> None:
+        """Put a task on the node table where it is (1), or take it away (-1)."""
+        table = self._table
+        if table is None:
+            return
+        if task.node:
+            table.place(task, task.status, task.node, task.groups, sign)
+            table.host(task, task.node, sign > 0)
+        if task.info.shape.claims:
+            if sign > 0:
+                table.claims.enter(task, task.info.shape)
+            else:
+                table.claims.leave(task, task.info.shape)
 
     # PodGroups and tasks
 
@@ -138,9 +176,9 @@ class Snapshot:
             job.add(work)
             self._dirty[job.uid] = job
             self._account(work, 1)
-        if self._table is not None and work.node:
-            self._table.place(work, work.status, work.node, work.groups, 1)
-            self._table.host(work, work.node, True)
+        for name in task.shape.claims:
+            self._claiming.setdefault(name, {})[task.uid] = work
+        self._take_place(work, 1)
         self.version += 1
 
     def remove_task(self, uid: str) -> None:
@@ -150,9 +188,12 @@ class Snapshot:
             self.version += 1
 
     def _detach(self, task: WTask) -> None:
-        if self._table is not None and task.node:
-            self._table.place(task, task.status, task.node, task.groups, -1)
-            self._table.host(task, task.node, False)
+        self._take_place(task, -1)
+        for name in task.info.shape.claims:
+            users = self._claiming[name]
+            users.pop(task.uid, None)
+            if not users:
+                del self._claiming[name]
         self.foreign.pop(task.uid, None)
         if task.job is not None:
             self._account(task, -1)
@@ -211,13 +252,10 @@ class Snapshot:
     @property
     def table(self) -> NodeTable:
         if self._table is None:
-            table = NodeTable(self.nodes.values(), self.layout)
+            table = self._table = NodeTable(self.nodes.values(), self.layout, self.claims, self.tasks)
             table.grow()
             for task in self.tasks.values():
-                if task.node:
-                    table.place(task, task.status, task.node, task.groups, 1)
-                    table.host(task, task.node, True)
-            self._table = table
+                self._take_place(task, 1)
             self.table_version += 1
         return self._table
 

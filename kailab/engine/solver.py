@@ -8,6 +8,7 @@ again; victims that find another place are moved, not lost. Source: KAI's JobSol
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,6 +24,13 @@ from kailab.engine.victims import Victim, held_by
 
 Generator = Callable[[Accumulation], Iterator[Scenario]]
 GENERATORS: tuple[Generator, ...] = (node_local, multi_node)
+
+
+class Solution(NamedTuple):
+    """A scenario that worked: the units of victims that really go or move, and whether all of them simply go."""
+
+    victims: list[Batch]
+    all_gone: bool
 
 
 class Solver:
@@ -62,19 +70,23 @@ class Solver:
         session, count = self.session, len(tasks)
         recorded: list[Batch] = []
         mark = session.mark()
+        used = self.job.used
+        stands = False
 
         def possible(k: int) -> bool:
-            nonlocal recorded
+            nonlocal recorded, stands
             solution = self._probe(generator, tasks[:k], recorded)
-            session.undo(mark)
+            # Where every unit of victims is needed, the whole job's try would be repeated just as it was.
+            stands = k == count and solution is not None and solution.all_gone
+            if not stands:
+                session.undo(mark)
             if solution is not None:
-                recorded = solution
+                recorded = solution.victims
             return solution is not None
 
         if _largest(count, possible) == 0:
             return False
-        used = self.job.used
-        if self._probe(generator, tasks, recorded) is None:
+        if not stands and self._probe(generator, tasks, recorded) is None:
             session.undo(mark)
             return False
         if not self.job.gang_satisfied or self.job.used <= used:
@@ -88,17 +100,17 @@ class Solver:
             return table.all
         return table.free_gpu_vector() > 0
 
-    def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[Batch]) -> list[Batch] | None:
-        """The victims of the first scenario that works (the journal then holds it), or None."""
+    def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[Batch]) -> Solution | None:
+        """The first scenario that works (the journal then holds it), or None."""
         goal = Goal(self.job, tasks, self._nodes)
         accumulation = Accumulation(self.session, goal, recorded, self._victim_queue())
         for scenario in generator(accumulation):
             fingerprint = (len(tasks), *scenario.fingerprint())
             if fingerprint in self._failed:
                 continue
-            victims = self._simulate(goal, scenario)
-            if victims is not None:
-                return victims
+            solution = self._simulate(goal, scenario)
+            if solution is not None:
+                return solution
             self._failed.add(fingerprint)
         return None
 
@@ -109,7 +121,7 @@ class Solver:
             queue.load(leaf, lists.get(leaf.name, []), self._pick)  # type: ignore[arg-type]
         return queue
 
-    def _simulate(self, goal: Goal, scenario: Scenario) -> list[Batch] | None:
+    def _simulate(self, goal: Goal, scenario: Scenario) -> Solution | None:
         session = self.session
         victims = scenario.tasks()
         if not victims:
@@ -127,22 +139,23 @@ class Solver:
             session.undo(mark)
             return None
         gone = (Status.RELEASING, Status.PIPELINED)
-        return [
-            batch for batch in (*scenario.recorded, *scenario.extra) if any(task.status in gone for task in batch.tasks)
-        ]
+        batches = [*scenario.recorded, *scenario.extra]
+        needed = [batch for batch in batches if any(task.status in gone for task in batch.tasks)]
+        all_gone = len(needed) == len(batches) and all(task.status == Status.RELEASING for task in victims)
+        return Solution(needed, all_gone)
 
     def _place_all(self, goal: Goal, victims: list[WTask], nodes: np.ndarray) -> bool:
         """Place the job and, as far as there is room, its victims, in queue order. False if the job finds no room."""
         jobs = {task.job.uid: task.job for task in victims if task.job is not None}
         jobs[goal.job.uid] = goal.job
-        queue = self._placing_order(goal, jobs)
-        left = len(jobs)
+        concerned = Concerned(self.session, jobs)
+        queue = self._placing_order(goal, jobs, concerned)
         placed = False
-        while left and not queue.empty:
+        while concerned.left and not queue.empty:
             job = queue.pop()
             if job.uid not in jobs:
                 continue
-            left -= 1
+            concerned.done(job, queue)
             if job is goal.job:
                 if not self.allocator.place(job, nodes, True, goal.tasks):
                     return False
@@ -153,7 +166,9 @@ class Solver:
                 self.session.undo(mark)
         return placed
 
-    def _placing_order(self, goal: Goal, jobs: dict[str, Job]) -> JobQueue[Job]:
+    def _placing_order(self, goal: Goal, jobs: dict[str, Job], concerned: Concerned) -> JobQueue[Job]:
+        """All waiting jobs stand in this order, though only the concerned are placed: the others decide, by what they
+        want, when their queue's turn comes."""
         session = self.session
         goal_wants = session.wants(goal.tasks, session.table.min_gpu_memory)
 
@@ -161,11 +176,9 @@ class Solver:
             return goal_wants if job is goal.job else session.wanted(job)
 
         order: JobQueue[Job] = JobQueue(session.tree, wanted=wanted)
-        queues = {job.record.queue for job in jobs.values()}
-        above = {level for name in queues for level in self._ancestors(name)}
         for queue in session.tree.leaves:
             entries = session.waiting.lists.get(queue.name)
-            if entries and (queue.name in queues or any(level in above for level in queue.path[1:])):
+            if entries and concerned.matters(queue):
                 order.load(queue, entries, lambda job: job.uid not in jobs)
         for job in jobs.values():
             home = session.queue_of(job)
@@ -173,9 +186,48 @@ class Solver:
                 order.push(home, job.order_key(), job)
         return order
 
-    def _ancestors(self, name: str) -> list[WQueue]:
-        queue = self.session.tree.queues.get(name)
-        return queue.path[1:] if queue is not None else []
+
+class Concerned:
+    """How many of the jobs to be placed are left below each queue: where there are none, the rest of the waiting jobs can
+    be passed over, as long as that changes no comparison between queues that still matter."""
+
+    def __init__(self, session: Session, jobs: dict[str, Job]) -> None:
+        self._below: dict[str, int] = {}
+        self._paths = {}
+        self.left = 0
+        for job in jobs.values():
+            queue = session.queue_of(job)
+            if queue is None or not queue.leaf:
+                continue
+            self.left += 1
+            self._paths[job.uid] = queue.path
+            for level in queue.path:
+                self._below[level.name] = self._below.get(level.name, 0) + 1
+
+    def matters(self, queue: WQueue) -> bool:
+        """Whether jobs of a leaf can influence the order of the concerned ones."""
+        return self._idle(queue.path) is None
+
+    def done(self, job: Job, order: JobQueue[Job]) -> None:
+        path = self._paths[job.uid]
+        self.left -= 1
+        for level in path:
+            self._below[level.name] -= 1
+        idle = self._idle(path)
+        if idle is not None:
+            order.forget(idle)
+
+    def _idle(self, path: list[WQueue]) -> WQueue | None:
+        """The highest queue of the path without concerned jobs, if its parent has all of them below it, or is none."""
+        idle = None
+        for level in path:
+            if self._below.get(level.name):
+                break
+            idle = level
+        if idle is None:
+            return None
+        parent = idle.parent
+        return idle if parent is None or self._below.get(parent.name, 0) == self.left else None
 
 
 def _held(item: Job | Victim) -> Amounts:

@@ -66,7 +66,7 @@ class ShapeInfo:
 class WTask:
     """A task where it is now. ``left``: the place it was evicted from while it is promised another one."""
 
-    __slots__ = ("groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual")
+    __slots__ = ("groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual", "zones")
 
     def __init__(self, record: Task, info: ShapeInfo, job: Job | None) -> None:
         self.record = record
@@ -77,6 +77,7 @@ class WTask:
         self.status = record.status
         self.node = record.node if ON_NODE[record.status] else ""
         self.groups = record.gpu_groups
+        self.zones = record.numa_zones
         self.left: Place | None = None
         self.virtual = False  # its state is this cycle's idea, not the cluster's
         priority = record.priority

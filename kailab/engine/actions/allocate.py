@@ -57,6 +57,6 @@ def _wait_as_a_whole(session: Session, mark: int, job: Job) -> None:
     tasks = {entry.task.uid: entry.task for entry in session.journal[mark:]}
     for task in tasks.values():
         if task.job is job and task.status == Status.ALLOCATED:
-            node, groups = task.node, task.groups
+            node, groups, zones = task.node, task.groups, task.zones
             session.withdraw(task)
-            session.pipeline(task, node, groups, keep_in_place=False)
+            session.pipeline(task, node, groups, keep_in_place=False, zones=zones)

@@ -40,7 +40,7 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
 def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
     """No eviction can help: some task can't go to any node of this cluster."""
     for task in tasks_to_allocate(job):
-        if allocator.placer.blocked(task.info):
+        if allocator.placer.blocked(task):
             pod = f"{task.record.namespace}/{task.record.name}"
             session.fail(job, Failure(Code.POD_SCHEDULING_ERRORS, f"no node has room for pod {pod}", task=task.uid))
             return True

@@ -1,0 +1,166 @@
+"""Resource claims (DRA): devices that tasks hold by name, several tasks perhaps the same ones.
+
+Whoever names a claim first decides its node; all others must follow. A device that several tasks share through one claim is
+counted once on its node, as soon as the cluster says that the claim is allocated. When the last holder leaves, the claim is
+free to go elsewhere. Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+import numpy as np
+
+from kailab.engine.gpus import Group
+from kailab.engine.layout import GPUS
+from kailab.engine.records import GPU, ResourceClaim, Shape, Status
+from kailab.engine.state import ACTIVE, WTask
+
+MOST_HOLDERS = 256  # pods that one claim can be reserved for, in Kubernetes
+
+_NOWHERE = -1  # not on a node, or on any
+_LEAVING = (Status.RELEASING, Status.STUCK_RELEASING)
+
+
+class Claims:
+    """The claims on the nodes of one table. ``records`` and ``tasks`` are the snapshot's own."""
+
+    def __init__(
+        self, records: Mapping[str, ResourceClaim], tasks: Container[str], index: Mapping[str, int], devices: np.ndarray
+    ) -> None:
+        self._records = records
+        self._tasks = tasks
+        self._index = index
+        self.devices = devices  # per node, -1: not known
+        self.taken = np.zeros(len(devices), dtype=np.int64)
+        self._holders: dict[str, dict[str, tuple[int, bool]]] = {}  # claim -> task -> (node, as the cluster has it)
+        self._charged: dict[str, tuple[int, int]] = {}  # claim -> (node, devices) counted in ``taken``
+        self._shared: dict[str, dict[int, Group]] = {}  # allocated claim -> node -> who counts for its GPUs there
+        self.refresh(records)
+
+    # Who holds what
+
+    def enter(self, task: WTask, shape: Shape) -> None:
+        """The task is where it is now: on a node, or waiting, perhaps with a claim reserved for it already."""
+        as_told = task.status == task.record.status
+        holds = ACTIVE[task.status] or (task.status in _LEAVING and as_told)
+        i = self._index.get(task.node, _NOWHERE) if holds else _NOWHERE
+        here = as_told if task.status == Status.PENDING else task.node == task.record.node
+        for name in shape.claims:
+            record = self._records.get(name)
+            kept = here and record is not None and record.allocated and task.uid in record.reserved
+            if i != _NOWHERE or (kept and task.status == Status.PENDING):
+                self._holders.setdefault(name, {})[task.uid] = (i, kept)
+        self.refresh(shape.claims)
+
+    def leave(self, task: WTask, shape: Shape) -> None:
+        for name in shape.claims:
+            holders = self._holders.get(name)
+            if holders is not None and holders.pop(task.uid, None) is not None and not holders:
+                del self._holders[name]
+        self.refresh(shape.claims)
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Count anew where the devices of these claims are taken."""
+        for name in names:
+            i, count = self._charged.pop(name, (-1, 0))
+            if i >= 0:
+                self.taken[i] -= count
+            place = self.place_of(name)
+            record = self._records.get(name)
+            if place is None or record is None:
+                continue
+            holders = self._holders.get(name)
+            if place == _NOWHERE and holders:
+                place = max(node for node, _ in holders.values())
+            if 0 <= place < len(self.taken):
+                self._charged[name] = (place, record.devices)
+                self.taken[place] += record.devices
+
+    def place_of(self, name: str) -> int | None:
+        """The node that holders of the claim must go to; -1: any node; past the last: none that is here; None: the claim is not
+        allocated."""
+        record = self._records.get(name)
+        holders = self._holders.get(name, {})
+        if record is not None and record.allocated:
+            kept = any(kept for _, kept in holders.values()) or not record.reserved
+            if kept or any(uid not in self._tasks for uid in record.reserved):
+                return self._index.get(record.node, len(self.taken)) if record.node else _NOWHERE
+        return max((node for node, _ in holders.values()), default=None)
+
+    # Where a task may go
+
+    def refusal(self, shape: Shape, queue: str) -> str | None:
+        """Why no node at all may take a task with these claims, or None."""
+        for name in shape.claims:
+            record = self._records.get(name)
+            if record is None:
+                return f"resource claim {name} does not exist"
+            if len(record.reserved) >= MOST_HOLDERS:
+                return f"resource claim {name} is reserved for {MOST_HOLDERS} pods, the most there may be"
+            if record.queue is not None and record.queue != queue:
+                label = f"the queue label {record.queue}" if record.queue else "no queue label"
+                return f"GPU claim {name} is shared and has {label}; it must name queue {queue}"
+        return None
+
+    def narrow(self, shape: Shape, candidates: np.ndarray) -> None:
+        """Leave the nodes where allocated claims are, and those with devices enough for the others."""
+        wanted = 0
+        for name in dict.fromkeys(shape.claims):
+            place = self.place_of(name)
+            if place is None:
+                record = self._records.get(name)
+                wanted += record.devices if record is not None else 0
+            elif place >= 0:
+                only = np.zeros(len(candidates), dtype=bool)
+                only[place : place + 1] = True
+                candidates &= only
+        if wanted:
+            candidates &= (self.devices < 0) | (self.devices - self.taken >= wanted)
+
+    # GPUs of claims that several tasks share
+
+    def own_gpus(self, shape: Shape, amount: int) -> int:
+        """Milli-GPU of ``amount`` that a task takes by itself: allocated claims are counted apart."""
+        return max(0, amount - sum(self._gpus(name) for name in shape.claims))
+
+    def change(self, i: int, status: Status, shape: Shape, sign: int) -> tuple[int, int]:
+        """A task comes (1) to the node or goes (-1): what that changes of (idle, releasing) milli-GPU."""
+        idle = releasing = 0
+        for name in shape.claims:
+            gpus = self._gpus(name)
+            if not gpus:
+                continue
+            group = self._shared.setdefault(name, {}).setdefault(i, Group())
+            before = group.pools()
+            if status == Status.PIPELINED:
+                group.waiting += sign
+            else:
+                group.holders += sign
+                if status == Status.RELEASING:
+                    group.leaving += sign
+            after = group.pools()
+            if group.empty:
+                del self._shared[name][i]
+            idle += (after[0] - before[0]) * gpus
+            releasing += (after[1] - before[1]) * gpus
+        return idle, releasing
+
+    def counted(self, shape: Shape, pool: np.ndarray) -> np.ndarray:
+        """The pool with what the task's claims hold on each node already: it needs no more for them."""
+        credits = [
+            (i, self._gpus(name))
+            for name in shape.claims
+            for i, group in self._shared.get(name, {}).items()
+            if sum(group.pools()) < 0
+        ]
+        if not credits:
+            return pool
+        pool = pool.copy()
+        for i, gpus in credits:
+            pool[GPUS, i] += gpus
+        return pool
+
+    def _gpus(self, name: str) -> int:
+        record = self._records.get(name)
+        return record.gpus * GPU if record is not None and record.allocated else 0
