@@ -1,8 +1,8 @@
 """Resource claims (DRA): devices that tasks hold by name, several tasks perhaps the same ones.
 
 Whoever names a claim first decides its node; all others must follow. A device that several tasks share through one claim is
-counted once on its node, as soon as the cluster says that the claim is allocated. When the last holder leaves, the claim is
-free to go elsewhere. Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices.
+counted once on its node, from the cycle after the first of them was bound. When the last holder leaves, the claim is free to
+go elsewhere. Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices.
 """
 
 from __future__ import annotations
@@ -35,10 +35,16 @@ class Claims:
         self.taken = np.zeros(len(devices), dtype=np.int64)
         self._holders: dict[str, dict[str, tuple[int, bool]]] = {}  # claim -> task -> (node, as the cluster has it)
         self._charged: dict[str, tuple[int, int]] = {}  # claim -> (node, devices) counted in ``taken``
-        self._shared: dict[str, dict[int, Group]] = {}  # allocated claim -> node -> who counts for its GPUs there
+        self._users: dict[str, int] = {}  # claim -> tasks that the cluster says are on a node
+        self._shared: dict[str, dict[int, Group]] = {}  # claim in use -> node -> who counts for its GPUs there
         self.refresh(records)
 
     # Who holds what
+
+    def told(self, task: WTask, sign: int) -> None:
+        """The cluster says that a task with claims is on a node (1), or no longer (-1)."""
+        for name in task.info.shape.claims:
+            self._users[name] = self._users.get(name, 0) + sign
 
     def enter(self, task: WTask, shape: Shape) -> None:
         """The task is where it is now: on a node, or waiting, perhaps with a claim reserved for it already."""
@@ -121,7 +127,7 @@ class Claims:
     # GPUs of claims that several tasks share
 
     def own_gpus(self, shape: Shape, amount: int) -> int:
-        """Milli-GPU of ``amount`` that a task takes by itself: allocated claims are counted apart."""
+        """Milli-GPU of ``amount`` that a task takes by itself: claims in use are counted apart."""
         return max(0, amount - sum(self._gpus(name) for name in shape.claims))
 
     def change(self, i: int, status: Status, shape: Shape, sign: int) -> tuple[int, int]:
@@ -163,4 +169,4 @@ class Claims:
 
     def _gpus(self, name: str) -> int:
         record = self._records.get(name)
-        return record.gpus * GPU if record is not None and record.allocated else 0
+        return record.gpus * GPU if record is not None and (record.allocated or self._users.get(name)) else 0

@@ -192,8 +192,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A DRA claim. Every task that names it shares its devices, and so its node.
 
-    ``devices``: how many it wants in all. ``allocated``: its devices are chosen; then ``node`` is where they are ("": the
-    allocation does not say) and ``gpus`` how many of them are GPUs. ``reserved``: UIDs of the pods it is reserved for.
+    ``devices``: how many it wants in all, ``gpus``: how many of them are GPUs. ``allocated``: its devices are chosen, and
+    ``node`` is where they are ("": the allocation does not say). ``reserved``: UIDs of the pods it is reserved for.
     ``queue``: a GPU claim that pods name directly must carry their queue's name as a label; this is that label ("": it has
     none), and None where the rule does not apply (no GPUs, or made from a template for one pod).
     """

@@ -137,7 +137,9 @@ def _not_ready(job: Job) -> Failure:
 def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, int], ...]]) -> TaskFit:
     info = task.info
     reasons = fits.get(id(info))
-    refused = session.table.claims.refusal(info.shape, task.job.record.queue) if task.job and info.shape.claims else None
+    refused = (
+        session.table.claims.refusal(info.shape, task.job.record.queue) if task.job and info.shape.claims else None
+    )
     if refused is not None:
         reasons = ((refused, len(session.table)),)
     elif reasons is None:

@@ -231,15 +231,13 @@ class Session:
     def evict(self, task: WTask) -> None:
         """In thought, until committed: the task leaves, its place frees up later."""
         self._log(task)
-        self._move(task, Status.RELEASING, task.node, task.groups, None, True, task.zones)
+        self._move(task, Status.RELEASING, task.node, task.groups, task.left, True, task.zones)
 
     def allocate(self, task: WTask, node: str, groups: tuple[str, ...] = (), zones: Zones = ()) -> None:
         self._log(task)
         self._move(task, Status.ALLOCATED, node, groups, None, True, zones)
 
-    def pipeline(
-        self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool, zones: Zones = ()
-    ) -> None:
+    def pipeline(self, task: WTask, node: str, groups: tuple[str, ...], keep_in_place: bool, zones: Zones = ()) -> None:
         """Promise a place. ``keep_in_place``: a task evicted from that very place stays there instead."""
         if task.status == Status.RELEASING:
             same_gpus = not groups or groups == task.groups
@@ -247,7 +245,7 @@ class Session:
             if task.node == node and keep_in_place and same_gpus and same_zones:
                 self.unevict(task)
                 return
-            left: Place | None = (task.node, task.groups)
+            left: Place | None = task.left or (task.node, task.groups)
         else:
             left = task.left
         self._log(task)
@@ -289,6 +287,8 @@ class Session:
             job = task.job
             assert job is not None
             touched[job.uid] = job
+            if (task.status, task.node, task.groups, task.left) == before[:4]:
+                continue  # evicted in thought and put back
             evicted = ACTIVE[before[0]] and (task.left is not None or task.status == Status.RELEASING)
             if evicted:
                 self._decide_eviction(task, job, before[1], action, beneficiary, shares)
@@ -299,7 +299,7 @@ class Session:
                     task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
                     action=action, numa_zones=task.zones,
                 )  # fmt: skip
-            elif task.status == Status.PIPELINED and before[0] != Status.PIPELINED:
+            elif task.status == Status.PIPELINED:
                 self.pipelines[task.uid] = Pipeline(
                     task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
                     action=action, moved=evicted and ON_NODE[task.record.status], numa_zones=task.zones,

@@ -95,8 +95,8 @@ class Snapshot:
             self._change_claim(name, None)
 
     def _change_claim(self, name: str, claim: ResourceClaim | None) -> None:
-        users = self._claiming.get(name, {}).values()
-        for task in users:
+        users = list(self._claiming.get(name, {}).values())
+        for task in reversed(users):
             self._take_place(task, -1)
         if claim is None:
             del self.claims[name]
@@ -113,14 +113,18 @@ class Snapshot:
         table = self._table
         if table is None:
             return
+        claims = table.claims if task.info.shape.claims else None
+        if claims is not None and sign > 0:
+            if task.node:
+                claims.told(task, 1)
+            claims.enter(task, task.info.shape)
         if task.node:
             table.place(task, task.status, task.node, task.groups, sign)
             table.host(task, task.node, sign > 0)
-        if task.info.shape.claims:
-            if sign > 0:
-                table.claims.enter(task, task.info.shape)
-            else:
-                table.claims.leave(task, task.info.shape)
+        if claims is not None and sign < 0:
+            claims.leave(task, task.info.shape)
+            if task.node:
+                claims.told(task, -1)
 
     # PodGroups and tasks
 

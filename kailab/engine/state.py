@@ -66,7 +66,9 @@ class ShapeInfo:
 class WTask:
     """A task where it is now. ``left``: the place it was evicted from while it is promised another one."""
 
-    __slots__ = ("groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual", "zones")
+    __slots__ = (
+        "groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual", "zones",
+    )  # fmt: skip
 
     def __init__(self, record: Task, info: ShapeInfo, job: Job | None) -> None:
         self.record = record
