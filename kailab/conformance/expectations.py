@@ -14,6 +14,7 @@ from kailab.conformance.recorded import NAMES, Case
 from kailab.conformance.table import Table, sharing
 from kailab.engine.decisions import Decisions
 from kailab.engine.records import Status, Task
+from kailab.scheduler.requests import amount
 
 Level = Literal["queues", "status", "nodes", "rounds", "operations"]
 LEVELS: tuple[Level, ...] = ("queues", "status", "nodes", "rounds", "operations")
@@ -32,8 +33,7 @@ def final_differences(case: Case, table: Table, level: Level = "nodes") -> list[
         for what, got in (("idle_gpus", idle), ("releasing_gpus", releasing)):
             if abs(got - wanted[what]) > TOLERANCE:
                 differences.append(f"node {name}: {what} {got:g}, expected {wanted[what]:g}")
-        if wanted.get("numa_zones_available"):
-            differences.append(f"node {name}: NUMA zones are expected, decisions carry none")
+        differences += _zone_differences(table, name, wanted.get("numa_zones_available") or {})
     return differences + _sharing_differences(case, table)
 
 
@@ -48,8 +48,10 @@ def asserted_tasks(case: Case, table: Table, where: str) -> list[str]:
             differences.append(f"{where}{uid} is {_stands(task)}, expected {_wanted(wanted)}")
         elif wanted.get("node") and task.node != wanted["node"]:
             differences.append(f"{where}{uid} is on {task.node or 'no node'}, expected {wanted['node']}")
-        if wanted.get("numa_zones") and not where:
-            differences.append(f"{uid}: NUMA zones {wanted['numa_zones']} are expected, decisions carry none")
+        if wanted.get("numa_zones") is not None:
+            got = _zone_numbers(table, task)
+            if got != sorted(wanted["numa_zones"]):
+                differences.append(f"{where}{uid} is on NUMA zones {got}, expected {wanted['numa_zones']}")
 
     for job in case.raw["jobs"]:
         if job["name"] in expected["jobs"]:
@@ -58,6 +60,24 @@ def asserted_tasks(case: Case, table: Table, where: str) -> list[str]:
     for uid, wanted in expected["tasks"].items():
         if uid in table.tasks:
             one(uid, wanted)
+    return differences
+
+
+def _zone_numbers(table: Table, task: Task) -> list[int]:
+    node = table.nodes.get(task.node)
+    zones = table.zones_left(node) if node is not None else None
+    return sorted(zones.index[share.zone] for share in task.numa_zones) if zones is not None else []
+
+
+def _zone_differences(table: Table, node: str, wanted: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    zones = table.zones_left(table.nodes[node])
+    differences = []
+    for number, amounts in wanted.items():
+        left = zones.available[int(number)] if zones is not None else {}
+        for resource, quantity in amounts.items():
+            got, amount_wanted = left.get(resource), amount(resource, quantity)
+            if got != amount_wanted:
+                differences.append(f"node {node}: NUMA zone {number} has {got} {resource}, expected {amount_wanted}")
     return differences
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.records import Node, PodGroup, Queue, Status, Task, Topology
+from kailab.engine.records import Node, PodGroup, Queue, ResourceClaim, Status, Task, Topology
 
 NOW = 1_767_225_600.0
 
@@ -33,5 +33,6 @@ class Opening:
     podgroups: list[PodGroup]
     tasks: list[Task]
     topologies: list[Topology] = field(default_factory=list)
+    claims: list[ResourceClaim] = field(default_factory=list)
     config: EngineConfig = field(default_factory=EngineConfig)
     deleted_for_good: frozenset[str] = frozenset()

@@ -22,11 +22,14 @@ from kailab.engine.records import (
     GpuRequest,
     Node,
     NodeTerm,
+    Numa,
+    NumaZone,
     PodGroup,
     PodSet,
     PodTerm,
     Queue,
     Requirement,
+    ResourceClaim,
     Shape,
     Share,
     Status,
@@ -36,6 +39,7 @@ from kailab.engine.records import (
 )
 from kailab.errors import InputError, Where
 from kailab.model import labels
+from kailab.scheduler.numa import zones_held
 
 NODE_NAME_LABEL = "kai.scheduler/type"
 
@@ -101,14 +105,17 @@ def build_case(raw: dict[str, Any]) -> Case:
         for task in job["tasks"]
         if task.get("legacy_mig") and STATUSES[task["state"]] in PLACED
     }
-    nodes = [_node(node, node["name"] in legacy_nodes, notes) for node in raw["nodes"]]
-    claims = {(claim["namespace"], claim["name"]): claim for claim in (raw.get("dra") or {}).get("resource_claims", ())}
+    dra = raw.get("dra") or {}
+    slices: dict[str, int] = {}
+    for piece in dra.get("resource_slices") or ():
+        slices[piece["node_name"]] = slices.get(piece["node_name"], 0) + piece["device_count"]
+    nodes = [_node(node, node["name"] in legacy_nodes, slices.get(node["name"], 0)) for node in raw["nodes"]]
     shapes: dict[Shape, Shape] = {}
     podgroups, tasks = [], []
     for job in raw["jobs"]:
         podgroups.append(_podgroup(job))
         for task in job["tasks"]:
-            tasks.append(_task(task, job, claims, shapes))
+            tasks.append(_task(task, job, shapes))
     return Case(
         id=raw["id"],
         suite=raw["suite"],
@@ -120,6 +127,7 @@ def build_case(raw: dict[str, Any]) -> Case:
         config=_config(raw, notes),
         nodes=nodes,
         queues=[_queue(queue) for queue in raw["queues"]],
+        claims=_claims(raw),
         topologies=[Topology(name=t["name"], levels=tuple(t["levels"])) for t in raw.get("topologies") or ()],
         podgroups=podgroups,
         tasks=tasks,
@@ -133,10 +141,12 @@ def _config(raw: dict[str, Any], notes: list[str]) -> EngineConfig:
     config = raw["config"]
     placement = {"gpu": "binpack", "cpu": "binpack"}
     sharing: Literal["binpack", "spread"] = "binpack"
+    prefer_shared = True
     if isinstance(config["plugins"], list):
         named = {plugin["name"]: plugin.get("arguments") or {} for plugin in config["plugins"]}
         placement |= {k: v for k, v in named.get("nodeplacement", {}).items() if k in placement}
         sharing = "spread" if "gpuspread" in named else "binpack"
+        prefer_shared = "gpusharingorder" in named
         notes.append("only these plugins were on: " + ", ".join(named))
     params = config.get("scheduler_params") or {}
     return EngineConfig(
@@ -144,18 +154,56 @@ def _config(raw: dict[str, Any], notes: list[str]) -> EngineConfig:
         gpu_placement=placement["gpu"],  # type: ignore[arg-type]
         cpu_placement=placement["cpu"],  # type: ignore[arg-type]
         gpu_sharing=sharing,
-        max_consolidation_victims=-1,
-        use_signatures=False,
+        prefer_shared_devices=prefer_shared,
+        max_consolidation_victims=int(params.get("max_number_consolidation_preemptees", -1)),
+        allow_consolidating_reclaim=bool(params.get("allow_consolidating_reclaim", True)),
+        use_signatures=bool(params.get("use_scheduling_signatures", False)),
         staleness_grace=float(params.get("global_default_staleness_grace_period_s", 0)),
         predicates=bool(config["predicates_plugin_enabled"]),
     )
 
 
-def _node(raw: dict[str, Any], legacy_mig: bool, notes: list[str]) -> Node:
+def _numa(raw: dict[str, Any] | None) -> Numa | None:
+    if not raw:
+        return None
+    names = {"cpu_millis": "cpu", "memory_bytes": "memory", "gpus": labels.GPU_RESOURCE}
+    zones = tuple(
+        NumaZone(
+            name=zone["id"], allocatable=tuple(sorted((names.get(k, k), v) for k, v in zone["allocatable"].items()))
+        )
+        for zone in raw["zones"]
+    )
+    return Numa(policy=raw["policy"], scope=raw["scope"], zones=zones)
+
+
+def _claims(raw: dict[str, Any]) -> list[ResourceClaim]:
+    named = {
+        (job["namespace"], name)
+        for job in raw["jobs"]
+        for task in job["tasks"]
+        for name in task.get("resource_claim_names") or ()
+    }
+    claims = []
+    for claim in (raw.get("dra") or {}).get("resource_claims") or ():
+        gpu = "gpu" in claim["device_class_name"].lower()
+        status = claim.get("status") or {}
+        shared = gpu and (claim["namespace"], claim["name"]) in named
+        claims.append(
+            ResourceClaim(
+                name=f"{claim['namespace']}/{claim['name']}",
+                devices=claim["count"],
+                allocated=status.get("allocation") is not None,
+                gpus=claim["count"] if gpu else 0,
+                reserved=tuple(consumer["uid"] for consumer in status.get("reservedFor") or ()),
+                queue=(claim.get("labels") or {}).get(labels.QUEUE, "") if shared else None,
+            )
+        )
+    return claims
+
+
+def _node(raw: dict[str, Any], legacy_mig: bool, devices: int) -> Node:
     allocatable = raw["allocatable"]
     known = {"cpu_millis", "memory_bytes", "gpus", "pods"}
-    if raw.get("numa"):
-        notes.append(f"NUMA zones of {raw['name']} are not in the engine's records")
     # KAI refuses new MIG work on a node that runs a task of unknown profile; a mirror would show none there.
     extended = [] if legacy_mig else sorted((k, v) for k, v in allocatable.items() if k not in known)
     return Node(
@@ -168,6 +216,8 @@ def _node(raw: dict[str, Any], legacy_mig: bool, notes: list[str]) -> Node:
         gpu_memory_mib=raw["gpu_memory_mib"] if raw["gpu_memory_synced"] else 0,
         labels=tuple(sorted(raw["labels"].items())),
         mig=raw["labels"].get("node-role.kubernetes.io/mig-enabled") == "true",
+        numa=_numa(raw.get("numa")),
+        devices=devices,
     )
 
 
@@ -267,26 +317,17 @@ def _pod_terms(raw: dict[str, Any] | None, key: str, namespace: str) -> tuple[Po
     return (PodTerm(topology_key=raw[key], requirements=wanted, namespaces=(namespace,)),)
 
 
-def _blocked(raw: dict[str, Any], job: dict[str, Any], claims: dict[tuple[str, str], Any]) -> tuple[str, ...]:
+def _blocked(raw: dict[str, Any]) -> tuple[str, ...]:
     """Why no node can take the task, as far as facts outside the engine's records say."""
     why = [f'persistentvolumeclaim "{name}" not found' for name in raw.get("pvc_names") or ()]
     if raw.get("legacy_mig"):
         why.append("a MIG profile that is known by annotation only can't be scheduled")
-    for name in raw.get("resource_claim_names") or ():
-        claim = claims.get((job["namespace"], name))
-        if claim is None:
-            why.append(f"resourceclaim {name} not found")
-        elif "gpu" in claim["device_class_name"].lower():
-            owner = (claim.get("labels") or {}).get(labels.QUEUE, "")
-            if owner != job["queue"]:
-                why.append(f"shared GPU claim {name} has queue label {owner!r}, expected {job['queue']!r}")
     return tuple(why)
 
 
 def _task(
     raw: dict[str, Any],
     job: dict[str, Any],
-    claims: dict[tuple[str, str], Any],
     shapes: dict[Shape, Shape],
 ) -> Task:
     request = raw["request"]
@@ -316,7 +357,7 @@ def _task(
         namespace=namespace if affinity else "",
         claims=tuple(f"{namespace}/{name}" for name in claimed),
         guaranteed=raw.get("qos_class") == "Guaranteed",
-        blocked=_blocked(raw, job, claims) if status == Status.PENDING else (),
+        blocked=_blocked(raw) if status == Status.PENDING else (),
     )
     shape = shapes.setdefault(shape, shape)
     placed = status in PLACED
@@ -333,4 +374,5 @@ def _task(
         gpu_groups=tuple(raw.get("gpu_groups") or ()) if placed else (),
         priority=raw.get("task_priority"),
         accepted=accepted if accepted != shape.gpu else None,
+        numa_zones=zones_held((raw.get("pod") or {}).get("annotations") or {}) if placed else (),
     )

@@ -6,7 +6,8 @@ import msgspec
 
 from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
 from kailab.engine.decisions import Decisions, Pipeline
-from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, Status, Task
+from kailab.engine.numa import Zones
+from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
 from kailab.engine.snapshot import Snapshot
 from kailab.model import labels
 
@@ -21,6 +22,7 @@ class Table:
         self.tasks: dict[str, Task] = {task.uid: task for task in opening.tasks}
         self.nodes: dict[str, Node] = {node.name: node for node in opening.nodes}
         self.vacated: list[Task] = []
+        self.claims: dict[str, ResourceClaim] = {claim.name: claim for claim in opening.claims}
 
     def snapshot(self) -> Snapshot:
         """A new snapshot of the table as it stands: nothing but objects survives between cycles."""
@@ -31,6 +33,8 @@ class Table:
             snapshot.set_queue(queue)
         for topology in self.opening.topologies:
             snapshot.set_topology(topology)
+        for claim in self.claims.values():
+            snapshot.set_claim(claim)
         for podgroup in self.podgroups():
             snapshot.set_podgroup(podgroup)
         for task in self.tasks.values():
@@ -58,7 +62,7 @@ class Table:
             if task is None or task.status not in (Status.PENDING, Status.PIPELINED):
                 faults.append(f"binds {bind.task}, which is not pending")
                 continue
-            self._place(task, Status.BINDING, bind.node, bind.gpu_groups, faults)
+            self._place(task, Status.BINDING, bind.node, bind.gpu_groups, bind.numa_zones, faults)
         for action in self.opening.config.actions:
             moves: dict[str, list[Pipeline]] = {}
             for pipeline in decisions.pipelines:
@@ -90,25 +94,29 @@ class Table:
         if task is None or task.status not in waiting:
             faults.append(f"pipelines {pipeline.task}, which is not waiting")
             return
-        self._place(task, Status.PIPELINED, pipeline.node, pipeline.gpu_groups, faults)
+        self._place(task, Status.PIPELINED, pipeline.node, pipeline.gpu_groups, pipeline.numa_zones, faults)
 
-    def _place(self, task: Task, status: Status, node: str, groups: tuple[str, ...], faults: list[str]) -> None:
+    def _place(
+        self,
+        task: Task,
+        status: Status,
+        node: str,
+        groups: tuple[str, ...],
+        zones: tuple[ZoneShare, ...],
+        faults: list[str],
+    ) -> None:
         if node not in self.nodes:
             faults.append(f"places {task.uid} on {node!r}, which does not exist")
             return
+        accepted = accepted_share(task.shape.gpu, self.nodes[node].gpu_memory_mib)
         self.tasks[task.uid] = msgspec.structs.replace(
-            task, status=status, node=node, gpu_groups=groups, accepted=self._accepted(task, node)
+            task, status=status, node=node, gpu_groups=groups, accepted=accepted, numa_zones=zones
         )
 
-    def _accepted(self, task: Task, node: str) -> GpuRequest | None:
-        """What a request for GPU memory holds of its device, rounded up to a hundredth as in KAI."""
-        memory, total = task.shape.gpu.memory_mib, self.nodes[node].gpu_memory_mib
-        if not memory or not total:
-            return None
-        return GpuRequest(devices=task.shape.gpu.devices, portion=-(-memory * 100 // total) * GPU // 100)
-
     def settle_round(self) -> None:
-        """Between two cycles: bound tasks run, promised ones wait anew, leaving ones come back."""
+        """Between two cycles: bound tasks run, promised ones wait anew, leaving ones come back. What claims were given in
+        the session they keep."""
+        self._settle_claims()
         for uid, task in self.tasks.items():
             if task.status == Status.BINDING:
                 self.tasks[uid] = msgspec.structs.replace(task, status=Status.RUNNING)
@@ -116,9 +124,34 @@ class Table:
                 task.status == Status.RELEASING and task.podgroup not in self.opening.deleted_for_good
             ):
                 self.tasks[uid] = msgspec.structs.replace(
-                    task, status=Status.PENDING, node="", gpu_groups=(), accepted=None
+                    task, status=Status.PENDING, node="", gpu_groups=(), accepted=None, numa_zones=()
                 )
         self.vacated = []
+
+    def _settle_claims(self) -> None:
+        holders: dict[str, list[Task]] = {}
+        for task in self.tasks.values():
+            if task.status in ACTIVE or task.status == Status.PIPELINED:
+                for name in task.shape.claims:
+                    holders.setdefault(name, []).append(task)
+        for name, claim in self.claims.items():
+            here = holders.get(name, [])
+            uids = tuple(task.uid for task in here)
+            if uids == claim.reserved:
+                continue
+            self.claims[name] = msgspec.structs.replace(
+                claim, allocated=bool(here), reserved=uids, node=here[0].node if here else ""
+            )
+
+    def zones_left(self, node: Node) -> Zones | None:
+        """What the NUMA zones of a node have left after the decisions; None for a node without zones."""
+        if node.numa is None:
+            return None
+        zones = Zones(node.numa)
+        for task in self.tasks.values():
+            if task.node == node.name and (task.status in ACTIVE or task.status == Status.PIPELINED):
+                zones.change(task.numa_zones, 1)
+        return zones
 
     def gpus_left(self) -> dict[str, tuple[float, float]]:
         """Node -> devices (idle, releasing) after the decisions, counted as KAI counts them.
@@ -163,6 +196,14 @@ class Table:
                     releasing -= GPU
             left[node.name] = (idle / GPU, releasing / GPU)
         return left
+
+
+def accepted_share(gpu: GpuRequest, device_mib: int) -> GpuRequest | None:
+    """What a request for GPU memory holds of devices of this size, rounded up to a hundredth as in KAI; None for other
+    requests."""
+    if not gpu.memory_mib or not device_mib:
+        return None
+    return GpuRequest(devices=gpu.devices, portion=-(-gpu.memory_mib * 100 // device_mib) * GPU // 100)
 
 
 def whole_devices(gpu: GpuRequest) -> int:

@@ -300,10 +300,17 @@ class Session:
                     action=action, numa_zones=task.zones,
                 )  # fmt: skip
             elif task.status == Status.PIPELINED:
+                eviction = self.evictions.get(task.uid)
                 self.pipelines[task.uid] = Pipeline(
-                    task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
-                    action=action, moved=evicted and ON_NODE[task.record.status], numa_zones=task.zones,
-                )  # fmt: skip
+                    task=task.uid,
+                    podgroup=job.uid,
+                    queue=job.record.queue,
+                    node=task.node,
+                    gpu_groups=task.groups,
+                    action=eviction.action if eviction else action,
+                    moved=eviction is not None,
+                    numa_zones=task.zones,
+                )
             elif task.status == Status.RELEASING:
                 task.virtual = False
                 job.version += 1
