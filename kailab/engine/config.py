@@ -8,18 +8,24 @@ from typing import Literal
 import msgspec
 
 from kailab.engine.decisions import Action
+from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 
 ACTIONS: tuple[Action, ...] = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds. ``k_value`` and ``usage`` drive time-based fairness: usage is each queue's normalised, decayed
-    past share of the cluster (0..1), by queue name, per resource ("gpu", "cpu", "memory")."""
+    past share of the cluster (0..1), by queue name, per resource ("gpu", "cpu", "memory").
+
+    ``plugins``: which of KAI's plugins are on, in the order listed; None: KAI's own list. ``queue_depth``: per action, how
+    many jobs of each queue are tried. The fields from ``weighted_order`` on are policies that KAI does not have
+    (docs/policies.md); ``aged_after``: a job that has waited this long goes first; ``max_evictions_by_priority``: pairs
+    of (victim's priority, evictions a cycle)."""
 
     actions: tuple[Action, ...] = ACTIONS
     gpu_placement: Literal["binpack", "spread"] = "binpack"
     cpu_placement: Literal["binpack", "spread"] = "binpack"
-    gpu_sharing: Literal["binpack", "spread"] = "binpack"  # which shared device first: the fuller or the emptier
+    gpu_sharing: Literal["binpack", "spread", "any"] = "binpack"  # which shared device first: the fuller or the emptier
     prefer_shared_devices: bool = True  # a share goes to a node where it fits on a device in use (gpusharingorder)
     max_consolidation_victims: int = 16  # -1: unlimited
     allow_consolidating_reclaim: bool = True
@@ -32,3 +38,12 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     k_value: float = 0.0
     usage: Mapping[str, Mapping[str, float]] = {}
     predicates: bool = True
+    plugins: tuple[str, ...] | None = None
+    queue_depth: Mapping[str, int] = {}
+    search_budget: SearchBudget = SearchBudget()
+    weighted_order: WeightedOrder | None = None
+    aged_after: float | None = None
+    victim_order: Literal["queue", "priority"] = "queue"
+    max_evictions_per_cycle: int | None = None
+    max_evictions_by_priority: tuple[tuple[int, int], ...] = ()
+    checkpoint: Checkpoint | None = None

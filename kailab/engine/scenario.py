@@ -8,7 +8,7 @@ multinodegang plugins and the sub-scenario emitter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -72,12 +72,20 @@ class Scenario(NamedTuple):
 class Accumulation:
     """The victims gathered so far for one goal."""
 
-    def __init__(self, session: Session, goal: Goal, recorded: list[Batch], queue: JobQueue[Job | Victim]) -> None:
+    def __init__(
+        self,
+        session: Session,
+        goal: Goal,
+        recorded: list[Batch],
+        queue: JobQueue[Job | Victim],
+        on_advance: Callable[[], None],
+    ) -> None:
         self.session = session
         self.goal = goal
         self.recorded = recorded
         self.batches: list[Batch] = []
         self._queue = queue
+        self._on_advance = on_advance
         self._recorded_uids = {task.uid for batch in recorded for task in batch.tasks}
         self._filters = Filters(session, goal, recorded)
 
@@ -88,6 +96,7 @@ class Accumulation:
 
     def advance(self) -> bool:
         """Add the next unit. False when there is none left."""
+        self._on_advance()
         while not self._queue.empty:
             found = self._queue.pop()
             victim = found if isinstance(found, Victim) else Victim(found)

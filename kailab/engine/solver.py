@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.allocation import Allocator
+from kailab.engine.bounds import Bounds
 from kailab.engine.jobqueue import JobQueue
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.queues import Amounts, WQueue
@@ -24,6 +25,14 @@ from kailab.engine.victims import Victim, held_by
 
 Generator = Callable[[Accumulation], Iterator[Scenario]]
 GENERATORS: tuple[Generator, ...] = (node_local, multi_node)
+
+# Effort of a search: 1 for a victim looked at, SIMULATION for a scenario tried. At PATIENCE the bounds are drawn, once.
+SIMULATION = 8
+PATIENCE = 64
+
+
+class _Hopeless(Exception):
+    """Not an error: the search has its answer."""
 
 
 class Solution(NamedTuple):
@@ -44,6 +53,7 @@ class Solver:
         pick: Callable[[Job], bool],
         queues: list[WQueue],
         valid: Callable[[Scenario], bool],
+        bounds: Bounds,
     ) -> None:
         self.session = session
         self.allocator = allocator
@@ -53,18 +63,34 @@ class Solver:
         self._valid = valid
         self._failed: set[tuple[int, frozenset[str], frozenset[str]]] = set()
         self._nodes = self._feasible_nodes()
+        self._bounds = bounds
+        self._tasks: list[WTask] = []
+        self._effort = 0
         self.simulated = 0
+        self.hopeless = ""
 
     def solve(self) -> bool:
-        """On success the solution stands in the session's journal, uncommitted."""
+        """On success the solution stands in the session's journal, uncommitted. On failure ``hopeless`` says which bound
+        cut the search short, if one did."""
         tasks = tasks_to_allocate(self.job)
         if not tasks or not self._queues:
             return False
-        for generator in GENERATORS:
-            solved = self._solve_with(generator, tasks)
-            if solved:
-                return True
-        return False
+        self._tasks = tasks
+        mark = self.session.mark()
+        try:
+            return any(self._solve_with(generator, tasks) for generator in GENERATORS)
+        except _Hopeless as reason:
+            self.session.undo(mark)
+            self.hopeless = str(reason)
+            return False
+
+    def _spend(self, effort: int) -> None:
+        """Most searches end at once; one that has cost some effort is worth the look at its bounds."""
+        before, self._effort = self._effort, self._effort + effort
+        if before < PATIENCE <= self._effort:
+            reason = self._bounds.broken(self._tasks)
+            if reason is not None:
+                raise _Hopeless(reason)
 
     def _solve_with(self, generator: Generator, tasks: list[WTask]) -> bool:
         session, count = self.session, len(tasks)
@@ -103,7 +129,7 @@ class Solver:
     def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[Batch]) -> Solution | None:
         """The first scenario that works (the journal then holds it), or None."""
         goal = Goal(self.job, tasks, self._nodes)
-        accumulation = Accumulation(self.session, goal, recorded, self._victim_queue())
+        accumulation = Accumulation(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
         for scenario in generator(accumulation):
             fingerprint = (len(tasks), *scenario.fingerprint())
             if fingerprint in self._failed:
@@ -127,6 +153,7 @@ class Solver:
         if not victims:
             return None
         self.simulated += 1
+        self._spend(SIMULATION)
         mark = session.mark()
         nodes = goal.nodes.copy()
         index = session.table.index

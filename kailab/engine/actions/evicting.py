@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator
 
 from kailab.engine.actions.allocate import waiting_jobs
 from kailab.engine.allocation import Allocator
+from kailab.engine.bounds import Bounds
 from kailab.engine.decisions import Action, Code
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.queues import WQueue
+from kailab.engine.reclaimable import Demand
 from kailab.engine.records import Status
 from kailab.engine.scenario import Scenario
 from kailab.engine.session import Failure, Session
@@ -63,16 +65,22 @@ class Skip:
 
 def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
-    pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[Scenario], bool],
+    pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[Scenario], bool], wanted: Demand | None = None,
 ) -> bool:  # fmt: skip
     """Look for victims and, if some are found, decide it."""
     mark = session.mark()
-    solver = Solver(session, allocator, job, pick, queues, valid)
+    bounds = Bounds(session, job, pick, queues, wanted)
+    solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     if solver.solve():
         session.commit(mark, action, job)
         return True
     session.undo(mark)
-    tried = f"no set of victims makes room ({solver.simulated} tried)" if solver.simulated else "no victims to be had"
+    if solver.hopeless:
+        tried = f"no set of victims could make room: {solver.hopeless}"
+    elif solver.simulated:
+        tried = f"no set of victims makes room ({solver.simulated} tried)"
+    else:
+        tried = "no victims to be had"
     session.note(job, action, tried)
     return False
 

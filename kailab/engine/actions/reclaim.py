@@ -56,7 +56,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
 
-    return search(session, allocator, job, "reclaim", pick, queues, valid)
+    return search(session, allocator, job, "reclaim", pick, queues, valid, wanted)
 
 
 def _tried(session: Session, job: Job) -> list[WTask]:

@@ -1,0 +1,117 @@
+"""The weighted score of a waiting job: four parts of 0 to 1, reckoned once at the beginning of a cycle.
+
+==========  ============================================================================================================
+priority    1 for the highest priority that waits anywhere, 0 for the lowest, the levels between at equal steps; 1 if all
+            wait with the same. Levels and not heads are counted, so that a flood of equal jobs changes nothing.
+waiting     seconds waited / ``full_wait``, at most 1. A job waits from its creation, or from its last eviction; one whose
+            gang runs does not wait, whatever else it would like to have.
+efficiency  GPUs it wants next / GPUs of the fewest of the largest nodes that hold them: 1 if it fills nodes to the last
+            GPU, 1/8 for one GPU of a node of eight. Work without GPUs wastes none: 1.
+fairness    1 - GPUs its queue holds / its queue's fair share, at least 0: 1 for a team that has nothing. The same for all
+            jobs of a queue, so it decides between queues only (scope "cluster").
+==========  ============================================================================================================
+
+The score is the sum of the parts, each times its weight. Source: weighted queue draining in the lesson material
+(0.4 priority, 0.3 waiting time, 0.2 resource efficiency, 0.1 fairness between teams).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from kailab.engine.layout import GPUS
+from kailab.engine.policies.settings import WeightedOrder
+from kailab.engine.state import ACTIVE, Job
+
+if TYPE_CHECKING:
+    from kailab.engine.session import Session
+
+
+class Score(NamedTuple):
+    """The parts, before their weights, and the weighted sum; all rounded to a millionth."""
+
+    priority: float
+    waiting: float
+    efficiency: float
+    fairness: float
+    total: float
+
+
+def waiting_since(job: Job) -> float | None:
+    """When its wait began; None if it does not wait to start."""
+    if job.used and job.gang_satisfied:
+        return None
+    since = job.record.created
+    return since if job.last_evicted is None else max(since, job.last_evicted)
+
+
+class Scores:
+    """Scores of the jobs of one cycle, each reckoned when it is first asked for."""
+
+    def __init__(self, session: Session, weights: WeightedOrder) -> None:
+        self._session = session
+        self._weights = weights
+        waiting = {job.record.priority for entries in session.waiting.lists.values() for _, job in entries}
+        levels = sorted(waiting)
+        steps = max(1, len(levels) - 1)
+        self._levels = {value: rank / steps for rank, value in enumerate(levels)} if len(levels) > 1 else {}
+        self._lowest = levels[0] if levels else 0
+        self._largest = int(session.table.allocatable[GPUS].max()) if len(session.table) else 0
+        self._fairness: dict[str, float] = {}
+        self._found: dict[str, Score] = {}
+
+    def of(self, job: Job) -> Score:
+        found = self._found.get(job.uid)
+        if found is None:
+            found = self._found[job.uid] = self._reckon(job)
+        return found
+
+    def _reckon(self, job: Job) -> Score:
+        weights = self._weights
+        since = waiting_since(job)
+        waited = 0.0 if since is None else max(0.0, self._session.now - since)
+        parts = (
+            self._priority(job.record.priority),
+            min(1.0, waited / weights.full_wait) if weights.full_wait > 0 else float(waited > 0),
+            self._efficiency(job),
+            self._fair(job),
+        )
+        factors = (weights.priority, weights.waiting, weights.efficiency, weights.fairness)
+        total = sum(part * factor for part, factor in zip(parts, factors, strict=True))
+        return Score(*(round(part, 6) for part in parts), round(total, 6))
+
+    def _priority(self, priority: int) -> float:
+        if not self._levels:
+            return 1.0
+        level = self._levels.get(priority)
+        if level is not None:
+            return level
+        # A job that ran when the cycle began, and is placed anew in a simulation.
+        below = [rank for value, rank in self._levels.items() if value < priority]
+        return max(below, default=0.0)
+
+    def _efficiency(self, job: Job) -> float:
+        session = self._session
+        wanted = session.wanted(job)[2]
+        if not wanted:
+            tasks = [task for task in job if ACTIVE[task.status]]
+            wanted = session.wants(tasks, session.table.min_gpu_memory)[2]
+        if wanted <= 0 or self._largest <= 0:
+            return 1.0
+        nodes = -(-wanted // self._largest)
+        return float(wanted / (nodes * self._largest))
+
+    def _fair(self, job: Job) -> float:
+        name = job.record.queue
+        found = self._fairness.get(name)
+        if found is None:
+            queue = self._session.tree.get(name)
+            found = 0.0
+            if queue is not None:
+                held, fair = queue.allocated[2], queue.fair[2]
+                if fair > 0:
+                    found = max(0.0, 1.0 - held / fair)
+                else:
+                    found = 0.0 if held > 0 else 1.0
+            self._fairness[name] = found
+        return found

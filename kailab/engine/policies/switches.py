@@ -1,0 +1,56 @@
+"""KAI's plugins as switches: which rules are on, and in which order jobs are compared.
+
+Source: KAI plugins/factory.go and the default configuration of conf_util.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+DEFAULT_PLUGINS = (
+    "predicates", "proportion", "priority", "elastic", "kubeflow", "ray", "nodeavailability", "gpusharingorder",
+    "gpupack", "resourcetype", "subgrouporder", "taskorder", "nominatednode", "dynamicresources", "nodeplacement",
+    "minruntime", "topology", "snapshot", "sg-nodelocalgreedy", "sg-multinodegang",
+)  # fmt: skip
+"""What KAI runs with where nothing else is configured, in its order."""
+
+JOB_ORDER = ("priority", "elastic")
+GENERATORS = ("sg-nodelocalgreedy", "sg-multinodegang")
+
+
+class Switches(NamedTuple):
+    """``job_order``: the comparisons of jobs, first one first. ``generators``: plugin names of the searches for victims."""
+
+    job_order: tuple[str, ...] = JOB_ORDER
+    task_order: bool = True
+    subgroup_order: bool = True
+    node_placement: bool = True
+    node_availability: bool = True
+    resource_type: bool = True
+    nominated_node: bool = True
+    min_runtime: bool = True
+    topology: bool = True
+    generators: tuple[str, ...] = GENERATORS
+
+    @property
+    def kai_order(self) -> bool:
+        """Jobs, tasks and subgroups are ordered as by default."""
+        return self.job_order == JOB_ORDER and self.task_order and self.subgroup_order
+
+
+def switches(plugins: tuple[str, ...] | None) -> Switches:
+    """From the list of plugins that are on, in the order listed; None: KAI's own list."""
+    if plugins is None:
+        return Switches()
+    return Switches(
+        job_order=tuple(name for name in plugins if name in JOB_ORDER),
+        task_order="taskorder" in plugins,
+        subgroup_order="subgrouporder" in plugins,
+        node_placement="nodeplacement" in plugins,
+        node_availability="nodeavailability" in plugins,
+        resource_type="resourcetype" in plugins,
+        nominated_node="nominatednode" in plugins,
+        min_runtime="minruntime" in plugins,
+        topology="topology" in plugins,
+        generators=tuple(name for name in plugins if name in GENERATORS),
+    )
