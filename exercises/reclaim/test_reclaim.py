@@ -1,0 +1,188 @@
+"""Reclaim: what is lent comes back when its owner asks, no more than that, and from those who hold too much."""
+
+import pytest
+
+from kailab.lab import expect, stays
+
+pytestmark = pytest.mark.exercise("reclaim")
+
+
+def test_the_owner_gets_exactly_its_share_back(lab):
+    """team-a had borrowed all of team-b's 16 GPUs; team-b asks for 16 and has them."""
+    lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
+    expect(lab.queue("team-a")).running(gpus=32).borrows(gpus=16, from_queue="team-b")
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.queue("team-b")).running(gpus=16).no_pending()
+    expect(lab.queue("team-a")).running(gpus=16).within_quota().evicted(pods=16, by="reclaim", for_queue="team-b")
+
+
+def test_only_what_is_asked_for_is_taken(lab):
+    """team-b asks for 4: four pods go, the other twelve on loan stay."""
+    lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/owner-few.yaml")
+    expect(lab.queue("team-b")).running(gpus=4)
+    expect(lab.queue("team-a")).running(gpus=28).borrows(gpus=12).evicted(pods=4)
+
+
+def test_work_within_quota_is_never_reclaimed(lab):
+    """team-b asks for 32, twice what it owns: it gets its 16. The 16 that team-a owns stay, preemptible as they are."""
+    lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/owner-greedy.yaml")
+    expect(lab.queue("team-b")).running(gpus=16).pending(pods=16)
+    expect(lab.queue("team-a")).running(gpus=16).evicted(pods=16)
+
+
+def test_non_preemptible_work_is_never_a_victim(lab):
+    """team-a's service fills its quota, its training is on loan: the training goes, the service does not notice."""
+    lab.apply("manifests/queues.yaml", "manifests/a-serve.yaml", "manifests/a-train.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.app("a-serve")).running(pods=16).not_evicted()
+    expect(lab.app("a-train")).running(pods=0).evicted(pods=16)
+
+
+def test_the_newest_go_first(lab):
+    """Two Deployments of one class, one a minute older: the newer one pays for the loan."""
+    lab.apply("manifests/queues.yaml", "manifests/older.yaml")
+    lab.advance(60)
+    lab.apply("manifests/newer.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.app("older")).running(pods=16).not_evicted()
+    expect(lab.app("newer")).running(pods=0).evicted(pods=16)
+
+
+def test_an_elastic_job_gives_its_surplus(lab):
+    """A gang of 16 grown to 32 loses the 16 beyond its minimum and works on."""
+    lab.apply("manifests/queues.yaml", "manifests/elastic.yaml")
+    expect(lab.job("elastic")).running(pods=32)
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.job("elastic")).running(pods=16).evicted(pods=16)
+    expect(lab.queue("team-b")).running(gpus=16)
+
+
+def test_a_gang_without_surplus_goes_as_a_whole(lab):
+    """8 of its 24 GPUs would have been enough, but 16 of 24 pods are worth nothing."""
+    lab.apply("manifests/queues.yaml", "manifests/whole.yaml")
+    expect(lab.job("whole")).runs_whole(pods=24)
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.job("whole")).running(pods=0).evicted(pods=24)
+    expect(lab.queue("team-b")).running(gpus=16)
+
+
+def test_a_gang_reclaims_as_a_gang(lab):
+    """Eight pods that start together: eight GPUs are taken, not seven."""
+    lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/owner-gang.yaml")
+    expect(lab.job("owner")).runs_whole(pods=8)
+    expect(lab.queue("team-a")).running(gpus=24).evicted(pods=8)
+
+
+def test_min_runtime_protects_until_it_has_passed(lab):
+    """reclaimMinRuntime: 10m on the borrower's queue: the owner waits, at most ten minutes."""
+    lab.apply("manifests/queues-protected.yaml", "manifests/borrower.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.queue("team-b")).running(pods=0).pending(pods=16)
+
+    stays(lambda: expect(lab.queue("team-a")).running(gpus=32), for_=590)
+    lab.advance(60)
+    expect(lab.queue("team-b")).running(gpus=16)
+    expect(lab.queue("team-a")).running(gpus=16)
+
+
+def test_within_a_department_first(lab):
+    """team-b takes its 8 from its sister team-a, whose department is not over its own 16. team-c is left alone."""
+    lab.apply("manifests/queues-departments.yaml", "manifests/departments-full.yaml")
+    expect(lab).running(gpus=32)
+
+    lab.apply("manifests/b-returns.yaml")
+    expect(lab.queue("team-b")).running(gpus=8)
+    expect(lab.queue("team-a")).running(gpus=8).evicted(pods=8, for_queue="team-b")
+    expect(lab.queue("team-c")).running(gpus=16).not_evicted()
+
+
+def test_across_departments(lab):
+    """team-a has spread over both departments; team-c of the other one gets its department's 16 back."""
+    lab.apply("manifests/queues-departments.yaml", "manifests/a-everywhere.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/c-returns.yaml")
+    expect(lab.queue("team-c")).running(gpus=16)
+    expect(lab.queue("dept-1")).running(gpus=16).evicted(pods=16, for_queue="team-c")
+
+
+def test_the_log_tells_who_went_and_for_whom(lab):
+    """An eviction names victim, beneficiary and both queues' shares. In the cluster, an event on each victim's PodGroup
+    tells the same."""
+    lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
+    lab.settle()
+    lab.apply("manifests/owner-gang.yaml")
+    lab.settle()
+
+    eviction = lab.log.evictions[-1]
+    assert (eviction["action"], eviction["app"], eviction["queue"]) == ("reclaim", "borrower", "team-a")
+    assert eviction["beneficiary_queue"] == "team-b"
+    assert eviction["beneficiary"].startswith("default/pg-owner-")
+    lost, won = eviction["shares"]["team-a"], eviction["shares"]["team-b"]
+    assert (lost["before"]["allocated"], lost["after"]["allocated"]) == (32_000, 24_000)  # milli-GPU
+    assert (won["before"]["allocated"], won["after"]["allocated"]) == (0, 8_000)
+    assert won["after"]["allocated"] <= won["after"]["fair_share"]
+    told = [event for event in lab.get("Event") if event["reason"] == "Evict"]
+    assert len({event["involvedObject"]["name"] for event in told}) == 8
+
+
+def test_a_place_is_promised_while_the_victims_leave(lab):
+    """Victims that take 20 s to go are waited for: nobody else gets their places, and nobody else is evicted."""
+    lab.apply("manifests/queues.yaml", "manifests/slow-to-leave.yaml")
+    expect(lab.queue("team-a")).running(gpus=32)
+
+    lab.apply("manifests/owner-gang.yaml")
+    expect(lab.job("owner")).waits_whole(pods=8)
+    promised = [event for event in lab.get("Event") if event["reason"] == "Pipelined"]
+    assert len({event["involvedObject"]["name"] for event in promised}) == 8
+
+    lab.advance(30)
+    expect(lab.job("owner")).runs_whole(pods=8)
+    expect(lab.queue("team-a")).running(gpus=24).evicted(pods=8)
+
+
+@pytest.mark.kailab_backend("embedded")
+def test_a_jobs_patience_ends_at_six(lab):
+    """To the Job controller an evicted pod is a failed one: 16 of 32 go, backoffLimit is 6, and the whole Job fails."""
+    lab.apply("manifests/queues.yaml", "manifests/impatient.yaml")
+    expect(lab.job("impatient")).running(pods=32)
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.job("impatient")).running(pods=0)
+    assert "Failed" in {condition["type"] for condition in lab.get("Job", "impatient")["status"]["conditions"]}
+
+
+def test_a_patient_job_lives_on(lab):
+    """The same with a high backoffLimit: 16 pods go on working, the others are made anew and wait."""
+    lab.apply("manifests/queues.yaml", "manifests/patient.yaml")
+    expect(lab.job("patient")).running(pods=32)
+
+    lab.apply("manifests/owner.yaml")
+    expect(lab.job("patient")).running(pods=16).pending(pods=16)
+
+
+def test_the_default_scheduler_gives_nothing_back(baseline_lab):
+    """The contrast: who came first keeps all 32 GPUs, and the owner waits."""
+    baseline_lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
+    baseline_lab.apply("manifests/owner.yaml")
+
+    expect(baseline_lab.queue("team-a")).running(gpus=32).not_evicted()
+    expect(baseline_lab.queue("team-b")).running(gpus=0).pending(pods=16)
