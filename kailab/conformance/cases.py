@@ -20,6 +20,7 @@ from kailab.conformance.expectations import (
     operation_differences,
     recorded_round_differences,
 )
+from kailab.conformance.invariants import run_rounds, undecided
 from kailab.conformance.loading_check import loading_differences
 from kailab.conformance.opening import NOW
 from kailab.conformance.recorded import Case, read_cases
@@ -43,7 +44,7 @@ def run_case(case: Case, level: Level = "nodes", decide: Decide = run_cycle) -> 
     table = Table(case)
     reasons: dict[str, str] = {}
     try:
-        play = _integration if case.integration else _session
+        play = _invariants if case.invariants_only else _integration if case.integration else _session
         differences = play(case, table, level, reasons, decide)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
@@ -57,6 +58,10 @@ def run_case(case: Case, level: Level = "nodes", decide: Decide = run_cycle) -> 
         notes=(*case.notes, *case.unsupported),
         counted=not case.unsupported,
     )
+
+
+def _invariants(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:
+    return run_rounds(case, decide, case.rounds_until_match) + undecided(case, decide)
 
 
 def _session(case: Case, table: Table, level: Level, reasons: dict[str, str], decide: Decide) -> list[str]:

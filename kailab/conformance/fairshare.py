@@ -1,8 +1,8 @@
 """Runs recorded fair-share computations (fairshare.json) through the engine's division.
 
 ``python -m kailab.conformance.fairshare [FILE]``. Computations are compared resource by resource; checks of
-single rules are in ``queue_rules``. Kinds of cases for which the engine has no function of its own are listed as not
-wired.
+single rules are in ``queue_rules``, runs of KAI's time-based simulator in ``timefairness``. Kinds of cases that kailab
+does not know are listed as not wired.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kailab.conformance import queue_rules
+from kailab.conformance import queue_rules, timefairness
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.engine.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
@@ -138,22 +139,42 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
 
 def run_file(path: Path) -> tuple[Report, Counter[str]]:
     """Run every case whose kind is wired. Returns the report and the number of cases by kind that are not."""
+    data = _read(path)
+    report, unwired = Report("fair share"), Counter[str]()
+    for case in data.get("cases", ()):
+        run = KINDS.get(case["kind"])
+        if run is None:
+            unwired[case["kind"]] += 1
+            continue
+        report.results.append(_result(case["id"], case["kind"], partial(run, case)))
+    for case in data.get("generated", ()):
+        report.results.append(_result(case["id"], "generated", partial(_all_resources, case)))
+    for one in data.get("time_based_simulations", ()):
+        for number, run in enumerate(one["runs"], 1):
+            name = f"{one['id']}/run-{number}"
+            report.results.append(_result(name, "time_based_simulation", partial(timefairness.differences, one, run)))
+    return report, unwired
+
+
+def _read(path: Path) -> Mapping[str, Any]:
     try:
         data = json.loads(path.read_text())
     except OSError as error:
         raise InputError(error.strerror or str(error), Where(file=str(path))) from None
     except ValueError as error:
         raise InputError(f"not JSON: {error}", Where(file=str(path))) from None
-    report, unwired = Report("fair share"), Counter[str]()
-    for case in data["cases"]:
-        run = KINDS.get(case["kind"])
-        if run is None:
-            unwired[case["kind"]] += 1
-            continue
-        report.results.append(Result(id=case["id"], suite=case["kind"], differences=tuple(run(case))))
-    for case in data["generated"]:
-        report.results.append(Result(id=case["id"], suite="generated", differences=tuple(_all_resources(case))))
-    return report, unwired
+    if not isinstance(data, dict) or not isinstance(data.get("cases"), list):
+        raise InputError('expected an object with a list "cases"', Where(file=str(path)))
+    return data
+
+
+def _result(id: str, suite: str, run: Callable[[], list[str]]) -> Result:
+    """A fault of the engine is a difference, never an exception."""
+    try:
+        found = run()
+    except Exception as error:
+        found = [f"the engine failed: {type(error).__name__}: {error}"]
+    return Result(id=id, suite=suite, differences=tuple(found))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -1,275 +1,158 @@
-"""Random small clusters against the invariants: ``python -m kailab.conformance.fuzz --seeds 0:500``.
+"""Random small clusters against the invariants; what fails is shrunk and told as a manifest and as a case.
 
-``random_opening`` makes a cluster from a stream of choices, so that the same builder serves a seeded generator here
-and a property-testing library that shrinks what it finds. Running work is put only where it really fits.
+``python -m kailab.conformance.fuzz --cases 500 --seed 0``. Case ``i`` of a run is the cluster of seed ``seed + i``
+(``randomcluster``), so any of them can be run alone. With ``--workers`` processes share the work; the
+report is the same.
 """
 
 from __future__ import annotations
 
 import argparse
-import random
+import re
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, TypeVar
 
+from kailab.conformance.casefile import as_case, write_cases
+from kailab.conformance.casemanifest import as_yaml
 from kailab.conformance.invariants import Decide, run_rounds, undecided
-from kailab.conformance.opening import NOW, Opening
+from kailab.conformance.opening import Opening
+from kailab.conformance.randomcluster import seeded
 from kailab.conformance.report import Report, Result
-from kailab.engine.config import EngineConfig
+from kailab.conformance.shrinking import shrink
 from kailab.engine.cycle import run_cycle
-from kailab.engine.records import (
-    GPU,
-    NO_GPU,
-    Constraint,
-    GpuRequest,
-    Node,
-    PodGroup,
-    PodSet,
-    Queue,
-    Shape,
-    Share,
-    Status,
-    SubGroup,
-    Task,
-    Topology,
-)
+from kailab.errors import InputError, KailabError
 
-T = TypeVar("T")
-Pick = Callable[[Sequence[Any]], Any]
-"""Chooses one of several; all that is random goes through it."""
+ROUNDS = 12
+PIECE = 25
+MOST_SHRUNK = 5
 
-MEMORY_MIB = 400
-TOPOLOGY = Topology(name="floor", levels=("zone", "rack"))
+Tell = Callable[[str, int, int], None]
+"""Progress: what, done, total."""
 
 
-class _Room:
-    """What nodes have left while running work is laid out."""
-
-    def __init__(self, nodes: list[Node]) -> None:
-        self.devices = {node.name: node.gpus // GPU for node in nodes}
-        self.cpu = {node.name: node.cpu for node in nodes}
-        self.groups: dict[str, list[tuple[str, int]]] = {node.name: [] for node in nodes}
-
-    def place(self, name: str, shape: Shape, fresh: str) -> tuple[str, ...] | None:
-        """GPU groups (empty for whole devices) if the task fits on the node, else None."""
-        if self.cpu[name] < shape.cpu:
-            return None
-        gpu = shape.gpu
-        if not gpu.shared:
-            if self.devices[name] < gpu.devices:
-                return None
-            self.devices[name] -= gpu.devices
-            self.cpu[name] -= shape.cpu
-            return ()
-        for index, (group, used) in enumerate(self.groups[name]):
-            if used + gpu.portion <= GPU:
-                self.groups[name][index] = (group, used + gpu.portion)
-                self.cpu[name] -= shape.cpu
-                return (group,)
-        if not self.devices[name]:
-            return None
-        self.devices[name] -= 1
-        self.groups[name].append((fresh, gpu.portion))
-        self.cpu[name] -= shape.cpu
-        return (fresh,)
-
-
-def random_opening(pick: Pick) -> Opening:
-    """A cluster of 1-4 nodes, a queue tree of 1-2 levels, and 1-7 workloads of 1-5 pods, some of them running."""
-    nodes = [_node(pick, index) for index in range(pick((1, 2, 3, 4)))]
-    queues = _queues(pick)
-    leaves = [queue for queue in queues if not any(other.parent == queue.name for other in queues)]
-    room = _Room(nodes)
-    podgroups: list[PodGroup] = []
-    tasks: list[Task] = []
-    for index in range(pick((1, 2, 3, 4, 5, 6, 7))):
-        group, members = _workload(pick, f"w{index}", pick(leaves), nodes, room, index)
-        podgroups.append(group)
-        tasks += members
-    return Opening(
-        nodes=nodes,
-        queues=queues,
-        podgroups=podgroups,
-        tasks=tasks,
-        topologies=[TOPOLOGY],
-        config=EngineConfig(
-            gpu_placement=pick(("binpack", "spread")),
-            use_signatures=pick((True, False)),
-            max_consolidation_victims=pick((16, -1)),
-        ),
-    )
-
-
-def _node(pick: Pick, index: int) -> Node:
-    return Node(
-        name=f"n{index}",
-        cpu=pick((64_000, 64_000, 6_000)),
-        memory=10**12,
-        gpus=pick((2, 4, 8, 0)) * GPU,
-        gpu_memory_mib=MEMORY_MIB,
-        labels=(("rack", f"r{index // 2}"), ("zone", f"z{index // 3}")),
-    )
-
-
-def _share(pick: Pick) -> Share:
-    quota = pick((0, 1, 2, 4, -1))
-    limit = pick((-1, -1, -1, 2, 4, 8))
-    return Share(
-        quota=quota * GPU if quota > 0 else quota,
-        limit=limit * GPU if limit > 0 else limit,
-        weight=float(pick((1, 0, 2, 3))),
-    )
-
-
-def _queues(pick: Pick) -> list[Queue]:
-    free = Share(quota=-1, limit=-1, weight=1.0)
-    queues: list[Queue] = []
-
-    def add(name: str, parent: str) -> None:
-        queues.append(
-            Queue(
-                name=name,
-                uid=name,
-                parent=parent,
-                priority=pick((100, 100, 100, 200)),
-                created=NOW - 1000 + len(queues),
-                gpu=_share(pick),
-                cpu=pick((free, free, Share(quota=3_000, limit=-1, weight=1.0))),
-                memory=free,
-                reclaim_min_runtime=pick((None, None, 600.0)),
-                preempt_min_runtime=pick((None, None, 600.0)),
-            )
-        )
-
-    for top in range(pick((1, 2, 3))):
-        add(f"d{top}", "")
-        for leaf in range(pick((0, 1, 2))):
-            add(f"d{top}-q{leaf}", f"d{top}")
-    return queues
-
-
-def _shape(pick: Pick) -> Shape:
-    gpu = pick(
-        (
-            GpuRequest(devices=1),
-            GpuRequest(devices=1),
-            GpuRequest(devices=2),
-            GpuRequest(devices=4),
-            GpuRequest(devices=1, portion=500),
-            GpuRequest(devices=1, portion=300),
-            GpuRequest(devices=1, memory_mib=100),
-            NO_GPU,
-        )
-    )
-    return Shape(cpu=1_000, memory=10**9, gpu=gpu)
-
-
-def _workload(
-    pick: Pick, name: str, queue: Queue, nodes: list[Node], room: _Room, index: int
-) -> tuple[PodGroup, list[Task]]:
-    count = pick((1, 2, 3, 5))
-    minimum = pick(tuple(range(1, count + 1)))
-    halves = count >= 2 and pick((False, False, False, True))
-    constraint = pick(
-        (None, None, Constraint(topology="floor", required="rack"), Constraint(topology="floor", preferred="rack"))
-    )
-    podsets = (
-        (PodSet(name="a", min_available=1), PodSet(name="b", min_available=1))
-        if halves
-        else (PodSet(name="default", min_available=minimum),)
-    )
-    priority, preemptible = pick(((50, True), (50, True), (75, True), (100, False), (100, True), (125, False)))
-    shape = _shape(pick)
-    running = pick((False, True, True))
-    tasks = [
-        Task(
-            uid=f"{name}-{number}",
-            name=f"{name}-{number}",
-            namespace="default",
-            podgroup=name,
-            shape=shape,
-            subgroup=podsets[number % len(podsets)].name,
-        )
-        for number in range(count)
-    ]
-    if running and not shape.gpu.memory_mib:
-        tasks = _run(pick, tasks, nodes, room, needed=2 if halves else minimum)
-    group = PodGroup(
-        uid=name,
-        name=name,
-        namespace="default",
-        queue=queue.name,
-        priority=priority,
-        preemptible=preemptible,
-        created=NOW - 600 + 10 * index,
-        root=SubGroup(podsets=podsets, constraint=constraint if not running else None),
-        preemption_delay=pick((0.0, 0.0, 0.0, 3600.0)),
-        staleness_grace=pick((None, 0.0)),
-    )
-    return group, tasks
-
-
-def _run(pick: Pick, tasks: list[Task], nodes: list[Node], room: _Room, needed: int) -> list[Task]:
-    """Put tasks on nodes while they fit; if fewer than needed do, none runs (their room stays lost to later ones)."""
-    placed: list[Task] = []
-    leaving = pick((False, False, False, False, True))
-    for task in tasks:
-        first = pick(tuple(range(len(nodes))))
-        for node in (*nodes[first:], *nodes[:first]):
-            groups = room.place(node.name, task.shape, f"g-{task.uid}")
-            if groups is not None:
-                status = Status.RELEASING if leaving else Status.RUNNING
-                placed.append(
-                    Task(
-                        uid=task.uid,
-                        name=task.name,
-                        namespace=task.namespace,
-                        podgroup=task.podgroup,
-                        shape=task.shape,
-                        subgroup=task.subgroup,
-                        status=status,
-                        node=node.name,
-                        gpu_groups=groups,
-                    )
-                )
-                break
-        else:
-            break
-    return placed + tasks[len(placed) :] if len(placed) >= needed else tasks
-
-
-def seeded(seed: int) -> Opening:
-    """The cluster of a seed."""
-    source = random.Random(seed)
-    return random_opening(lambda options: options[source.randrange(len(options))])
-
-
-def run_seed(seed: int, decide: Decide = run_cycle, most: int = 12) -> Result:
-    opening = seeded(seed)
+def violations(opening: Opening, decide: Decide = run_cycle, rounds: int = ROUNDS) -> list[str]:
+    """What does not hold of a cluster, run to rest and asked twice. A fault of the engine is a violation."""
     try:
-        violations = run_rounds(opening, decide, most) + undecided(opening, decide)
+        return run_rounds(opening, decide, rounds) + undecided(opening, decide)
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         last = traceback.format_exception_only(error)[-1].strip()
-        violations = [f"the engine failed: {last} ({Path(place.filename).name}:{place.lineno})"]
-    return Result(id=f"seed/{seed}", suite="invariants", differences=tuple(violations))
+        return [f"the engine failed: {last} ({Path(place.filename).name}:{place.lineno})"]
+
+
+def kind_of(violation: str) -> str:
+    """A violation without its names and numbers: by it a smaller cluster is known to fail in the same way."""
+    bare = re.sub(r"^cycle \d+: ", "", violation)
+    bare = re.sub(r"\{.*\}|: (?:binds|evicts) .*", "", bare)
+    return " ".join("#" if any(c.isdigit() for c in word) else word for word in bare.split())
+
+
+def run_seed(seed: int, decide: Decide = run_cycle, most: int = ROUNDS) -> Result:
+    return Result(id=f"seed/{seed}", suite="invariants", differences=tuple(violations(seeded(seed), decide, most)))
+
+
+def run_seeds(seeds: Sequence[int], workers: int = 1, tell: Tell | None = None) -> Report:
+    """Run the clusters of these seeds. ``tell("random clusters", done, total)`` is called as they are done."""
+    report = Report("random clusters")
+    for result in _results(seeds, workers):
+        report.results.append(result)
+        if tell is not None:
+            tell("random clusters", len(report.results), len(seeds))
+    return report
+
+
+def _results(seeds: Sequence[int], workers: int) -> Iterator[Result]:
+    if workers <= 1:
+        yield from map(run_seed, seeds)
+        return
+    with get_context("spawn").Pool(workers) as pool:
+        yield from pool.imap(run_seed, seeds, PIECE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """The smallest cluster found that fails like the one of ``seed``, and how it fails."""
+
+    seed: int
+    opening: Opening
+    violation: str
+
+    @property
+    def id(self) -> str:
+        return f"random/{self.seed}"
+
+    def manifest(self) -> str:
+        """Kubernetes YAML; the head says what is wrong and how to see it again."""
+        return as_yaml(self.opening, [f"{self.id}, shrunk: {self.violation}"])
+
+    def case(self) -> dict[str, object]:
+        return as_case(self.opening, self.id, ROUNDS)
+
+
+def shrink_seed(seed: int, decide: Decide = run_cycle, most_tries: int = 3_000) -> Shrunk:
+    """Shrink the cluster of a seed that fails, keeping the kind of its first violation.
+
+    Raises ``InputError`` if it does not fail.
+    """
+    opening = seeded(seed)
+    found = violations(opening, decide)
+    if not found:
+        raise InputError(f"the cluster of seed {seed} keeps every invariant: there is nothing to shrink")
+    kind = kind_of(found[0])
+    smallest = shrink(opening, partial(_fails_as, kind, decide), most_tries)
+    violation = next(one for one in violations(smallest, decide) if kind_of(one) == kind)
+    return Shrunk(seed, smallest, violation)
+
+
+def _fails_as(kind: str, decide: Decide, opening: Opening) -> bool:
+    return any(kind_of(one) == kind for one in violations(opening, decide))
+
+
+def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:
+    """The first failures of a run, shrunk; one for each kind of violation before a second of any."""
+    failing = [result for result in report.results if not result.passed]
+    kinds: dict[str, list[int]] = {}
+    for result in failing:
+        kinds.setdefault(kind_of(result.differences[0]), []).append(int(result.id.rpartition("/")[2]))
+    order = sorted((rank, seed) for seeds in kinds.values() for rank, seed in enumerate(seeds))
+    return [shrink_seed(seed) for _, seed in order[:most]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fuzz", description=__doc__)
-    parser.add_argument("--seeds", default="0:200", metavar="FROM:TO", help="seeds to run, TO left out")
+    parser.add_argument("--cases", type=_count, default=200, metavar="N", help="how many clusters")
+    parser.add_argument("--seed", type=_count, default=0, metavar="S", help="the seed of the first one")
+    parser.add_argument("--workers", type=_count, default=1, metavar="W", help="processes that share the work")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the shrunk failures there, as a case file")
     parser.add_argument("-v", "--verbose", action="store_true", help="every violation, not the first alone")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args(arguments)
-    first, _, last = options.seeds.partition(":")
-    if not first.isdigit() or not last.isdigit():
-        print(f"--seeds {options.seeds}: expected FROM:TO, two whole numbers", file=sys.stderr)
-        return 2
-    report = Report("random clusters", [run_seed(seed) for seed in range(int(first), int(last))])
-    print(report.as_json() if options.output == "json" else report.text(options.verbose))
+    report = run_seeds(range(options.seed, options.seed + options.cases), options.workers)
+    shrunk = shrink_failures(report)
+    try:
+        if options.out and shrunk:
+            write_cases(options.out, [one.case() for one in shrunk])
+    except KailabError as error:
+        print(error, file=sys.stderr)
+        return error.exit_code
+    if options.output == "json":
+        print(report.as_json())
+    else:
+        for one in shrunk:
+            print(one.manifest())
+        print(report.text(options.verbose))
     return 1 if report.failed else 0
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
+    return int(text)
 
 
 if __name__ == "__main__":

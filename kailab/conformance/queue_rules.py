@@ -11,7 +11,7 @@ from typing import Any
 from kailab.engine.capacity import over_limit, over_quota
 from kailab.engine.order import queue_before
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
-from kailab.engine.reclaimable import Demand, Standing, Yield, can_reclaim, may_yield
+from kailab.engine.reclaimable import Demand, Standing, Yield, above_share, can_reclaim, may_yield, owed_quota
 from kailab.engine.records import GPU, Queue, Share
 
 NAMES = ("cpu", "memory", "gpu")
@@ -105,6 +105,27 @@ def reclaimable(case: Raw) -> list[str]:
     return _yields_no(ours, case["output"])
 
 
+def _two(given: Raw) -> tuple[WQueue, WQueue]:
+    """Reclaimer and victim's queue of a strategy: two queues without a tree."""
+    mine, theirs = WQueue(_record(given["reclaimer_queue"])), WQueue(_record(given["reclaimee_queue"]))
+    _fill(mine, given["reclaimer_queue"])
+    _fill(theirs, given["reclaimee_queue"])
+    return mine, theirs
+
+
+def maintain_fair_share(case: Raw) -> list[str]:
+    given = case["input"]
+    _, theirs = _two(given)
+    return _yields_no(above_share(theirs, amounts(given["reclaimee_remaining_share"])), case["output"])
+
+
+def guarantee_deserved_quota(case: Raw) -> list[str]:
+    given = case["input"]
+    mine, theirs = _two(given)
+    wanted, left = amounts(given["reclaimer_resources"]), amounts(given["reclaimee_remaining_share"])
+    return _yields_no(owed_quota(mine.allocated, wanted, mine, theirs, left), case["output"])
+
+
 def _wanted(tasks: Iterable[Raw], gpu_memory: int) -> Amounts:
     total = [0, 0, 0]
     for task in tasks:
@@ -169,6 +190,8 @@ KINDS: dict[str, Callable[[Raw], list[str]]] = {
     "can_reclaim_resources": can_reclaim_resources,
     "filter_victim": filter_victim,
     "reclaimable": reclaimable,
+    "maintain_fair_share_strategy": maintain_fair_share,
+    "guarantee_deserved_quota_strategy": guarantee_deserved_quota,
     "is_job_over_queue_capacity": is_job_over_queue_capacity,
     "is_non_preemptible_job_over_quota": is_non_preemptible_job_over_quota,
     "is_task_allocation_on_node_over_capacity": is_task_allocation_on_node_over_capacity,

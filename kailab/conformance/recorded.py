@@ -79,6 +79,11 @@ class Case(Opening):
         """True where the case asserts nothing and is compared with what KAI did."""
         return self.raw.get("compare") == "kai_actual"
 
+    @property
+    def invariants_only(self) -> bool:
+        """True where nobody recorded an outcome: only what holds of any decisions is checked."""
+        return self.raw.get("compare") == "invariants"
+
 
 def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
     """Cases of the given files, and of all ``*.json`` below the given folders, in order of path."""

@@ -63,7 +63,8 @@ class Allocator:
     def _members(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
         members: list[Member] = group.members
         if len(members) > 1:
-            members = sorted(members, key=member_key)
+            by_name = job.by_name
+            members = sorted(members, key=lambda member: member_key(member, None, by_name))
         for member in members:
             inside = set(member.podsets)
             mine = tasks if len(members) == 1 else [task for task in tasks if task.podset in inside]

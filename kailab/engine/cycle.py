@@ -37,6 +37,7 @@ def run_cycle(
         stale: list[str] = []
         for action in config.actions:
             tell(action)
+            session.budget.begin(action)
             if action == "stalegangeviction":
                 stale = stalegangs.execute(session)
             else:

@@ -27,11 +27,14 @@ class JobIndex:
             return job.record.preemptible and job.active > 0
         return job.pending > 0
 
+    def _key_of(self, job: Job) -> tuple[Any, ...]:
+        return job.victim_key() if self._victims else job.order_key()
+
     def refresh(self, job: Job) -> None:
         self.discard(job.uid)
         if self._belongs(job):
             queue = job.record.queue
-            entry: Entry = (job.order_key(), job)
+            entry: Entry = (self._key_of(job), job)
             insort(self.lists.setdefault(queue, []), entry, key=_key)
             self._entries[job.uid] = (queue, entry)
 
@@ -59,7 +62,7 @@ class JobIndex:
         for job in jobs:
             if self._belongs(job):
                 queue = job.record.queue
-                entry: Entry = (job.order_key(), job)
+                entry: Entry = (self._key_of(job), job)
                 self.lists.setdefault(queue, []).append(entry)
                 self._entries[job.uid] = (queue, entry)
                 touched.add(queue)

@@ -7,8 +7,8 @@ path is put in order again before the next choice. Source: KAI's JobsOrderByQueu
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, Protocol, TypeVar
 
 from kailab.engine.order import NOTHING, queue_before
 from kailab.engine.queues import Amounts, QueueTree, WQueue
@@ -144,6 +144,16 @@ class _Node(Generic[T]):
         return not self.children.items
 
 
+class Precedence(Protocol):
+    """A configured word on which queue is next, before KAI's order has its own."""
+
+    def first(self, left: WQueue, right: WQueue, left_job: Any, right_job: Any) -> int:
+        """-1: ``left`` with its best job is next; 1: ``right``; 0: no word."""
+
+    def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
+        """A victim that holds these amounts was popped (1), or pushed back (-1)."""
+
+
 class JobQueue(Generic[T]):
     """``wanted(job)``: amounts a waiting job adds to its queue; ``held(job)``: amounts a victim gives back. Exactly one of
     them is used: ``wanted`` for serving order, ``held`` (with ``backwards``) for victims."""
@@ -154,23 +164,35 @@ class JobQueue(Generic[T]):
         *,
         wanted: Callable[[T], Amounts] | None = None,
         held: Callable[[T], Amounts] | None = None,
+        precedence: Precedence | None = None,
     ) -> None:
         self._tree = tree
         self._wanted = wanted
         self._held = held
+        self._precedence = precedence
         self.backwards = held is not None
         self._roots: Heap[_Node[T]] = Heap(self._node_before)
         self._nodes: dict[str, _Node[T]] = {}
 
-    def load(self, queue: WQueue, base: list[tuple[Key, T]], pick: Callable[[T], bool] | None = None) -> None:
-        """Give a queue its sorted list. Call once a queue, before the first pop."""
+    def load(
+        self,
+        queue: WQueue,
+        base: list[tuple[Key, T]],
+        pick: Callable[[T], bool] | None = None,
+        more: Iterable[tuple[Key, T]] = (),
+    ) -> None:
+        """Give a queue its sorted list, and ``more`` jobs beside it. Call once a queue, before the first pop."""
         leaf = Leaf(queue, base, pick, self.backwards)
+        for key, job in more:
+            leaf.push(key, job)
         if not leaf.empty:
             node = _Node(queue, leaf, self._node_before)
             self._link(node)
             self._mark(node)
 
     def push(self, queue: WQueue, key: Key, job: T) -> None:
+        if self._precedence is not None and self._held is not None:
+            self._precedence.taken(queue, self._held(job), -1)
         node = self._nodes.get(queue.name)
         if node is None:
             leaf: Leaf[T] = Leaf(queue, [], None, self.backwards)
@@ -215,6 +237,8 @@ class JobQueue(Generic[T]):
         if self._held is not None:
             more, given = self._held(job), leaf.given
             leaf.given = (given[0] + more[0], given[1] + more[1], given[2] + more[2])
+            if self._precedence is not None:
+                self._precedence.taken(node.queue, more, 1)
         self._after_pop(node)
         return job
 
@@ -271,11 +295,24 @@ class JobQueue(Generic[T]):
         more, given = self._held(job), node.leaf.given
         return NOTHING, (given[0] + more[0], given[1] + more[1], given[2] + more[2])
 
+    @staticmethod
+    def _next(node: _Node[T]) -> tuple[WQueue, T]:
+        """The queue (leaf) and job that would be popped from below a node."""
+        while node.leaf is None:
+            assert node.children is not None
+            node = node.children.items[0]
+        return node.queue, node.leaf.peek()
+
     def _node_before(self, left: _Node[T], right: _Node[T]) -> bool:
         if left.empty:
             return not self.backwards
         if right.empty:
             return self.backwards
+        if self._precedence is not None:
+            (left_queue, left_next), (right_queue, right_next) = self._next(left), self._next(right)
+            word = self._precedence.first(left_queue, right_queue, left_next, right_next)
+            if word:
+                return word < 0
         left_job, left_lost = self._best(left)
         right_job, right_lost = self._best(right)
         first = queue_before(left.queue, right.queue, left_job, right_job, left_lost, right_lost, self._tree.totals)

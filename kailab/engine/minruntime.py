@@ -43,7 +43,7 @@ class MinRuntime:
         return self._young(victim, runtime)
 
     def _young(self, victim: Job, runtime: float) -> bool:
-        if victim.last_start is None or runtime <= 0:
+        if victim.last_start is None or runtime <= 0 or not self.session.switches.min_runtime:
             return False
         until = victim.last_start + runtime
         if self.session.now < until:

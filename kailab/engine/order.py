@@ -59,9 +59,13 @@ def _uses_without_share(queue: WQueue, job: Amounts) -> bool:
     )
 
 
-def member_key(member: Member, counts: tuple[int, int] | None = None) -> tuple[int, int, float, str]:
+def member_key(
+    member: Member, counts: tuple[int, int] | None = None, by_name: bool = False
+) -> tuple[int, int, float, str]:
     """Unsatisfied first; then required before optional, lower ratio of placed to needed first; name. ``counts`` overrides
-    (placed, needed)."""
+    (placed, needed). ``by_name``: the name alone."""
+    if by_name:
+        return (0, 0, 0.0, member.name)
     placed, needed = counts or member.counts
     if placed < needed:
         return (0, 0, 0.0, member.name)
@@ -76,28 +80,28 @@ def tasks_to_allocate(job: Job) -> list[WTask]:
     Tasks evicted only in this cycle's thoughts may be placed again and count as waiting.
     """
     if job.todo_version != job.version:
-        job.todo = (True, _from_group(job.root))
+        job.todo = (True, _from_group(job.root, job.by_name))
         job.todo_version = job.version
     assert job.todo is not None
     return job.todo[1]
 
 
-def _from_group(group: Member) -> list[WTask]:
+def _from_group(group: Member, by_name: bool) -> list[WTask]:
     if isinstance(group, WPodSet):
         return _from_podset(group)
     if len(group.members) == 1:  # the plain case
         only = group.members[0]
         if group.needed == 1 or group.satisfied:
-            return _from_group(only)
-    children = sorted(group.members, key=member_key)
+            return _from_group(only, by_name)
+    children = sorted(group.members, key=lambda member: member_key(member, None, by_name))
     if not group.satisfied:
         tasks: list[WTask] = []
         for child in children[: group.needed]:
             if not child.satisfied:
-                tasks += _from_group(child)
+                tasks += _from_group(child, by_name)
         return tasks
     for child in children:
-        found = _from_group(child)
+        found = _from_group(child, by_name)
         if found:
             return found
     return []

@@ -20,6 +20,9 @@ from kailab.engine.state import ShapeInfo, WTask
 
 NodeMask = np.ndarray | None  # None: all nodes
 
+# How shared devices are ordered: how much a full one is liked, and where a whole one stands (the lowest first).
+_SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
+
 
 class Pick(NamedTuple):
     """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits."""
@@ -40,6 +43,9 @@ class Placer:
         self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
         self._last: Pick | None = None
         self._groups = 0
+        config, on = session.config, session.switches
+        self._gpu = config.gpu_placement if on.node_placement else ""
+        self._cpu = config.cpu_placement if on.node_placement else ""
 
     def place(self, task: WTask, nodes: NodeMask, pipeline_only: bool) -> bool:
         info = task.info
@@ -67,10 +73,10 @@ class Placer:
         if not candidates.any():
             self._last = Pick(info, nodes, self.session.changes, -1)
             return False
-        config = self.session.config
+        config, on = self.session.config, self.session.switches
         scores = node_scores(
-            table, info, now, nodes, config.gpu_placement, config.cpu_placement, task.record.nominated_node,
-            config.prefer_shared_devices,
+            table, info, now, nodes, self._gpu, self._cpu, task.record.nominated_node if on.nominated_node else "",
+            config.prefer_shared_devices, on.node_availability, on.resource_type,
         )  # fmt: skip
         if table.numa and (aligned := table.numa.scores(info)) is not None:
             scores = scores + aligned
@@ -115,7 +121,7 @@ class Placer:
             return None
         if last.node < 0:
             return False
-        shape, config = info.shape, self.session.config
+        shape = info.shape
         if (
             pipeline_only
             or shape.gpu.shared
@@ -125,7 +131,7 @@ class Placer:
             or (self.table.numa and self.table.numa.concerns(info))
             or self.preferred is not None
             or task.record.nominated_node
-            or (config.cpu_placement if info.cpu_only else config.gpu_placement) != "binpack"
+            or (self._cpu if info.cpu_only else self._gpu) != "binpack"
         ):
             return None
         i, idle, releasing = last.node, self.table.idle, self.table.releasing
@@ -213,16 +219,17 @@ class Placer:
         shared = table.sharing(i)
         memory = shared.memory_of(gpu)
         fits_now = bool(self._shared_now_at(info, i))
-        spread = self.session.config.gpu_sharing == "spread"
+        sharing = self.session.config.gpu_sharing
+        fuller, whole_first = _SHARING[sharing]
         options: list[tuple[float, int, str]] = []
         for rank, (name, group) in enumerate(shared.groups.items()):
             if shared.fits(group, memory):
                 used = group.used / shared.memory if shared.memory else 0.0
-                options.append((-(1 - used) if spread else -used, rank, name))
+                options.append((-used * fuller, rank, name))
         idle, releasing = int(table.idle[GPUS, i]), int(table.releasing[GPUS, i])
         if idle > 0 or releasing > 0:
             whole = int(idle / GPU) + int(releasing / GPU)
-            options += [(-1.0 if spread else 0.0, len(shared.groups), "")] * whole
+            options += [(whole_first, len(shared.groups), "")] * whole
         options.sort(key=lambda option: option[:2])
         chosen: list[str] = []
         waits = False

@@ -67,6 +67,8 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
         task = next((task for task in tasks if task.uid == failure.task), tasks[0])
         reported = (_task_fit(session, task, fits),)
     numbers = dict(failure.numbers or {})
+    if session.ranking is not None:
+        numbers |= session.ranking.numbers(job)
     return Pending(
         podgroup=job.uid,
         queue=job.record.queue,

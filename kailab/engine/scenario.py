@@ -41,25 +41,19 @@ class Scenario(NamedTuple):
     recorded: list[Batch]
     extra: list[Batch]
 
+    def evictions(self) -> list[WTask]:
+        """In order; a recorded victim may come up a second time."""
+        return [task for batch in (*self.recorded, *self.extra) for task in batch.tasks]
+
     def tasks(self) -> list[WTask]:
-        seen: set[str] = set()
-        tasks = []
-        for batch in (*self.recorded, *self.extra):
-            for task in batch.tasks:
-                if task.uid not in seen:
-                    seen.add(task.uid)
-                    tasks.append(task)
-        return tasks
+        """Each task once."""
+        return list({task.uid: task for task in self.evictions()}.values())
 
     def by_job(self) -> dict[str, tuple[Job, list[WTask]]]:
+        """A recorded victim that comes up again counts twice here too, as in KAI's validators."""
         victims: dict[str, tuple[Job, list[WTask]]] = {}
-        seen: set[str] = set()
         for batch in (*self.recorded, *self.extra):
-            tasks = victims.setdefault(batch.job.uid, (batch.job, []))[1]
-            for task in batch.tasks:
-                if task.uid not in seen:
-                    seen.add(task.uid)
-                    tasks.append(task)
+            victims.setdefault(batch.job.uid, (batch.job, []))[1].extend(batch.tasks)
         return victims
 
     def fingerprint(self) -> tuple[frozenset[str], frozenset[str]]:
@@ -88,6 +82,10 @@ class Accumulation:
         self._on_advance = on_advance
         self._recorded_uids = {task.uid for batch in recorded for task in batch.tasks}
         self._filters = Filters(session, goal, recorded)
+        self.jobs_on: dict[str, dict[str, None]] = {}  # node -> jobs with an added victim there, in order
+        self._by_job: dict[str, list[WTask]] = {}
+        for batch in recorded:
+            self._by_job.setdefault(batch.job.uid, []).extend(batch.tasks)
 
     @property
     def valid(self) -> bool:
@@ -113,9 +111,17 @@ class Accumulation:
                 self._queue.push(queue, victim.key(), victim)
             if tasks:
                 self.batches.append(Batch(victim.job, tasks))
+                uid = victim.job.uid
+                self._by_job.setdefault(uid, []).extend(tasks)
+                for task in tasks:
+                    self.jobs_on.setdefault(task.node, {})[uid] = None
                 self._filters.add(tasks)
             return True
         return False
+
+    def whole(self, uids: dict[str, None]) -> list[Batch]:
+        """All victims of these jobs, one batch a job."""
+        return [Batch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
 
 
 def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
@@ -130,25 +136,14 @@ def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
         nodes = sorted({task.node for task in newest if task.node})
         seen: set[frozenset[str]] = set()
         for node in nodes:
-            jobs = {batch.job.uid for batch in accumulation.batches if any(task.node == node for task in batch.tasks)}
+            jobs = accumulation.jobs_on.get(node)
             if not jobs:
                 continue
-            chosen = _grouped([*recorded, *accumulation.batches], jobs)
+            chosen = accumulation.whole(jobs)
             key = frozenset(task.uid for batch in chosen for task in batch.tasks)
             if key not in seen:
                 seen.add(key)
                 yield Scenario(recorded, chosen)
-
-
-def _grouped(batches: list[Batch], jobs: set[str]) -> list[Batch]:
-    """The batches of these jobs, one batch a job."""
-    by_job: dict[str, Batch] = {}
-    for batch in batches:
-        if batch.job.uid in jobs:
-            known = by_job.get(batch.job.uid)
-            tasks = [*known.tasks, *batch.tasks] if known else list(batch.tasks)
-            by_job[batch.job.uid] = Batch(batch.job, tasks)
-    return list(by_job.values())
 
 
 def multi_node(accumulation: Accumulation) -> Iterator[Scenario]:

@@ -56,15 +56,19 @@ def node_scores(
     cpu: str,
     nominated: str,
     share_first: bool = True,
+    now_first: bool = True,
+    cpu_nodes_first: bool = True,
 ) -> np.ndarray:
-    """Scores of all nodes (meaningless where the task does not fit). ``among``: the nodes that are considered at all."""
-    scores: np.ndarray = np.where(fits_now, AVAILABLE, 0.0)
+    """Scores of all nodes (meaningless where the task does not fit). ``among``: the nodes that are considered at all.
+    ``gpu``, ``cpu``: binpack, spread, or anything else for neither."""
+    scores: np.ndarray = np.where(fits_now, AVAILABLE, 0.0) if now_first else np.zeros(len(table))
     if info.shape.gpu.shared and share_first:
         for i, shared in table.shared.items():
             if shared.groups and shared.fitting(info.shape.gpu):
                 scores[i] += SHARING
     if info.cpu_only:
-        scores += np.where(table.cpu_only, RESOURCE_TYPE, 0.0)
+        if cpu_nodes_first:
+            scores += np.where(table.cpu_only, RESOURCE_TYPE, 0.0)
         row, strategy = CPU, cpu
     else:
         row, strategy = GPUS, gpu
@@ -72,5 +76,8 @@ def node_scores(
         home = table.index.get(nominated)
         if home is not None:
             scores[home] += NOMINATED
-    scores += spreading(table, row) if strategy == "spread" else packing(table, row, among)
+    if strategy == "spread":
+        scores += spreading(table, row)
+    elif strategy == "binpack":
+        scores += packing(table, row, among)
     return scores

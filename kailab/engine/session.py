@@ -17,7 +17,13 @@ from msgspec import structs
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare, QueueState
 from kailab.engine.fairshare import tree_shares
+from kailab.engine.jobqueue import Precedence
 from kailab.engine.order import tasks_to_allocate
+from kailab.engine.policies import ranking
+from kailab.engine.policies.budget import ActionBudget
+from kailab.engine.policies.limits import EvictionLimits
+from kailab.engine.policies.stripping import put_aside, put_back
+from kailab.engine.policies.switches import switches
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import GPU, Status, ZoneShare
 from kailab.engine.snapshot import Snapshot
@@ -28,10 +34,11 @@ Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
 
 
 class Entry(NamedTuple):
-    """One change: the task and how it was before."""
+    """One change: the task and how it was before. ``again``: it was evicted once more, which only its queue noticed."""
 
     task: WTask
     before: Situation
+    again: bool = False
 
 
 class Failure(NamedTuple):
@@ -70,7 +77,12 @@ class Session:
         self.wake_at: float | None = None
         self._wanted: dict[str, tuple[int, Amounts]] = {}
         self._largest: np.ndarray | None = None
+        self.switches = switches(config.plugins)
+        self._aside = [] if self.switches.topology else put_aside(self.jobs.values())
+        self.limits = EvictionLimits(config)
+        self.budget = ActionBudget(config.search_budget)
         self._open_queues()
+        self.ranking = ranking.attach(self)  # None: KAI's order
 
     # Queues
 
@@ -123,6 +135,11 @@ class Session:
 
     def queue_of(self, job: Job) -> WQueue | None:
         return self.tree.queues.get(job.record.queue)
+
+    @property
+    def precedence(self) -> Precedence | None:
+        """What is configured to come before KAI's order of queues."""
+        return self.ranking if self.ranking is not None and self.ranking.between_queues else None
 
     def runnable(self, job: Job) -> bool:
         """Its queue exists, is a leaf, and hangs on the tree."""
@@ -225,12 +242,25 @@ class Session:
                 held[1] += sign * memory
                 held[2] += sign * gpus
 
+    def _charge_again(self, task: WTask, sign: int) -> None:
+        assert task.job is not None
+        queue = self.tree.queues.get(task.job.record.queue)
+        if queue is not None:
+            self._charge(queue, task, task.job, sign)
+
     def _log(self, task: WTask) -> None:
         self.journal.append(Entry(task, (task.status, task.node, task.groups, task.left, task.virtual, task.zones)))
 
     def evict(self, task: WTask) -> None:
-        """In thought, until committed: the task leaves, its place frees up later."""
+        """In thought, until committed: the task leaves, its place frees up later.
+
+        A task that is named twice among the victims of a scenario is taken off its queue's account twice, as in KAI.
+        """
         self._log(task)
+        if task.status == Status.RELEASING:
+            self.journal[-1] = self.journal[-1]._replace(again=True)
+            self._charge_again(task, -1)
+            return
         self._move(task, Status.RELEASING, task.node, task.groups, task.left, True, task.zones)
 
     def allocate(self, task: WTask, node: str, groups: tuple[str, ...] = (), zones: Zones = ()) -> None:
@@ -271,7 +301,10 @@ class Session:
         journal = self.journal
         while len(journal) > mark:
             entry = journal.pop()
-            self._move(entry.task, *entry.before)
+            if entry.again:
+                self._charge_again(entry.task, 1)
+            else:
+                self._move(entry.task, *entry.before)
 
     # Deciding
 
@@ -312,8 +345,7 @@ class Session:
                     numa_zones=task.zones,
                 )
             elif task.status == Status.RELEASING:
-                task.virtual = False
-                job.version += 1
+                task.virtual = False  # the job's next tasks stay as last looked up, as KAI's do
         for job in touched.values():
             self.snapshot.touched(job)
             self.waiting.refresh(job)
@@ -383,6 +415,9 @@ class Session:
         """Put everything back."""
         touched = {entry.task.job.uid: entry.task.job for entry in self.journal if entry.task.job is not None}
         self.undo(0)
+        if self.ranking is not None:
+            ranking.detach(self)
+        put_back(self._aside)
         for job in touched.values():
             job.last_evicted = job.record.last_evicted
             job.last_start = job.record.last_start

@@ -14,8 +14,10 @@ import numpy as np
 
 from kailab.engine.allocation import Allocator
 from kailab.engine.bounds import Bounds
-from kailab.engine.jobqueue import JobQueue
+from kailab.engine.jobqueue import JobQueue, Key
 from kailab.engine.order import tasks_to_allocate
+from kailab.engine.policies.budget import BudgetSpent
+from kailab.engine.policies.victims import LowestNewest
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.records import Status
 from kailab.engine.scenario import Accumulation, Batch, Goal, Scenario, multi_node, node_local
@@ -24,7 +26,11 @@ from kailab.engine.state import Job, WTask
 from kailab.engine.victims import Victim, held_by
 
 Generator = Callable[[Accumulation], Iterator[Scenario]]
-GENERATORS: tuple[Generator, ...] = (node_local, multi_node)
+# By the plugin that brings it: KAI's name for it in budgets, and the generator.
+GENERATORS: dict[str, tuple[str, Generator]] = {
+    "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local),
+    "sg-multinodegang": ("MultiNodeGang", multi_node),
+}
 
 # Effort of a search: 1 for a victim looked at, SIMULATION for a scenario tried. At PATIENCE the bounds are drawn, once.
 SIMULATION = 8
@@ -66,6 +72,7 @@ class Solver:
         self._bounds = bounds
         self._tasks: list[WTask] = []
         self._effort = 0
+        self.budget = session.budget.job()
         self.simulated = 0
         self.hopeless = ""
 
@@ -78,10 +85,24 @@ class Solver:
         self._tasks = tasks
         mark = self.session.mark()
         try:
-            return any(self._solve_with(generator, tasks) for generator in GENERATORS)
+            return any(self._within_budget(*GENERATORS[plugin], tasks) for plugin in self.session.switches.generators)
         except _Hopeless as reason:
             self.session.undo(mark)
             self.hopeless = str(reason)
+            return False
+        except BudgetSpent:
+            self.session.undo(mark)
+            return False
+
+    def _within_budget(self, name: str, generator: Generator, tasks: list[WTask]) -> bool:
+        mark = self.session.mark()
+        self.budget.begin(name)
+        try:
+            return self._solve_with(generator, tasks)
+        except BudgetSpent as spent:
+            if not spent.generator_only:
+                raise
+            self.session.undo(mark)
             return False
 
     def _spend(self, effort: int) -> None:
@@ -141,7 +162,8 @@ class Solver:
         return None
 
     def _victim_queue(self) -> JobQueue[Job | Victim]:
-        queue: JobQueue[Job | Victim] = JobQueue(self.session.tree, held=_held)
+        order = LowestNewest(self.session, self.job) if self.session.config.victim_order == "priority" else None
+        queue: JobQueue[Job | Victim] = JobQueue(self.session.tree, held=_held, precedence=order)
         lists = self.session.victims.lists
         for leaf in self._queues:
             queue.load(leaf, lists.get(leaf.name, []), self._pick)  # type: ignore[arg-type]
@@ -152,6 +174,7 @@ class Solver:
         victims = scenario.tasks()
         if not victims:
             return None
+        self.budget.use()
         self.simulated += 1
         self._spend(SIMULATION)
         mark = session.mark()
@@ -161,6 +184,7 @@ class Solver:
             i = index.get(task.node)
             if i is not None:
                 nodes[i] = True
+        for task in scenario.evictions():
             session.evict(task)
         if not self._place_all(goal, victims, nodes) or not self._valid(scenario):
             session.undo(mark)
@@ -191,6 +215,7 @@ class Solver:
             mark = self.session.mark()
             if not self.allocator.place(job, nodes, True):
                 self.session.undo(mark)
+                tasks_to_allocate(job)  # what KAI looks up now it goes by until a task of the job changes again
         return placed
 
     def _placing_order(self, goal: Goal, jobs: dict[str, Job], concerned: Concerned) -> JobQueue[Job]:
@@ -202,15 +227,15 @@ class Solver:
         def wanted(job: Job) -> Amounts:
             return goal_wants if job is goal.job else session.wanted(job)
 
-        order: JobQueue[Job] = JobQueue(session.tree, wanted=wanted)
-        for queue in session.tree.leaves:
-            entries = session.waiting.lists.get(queue.name)
-            if entries and concerned.matters(queue):
-                order.load(queue, entries, lambda job: job.uid not in jobs)
+        order: JobQueue[Job] = JobQueue(session.tree, wanted=wanted, precedence=session.precedence)
+        concerned_jobs: dict[str, list[tuple[Key, Job]]] = {}
         for job in jobs.values():
-            home = session.queue_of(job)
-            if home is not None and home.leaf:
-                order.push(home, job.order_key(), job)
+            concerned_jobs.setdefault(job.record.queue, []).append((job.order_key(), job))
+        for queue in session.tree.leaves:
+            entries = session.waiting.lists.get(queue.name, [])
+            mine = concerned_jobs.get(queue.name, ())
+            if mine or (entries and concerned.matters(queue)):
+                order.load(queue, entries, lambda job: job.uid not in jobs, mine)
         return order
 
 

@@ -6,7 +6,7 @@ Records (``kailab.engine.records``) are what was told; these objects are what a 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from kailab.engine.layout import Layout, mig_gpus
 from kailab.engine.records import GPU, Constraint, PodGroup, Shape, Status, SubGroup, Task
 
 if TYPE_CHECKING:
+    from kailab.engine.policies.ranking import Ranking
     from kailab.engine.records import PodSet as PodSetRecord
 
 # Source: KAI pod_status. Sets are tuples of flags indexed by Status for speed.
@@ -82,9 +83,13 @@ class WTask:
         self.zones = record.numa_zones
         self.left: Place | None = None
         self.virtual = False  # its state is this cycle's idea, not the cluster's
-        priority = record.priority
-        labelled = (0, -priority) if priority is not None else (1, 0)
-        self.key = (*labelled, record.created, record.uid)
+        self.key = self.natural_key()
+
+    def natural_key(self) -> tuple[int, int, float, str]:
+        """Sort key among tasks of a pod set: labelled priority, age, UID."""
+        record, priority = self.record, self.record.priority
+        labelled = (1, 0) if priority is None else (0, -priority)
+        return (*labelled, record.created, record.uid)
 
     def __repr__(self) -> str:
         return f"<{self.record.namespace}/{self.record.name} {self.status.name} {self.node}>"
@@ -177,8 +182,8 @@ class Job:
     """A PodGroup with its tasks. ``version`` grows with every change of a task, for caches."""
 
     __slots__ = (
-        "allocated", "last_evicted", "last_start", "lost", "pending", "podsets", "record", "root", "succeeded", "tasks",
-        "todo", "todo_version", "uid", "version",
+        "allocated", "last_evicted", "last_start", "lost", "pending", "podsets", "ranking", "record", "root", "succeeded",
+        "tasks", "todo", "todo_version", "uid", "version",
     )  # fmt: skip
 
     def __init__(self, record: PodGroup) -> None:
@@ -193,6 +198,7 @@ class Job:
         self.last_start: float | None = None
         self.last_evicted: float | None = None
         self.lost: dict[str, WTask] = {}  # tasks that name a subgroup which does not exist
+        self.ranking: Ranking | None = None  # set while a cycle with another order than KAI's runs
         self._set_record(record)
 
     def _set_record(self, record: PodGroup) -> None:
@@ -282,16 +288,32 @@ class Job:
             anchor = self.last_evicted
         return anchor + delay
 
-    def order_key(self) -> tuple[int, int, float, str]:
+    def order_key(self) -> tuple[Any, ...]:
         """Sort key among jobs of a queue: priority; below its minimum, at it, above it; age; UID."""
+        if self.ranking is not None:
+            return self.ranking.order_key(self)
+        return (-self.record.priority, self.elastic_state(), self.record.created, self.uid)
+
+    def victim_key(self) -> tuple[Any, ...]:
+        """Sort key among victims of a queue, of which the last go first: the same, unless configured otherwise."""
+        if self.ranking is not None:
+            return self.ranking.victim_key(self, self.elastic_state())
+        return (-self.record.priority, self.elastic_state(), self.record.created, self.uid)
+
+    @property
+    def by_name(self) -> bool:
+        """Its subgroups come in the order of their names alone (KAI without its subgrouporder plugin)."""
+        return self.ranking is not None and not self.ranking.subgroup_order
+
+    def elastic_state(self) -> int:
+        """0: below its minimum, 1: at it, 2: above it."""
         state = 1
         for podset in self.podsets.values():
             if podset.active < podset.minimum:
-                state = 0
-                break
+                return 0
             if podset.active > podset.minimum:
                 state = 2
-        return (-self.record.priority, state, self.record.created, self.uid)
+        return state
 
     def __iter__(self) -> Iterator[WTask]:
         return iter(self.tasks.values())

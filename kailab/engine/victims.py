@@ -40,6 +40,8 @@ class Victim:
                 break
             if len(tasks) > podset.minimum:
                 state = 2
+        if self.job.ranking is not None:
+            return self.job.ranking.victim_key(self.job, state)
         record = self.job.record
         return (-record.priority, state, record.created, record.uid)
 
@@ -80,7 +82,8 @@ class Victim:
     def _last_first(self, group: WSubGroup) -> list[Member]:
         if len(group.members) == 1:
             return group.members
-        return sorted(group.members, key=lambda member: member_key(member, self._counts(member)), reverse=True)
+        by_name = self.job.by_name
+        return sorted(group.members, key=lambda member: member_key(member, self._counts(member), by_name), reverse=True)
 
     def _surplus(self, member: Member) -> list[WTask]:
         placed, needed = self._counts(member)

@@ -39,6 +39,8 @@ def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Expl
         lines = (f"Pod {full}: {row['phase']}.",)
     else:
         lines, data["pending"] = _pending_pod(picture, row)
+        namespace, _, group = group_of(row).partition("/")
+        data["ahead"] = _first_in_queue(picture, picture.podgroups.get((namespace, group))) if data["pending"] else []
     return Explanation("pod", full, lines, data)
 
 
@@ -60,7 +62,8 @@ def explain_podgroup(picture: Picture, name: str, namespace: str = "default") ->
     if entry is None and running < len(pods):
         lines += _starting(pods)
     lines += _lost(picture, full)
-    data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry}
+    ahead = _first_in_queue(picture, group) if entry else []
+    data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry, "ahead": ahead}
     return Explanation("podgroup", full, tuple(lines), data)
 
 
@@ -107,15 +110,7 @@ def _why(picture: Picture, entry: Row, pods: list[Row], group: Object | None) ->
 
 
 def _ahead(picture: Picture, entry: Row, group: Object) -> Iterable[str]:
-    own = picture.rank(group)
-    ahead: list[str] = []
-    for key in picture.pending:
-        namespace, _, name = key.partition("/")
-        other = picture.podgroups.get((namespace, name))
-        if other is None or other is group or other["spec"].get("queue") != group["spec"].get("queue"):
-            continue
-        if picture.rank(other) < own:
-            ahead.append(name)
+    ahead = _first_in_queue(picture, group)
     if ahead:
         yield f"Ahead of it in {entry['queue']}: {some(ahead)}."
     queue = entry["queue"]
@@ -123,6 +118,22 @@ def _ahead(picture: Picture, entry: Row, group: Object) -> Iterable[str]:
         first = _queues_ahead(picture, queue)
         if first:
             yield f"Queues served before {queue}: {some(first)}."
+
+
+def _first_in_queue(picture: Picture, group: Object | None) -> list[str]:
+    """Names of the PodGroups that wait in the same queue and are considered before this one."""
+    if group is None:
+        return []
+    own, queue = picture.rank(group), group["spec"].get("queue")
+    others = (picture.podgroups.get((key.partition("/")[0], key.partition("/")[2])) for key in picture.pending)
+    return [
+        other["metadata"]["name"]
+        for other in others
+        if other is not None
+        and other is not group
+        and other["spec"].get("queue") == queue
+        and picture.rank(other) < own
+    ]
 
 
 def _queues_ahead(picture: Picture, name: str) -> list[str]:

@@ -28,6 +28,7 @@ from kailab.evidence.recorder import Recorder
 from kailab.lab import assembly, intake, subjects
 from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
 from kailab.lab.explanation import Explanation
+from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, Change, Source
 from kailab.lab.picture import Picture
 from kailab.lab.settle import VirtualPace
@@ -161,13 +162,14 @@ class Lab:
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. Raises
         InputError or InputErrors."""
-        read = intake.read(sources, self.base, namespace)
-        warnings = intake.check(self.cluster, read.manifests, namespace)
-        wanted = assembly.SCHEDULER_NAMES[self.scheduler]
-        manifests = read.manifests
-        if wanted != labels.SCHEDULER_NAME:
-            manifests = intake.retargeted(manifests, wanted)
-        applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
+        with collector_off():
+            read = intake.read(sources, self.base, namespace)
+            warnings = intake.check(self.cluster, read.manifests, namespace)
+            wanted = assembly.SCHEDULER_NAMES[self.scheduler]
+            manifests = read.manifests
+            if wanted != labels.SCHEDULER_NAME:
+                manifests = intake.retargeted(manifests, wanted)
+            applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
         self._changed = True
         if self.recorder is not None:
             kept = [self.recorder.manifest(name, text()) for name, text in read.texts]
@@ -237,7 +239,8 @@ class Lab:
 
     def settle(self) -> None:
         """Until nothing changes any more, see kailab.lab.settle. Raises NotSettled."""
-        self._pace.settle()
+        with collector_off():
+            self._pace.settle()
         self._changed = False
         if self.recorder is not None:
             self.recorder.step("settle", state=True)
@@ -251,8 +254,9 @@ class Lab:
         """Let time pass: run times end, protections run out, and the scheduler acts on it as it happens."""
         if seconds < 0:
             raise InputError(f"time goes forward only: {seconds:g} s")
-        for _ in self.moments(seconds):
-            pass
+        with collector_off():
+            for _ in self.moments(seconds):
+                pass
 
     def moments(self, seconds: float) -> Iterator[None]:
         """As ``advance``, stopping at each moment at which something may have changed. Time stays where iteration

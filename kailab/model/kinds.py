@@ -108,6 +108,7 @@ _TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("scheduling.run.ai", "v2alpha2", ("PodGroup podgroups pg",)),
     ("scheduling.run.ai", "v1alpha2", ("BindRequest bindrequests br",)),
     ("kai.scheduler", "v1alpha1", ("*Topology topologies",)),
+    ("topology.node.k8s.io", "v1alpha2 v1alpha1", ("*NodeResourceTopology noderesourcetopologies nrt",)),
     ("kai.scheduler", "v1", ("*Config configs", "*SchedulingShard schedulingshards")),
     ("jobset.x-k8s.io", "v1alpha2", ("JobSet jobsets",)),
     ("leaderworkerset.x-k8s.io", "v1", ("LeaderWorkerSet leaderworkersets lws",)),

@@ -14,6 +14,7 @@ from kailab.model import labels as names
 from kailab.scheduler.conditions import not_scheduled, with_condition
 from kailab.scheduler.cycle_record import Failure
 from kailab.scheduler.mirror import Mirror
+from kailab.scheduler.numa import PREDICTED, as_annotation
 from kailab.scheduler.podgroups import node_pool
 from kailab.scheduler.tasks import group_labels
 
@@ -58,10 +59,13 @@ class Carrier:
             return
         namespace, name, node = task.namespace, task.name, bind.node
         labelled = bool(bind.gpu_groups)
+        told = {names.RECEIVED_RESOURCE_TYPE: received_type(task.shape)}
+        if bind.numa_zones:
+            told[PREDICTED] = as_annotation(bind.numa_zones)
         try:
             if labelled:
                 cluster.patch("Pod", name, namespace, {"metadata": {"labels": group_labels(bind.gpu_groups)}})
-            cluster.bind(namespace, name, node, {names.RECEIVED_RESOURCE_TYPE: received_type(task.shape)})
+            cluster.bind(namespace, name, node, told)
         except ApiError as error:
             if labelled:
                 self._unlabel(namespace, name, bind.gpu_groups)

@@ -1,6 +1,6 @@
-"""What pods ask for through dynamic resource allocation: GPUs per device class. Source: KAI common/resources/dra.go.
+"""What pods ask for through dynamic resource allocation. Source: KAI common/resources/dra.go, dynamicresources plugin.
 
-Only claims on GPU classes count (the class name contains "gpu"); a claim for all devices of a class counts as one.
+Only claims on GPU classes count as GPUs (the class name contains "gpu"); a claim for all devices of a class counts as one.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.records import ResourceClaim
+from kailab.model import labels as names
 
 _NOTHING: Mapping[str, Any] = {}
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
@@ -16,6 +18,44 @@ _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
 
 def is_gpu_class(name: str) -> bool:
     return "gpu" in name.lower()
+
+
+def claim_record(claim: Object) -> ResourceClaim:
+    """A ResourceClaim object as the engine sees it."""
+    metadata, status = claim["metadata"], claim.get("status") or _NOTHING
+    requests = ((claim.get("spec") or _NOTHING).get("devices") or _NOTHING).get("requests") or ()
+    wishes = [request.get("exactly") or request for request in requests]
+    devices = sum(_count(wish) for wish in wishes)
+    gpus = sum(_count(wish) for wish in wishes if is_gpu_class(wish.get("deviceClassName") or ""))
+    allocation = status.get("allocation")
+    of_one_pod = any(owner.get("kind") == "Pod" for owner in metadata.get("ownerReferences") or ())
+    return ResourceClaim(
+        name=f"{metadata.get('namespace', '')}/{metadata['name']}",
+        devices=devices,
+        gpus=gpus,
+        allocated=allocation is not None,
+        node=_node_of(allocation or _NOTHING),
+        reserved=tuple(user["uid"] for user in status.get("reservedFor") or () if user.get("uid")),
+        queue=(metadata.get("labels") or _NOTHING).get(names.QUEUE, "") if gpus and not of_one_pod else None,
+    )
+
+
+def _count(wish: Mapping[str, Any]) -> int:
+    return max(1, int(wish.get("count") or 1)) if wish.get("allocationMode", "ExactCount") == "ExactCount" else 1
+
+
+def _node_of(allocation: Mapping[str, Any]) -> str:
+    """The one node that an allocation is bound to; "" if it is bound to none, or to several."""
+    terms = (allocation.get("nodeSelector") or _NOTHING).get("nodeSelectorTerms") or []
+    fields = terms[0].get("matchFields") if len(terms) == 1 else None
+    for field in fields or ():
+        if (
+            field.get("key") == "metadata.name"
+            and field.get("operator") == "In"
+            and len(field.get("values") or ()) == 1
+        ):
+            return str(field["values"][0])
+    return ""
 
 
 def gpus_of(spec: Mapping[str, Any]) -> dict[str, int]:
@@ -41,7 +81,7 @@ class Claims:
     def __init__(self) -> None:
         self._claims: dict[tuple[str, str], dict[str, int]] = {}
         self._templates: dict[tuple[str, str], dict[str, int]] = {}
-        self._slices: dict[str, tuple[str, int]] = {}
+        self._slices: dict[str, tuple[str, int, bool]] = {}  # name -> node, devices, whether they are GPUs
 
     def take(self, kind: str, obj: Object, gone: bool) -> Iterable[str]:
         """Take in one change; gives the nodes whose GPU count may have changed."""
@@ -60,14 +100,18 @@ class Claims:
         return ()
 
     def _slice(self, name: str, spec: Mapping[str, Any], gone: bool) -> Iterable[str]:
-        before = self._slices.pop(name, ("", 0))
+        before = self._slices.pop(name, ("", 0, False))
         node = spec.get("nodeName") or ""
-        if not gone and node and is_gpu_class(spec.get("driver") or ""):
-            self._slices[name] = (node, len(spec.get("devices") or ()))
+        if not gone and node:
+            self._slices[name] = (node, len(spec.get("devices") or ()), is_gpu_class(spec.get("driver") or ""))
         return {before[0], node} - {""}
 
-    def devices_on(self, node: str) -> int:
-        return sum(count for at, count in self._slices.values() if at == node)
+    def gpus_on(self, node: str) -> int:
+        return sum(count for at, count, gpu in self._slices.values() if gpu and at == node)
+
+    def devices_on(self, node: str) -> int | None:
+        """All devices that claims can be served from there; None if no driver tells of any."""
+        return sum((count for at, count, _ in self._slices.values() if at == node), 0) or None
 
     def of_pod(self, pod: Object) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, ...]]:
         """(device class, count) wanted; names ``namespace/name`` of the claims; what is missing, a sentence each.

@@ -14,12 +14,13 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.selectors import from_label_selector, matches
-from kailab.engine.records import Node, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
+from kailab.engine.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
 from kailab.engine.snapshot import Snapshot
 from kailab.model import labels as names
 from kailab.scheduler import references
-from kailab.scheduler.claims import Claims
+from kailab.scheduler.claims import Claims, claim_record
 from kailab.scheduler.nodes import node_record
+from kailab.scheduler.numa import numa_record
 from kailab.scheduler.podgroups import DEFAULT_NODE_POOL, Priorities, gave_up, node_pool, podgroup_record
 from kailab.scheduler.queues import queue_record
 from kailab.scheduler.shapes import ShapeCache
@@ -27,7 +28,8 @@ from kailab.scheduler.tasks import stuck_at, task_record
 
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 KINDS = (
-    "Namespace", "PriorityClass", "Topology", *_CLAIM_KINDS, *references.KINDS, "Node", "Queue", "PodGroup", "Pod",
+    "Namespace", "PriorityClass", "Topology", *_CLAIM_KINDS, *references.KINDS, "NodeResourceTopology", "Node", "Queue",
+    "PodGroup", "Pod",
 )  # fmt: skip
 """What is watched, in the order in which it is taken in."""
 
@@ -70,6 +72,7 @@ class Mirror:
         self._topologies: dict[str, Topology] = {}
         self._aliases: dict[str, dict[str, str]] = {}
         self._claims = Claims()
+        self._numa: dict[str, Numa] = {}
         self._claiming: dict[str, None] = {}  # pods with resource claims
         self._existing: set[references.Reference] = set()
         self._referring: dict[str, tuple[references.Reference, ...]] = {}
@@ -151,6 +154,16 @@ class Mirror:
             for event in latest[kind].values():
                 nodes.update(dict.fromkeys(self._claims.take(kind, event.object, event.type == "DELETED")))
                 pods_stale = True
+                if kind == "ResourceClaim":
+                    self._claim(event)
+        for event in latest["NodeResourceTopology"].values():
+            name = event.object["metadata"]["name"]
+            zones = numa_record(event.object) if event.type != "DELETED" else None
+            if zones is None:
+                self._numa.pop(name, None)
+            else:
+                self._numa[name] = zones
+            nodes[name] = None
         for kind in references.KINDS:
             for event in latest[kind].values():
                 pods_stale |= self._existence(event)
@@ -217,6 +230,13 @@ class Mirror:
             self._existing.add(reference)
         return known != (reference in self._existing)
 
+    def _claim(self, event: WatchEvent) -> None:
+        record = claim_record(event.object)
+        if event.type == "DELETED":
+            self.snapshot.remove_claim(record.name)
+        else:
+            self.snapshot.set_claim(record)
+
     def _node(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
         if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
@@ -231,7 +251,7 @@ class Mirror:
         obj = self._node_objects.get(name)
         if obj is None:
             return
-        record = node_record(obj, self._claims.devices_on(name))
+        record = node_record(obj, self._claims.gpus_on(name), self._claims.devices_on(name), self._numa.get(name))
         if self.nodes.get(name) != record:
             self.nodes[name] = record
             self.snapshot.set_node(record)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import GPU, Node
+from kailab.engine.records import GPU, Node, Numa
 from kailab.model import labels as names
 from kailab.scheduler import affinity, requests
 
@@ -16,8 +16,9 @@ _BAD_IF_TRUE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavail
 DEFAULT_PODS = 110
 
 
-def node_record(node: Object, dra_gpus: int = 0) -> Node:
-    """``dra_gpus``: devices that the node's ResourceSlices offer; they count beside those of the device plugin."""
+def node_record(node: Object, dra_gpus: int = 0, devices: int | None = None, numa: Numa | None = None) -> Node:
+    """``dra_gpus``: GPUs that the node's ResourceSlices offer; they count beside those of the device plugin. ``devices``:
+    all that they offer. ``numa``: the node's zones."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     labels = metadata.get("labels") or {}
     allocatable = status.get("allocatable") or status.get("capacity") or {}
@@ -36,6 +37,8 @@ def node_record(node: Object, dra_gpus: int = 0) -> Node:
         unavailable=unavailable(spec, status),
         mig=any(name.startswith(names.MIG_PREFIX) for name, _ in extended)
         or str(labels.get("node-role.kubernetes.io/mig-enabled", "")).lower() in ("true", "1", "t"),
+        devices=devices,
+        numa=numa,
     )
 
 

@@ -17,6 +17,7 @@ from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.model.quantities import parse
 from kailab.scheduler import affinity, requests
+from kailab.scheduler.numa import containers
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
@@ -97,6 +98,7 @@ class ShapeCache:
             anti_affinity=affinity.pod_terms(wanted.get("podAntiAffinity"), namespace, labels, self._namespaces),
             ports=_host_ports(spec),
             guaranteed=requests.guaranteed(spec),
+            containers=containers(spec),
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.records import Shape, Status, Task
 from kailab.model import labels as names
+from kailab.scheduler.numa import zones_held
 from kailab.scheduler.queues import created, moment
 
 STUCK_AFTER = 120.0
@@ -60,6 +61,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
     """``podgroup``: UID of the PodGroup, "" for a pod that only uses a node."""
     metadata, spec = pod["metadata"], pod["spec"]
     labels = metadata.get("labels") or _NOTHING
+    annotations = metadata.get("annotations")
     subgroup, priority = "", None
     groups: tuple[str, ...] = ()
     if labels:
@@ -80,6 +82,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         priority=_integer(priority) if priority is not None else None,
         created=created(metadata),
         nominated_node=(pod.get("status") or _NOTHING).get("nominatedNodeName") or "",
+        numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
     )
 
 

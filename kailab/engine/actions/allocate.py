@@ -5,25 +5,36 @@ What fits only once leaving tasks are gone is promised (pipelined), a gang then 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import islice
+
 from kailab.engine.allocation import Allocator
+from kailab.engine.decisions import Action
 from kailab.engine.jobqueue import JobQueue
 from kailab.engine.records import Status
 from kailab.engine.session import Session
 from kailab.engine.state import Job
 
 
-def waiting_jobs(session: Session) -> JobQueue[Job]:
-    """Jobs that wait, can run in their queue, and have as many pods as their minimum."""
-    order: JobQueue[Job] = JobQueue(session.tree, wanted=session.wanted)
+def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> JobQueue[Job]:
+    """Jobs that wait, can run in their queue, have as many pods as their minimum, and are picked; of each queue as many as
+    the action is to try (``queue_depth``)."""
+    order: JobQueue[Job] = JobQueue(session.tree, wanted=session.wanted, precedence=session.precedence)
+    depth = session.config.queue_depth.get(action, -1)
+
+    def chosen(job: Job) -> bool:
+        return job.root.ready and (pick is None or pick(job))
+
     for queue in session.tree.leaves:
         entries = session.waiting.lists.get(queue.name)
         if entries:
-            order.load(queue, list(entries), lambda job: job.root.ready)
+            first = entries if depth < 0 else islice((entry for entry in entries if chosen(entry[1])), depth)
+            order.load(queue, list(first), chosen)
     return order
 
 
 def execute(session: Session, allocator: Allocator) -> None:
-    order = waiting_jobs(session)
+    order = waiting_jobs(session, "allocate")
     while not order.empty:
         job = order.pop()
         mark = session.mark()

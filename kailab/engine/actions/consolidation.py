@@ -5,8 +5,11 @@ Source: KAI's consolidation action.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from kailab.engine.actions.evicting import Skip, candidates, everyone_moved, impossible, search
 from kailab.engine.allocation import Allocator
+from kailab.engine.capacity import over_limit
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.records import GPU
 from kailab.engine.session import Session
@@ -22,13 +25,25 @@ def execute(session: Session, allocator: Allocator) -> None:
     for job in candidates(session, allocator, "consolidation", preemptible_only=True):
         if skip.hopeless(job, "") or impossible(session, allocator, job):
             continue
-        if not _enough_gpus(session, job) or not search(
-            session, allocator, job, "consolidation", _pick(session, job, most), queues, everyone_moved
+        if (
+            _over_limit(session, job)
+            or not _enough_gpus(session, job)
+            or not search(session, allocator, job, "consolidation", _pick(session, job, most), queues, everyone_moved)
         ):
             skip.failed(job, "")
 
 
-def _pick(session: Session, job: Job, most: int):  # type: ignore[no-untyped-def]
+def _over_limit(session: Session, job: Job) -> bool:
+    """Where everyone moved stays, every queue holds afterwards what it holds now and the job on top."""
+    queue = session.queue_of(job)
+    assert queue is not None
+    refusal = over_limit(queue, session.wants(tasks_to_allocate(job), session.table.max_gpu_memory))
+    if refusal is not None:
+        session.note(job, "consolidation", f"moving others does not lift the limit of queue {refusal.queue}")
+    return refusal is not None
+
+
+def _pick(session: Session, job: Job, most: int) -> Callable[[Job], bool]:
     if most < 0:
         return lambda victim: victim is not job
     allowed: set[str] = set()

@@ -25,11 +25,9 @@ from kailab.engine.state import Job
 
 def candidates(session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False) -> Iterator[Job]:
     """Waiting jobs that may set an eviction off, in order."""
-    order = waiting_jobs(session)
+    order = waiting_jobs(session, action, (lambda job: job.record.preemptible) if preemptible_only else None)
     while not order.empty:
         job = order.pop()
-        if preemptible_only and not job.record.preemptible:
-            continue
         until = job.delayed_until()
         if until is not None and session.now < until:
             session.wake(until)
@@ -50,9 +48,11 @@ def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
 
 
 class Skip:
-    """Remembers what failed; ``session.config.use_signatures`` switches it."""
+    """Remembers what failed; ``session.config.use_signatures`` switches it. A search cut short because others had used up
+    the action's budget proves nothing about the next one."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._on = session.config.use_signatures
         self._failed: dict[str, Representatives] = {}
 
@@ -60,6 +60,8 @@ class Skip:
         return self._on and not self._failed.setdefault(scope, Representatives()).easier(job)
 
     def failed(self, job: Job, scope: str) -> None:
+        if self._session.budget.cut_short:
+            return
         self._failed.setdefault(scope, Representatives()).add(job)
 
 
@@ -71,12 +73,20 @@ def search(
     mark = session.mark()
     bounds = Bounds(session, job, pick, queues, wanted)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
-    if solver.solve():
+    solved = solver.solve()
+    refused = session.limits.refuses(session, mark) if solved else None
+    if solved and refused is None:
+        session.limits.count(session, mark)
         session.commit(mark, action, job)
         return True
     session.undo(mark)
-    if solver.hopeless:
+    if refused is not None:
+        tried = refused
+    elif solver.hopeless:
         tried = f"no set of victims could make room: {solver.hopeless}"
+    elif solver.budget.spent:
+        sets = "1 set" if solver.budget.used == 1 else f"{solver.budget.used} sets"
+        tried = f"the search budget ended it after {sets} of victims; none of them made room"
     elif solver.simulated:
         tried = f"no set of victims makes room ({solver.simulated} tried)"
     else:

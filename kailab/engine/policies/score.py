@@ -55,7 +55,6 @@ class Scores:
         levels = sorted(waiting)
         steps = max(1, len(levels) - 1)
         self._levels = {value: rank / steps for rank, value in enumerate(levels)} if len(levels) > 1 else {}
-        self._lowest = levels[0] if levels else 0
         self._largest = int(session.table.allocatable[GPUS].max()) if len(session.table) else 0
         self._fairness: dict[str, float] = {}
         self._found: dict[str, Score] = {}

@@ -1,0 +1,69 @@
+# `make` prints what there is. Everything runs in .venv, made from requirements-dev.lock with hashes checked.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+EVIDENCE ?= evidence
+FLEET ?= lesson
+SCHEDULER ?= kailab
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup lab lab-up lab-down exercises test lint format bench lock clean
+
+help: ## Show this help
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(READY) ## Make the environment in .venv
+
+# Rebuilt when the lock or the project's own description changes.
+$(READY): requirements-dev.lock pyproject.toml
+	@command -v $(PYTHON) >/dev/null || { echo "error: no $(PYTHON) here; kailab needs Python 3.11 or newer (make PYTHON=/path/to/python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "error: $$($(PYTHON) --version) is too old; kailab needs Python 3.11 or newer (make PYTHON=/path/to/python3)" >&2; exit 1; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "error: $(PYTHON) can't make a virtual environment; on Debian and Ubuntu: apt install python3-venv" >&2; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+lab: lab-up exercises ## Set up, start a lab, run the exercises: the main job
+	@echo "The evidence of each test is in $(EVIDENCE)/; the latest run:"
+	@$(BIN)/kailab evidence list --evidence $(EVIDENCE) | sed -n '1p;$$p'
+	@echo "Look closer: $(BIN)/kailab evidence show, $(BIN)/kailab report"
+
+lab-up: $(READY) ## Start a lab of 32 fake GPUs (FLEET=..., SCHEDULER=...)
+	@$(BIN)/kailab up --fleet $(FLEET) --scheduler $(SCHEDULER)
+
+lab-down: $(READY) ## End the lab
+	@$(BIN)/kailab down
+
+exercises: $(READY) ## Run the exercises (ARGS="-n auto -k gang" for pytest)
+	@$(BIN)/pytest exercises/ --kailab-evidence $(EVIDENCE) $(ARGS)
+
+test: lint ## Run all checks and tests (ARGS=... for pytest)
+	@$(BIN)/pytest -n auto $(ARGS)
+
+lint: $(READY) ## Check format, style, types and layers
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(READY) ## Put the code in its format
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY) ## Measure the lab on 500 nodes
+	@$(BIN)/kailab bench fill --fleet scale-500
+	@$(BIN)/kailab bench reclaim --fleet scale-500
+	@$(BIN)/kailab bench gang
+	@$(BIN)/kailab bench unschedulable --fleet scale-500
+
+lock: $(READY) ## Lock the dependencies anew
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev \
+		-o requirements-dev.lock pyproject.toml requirements-tools.in
+
+clean: ## Remove the lab, the environment and all caches; evidence stays
+	@rm -rf .kailab $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache allure-results
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,5 @@
+"""``python -m kailab``."""
+
+from kailab.cli.main import main
+
+main()

@@ -1,0 +1,45 @@
+"""Wall time, attributed to whatever is going on at the moment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+
+class Stopwatch:
+    """Exactly one phase runs at any moment between ``start`` and ``stop``, so that phases add up to the whole.
+
+    ``seconds``: phase -> time, in the order in which they were first met. ``on_change`` is told of each phase as it
+    begins.
+    """
+
+    def __init__(self, on_change: Callable[[str], None] | None = None) -> None:
+        self.seconds: dict[str, float] = {}
+        self.on_change = on_change
+        self._phase = ""
+        self._since = 0.0
+
+    def switch(self, phase: str) -> str:
+        """End the phase that runs and begin another ("" for none). Returns the one that ran."""
+        now = time.perf_counter()
+        before = self._phase
+        if before:
+            self.seconds[before] = self.seconds.get(before, 0.0) + now - self._since
+        self._phase, self._since = phase, now
+        if phase and phase != before and self.on_change is not None:
+            self.on_change(phase)
+        return before
+
+    @contextmanager
+    def during(self, phase: str) -> Iterator[None]:
+        """One phase inside another, which carries on afterwards."""
+        before = self.switch(phase)
+        try:
+            yield
+        finally:
+            self.switch(before)
+
+    @property
+    def total(self) -> float:
+        return sum(self.seconds.values())

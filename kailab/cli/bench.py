@@ -1,0 +1,79 @@
+"""``bench``: how fast the lab is, in the shapes of KAI's scale tests."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kailab.cli import terminal
+from kailab.cli.options import OutputOption, TextOrJson
+
+if TYPE_CHECKING:
+    from kailab.bench import Outcome
+
+app = typer.Typer(
+    help="Time the lab: jobs in, pods running, and where the time went.", no_args_is_help=True, rich_markup_mode=None
+)
+FleetOption = Annotated[str, typer.Option("--fleet", help="The fleet: a name or a file.")]
+JobsOption = Annotated[
+    int | None, typer.Option("--jobs", help="Number of one-GPU Jobs; default: one per GPU.", show_default=False)
+]
+
+
+@app.command()
+def fill(fleet: FleetOption = "scale-500", jobs: JobsOption = None, output: OutputOption = TextOrJson.text) -> None:
+    """Fill an idle cluster with one-GPU Jobs."""
+    from kailab import bench
+
+    with terminal.progress_bars() as tell:
+        outcome = bench.fill(fleet, jobs, tell)
+    _show(outcome, output)
+
+
+@app.command()
+def reclaim(
+    fleet: FleetOption = "scale-500",
+    jobs: JobsOption = None,
+    singles: Annotated[int, typer.Option(help="One-GPU reclaims made one at a time.")] = 5,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """A cluster full of over-quota work, and an owner who returns: for one GPU at a time, for half of the cluster in one
+    gang, for all of it in one-GPU Jobs."""
+    from kailab import bench
+
+    with terminal.progress_bars() as tell:
+        outcome = bench.reclaim(fleet, jobs, singles, progress=tell)
+    _show(outcome, output)
+
+
+@app.command()
+def unschedulable(
+    fleet: FleetOption = "scale-500",
+    pods: Annotated[int, typer.Option(help="Pods of the gang, each asking for a whole node.")] = 10,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """How long it takes to say that a gang can't run, one GPU short of what may be reclaimed."""
+    from kailab import bench
+
+    with terminal.progress_bars() as tell:
+        outcome = bench.unschedulable(fleet, pods, tell)
+    _show(outcome, output)
+
+
+@app.command()
+def gang(
+    nodes_per_rack: Annotated[int, typer.Option(help="256 racks of so many nodes.")] = 2,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """One gang over a whole cluster of zones, blocks and racks, with and without a preferred level."""
+    from kailab import bench
+
+    with terminal.progress_bars() as tell:
+        outcome = bench.gang(nodes_per_rack, tell)
+    _show(outcome, output)
+
+
+def _show(outcome: Outcome, output: TextOrJson) -> None:
+    terminal.say(json.dumps(outcome.as_dict(), indent=2) if output is TextOrJson.json else outcome.text())

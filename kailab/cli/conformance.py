@@ -1,0 +1,162 @@
+"""``conformance``: kailab held against recorded behaviour of a real KAI."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kailab.cli import terminal
+from kailab.cli.options import OutputOption, TextOrJson
+
+if TYPE_CHECKING:
+    from kailab.conformance.report import Report, Result
+
+app = typer.Typer(
+    help="Compare with recorded behaviour of a real KAI. Exit code 1 if anything differs.",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+Paths = Annotated[
+    list[Path] | None, typer.Argument(help="Files or folders; default: the shared ones.", show_default=False)
+]
+Expression = Annotated[str, typer.Option("-k", help="Only those whose name contains this.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every difference, not the first alone.")]
+
+
+@app.command()
+def scenarios(
+    paths: Paths = None,
+    expression: Expression = "",
+    scheduler: Annotated[str, typer.Option("--scheduler", help="What decides: kailab or kube-scheduler.")] = "kailab",
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """Manifests in steps, and after each step the outcome that a real KAI showed."""
+    from kailab.conformance.report import Report
+    from kailab.conformance.scenarios import read_scenarios, run_scenario
+    from kailab.conformance.shared import shared_folder
+    from kailab.lab.assembly import check_scheduler
+
+    check_scheduler(scheduler)
+    chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if expression in one["name"]]
+    _need(chosen)
+    report = Report("scenarios")
+    with terminal.progress_bars() as tell:
+        for number, scenario in enumerate(chosen):
+            tell(scenario["name"], number, len(chosen))
+            result = run_scenario(scenario, scheduler)
+            report.results.append(result)
+            if output is TextOrJson.text:
+                _tell(result)
+    _end(report, output, f"{report.passed} passed, {report.failed} failed")
+
+
+@app.command()
+def cases(
+    paths: Paths = None,
+    expression: Expression = "",
+    suite: Annotated[str, typer.Option(help="Only suites that begin with this.")] = "",
+    tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; may be repeated.")] = None,
+    level: Annotated[str, typer.Option(help="How strictly recorded-only cases are compared.")] = "nodes",
+    verbose: Verbose = False,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """KAI's own scheduling cases, one session or several, decided by our engine."""
+    from kailab.conformance.cases import run_case
+    from kailab.conformance.expectations import LEVELS
+    from kailab.conformance.recorded import read_cases
+    from kailab.conformance.report import Report
+    from kailab.conformance.shared import shared_folder
+    from kailab.errors import InputError
+
+    if level not in LEVELS:
+        raise InputError(f"--level: {level!r} is none of: {', '.join(LEVELS)}")
+    chosen = [
+        case
+        for case in read_cases(paths or [shared_folder() / "conformance" / "cases"])
+        if case.suite.startswith(suite) and all(wanted in case.tags for wanted in tag or ()) and expression in case.id
+    ]
+    _need(chosen)
+    report = Report("engine cases")
+    with terminal.progress_bars() as tell:
+        for number, case in enumerate(chosen):
+            tell("engine cases", number, len(chosen))
+            report.results.append(run_case(case, level))
+    _end(report, output, report.text(verbose))
+
+
+@app.command()
+def fairshare(
+    file: Annotated[Path | None, typer.Argument(help="Default: the shared one.", show_default=False)] = None,
+    verbose: Verbose = False,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """Recorded divisions of a cluster among queues."""
+    from kailab.conformance.fairshare import run_file
+    from kailab.conformance.shared import shared_folder
+
+    report, unwired = run_file(file or shared_folder() / "conformance" / "fairshare.json")
+    for kind, count in sorted(unwired.items()):
+        terminal.notice(f"not compared: {kind} ({count} cases)")
+    _end(report, output, report.text(verbose))
+
+
+@app.command()
+def grouping(
+    file: Annotated[Path | None, typer.Argument(help="Default: the shared one.", show_default=False)] = None,
+    verbose: Verbose = False,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """Pods of all kinds of owners, and the PodGroups that KAI makes of them."""
+    from kailab.conformance.grouping import run_file
+    from kailab.conformance.shared import shared_folder
+
+    report = run_file(file or shared_folder() / "conformance" / "podgrouper.json")
+    _end(report, output, report.text(verbose))
+
+
+@app.command()
+def fuzz(
+    seeds: Annotated[str, typer.Option(help="Seeds to run, FROM:TO, TO left out.")] = "0:200",
+    verbose: Verbose = False,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """Random small clusters against what must hold of any decisions."""
+    from kailab.conformance.fuzz import run_seed
+    from kailab.conformance.report import Report
+    from kailab.errors import InputError
+
+    first, colon, last = seeds.partition(":")
+    if not (
+        colon and first.isascii() and first.isdigit() and last.isascii() and last.isdigit() and int(first) < int(last)
+    ):
+        raise InputError(f"--seeds: {seeds!r}: expected FROM:TO, two whole numbers, the first the smaller")
+    report = Report("random clusters")
+    with terminal.progress_bars() as tell:
+        for seed in range(int(first), int(last)):
+            tell("random clusters", seed - int(first), int(last) - int(first))
+            report.results.append(run_seed(seed))
+    _end(report, output, report.text(verbose))
+
+
+def _need(chosen: Iterable[object]) -> None:
+    from kailab.errors import InputError
+
+    if not chosen:
+        raise InputError("nothing matches")
+
+
+def _tell(result: Result) -> None:
+    """A line for what agrees; for what differs the differences spelt out."""
+    notes = f" ({'; '.join(result.notes)})" if result.notes else ""
+    terminal.say(f"{'agrees ' if result.passed else 'DIFFERS'} {result.id}{notes}")
+    for difference in result.differences:
+        terminal.say(f"        {difference}")
+
+
+def _end(report: Report, output: TextOrJson, text: str) -> None:
+    terminal.say(report.as_json() if output is TextOrJson.json else text)
+    if report.failed:
+        raise typer.Exit(1)

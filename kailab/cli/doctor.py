@@ -1,0 +1,141 @@
+"""``doctor``: what of all that kailab can use is here."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import typer
+
+from kailab.cli import terminal
+from kailab.cli.options import STATE, OutputOption, StateOption, TextOrJson
+
+PYTHON = (3, 11)
+TOOLS = {
+    "docker": ("--version",),
+    "kind": ("--version",),
+    "kubectl": ("version", "--client"),
+    "kwok": ("--version",),
+    "go": ("version",),
+    "allure": ("--version",),
+}
+"""Optional programs, and how each tells its version."""
+
+BACKENDS = {
+    "controlplane": "a kube-apiserver with KWOK",
+    "kind": "a kind cluster with KWOK",
+    "kubeconfig": "any cluster that a kubeconfig names",
+}
+_PATIENCE_SECONDS = 5.0
+
+
+class Finding(NamedTuple):
+    """``needed``: kailab can't work without it."""
+
+    area: str
+    name: str
+    there: bool
+    told: str
+    needed: bool = False
+
+
+def doctor(output: OutputOption = TextOrJson.text, state: StateOption = STATE) -> None:
+    """Say what is here: Python, packages, backends, optional tools. Exit code 1 if something needed is missing."""
+    from kailab.cli.table import render
+
+    found = [*_python(), *_packages(), *_backends(), *_places(state), *_tools()]
+    if output is TextOrJson.json:
+        terminal.say(json.dumps([finding._asdict() for finding in found], indent=2))
+    else:
+        rows = [(one.area, one.name, "yes" if one.there else "no", one.told) for one in found]
+        terminal.say(render(("WHAT", "NAME", "HERE", "ABOUT"), rows))
+    missing = [one.name for one in found if one.needed and not one.there]
+    if missing:
+        terminal.complain(f"needed and not here: {', '.join(missing)}")
+        raise typer.Exit(1)
+
+
+def _python() -> Iterator[Finding]:
+    wanted = ".".join(map(str, PYTHON))
+    told = f"{platform.python_version()} ({sys.executable}); {wanted} or newer is needed"
+    yield Finding("python", platform.python_implementation(), sys.version_info >= PYTHON, told, needed=True)
+
+
+def _packages() -> Iterator[Finding]:
+    from importlib import metadata
+
+    from packaging.requirements import Requirement
+
+    try:
+        lines = metadata.requires("kailab") or []
+    except metadata.PackageNotFoundError:
+        yield Finding("package", "kailab", False, "runs from its source, not installed", needed=False)
+        return
+    for requirement in map(Requirement, lines):
+        if requirement.marker is not None and not requirement.marker.evaluate({"extra": ""}):
+            continue
+        try:
+            version = metadata.version(requirement.name)
+        except metadata.PackageNotFoundError:
+            yield Finding("package", requirement.name, False, f"needed: {requirement.specifier or 'any'}", needed=True)
+            continue
+        fits = requirement.specifier.contains(version, prereleases=True)
+        told = version if fits else f"{version}; needed: {requirement.specifier}"
+        yield Finding("package", requirement.name, fits, told, needed=True)
+
+
+def _backends() -> Iterator[Finding]:
+    from kailab.fleet import available_fleets
+    from kailab.lab import assembly
+
+    fleets = ", ".join(available_fleets())
+    yield Finding("backend", "embedded", "embedded" in assembly.BACKENDS, "needs nothing but Python", needed=True)
+    for name, about in BACKENDS.items():
+        there = name in assembly.BACKENDS
+        yield Finding(
+            "backend", name, there, about if there else f"{about}; this version of kailab has no such backend"
+        )
+    yield Finding("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
+
+
+def _places(state: Path) -> Iterator[Finding]:
+    told = f"{state}: a lab is up" if state.exists() else f"{state}: no lab is up"
+    yield Finding("lab", "state", state.exists(), told)
+    for name, folder in (("state folder", state.parent), ("evidence folder", Path("evidence"))):
+        yield Finding("place", name, _writable(folder), f"{folder.resolve()}")
+
+
+def _writable(folder: Path) -> bool:
+    existing = folder.resolve()
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent
+    return existing.is_dir() and os.access(existing, os.W_OK | os.X_OK)
+
+
+def _tools() -> Iterator[Finding]:
+    for name, question in TOOLS.items():
+        path = shutil.which(name)
+        yield Finding("tool", name, path is not None, "optional" if path is None else _version(path, question))
+
+
+def _version(path: str, question: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(
+            [path, *question],
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE_SECONDS,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{path}, which does not answer ({type(error).__name__})"
+    said = (done.stdout or done.stderr).strip().splitlines()
+    return f"{said[0]:.80} ({path})" if said else path

@@ -1,0 +1,67 @@
+"""``explain``: why something waits, what would let it run, and whose GPUs a queue lives on."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kailab.cli import labfile, terminal
+from kailab.cli.options import STATE, NamespaceOption, OutputOption, StateOption, TextOrJson
+
+if TYPE_CHECKING:
+    from kailab.lab import Explanation, Lab
+
+
+def explain(
+    what: Annotated[
+        list[str], typer.Argument(help="pod NAME, podgroup NAME, queue NAME or a workload", show_default=False)
+    ],
+    namespace: NamespaceOption = "default",
+    output: OutputOption = TextOrJson.text,
+    state: StateOption = STATE,
+) -> None:
+    """Say why a pod or podgroup waits and what would let it run; what a queue holds, borrows and lends. A workload
+    (job NAME, deployment NAME ...) is explained by its podgroups."""
+    from kailab.cli.naming import targets
+    from kailab.errors import InputError
+
+    with labfile.looked_at(state) as lab:
+        found: list[Explanation] = []
+        for kind, names in targets(what, lab.cluster.kinds()):
+            if not names:
+                raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
+            for name in names:
+                found += _explain(lab, kind, name, namespace)
+    if output is TextOrJson.json:
+        data = [{"kind": one.kind, "name": one.name, "lines": one.lines, **one.data} for one in found]
+        terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
+    else:
+        terminal.say("\n\n".join(map(str, found)))
+
+
+def _explain(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
+    if kind == "Pod":
+        return [lab.explain_pod(name, namespace)]
+    if kind == "PodGroup":
+        return [lab.explain_podgroup(name, namespace)]
+    if kind == "Queue":
+        return [lab.explain_queue(name)]
+    return _explain_workload(lab, kind, name, namespace)
+
+
+def _explain_workload(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
+    from kailab.errors import InputError
+    from kailab.model.kinds import is_namespaced
+
+    if not is_namespaced(kind):
+        raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
+    picture = lab.picture()
+    rows = lab.workload(kind, name, namespace).pods(picture)
+    groups = dict.fromkeys(row["podgroup"] for row in rows if row["podgroup"])
+    if groups:
+        return [lab.explain_podgroup(group, namespace) for group in groups]
+    if rows:
+        return [lab.explain_pod(row["name"].partition("/")[2], namespace) for row in rows]
+    raise InputError(f"{kind} {name!r} has no pods, so nothing of it waits or runs")

@@ -1,0 +1,99 @@
+"""``fleet``: the described sets of fake nodes there are."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kailab.cli import terminal
+from kailab.cli.options import OutputOption, TextOrJson
+
+app = typer.Typer(help="Fleets: described sets of fake nodes.", no_args_is_help=True, rich_markup_mode=None)
+NAME = typer.Argument(help="A fleet's name, or a file.", show_default=False)
+
+
+@app.command("list")
+def list_fleets(output: OutputOption = TextOrJson.text) -> None:
+    """The fleets that can be named."""
+    from kailab.cli.table import render
+    from kailab.errors import KailabError
+    from kailab.fleet import available_fleets, load_fleet
+
+    rows: list[tuple[str, str, str, str]] = []
+    data: list[dict[str, Any]] = []
+    for name, path in available_fleets().items():
+        try:
+            fleet = load_fleet(path)
+        except KailabError as error:
+            terminal.warn(str(error))
+            continue
+        summary = fleet.summary()
+        rows.append((name, str(summary.nodes), str(summary.gpus), fleet.description))
+        data.append({"name": name, "file": str(path), "description": fleet.description, **_numbers(summary)})
+    if output is TextOrJson.json:
+        terminal.say(json.dumps(data, indent=2))
+    else:
+        terminal.say(render(("NAME", "NODES", "GPUS", "DESCRIPTION"), rows))
+
+
+@app.command()
+def show(
+    fleet: Annotated[str, NAME] = "lesson",
+    nodes: Annotated[bool, typer.Option("--nodes", help="The Node objects themselves, as YAML.")] = False,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """What a fleet is made of."""
+    from kailab.cli.table import render
+    from kailab.fleet import load_fleet
+    from kailab.model.manifests import dump
+
+    described = load_fleet(fleet)
+    if nodes:
+        terminal.say(dump(described.objects()).rstrip("\n"))
+        return
+    summary = described.summary()
+    if output is TextOrJson.json:
+        data = {"name": described.name, "description": described.description, **_numbers(summary)}
+        terminal.say(json.dumps(data, indent=2))
+        return
+    terminal.say(f"{described.name}: {summary}")
+    if described.description:
+        terminal.say(described.description)
+    rows = [
+        (pool.name, str(pool.count), str(pool.gpus), pool.gpu_model or "<none>", pool.cpu, pool.memory)
+        for pool in described.pools
+    ]
+    terminal.say("")
+    terminal.say(render(("POOL", "NODES", "GPUS", "MODEL", "CPU", "MEMORY"), rows))
+    for topology in described.topologies:
+        levels = " > ".join(level["nodeLabel"] for level in topology["spec"]["levels"])
+        terminal.say(f"\nTopology {topology['metadata']['name']}: {levels}")
+
+
+@app.command()
+def validate(files: Annotated[list[str], typer.Argument(help="Fleet files or names.", show_default=False)]) -> None:
+    """Check fleet files; every problem is named with its file, line and field."""
+    from kailab.errors import InputError
+    from kailab.fleet import load_fleet
+
+    failed = 0
+    for file in files:
+        try:
+            fleet = load_fleet(Path(file) if Path(file).exists() else file)
+        except InputError as error:
+            failed += 1
+            terminal.complain(str(error))
+        else:
+            terminal.say(f"{file}: {fleet.summary()}")
+    if failed:
+        raise typer.Exit(2)
+
+
+def _numbers(summary: Any) -> dict[str, Any]:
+    data = asdict(summary)
+    del data["name"]
+    return data

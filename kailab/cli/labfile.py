@@ -1,0 +1,74 @@
+"""The lab between commands: resumed from its file, acted on, saved again; one command at a time.
+
+A command that changes the lab holds its lock from reading to saving. Until the new state is in place the old one is
+untouched, so a command that fails or is killed has done nothing. Commands that only look need no lock: the file is
+replaced as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kailab.cli import terminal
+from kailab.errors import StateError
+
+if TYPE_CHECKING:
+    from kailab.lab import Lab
+
+PATIENCE_SECONDS = 5.0
+_PAUSE_SECONDS = 0.1
+
+
+@contextmanager
+def looked_at(path: Path) -> Iterator[Lab]:
+    """The saved lab, to read. Raises StateError."""
+    from kailab.lab import Lab
+
+    with Lab.resume(path) as lab:
+        yield lab
+
+
+@contextmanager
+def changed(path: Path, *, save: bool = True) -> Iterator[Lab]:
+    """The saved lab, to change: saved if the block ends well. Raises StateError."""
+    with locked(path), looked_at(path) as lab:
+        yield lab
+        if save:
+            lab.save(path)
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lab; if another command does, wait a little for it. Raises StateError."""
+    from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
+    from kailab.cluster.embedded.persistence import StateLock
+
+    def in_use(error: BaseException) -> bool:
+        # A lock file that can't be opened or made will not be better in a moment.
+        return isinstance(error, StateError) and not isinstance(error.__cause__, OSError)
+
+    def tell(state: RetryCallState) -> None:
+        if state.attempt_number == 1 and state.outcome is not None:
+            terminal.notice(f"{state.outcome.exception()} ...")
+
+    with ExitStack() as held:
+        Retrying(
+            retry=retry_if_exception(in_use),
+            stop=stop_after_delay(PATIENCE_SECONDS),
+            wait=wait_fixed(_PAUSE_SECONDS),
+            before_sleep=tell,
+            reraise=True,
+        )(lambda: held.enter_context(StateLock(path)))
+        _clear_leftovers(path)
+        yield
+
+
+def _clear_leftovers(path: Path) -> None:
+    """Half-written files of commands that were killed. We hold the lock, so nobody is writing."""
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError):
+            left.unlink()

@@ -1,0 +1,70 @@
+"""A maximum of evictions in one cycle, in all and by the victims' priority.
+
+A decision is carried out whole or not at all, so one that needs more than what is left of the maximum is refused, and
+what it wanted waits for the next cycle; one that needs more than the whole maximum is refused for ever. Pods that are moved
+(consolidation) count: they are evicted too. Stale gangs do not: nobody wins by their going. Source: the preemption
+policies of the lesson material (maxPreemptionsPerCycle, by class of the victim).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.state import ACTIVE, ON_NODE
+
+if TYPE_CHECKING:
+    from kailab.engine.session import Session
+
+
+class EvictionLimits:
+    """``refuses`` looks at what stands in the journal since a mark; ``count`` is told that it was decided."""
+
+    def __init__(self, config: EngineConfig) -> None:
+        self._most = config.max_evictions_per_cycle
+        self._by_priority = dict(config.max_evictions_by_priority)
+        self._used: dict[int, int] = {}
+        self.on = self._most is not None or bool(self._by_priority)
+
+    def refuses(self, session: Session, mark: int) -> str | None:
+        """Why the changes since ``mark`` may not be decided in this cycle; None if they may."""
+        if not self.on:
+            return None
+        wanted = _evictions(session, mark)
+        number, used = sum(wanted.values()), sum(self._used.values())
+        if self._most is not None and number and used + number > self._most:
+            return _sentence(number, self._most - used, self._most, "")
+        for priority, number in sorted(wanted.items()):
+            most = self._by_priority.get(priority)
+            if most is not None and self._used.get(priority, 0) + number > most:
+                return _sentence(number, most - self._used.get(priority, 0), most, f" of priority {priority}")
+        return None
+
+    def count(self, session: Session, mark: int) -> None:
+        """Call before the changes since ``mark`` are committed."""
+        if self.on:
+            for priority, number in _evictions(session, mark).items():
+                self._used[priority] = self._used.get(priority, 0) + number
+
+
+def _sentence(number: int, left: int, most: int, which: str) -> str:
+    evictions = "1 eviction" if number == 1 else f"{number} evictions"
+    never = ", so it never will" if number > most else ""
+    return f"it would take {evictions}{which}, and the maximum of {most} a cycle leaves {max(0, left)}{never}"
+
+
+def _evictions(session: Session, mark: int) -> dict[int, int]:
+    """Priority -> tasks that hold something in the cluster and lose it."""
+    found: dict[int, int] = {}
+    seen: set[str] = set()
+    for entry in session.journal[mark:]:
+        task = entry.task
+        if task.uid in seen:
+            continue
+        seen.add(task.uid)
+        leaves = task.left is not None or not ACTIVE[task.status]
+        if ACTIVE[entry.before[0]] and leaves and ON_NODE[task.record.status] and task.uid not in session.evictions:
+            assert task.job is not None
+            priority = task.job.record.priority
+            found[priority] = found.get(priority, 0) + 1
+    return found

@@ -1,0 +1,161 @@
+"""Who comes first among jobs, where something else than KAI's order is configured.
+
+A ``Ranking`` is attached to the jobs of a snapshot for one cycle; ``Job.order_key`` and ``Job.victim_key`` then ask it.
+The key of a waiting job is made of: long waited (``aged_after``); the weighted score, or the comparisons of KAI's job
+order plugins in the order listed; age; UID.
+
+*Aged* jobs (waiting for ``aged_after`` or longer) come before all others of their queue, longest wait first, and a queue
+whose next job is aged comes before its siblings, unless it is above its fair share in every resource. Waiting ends with
+the start and begins anew with an eviction, so a job that got its turn and lost it is no longer aged. What may be evicted
+for whom stays as it is: a turn is no right to stay (that is what a minimum runtime gives).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kailab.engine.jobindex import JobIndex
+from kailab.engine.policies.score import Score, Scores, waiting_since
+from kailab.engine.queues import Amounts, WQueue
+from kailab.engine.state import Job
+
+if TYPE_CHECKING:
+    from kailab.engine.session import Session
+
+Key = tuple[Any, ...]
+
+
+class Ranking:
+    """Job order of one cycle. ``scores`` is None without a weighted order."""
+
+    def __init__(self, session: Session) -> None:
+        config, switches = session.config, session.switches
+        self.subgroup_order = switches.subgroup_order
+        self._now = session.now
+        self._parts = switches.job_order
+        self._aged_after = config.aged_after
+        self._newest_lowest = config.victim_order == "priority"
+        self._everywhere = config.weighted_order is not None and config.weighted_order.scope == "cluster"
+        self._since: dict[str, float | None] = {}
+        self.scores = None if config.weighted_order is None else Scores(session, config.weighted_order)
+        self._weights = config.weighted_order
+
+    # Keys
+
+    def order_key(self, job: Job) -> Key:
+        """Serving order: the smallest first."""
+        state = job.elastic_state()
+        own: Key
+        if self.scores is not None:
+            own = (-self.scores.of(job).total, state)
+        else:
+            own = self._listed(job.record.priority, state)
+        if self._aged_after is not None:
+            since = self.aged_since(job)
+            own = ((1, 0.0) if since is None else (0, since), *own)
+        return (*own, job.record.created, job.uid)
+
+    def victim_key(self, job: Job, state: int) -> Key:
+        """The largest goes first."""
+        record = job.record
+        if self._newest_lowest:
+            started = record.created if job.last_start is None else job.last_start
+            return (-record.priority, started, record.created, record.uid)
+        return (*self._listed(record.priority, state), record.created, record.uid)
+
+    def _listed(self, priority: int, state: int) -> Key:
+        return tuple(-priority if part == "priority" else state for part in self._parts)
+
+    def aged_since(self, job: Job) -> float | None:
+        """Since when an aged job waits; None for all others. As of the beginning of the cycle."""
+        if self._aged_after is None:
+            return None
+        if job.uid not in self._since:
+            since = waiting_since(job)
+            self._since[job.uid] = since if since is not None and self._now - since >= self._aged_after else None
+        return self._since[job.uid]
+
+    # Between queues
+
+    @property
+    def between_queues(self) -> bool:
+        return self._aged_after is not None or self._everywhere
+
+    def first(self, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> int:
+        """-1: ``left`` is served first because of its next job, 1: ``right``; 0: KAI's queue order says."""
+        if self._aged_after is not None:
+            mine, theirs = self._turn(left, left_job), self._turn(right, right_job)
+            if mine != theirs:
+                return -1 if mine < theirs else 1
+        if self._everywhere and self.scores is not None:
+            ours, others = self.scores.of(left_job).total, self.scores.of(right_job).total
+            if ours != others:
+                return -1 if ours > others else 1
+        return 0
+
+    def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
+        """Nothing changes: this is an order of those that wait."""
+
+    def _turn(self, queue: WQueue, job: Job) -> tuple[int, float]:
+        since = self.aged_since(job)
+        return (1, 0.0) if since is None or queue.over_fair_share() else (0, since)
+
+    # What is told
+
+    def numbers(self, job: Job) -> dict[str, Any]:
+        """For the reason of a waiting job: its score and its wait, where they decide."""
+        told: dict[str, Any] = {}
+        if self.scores is not None and self._weights is not None:
+            score: Score = self.scores.of(job)
+            weights = self._weights
+            told["score"] = {
+                "total": score.total,
+                "priority": [score.priority, weights.priority],
+                "waiting": [score.waiting, weights.waiting],
+                "efficiency": [score.efficiency, weights.efficiency],
+                "fairness": [score.fairness, weights.fairness],
+            }
+        since = self.aged_since(job)
+        if since is not None:
+            told["aged_since"] = since
+        return told
+
+
+def attach(session: Session) -> Ranking | None:
+    """Order the snapshot's jobs as configured until ``detach``; None where that is KAI's order.
+
+    Costs a look at every job, and anew in every cycle: what an order by time or by others' standing costs."""
+    config = session.config
+    if (
+        session.switches.kai_order
+        and config.weighted_order is None
+        and config.aged_after is None
+        and config.victim_order == "queue"
+    ):
+        return None
+    ranking = Ranking(session)
+    plain_tasks = not session.switches.task_order
+    for job in session.jobs.values():
+        job.ranking = ranking
+        job.version += 1  # what was derived under another order is void
+        if plain_tasks:
+            for task in job.tasks.values():
+                task.key = (1, 0, task.record.created, task.uid)
+    session.waiting = _reordered(session.waiting, "waiting")
+    session.victims = _reordered(session.victims, "victims")
+    return ranking
+
+
+def detach(session: Session) -> None:
+    for job in session.jobs.values():
+        job.ranking = None
+        job.version += 1
+        if not session.switches.task_order:
+            for task in job.tasks.values():
+                task.key = task.natural_key()
+
+
+def _reordered(index: JobIndex, kind: str) -> JobIndex:
+    new = JobIndex(kind)
+    new.fill(job for entries in index.lists.values() for _, job in entries)
+    return new

@@ -1,0 +1,60 @@
+"""Victims by lowest priority, then newest, whatever their queue; instead of KAI's reverse queue order.
+
+Newest: started last. Which queues may be taken from at all, and down to what, stays KAI's rule: a queue that has given so
+much in this search that the reclaimer may take no more from it comes after those that may still give, so that the search
+does not end on what would be refused anyway.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kailab.engine.queues import RESOURCES, Amounts, WQueue
+from kailab.engine.reclaimable import above_share, owed_quota
+from kailab.engine.state import Job
+from kailab.engine.victims import Victim
+
+if TYPE_CHECKING:
+    from kailab.engine.session import Session
+
+
+class LowestNewest:
+    """The order of the victims of one search for ``job``."""
+
+    def __init__(self, session: Session, job: Job) -> None:
+        self._tree = session.tree
+        self._home = session.queue_of(job)
+        self._wanted = session.wanted(job)
+        self._taken: dict[str, list[int]] = {}
+
+    def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
+        """A victim of this queue was taken out of the order (1), or what is left of it put back (-1)."""
+        for level in queue.path:
+            given = self._taken.setdefault(level.name, [0, 0, 0])
+            for r in RESOURCES:
+                given[r] += sign * amounts[r]
+
+    def first(self, left: WQueue, right: WQueue, left_victim: Job | Victim, right_victim: Job | Victim) -> int:
+        """-1: the victim of ``left`` goes before that of ``right``; 1: after it."""
+        mine, theirs = self._may_give(left), self._may_give(right)
+        if mine != theirs:
+            return -1 if mine else 1
+        ours, others = _key(left_victim), _key(right_victim)
+        if ours == others:
+            return 0
+        return -1 if ours > others else 1
+
+    def _may_give(self, queue: WQueue) -> bool:
+        home = self._home
+        if home is None or home is queue:
+            return True
+        mine, theirs = self._tree.levelled(home, queue)
+        if mine is theirs:
+            return True
+        given = self._taken.get(theirs.name, (0, 0, 0))
+        left = [theirs.allocated[r] - given[r] for r in RESOURCES]
+        return above_share(theirs, left) or owed_quota(mine.allocated, self._wanted, mine, theirs, left)
+
+
+def _key(victim: Job | Victim) -> tuple[object, ...]:
+    return victim.key() if isinstance(victim, Victim) else victim.victim_key()
