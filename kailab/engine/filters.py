@@ -6,16 +6,12 @@ They only ever rule out what could not work. Source: KAI's accumulated scenario 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from kailab.engine.fit import affinity_mask
+from kailab.engine.goal import Batch, Goal
 from kailab.engine.session import Session
 from kailab.engine.state import ACTIVE, WSubGroup, WTask
-
-if TYPE_CHECKING:
-    from kailab.engine.scenario import Batch, Goal
 
 
 class Filters:

@@ -11,28 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from kailab.engine.filters import Filters
+from kailab.engine.goal import Batch, Goal
 from kailab.engine.jobqueue import JobQueue
 from kailab.engine.session import Session
 from kailab.engine.state import Job, WTask
 from kailab.engine.victims import Victim
-
-
-class Batch(NamedTuple):
-    """Tasks of one job that go together."""
-
-    job: Job
-    tasks: list[WTask]
-
-
-class Goal(NamedTuple):
-    """What room is sought for: a job, the tasks of it that are tried, and where it may go without victims."""
-
-    job: Job
-    tasks: list[WTask]
-    nodes: np.ndarray
 
 
 class Scenario(NamedTuple):

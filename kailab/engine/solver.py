@@ -14,13 +14,14 @@ import numpy as np
 
 from kailab.engine.allocation import Allocator
 from kailab.engine.bounds import Bounds
+from kailab.engine.goal import Batch, Goal
 from kailab.engine.jobqueue import JobQueue, Key
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.policies.budget import BudgetSpent
 from kailab.engine.policies.victims import LowestNewest
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.records import Status
-from kailab.engine.scenario import Accumulation, Batch, Goal, Scenario, multi_node, node_local
+from kailab.engine.scenario import Accumulation, Scenario, multi_node, node_local
 from kailab.engine.session import Session
 from kailab.engine.state import Job, WTask
 from kailab.engine.victims import Victim, held_by
