@@ -221,16 +221,17 @@ class Placer:
         fits_now = bool(self._shared_now_at(info, i))
         sharing = self.session.config.gpu_sharing
         fuller, whole_first = _SHARING[sharing]
-        options: list[tuple[float, int, str]] = []
-        for rank, (name, group) in enumerate(shared.groups.items()):
+        # Equally good devices go by name, a whole one last; KAI leaves that to the order of a Go map.
+        options: list[tuple[float, bool, str]] = []
+        for name, group in shared.groups.items():
             if shared.fits(group, memory):
                 used = group.used / shared.memory if shared.memory else 0.0
-                options.append((-used * fuller, rank, name))
+                options.append((-used * fuller, False, name))
         idle, releasing = int(table.idle[GPUS, i]), int(table.releasing[GPUS, i])
         if idle > 0 or releasing > 0:
             whole = int(idle / GPU) + int(releasing / GPU)
-            options += [(whole_first, len(shared.groups), "")] * whole
-        options.sort(key=lambda option: option[:2])
+            options += [(whole_first, True, "")] * whole
+        options.sort()
         chosen: list[str] = []
         waits = False
         for _, _, name in options:

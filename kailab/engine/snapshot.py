@@ -42,6 +42,7 @@ class Snapshot:
         self._dirty: dict[str, Job] = {}
         self.waiting = JobIndex("waiting")
         self.victims = JobIndex("victims")
+        self.stale: dict[str, Job] = {}  # those that run in part only
         # What each queue's own jobs hold and ask for: [CPU, memory, GPU] of preemptible and of other work, and waiting.
         self.held: dict[str, list[int]] = {}
         self.held_firm: dict[str, list[int]] = {}
@@ -161,6 +162,7 @@ class Snapshot:
         self._dirty.pop(uid, None)
         self.waiting.discard(uid)
         self.victims.discard(uid)
+        self.stale.pop(uid, None)
         self.version += 1
 
     def set_task(self, task: Task) -> None:
@@ -283,6 +285,11 @@ class Snapshot:
             self._dirty.clear()
             self.waiting.fill(dirty)
             self.victims.fill(dirty)
+            for job in dirty:
+                if job.stale:
+                    self.stale[job.uid] = job
+                else:
+                    self.stale.pop(job.uid, None)
 
     def touched(self, job: Job) -> None:
         self._dirty[job.uid] = job

@@ -77,7 +77,8 @@ class Scores:
         )
         factors = (weights.priority, weights.waiting, weights.efficiency, weights.fairness)
         total = sum(part * factor for part, factor in zip(parts, factors, strict=True))
-        return Score(*(round(part, 6) for part in parts), round(total, 6))
+        rounded = [round(part, 6) for part in parts]
+        return Score(rounded[0], rounded[1], rounded[2], rounded[3], round(total, 6))
 
     def _priority(self, priority: int) -> float:
         if not self._levels:
