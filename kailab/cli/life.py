@@ -24,30 +24,37 @@ def up(
     backend: Annotated[str, typer.Option("--backend", help="Where the cluster lives.")] = "embedded",
     config: Annotated[
         Path | None,
-        typer.Option("--config", help="Scheduler configuration, a file as KAI reads it.", show_default=False),
+        typer.Option(
+            "--scheduler-config",
+            "--config",
+            help="Scheduler configuration, a file as KAI reads it.",
+            show_default=False,
+        ),
     ] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew if a lab is up already.")] = False,
     state: StateOption = STATE,
 ) -> None:
     """Begin a lab: a fleet of fake GPU nodes with a scheduler. Kept in a file; needs no Docker and no root."""
-    from kailab.engine.config import EngineConfig
     from kailab.errors import InputError
     from kailab.lab import Lab
-    from kailab.scheduler import load_settings
+    from kailab.scheduler import settings_of
 
-    engine = EngineConfig() if config is None else load_settings(config).engine
+    settings = settings_of(config)
+    for notice in settings.notices:
+        terminal.notice(notice)
+    engine = settings.engine
     with labfile.locked(state):
         if state.exists() and not fresh:
             with Lab.resume(state) as there:
-                wanted = (_fleet_name(fleet), scheduler, engine)
-                if (there.fleet, there.scheduler, there.config) != wanted:
+                wanted = (_fleet_name(fleet), scheduler, engine, settings.usage)
+                if (there.fleet, there.scheduler, there.config, there.usage) != wanted:
                     raise InputError(
                         f"{state}: a lab is up already (fleet {there.fleet}, scheduler {there.scheduler}); end it with "
                         "`kailab down`, or begin anew with --fresh"
                     )
                 terminal.notice(f"The lab is up already: {_told(there)}")
                 return
-        with Lab.open(fleet, backend, scheduler, engine) as lab:
+        with Lab.open(fleet, backend, scheduler, settings) as lab:
             lab.settle()
             lab.save(state)
             terminal.say(f"The lab is up: {_told(lab)}")

@@ -42,6 +42,12 @@ _EXPECTED = "expected a quantity such as 2, 500m, 1.5 or 40Gi"
 
 def parse(quantity: Quantity, where: Where | None = None, *, signed: bool = False) -> Fraction:
     """The exact value in base units (cores, bytes, devices). ``signed`` lets negative values through."""
+    if not where and not signed and type(quantity) in (str, int):
+        return _cached_exact(quantity)
+    return _parse(quantity, where, signed)
+
+
+def _parse(quantity: Quantity, where: Where | None, signed: bool) -> Fraction:
     value = _exact(quantity, where)
     if value < 0 and not signed:
         raise InputError(f"{_shown(quantity)} is negative; {_EXPECTED}, zero or more", where)
@@ -193,3 +199,9 @@ def _cache(scale: int) -> Callable[[str], int]:
 
 _cached_millis = _cache(1000)
 _cached_units = _cache(1)
+
+
+@lru_cache(maxsize=4096)
+def _cached_exact(quantity: str | int) -> Fraction:
+    """A cluster's manifests repeat a handful of quantities thousands of times."""
+    return _parse(quantity, None, False)

@@ -1,0 +1,129 @@
+"""Benchmarks end where they must, and account for all of the time."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from kailab import bench
+from kailab.bench.measured import Measured, Outcome
+from kailab.bench.rig import WrongOutcome
+from kailab.bench.stopwatch import Stopwatch
+from kailab.cli.main import app
+from kailab.errors import InputError
+
+
+def accounted(measured: Measured) -> bool:
+    """Phases add up to the whole, but for what it takes to start and stop."""
+    return sum(measured.phases.values()) == pytest.approx(measured.seconds, rel=0.05, abs=0.002)
+
+
+def test_fill() -> None:
+    outcome = bench.fill("lesson", 32)
+    (measured,) = outcome.measured
+    assert (outcome.nodes, outcome.gpus, measured.pods) == (5, 32, 32)
+    assert accounted(measured)
+    for phase in ("submit", "controllers", "grouping", "mirror", "engine: allocate", "binding and eviction", "kubelet"):
+        assert measured.phases[phase] > 0, phase
+    assert outcome.idle_cycle is not None
+    assert outcome.peak_memory > 2**20
+
+
+def test_fill_with_more_jobs_than_gpus() -> None:
+    (measured,) = bench.fill("lesson", 40).measured
+    assert measured.pods == 32
+    assert measured.facts["jobs"] == 40
+
+
+def test_reclaim() -> None:
+    single, large, many = bench.reclaim("hundred", singles=2).measured
+    assert single.pods == 2
+    assert single.facts["mean_seconds"] <= single.facts["most_seconds"] <= single.seconds
+    assert large.facts["reclaimed_gpus"] > 0
+    assert many.pods == 100
+    assert all(map(accounted, (single, large, many)))
+
+
+def test_unschedulable() -> None:
+    outcome = bench.unschedulable("racks", pods=3)
+    (measured,) = outcome.measured
+    assert measured.facts["verdict"]
+    assert measured.facts["gang_gpus"] == 24
+    assert accounted(measured)
+
+
+@pytest.mark.slow
+def test_gang() -> None:
+    outcome = bench.gang(nodes_per_rack=1)
+    assert [measured.pods for measured in outcome.measured] == [256, 256]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: bench.fill("lesson", 0),
+        lambda: bench.fill("no-such-fleet"),
+        lambda: bench.reclaim("lesson", jobs=33),
+        lambda: bench.reclaim("lesson", singles=0),
+        lambda: bench.unschedulable("lesson", pods=0),
+        lambda: bench.unschedulable("lesson", pods=4000),
+        lambda: bench.gang(0),
+    ],
+)
+def test_what_can_not_be_measured(call) -> None:
+    with pytest.raises(InputError):
+        call()
+
+
+def test_a_benchmark_that_ends_wrong_is_no_benchmark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a limit on the queue not all pods run: then there is nothing to report."""
+    from kailab.bench import shapes
+
+    real = shapes.queue
+    monkeypatch.setattr(shapes, "queue", lambda *names, **bounds: real(*names, **{**bounds, "limit": 10}))
+    with pytest.raises(WrongOutcome, match="10 and not 32"):
+        bench.fill("lesson", 32)
+
+
+def test_progress_is_told() -> None:
+    told: list[tuple[str, int, int]] = []
+    bench.fill("hundred", 100, lambda *step: told.append(step))
+    assert {"submit", "grouping", "mirror", "engine: allocate"} <= {what for what, _, _ in told}
+
+
+def test_the_stopwatch_adds_up() -> None:
+    watch = Stopwatch()
+    met: list[str] = []
+    watch.on_change = met.append
+    watch.switch("outer")
+    with watch.during("inner"):
+        watch.switch("innermost")
+    assert watch.switch("") == "outer"
+    assert list(watch.seconds) == ["outer", "inner", "innermost"]
+    assert watch.total == sum(watch.seconds.values())
+    assert met == ["outer", "inner", "innermost", "outer"]
+    watch.switch("")
+    assert list(watch.seconds) == ["outer", "inner", "innermost"]
+
+
+def test_on_the_command_line() -> None:
+    result = CliRunner().invoke(app, ["bench", "fill", "--fleet", "lesson", "--jobs", "8", "-o", "json"])
+    assert result.exit_code == 0
+    data = json.loads(result.stdout)
+    assert data["results"][0]["pods"] == 8
+    assert result.stderr == ""
+    text = CliRunner().invoke(app, ["bench", "fill", "--fleet", "lesson", "--jobs", "8"]).stdout
+    assert "pods/s" in text
+    assert "idle cycle" in text
+    assert CliRunner().invoke(app, ["bench", "fill", "--fleet", "no-such"]).exit_code == 2
+
+
+def test_text() -> None:
+    measured = Measured("m", 2.0, 4000, {"submit": 0.5, "rest": 1.5}, 2, 1.0, {"big_number": 4000})
+    text = Outcome("fill", "f", 500, 4000, (measured,), None, 2**30).text()
+    assert "m: 2.000 s, 4,000 pods, 2,000 pods/s, 2 cycles, 1 s of lab time" in text
+    assert "submit                       0.500 s   25.0 %" in text
+    assert "memory at its highest: 1,024 MiB" in text
+    assert "idle" not in text

@@ -1,0 +1,114 @@
+"""A command line over a lab of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from kailab.cli.main import app
+
+MANIFESTS = """\
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team-a}
+spec:
+  resources:
+    gpu: {quota: 8, limit: 16, overQuotaWeight: 1}
+    cpu: {quota: -1, limit: -1, overQuotaWeight: 1}
+    memory: {quota: -1, limit: -1, overQuotaWeight: 1}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train, labels: {kai.scheduler/queue: team-a}}
+spec:
+  parallelism: 20
+  completions: 20
+  template:
+    metadata: {labels: {app: train, kai.scheduler/queue: team-a}}
+    spec:
+      schedulerName: kai-scheduler
+      restartPolicy: Never
+      tolerations: [{operator: Exists}]
+      containers:
+      - {name: main, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}
+"""
+
+
+@dataclass
+class Done:
+    """What a command said, and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+Kailab = Callable[..., Done]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty working directory without settings from outside."""
+    for name in ("KAILAB_STATE", "KAILAB_DEBUG", "KAILAB_EVIDENCE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def kailab(home: Path) -> Kailab:
+    """Runs a command in this process: ``kailab("get", "pods")``."""
+
+    def run(*arguments: str, input: str | None = None) -> Done:
+        result = CliRunner().invoke(app, list(arguments), input=input)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return Done(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def started(kailab: Kailab) -> Kailab:
+    """The same, with a lab that is up."""
+    assert kailab("up").code == 0
+    return kailab
+
+
+@pytest.fixture
+def busy(started: Kailab, home: Path) -> Kailab:
+    """The same, with a queue at its limit: 16 of a Job's 20 pods run."""
+    (home / "work.yaml").write_text(MANIFESTS)
+    assert started("apply", "-f", "work.yaml").code == 0
+    return started
+
+
+@pytest.fixture
+def state(home: Path) -> Path:
+    return home / ".kailab" / "lab.state"
+
+
+@pytest.fixture
+def process(home: Path) -> Callable[..., subprocess.Popen[bytes]]:
+    """Starts a command as a process of its own."""
+
+    def start(*arguments: str, **options: object) -> subprocess.Popen[bytes]:
+        settings: dict[str, object] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "cwd": home,
+            "env": {name: value for name, value in os.environ.items() if name != "NO_COLOR"},
+            **options,
+        }
+        return subprocess.Popen([sys.executable, "-m", "kailab", *arguments], **settings)  # type: ignore[call-overload, no-any-return]
+
+    return start

@@ -1,0 +1,96 @@
+"""Evidence shown, checked and compared on the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kailab.evidence.record import write_test
+from kailab.evidence.recorder import Recorder
+from kailab.evidence.run import RunFolder
+from kailab.lab import Lab, expect
+
+QUEUE = """apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team}
+spec: {resources: {gpu: {quota: 4, limit: 4}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+"""
+
+
+def _run(root: Path, gpus: int) -> str:
+    recorder = Recorder()
+    with Lab.open(recorder=recorder) as lab:
+        lab.apply(QUEUE)
+        lab.apply(
+            {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {"name": "p", "labels": {"app": "work", "kai.scheduler/queue": "team"}},
+                "spec": {
+                    "schedulerName": "kai-scheduler",
+                    "tolerations": [{"operator": "Exists"}],
+                    "containers": [{"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}],
+                },
+            }
+        )
+        expect(lab.app("work")).running(pods=1)
+    run = RunFolder.begin(root)
+    run.write("quota", "test_one", lambda folder: write_test(folder, "quota/test_one", [recorder], "passed", ""))
+    run.finish({"versions": {"kailab": "0"}})
+    return run.run_id
+
+
+@pytest.fixture
+def runs(home: Path) -> tuple[str, str, str]:
+    """Two equal runs and another one."""
+    root = home / "evidence"
+    return _run(root, 1), _run(root, 1), _run(root, 2)
+
+
+def test_list(kailab, runs: tuple[str, str, str]) -> None:
+    header, *rows = kailab("evidence", "list").out.splitlines()
+    assert header.split() == ["RUN", "TESTS", "PASSED", "FAILED", "BEGUN"]
+    assert [row.split()[:4] for row in rows] == [[run, "1", "1", "0"] for run in runs]
+    assert [run["run"] for run in json.loads(kailab("evidence", "list", "-o", "json").out)] == list(runs)
+
+
+def test_show(kailab, runs: tuple[str, str, str]) -> None:
+    assert kailab("evidence", "show").out == kailab("evidence", "show", runs[2]).out
+    assert "quota/test_one   passed    kailab" in kailab("evidence", "show").out
+    test = kailab("evidence", "show", "latest", "quota/test_one").out
+    assert "fleet lesson, scheduler kailab" in test
+    assert kailab("evidence", "show", "latest", "quota/ghost").code == 2
+
+
+def test_verify(kailab, runs: tuple[str, str, str], home: Path) -> None:
+    assert kailab("evidence", "verify", runs[0]).code == 0
+    file = next((home / "evidence" / runs[0]).rglob("pods.json"))
+    file.write_text("[]")
+    done = kailab("evidence", "verify", runs[0])
+    assert done.code == 1
+    assert "changed: quota/test_one/" in done.out
+    assert kailab("evidence", "verify", runs[1]).code == 0
+
+
+def test_diff(kailab, runs: tuple[str, str, str]) -> None:
+    same = kailab("evidence", "diff", runs[0], runs[1])
+    assert (same.code, same.out) == (0, f"{runs[0]} and {runs[1]} are identical\n")
+    other = kailab("evidence", "diff", runs[0])
+    assert other.code == 1
+    assert "quota/test_one" in other.out
+    assert json.loads(kailab("evidence", "diff", runs[0], "-o", "json").out)["differences"]
+
+
+def test_report(kailab, runs: tuple[str, str, str]) -> None:
+    assert "test_one" in kailab("report").out
+    assert kailab("report", "--format", "markdown").out.startswith("#")
+    assert kailab("report", "--format", "pdf").code == 2
+
+
+def test_what_there_is_not(kailab, home: Path) -> None:
+    for command in (("list",), ("show",), ("verify", "x"), ("diff", "a", "b")):
+        done = kailab("evidence", *command)
+        assert done.code == 2
+        assert done.err.startswith("error: ")

@@ -1,0 +1,191 @@
+"""Objects into the lab and out of it; bad input changes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: {name}, labels: {{app: {name}}}}}
+spec: {{containers: [{{name: main, image: x}}]}}
+"""
+
+
+def test_apply_tells_what_became_of_each_object(busy, home: Path) -> None:
+    again = busy("apply", "-f", "work.yaml")
+    assert again.code == 0
+    assert again.out == "queue.scheduling.run.ai/team-a unchanged\njob.batch/train unchanged\n"
+    text = (home / "work.yaml").read_text().replace("limit: 16", "limit: 20")
+    changed = busy("apply", "-f", "-", input=text)
+    assert changed.out == "queue.scheduling.run.ai/team-a configured\njob.batch/train unchanged\n"
+    assert changed.err == "settled after 2s of lab time: 20 pods running\n"
+
+
+def test_apply_settles_unless_told_not_to(started, home: Path) -> None:
+    (home / "q.yaml").write_text(POD.format(name="alone"))
+    done = started("apply", "-f", "q.yaml", "--no-settle")
+    assert done.out == "pod/alone created\n"
+    assert done.err.startswith("not settled")
+    assert started("run").out.startswith("settled after")
+
+
+def test_warnings_go_to_stderr(busy, home: Path) -> None:
+    text = (home / "work.yaml").read_text().split("---")[1].replace("team-a", "team-b").replace("train", "typo")
+    done = busy("apply", "-f", "-", input=text)
+    assert done.code == 0
+    assert done.out == "job.batch/typo created\n"
+    warning, settled = done.err.splitlines()
+    assert warning.startswith("warning: <stdin>:")
+    assert "no queue 'team-b'" in warning
+    assert settled.endswith("16 pods running, 24 pending (20 QueueDoesNotExist, 4 OverLimit)")
+
+
+def test_several_files_and_folders(started, home: Path) -> None:
+    folder = home / "folder"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(POD.format(name="a"))
+    (folder / "b.yml").write_text(POD.format(name="b"))
+    (folder / "notes.txt").write_text("not a manifest")
+    (home / "c.yaml").write_text(POD.format(name="c"))
+    done = started("apply", "-f", "folder", "-f", "c.yaml")
+    assert done.out.split() == ["pod/a", "created", "pod/b", "created", "pod/c", "created"]
+
+
+def test_the_namespace_of_what_names_none(started) -> None:
+    space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: lab}\n---\n"
+    assert started("apply", "-n", "lab", "-f", "-", input=space + POD.format(name="a")).code == 0
+    assert started("get", "pods", "-n", "lab", "-o", "name").out == "pod/a\n"
+    assert started("get", "pods", "-o", "name").out == ""
+
+
+def test_a_dry_run_changes_nothing(busy, state: Path, home: Path) -> None:
+    before = state.read_bytes()
+    text = (home / "work.yaml").read_text().replace("limit: 16", "limit: 20")
+    done = busy("apply", "--dry-run", "-f", "-", input=text)
+    assert done.out.splitlines()[0] == "queue.scheduling.run.ai/team-a configured (dry run)"
+    assert state.read_bytes() == before
+
+
+QUEUE = "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: %s}\nspec: {%s}\n"
+GOOD = POD.format(name="good") + "---\n"
+BAD = {
+    "broken YAML": ("a: [1, 2", "<stdin>:"),
+    "no object": ("just words", "<stdin>"),
+    "no kind": ("apiVersion: v1\nmetadata: {name: x}", "kind"),
+    "nothing at all": ("", "no objects in -"),
+    "a wrong type": (GOOD + QUEUE % ("q", "resources: {gpu: {quota: many}}"), "spec.resources.gpu.quota"),
+    "a negative quantity": (
+        GOOD + POD.format(name="x").replace("image: x", "image: x, resources: {limits: {cpu: -1}}"),
+        "limits",
+    ),
+    "an absurd quantity": (
+        GOOD + POD.format(name="x").replace("image: x", "image: x, resources: {limits: {cpu: 1e999}}"),
+        "1e999",
+    ),
+    "half a GPU device": (
+        GOOD + POD.format(name="x").replace("image: x", 'image: x, resources: {limits: {nvidia.com/gpu: "0.5"}}'),
+        "nvidia.com/gpu",
+    ),
+    "a queue that is its own parent": (GOOD + QUEUE % ("q", "parentQueue: q"), "q"),
+    "a cycle of queues": (GOOD + QUEUE % ("a", "parentQueue: b") + "---\n" + QUEUE % ("b", "parentQueue: a"), "cycle"),
+    "a name twice": (GOOD + GOOD, "good"),
+    "no such namespace": (GOOD + POD.format(name="x").replace("name: x,", "name: x, namespace: nowhere,"), "nowhere"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_told_and_nothing_of_it_applied(busy, state: Path, what: str) -> None:
+    text, said = BAD[what]
+    before = state.read_bytes()
+    done = busy("apply", "-f", "-", input=text)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("error: ")
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert state.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("apply",), "-f"),
+        (("apply", "-f", "missing.yaml"), "missing.yaml"),
+        (("apply", "-f", "-", "-f", "-"), "once"),
+        (("apply", "-f", "empty"), "empty"),
+        (("delete",), "KIND NAME"),
+        (("delete", "pods"), "--all"),
+        (("delete", "pod", "x"), "'x'"),
+        (("delete", "pod", "x", "-l", "app=y"), "-l"),
+        (("delete", "pod", "x", "-f", "work.yaml"), "either"),
+        (("delete", "pods", "-l", "a==(b"), "a==(b"),
+        (("delete", "nonsense", "x"), "nonsense"),
+        (("delete", "job/train", "x"), "kind/name"),
+        (("delete", "job", "train", "ghost"), "ghost"),
+    ],
+)
+def test_wrong_use_is_told_and_changes_nothing(
+    busy, state: Path, home: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    (home / "empty").mkdir()
+    before = state.read_bytes()
+    done = busy(*arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert "Traceback" not in done.err
+    assert state.read_bytes() == before
+
+
+def test_a_quota_beyond_the_parents_is_a_warning(busy) -> None:
+    text = QUEUE % ("top", "resources: {gpu: {quota: 4}}") + "---\n"
+    text += QUEUE % ("leaf", "parentQueue: top, resources: {gpu: {quota: 8}}")
+    done = busy("apply", "-f", "-", input=text)
+    assert done.code == 0
+    assert "warning: " in done.err
+
+
+def test_a_gang_larger_than_its_pods_waits_and_says_why(busy) -> None:
+    text = """
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: big}
+spec: {queue: team-a, minMember: 50}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: only, annotations: {pod-group-name: big}, labels: {kai.scheduler/queue: team-a}}
+spec: {schedulerName: kai-scheduler, containers: [{name: main, image: x}]}
+"""
+    assert busy("apply", "-f", "-", input=text).code == 0
+    assert busy("get", "pod", "only", "--no-headers").out.split()[2] == "Pending"
+    assert "50" in busy("explain", "podgroup", "big").out
+
+
+def test_delete_by_name_label_and_file(busy) -> None:
+    done = busy("delete", "job", "train")
+    assert done.out == 'job.batch "train" deleted\n'
+    assert done.err.startswith("settled after ")
+    assert done.err.endswith(" of lab time: no pods\n")
+    busy("apply", "-f", "work.yaml")
+    assert busy("delete", "jobs", "-l", "kai.scheduler/queue=team-a").out == 'job.batch "train" deleted\n'
+    busy("apply", "-f", "work.yaml")
+    done = busy("delete", "-f", "work.yaml")
+    assert done.out == 'queue.scheduling.run.ai "team-a" deleted\njob.batch "train" deleted\n'
+    assert busy("get", "queues").err == "No resources found\n"
+
+
+def test_delete_what_is_not_there(busy) -> None:
+    assert busy("delete", "job", "ghost", "--ignore-not-found").code == 0
+    assert busy("delete", "jobs", "-l", "app=ghost").err == "No resources found\n"
+    both = busy("delete", "job/train", "job/ghost", "--ignore-not-found")
+    assert both.out == 'job.batch "train" deleted\n'
+
+
+def test_a_deleted_pod_is_replaced_by_its_job(busy) -> None:
+    name = busy("get", "pods", "-o", "name").out.split()[0]
+    assert busy("delete", name).code == 0
+    assert name not in busy("get", "pods", "-o", "name").out.split()
+    assert "16 Running" in busy("status").out
