@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from kailab.engine.capacity import refuses
 from kailab.engine.decisions import Code
+from kailab.engine.ledger import Failure
 from kailab.engine.order import member_key, tasks_to_allocate
 from kailab.engine.placement import NodeMask, Placer
-from kailab.engine.session import Failure, Session
+from kailab.engine.session import Session
 from kailab.engine.state import Job, Member, WPodSet, WSubGroup, WTask
 from kailab.engine.topology import TopologyError, TopologyPlan
 
@@ -37,13 +38,13 @@ class Allocator:
         refusal = refuses(queue, wanted, job.record.preemptible)
         if refusal is not None:
             if not pipeline_only:
-                session.fail(job, Failure(refusal.code, refusal.message, refusal.queue, refusal.numbers))
+                session.ledger.fail(job, Failure(refusal.code, refusal.message, refusal.queue, refusal.numbers))
             return False
         try:
             return self._group(job, job.root, tasks, nodes, pipeline_only)
         except TopologyError as error:
             if not pipeline_only:
-                session.fail(job, Failure(Code.UNSCHEDULABLE, str(error)))
+                session.ledger.fail(job, Failure(Code.UNSCHEDULABLE, str(error)))
             return False
 
     def _group(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
@@ -109,4 +110,6 @@ class Allocator:
             message = (
                 f"there is room for {placed} pods; subgroup {podset.name} needs {podset.minimum} that start together"
             )
-        self.session.fail(job, Failure(Code.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers={"placed": placed}))
+        self.session.ledger.fail(
+            job, Failure(Code.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers={"placed": placed})
+        )

@@ -43,7 +43,7 @@ def run_cycle(
             else:
                 _ACTIONS[action](session, allocator)
         tell("report")
-        return session.decisions(pending_jobs(session), stale, queues)
+        return session.ledger.decisions(pending_jobs(session), stale, queues)
     finally:
         session.close()
 

@@ -72,6 +72,11 @@ class DomainTree:
             domain.mask[domain.nodes] = True
             domain.children.sort(key=lambda child: child.id)
 
+    def restore_order(self) -> None:
+        """Forget the order that an earlier cycle left."""
+        for domain in self.root.below():
+            domain.children.sort(key=lambda child: child.id)
+
     def level_index(self, label: str) -> int | None:
         return self.levels.index(label) if label in self.levels else None
 

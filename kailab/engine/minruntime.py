@@ -47,7 +47,7 @@ class MinRuntime:
             return False
         until = victim.last_start + runtime
         if self.session.now < until:
-            self.session.wake(until)
+            self.session.ledger.wake(until)
             return True
         return False
 

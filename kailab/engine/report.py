@@ -8,8 +8,9 @@ from kailab.engine import fit
 from kailab.engine.amounts import number
 from kailab.engine.decisions import Code, Pending, QueueState, TaskFit
 from kailab.engine.layout import CPU, GPUS, MEMORY, PODS
+from kailab.engine.ledger import Failure, queue_share
 from kailab.engine.records import Status
-from kailab.engine.session import Failure, Session, queue_share
+from kailab.engine.session import Session
 from kailab.engine.state import Job, ShapeInfo, WTask
 
 
@@ -40,7 +41,7 @@ def pending_jobs(session: Session) -> list[Pending]:
         pending = _pending(session, job, fits)
         if pending is not None:
             found.append(pending)
-    promised = {pipeline.podgroup for pipeline in session.pipelines.values() if not pipeline.moved}
+    promised = {pipeline.podgroup for pipeline in session.ledger.pipelines.values() if not pipeline.moved}
     known = {pending.podgroup for pending in found}
     for uid in sorted(promised - known):
         job = session.jobs[uid]
@@ -78,7 +79,7 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
         fits=reported,
         queue_context=failure.queue,
         numbers=numbers,
-        tried=tuple(session.tried.get(job.uid, ())),
+        tried=tuple(session.ledger.tried.get(job.uid, ())),
     )
 
 
@@ -107,8 +108,8 @@ def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) 
         return Failure(Code.POD_SCHEDULING_ERRORS, f"the pod names subgroup {subgroup}, which its PodGroup has not")
     if not job.root.ready:
         return _not_ready(job)
-    until = session.delayed.get(job.uid)
-    failure = session.failures.get(job.uid)
+    until = session.ledger.delayed.get(job.uid)
+    failure = session.ledger.failures.get(job.uid)
     if until is not None:
         rest = until - session.now
         return Failure(

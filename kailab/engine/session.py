@@ -12,12 +12,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from msgspec import structs
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare, QueueState
+from kailab.engine.decisions import Action, QueueShare
 from kailab.engine.fairshare import tree_shares
 from kailab.engine.jobqueue import Precedence
+from kailab.engine.ledger import Ledger, queue_share
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.policies import ranking
 from kailab.engine.policies.budget import ActionBudget
@@ -27,7 +27,7 @@ from kailab.engine.policies.switches import switches
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import GPU, Status, ZoneShare
 from kailab.engine.snapshot import Snapshot
-from kailab.engine.state import ACTIVE, ON_NODE, Job, Place, WTask
+from kailab.engine.state import ACTIVE, Job, Place, WTask
 
 Zones = tuple[ZoneShare, ...]
 Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
@@ -41,18 +41,8 @@ class Entry(NamedTuple):
     again: bool = False
 
 
-class Failure(NamedTuple):
-    """Why an attempt to place a job failed."""
-
-    code: Code
-    message: str
-    queue: str = ""
-    numbers: dict[str, object] | None = None
-    task: str = ""
-
-
 class Session:
-    """``gpu_binpack`` and the like are read from ``config``; ``failures`` keeps, per job, what stopped it."""
+    """``journal`` is how to take things back, ``ledger`` what has been decided and why."""
 
     def __init__(self, snapshot: Snapshot, config: EngineConfig, now: float) -> None:
         self.snapshot = snapshot
@@ -66,15 +56,7 @@ class Session:
         self.victims = snapshot.victims
         self.journal: list[Entry] = []
         self.changes = 0  # grows with every change of a node: for caches
-        self.binds: dict[str, Bind] = {}  # by task
-        self.pipelines: dict[str, Pipeline] = {}
-        self.evictions: dict[str, Evict] = {}
-        self.robbed: dict[str, str] = {}  # jobs that lost tasks, or promises of them, in this cycle, and to whom
-        self.started: list[str] = []
-        self.failures: dict[str, Failure] = {}
-        self.tried: dict[str, list[tuple[Action, str]]] = {}
-        self.delayed: dict[str, float] = {}  # jobs within their preemption delay, and its end
-        self.wake_at: float | None = None
+        self.ledger = Ledger(snapshot.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
         self._largest: np.ndarray | None = None
         self.switches = switches(config.plugins)
@@ -324,58 +306,19 @@ class Session:
                 continue  # evicted in thought and put back
             evicted = ACTIVE[before[0]] and (task.left is not None or task.status == Status.RELEASING)
             if evicted:
-                self._decide_eviction(task, job, before[1], action, beneficiary, shares)
+                self.ledger.evict(task, job, before[1], action, beneficiary, shares)
             if task.status == Status.ALLOCATED:
                 self._log(task)
                 self._bind(task, job)
-                self.binds[task.uid] = Bind(
-                    task=task.uid, podgroup=job.uid, queue=job.record.queue, node=task.node, gpu_groups=task.groups,
-                    action=action, numa_zones=task.zones,
-                )  # fmt: skip
+                self.ledger.bind(task, job, action)
             elif task.status == Status.PIPELINED:
-                eviction = self.evictions.get(task.uid)
-                self.pipelines[task.uid] = Pipeline(
-                    task=task.uid,
-                    podgroup=job.uid,
-                    queue=job.record.queue,
-                    node=task.node,
-                    gpu_groups=task.groups,
-                    action=eviction.action if eviction else action,
-                    moved=eviction is not None,
-                    numa_zones=task.zones,
-                )
+                self.ledger.promise(task, job, action)
             elif task.status == Status.RELEASING:
                 task.virtual = False  # the job's next tasks stay as last looked up, as KAI's do
         for job in touched.values():
             self.snapshot.touched(job)
             self.waiting.refresh(job)
             self.victims.refresh(job)
-
-    def _decide_eviction(
-        self, task: WTask, job: Job, node: str, action: Action, beneficiary: Job | None,
-        shares: dict[str, tuple[QueueShare, QueueShare]],
-    ) -> None:  # fmt: skip
-        """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
-        self.robbed[job.uid] = beneficiary.uid if beneficiary else ""
-        self.pipelines.pop(task.uid, None)
-        if self.binds.pop(task.uid, None) is not None or not ON_NODE[task.record.status] or task.uid in self.evictions:
-            return
-        queue = job.record.queue
-        involved = {queue}
-        if beneficiary is not None:
-            involved.add(beneficiary.record.queue)
-        self.evictions[task.uid] = Evict(
-            task=task.uid,
-            podgroup=job.uid,
-            queue=queue,
-            node=node,
-            action=action,
-            beneficiary=beneficiary.uid if beneficiary else "",
-            beneficiary_queue=beneficiary.record.queue if beneficiary else "",
-            message=_eviction_message(task, job, action, beneficiary),
-            shares={name: shares[name] for name in sorted(involved) if name in shares},
-        )
-        job.last_evicted = self.now
 
     def _shares_around(self, first: dict[str, Entry]) -> dict[str, tuple[QueueShare, QueueShare]]:
         """GPU standing of each queue involved, before and after the statement."""
@@ -400,17 +343,6 @@ class Session:
                 result[name] = (before, after)
         return result
 
-    def fail(self, job: Job, failure: Failure) -> None:
-        """Remember why a job was not placed; what stopped it first is what is reported."""
-        self.failures.setdefault(job.uid, failure)
-
-    def note(self, job: Job, action: Action, outcome: str) -> None:
-        self.tried.setdefault(job.uid, []).append((action, outcome))
-
-    def wake(self, when: float) -> None:
-        if when > self.now and (self.wake_at is None or when < self.wake_at):
-            self.wake_at = when
-
     def close(self) -> None:
         """Put everything back."""
         touched = {entry.task.job.uid: entry.task.job for entry in self.journal if entry.task.job is not None}
@@ -423,42 +355,6 @@ class Session:
             job.last_start = job.record.last_start
             self.snapshot.touched(job)
 
-    def decisions(self, pending: list[Pending], stale: list[str], queues: tuple[QueueState, ...]) -> Decisions:
-        """What was decided. A gang robbed of its minimum has no use for promises to the rest of it."""
-        for uid in self.robbed:
-            if any(podset.active < podset.minimum for podset in self.jobs[uid].podsets.values()):
-                for task in self.jobs[uid]:
-                    if task.uid in self.pipelines and not self.pipelines[task.uid].moved:
-                        del self.pipelines[task.uid]
-        served = {pipeline.podgroup for pipeline in self.pipelines.values()}
-        served |= {bind.podgroup for bind in self.binds.values()}
-        evictions = tuple(self._heir(eviction, served) for eviction in self.evictions.values())
-        return Decisions(
-            now=self.now,
-            binds=tuple(self.binds.values()),
-            pipelines=tuple(self.pipelines.values()),
-            evictions=evictions,
-            pending=tuple(pending),
-            stale=tuple(stale),
-            queues=queues,
-            robbed=tuple(sorted(self.robbed.items())),
-            started=tuple(self.started),
-            wake_at=self.wake_at,
-        )
-
-    def _heir(self, eviction: Evict, served: set[str]) -> Evict:
-        """An eviction made for a job that was robbed of its promise serves whoever robbed it, where the action allows."""
-        uid, seen = eviction.beneficiary, {""}
-        while uid not in served and uid not in seen and uid in self.robbed:
-            seen.add(uid)
-            uid = self.robbed[uid]
-        if uid == eviction.beneficiary or uid not in served or eviction.action == "consolidation":
-            return eviction
-        queue = self.jobs[uid].record.queue
-        if (eviction.action == "reclaim") == (queue == eviction.queue):
-            return eviction
-        return structs.replace(eviction, beneficiary=uid, beneficiary_queue=queue)
-
     def largest_node(self) -> np.ndarray:
         """Per resource row, the most that any node has."""
         if self._largest is None:
@@ -470,37 +366,3 @@ class Session:
 def memory_as_gpus(memory: int, device: int) -> int:
     """GPU memory as milli-GPU of devices of ``device`` MiB, to the nearest."""
     return (memory * GPU * 2 + device) // (2 * device) if device > 0 else 0
-
-
-def queue_share(queue: WQueue, r: int) -> QueueShare:
-    def whole(value: float) -> int:
-        return -1 if value == float("inf") else int(value)
-
-    return QueueShare(
-        quota=whole(queue.quota[r]),
-        limit=whole(queue.limit[r]),
-        fair_share=queue.fair[r],
-        allocated=queue.allocated[r],
-        requested=queue.request[r],
-        non_preemptible=queue.non_preemptible[r],
-    )
-
-
-def _eviction_message(task: WTask, job: Job, action: Action, beneficiary: Job | None) -> str:
-    pod = f"pod {task.record.namespace}/{task.record.name}"
-    if beneficiary is None:
-        podset = task.podset
-        minimum = podset.minimum if podset is not None else 0
-        return f"{pod} goes because its gang {job.record.name} runs with fewer than its minimum of {minimum} pods"
-    other = f"{beneficiary.record.namespace}/{beneficiary.record.name}"
-    if action == "reclaim":
-        return (
-            f"{pod} of queue {job.record.queue} was reclaimed for {other} of queue {beneficiary.record.queue}, which is "
-            "below its share"
-        )
-    if action == "preempt":
-        return (
-            f"{pod} (priority {job.record.priority}) was preempted for {other} (priority {beneficiary.record.priority}) "
-            f"of the same queue {job.record.queue}"
-        )
-    return f"{pod} is moved to make room for {other}"

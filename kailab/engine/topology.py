@@ -14,10 +14,11 @@ import numpy as np
 from kailab.engine.decisions import Code
 from kailab.engine.domains import ROOT, Domain, DomainTree
 from kailab.engine.layout import GPUS, PODS
+from kailab.engine.ledger import Failure
 from kailab.engine.placement import NodeMask
 from kailab.engine.records import GPU, Constraint
 from kailab.engine.score import TOPOLOGY
-from kailab.engine.session import Failure, Session
+from kailab.engine.session import Session
 from kailab.engine.state import ACTIVE, Job, Member, WPodSet, WTask
 
 NOT_IN_DOMAIN = 1000.0
@@ -33,6 +34,7 @@ class TopologyPlan:
     def __init__(self, session: Session) -> None:
         self.session = session
         self._scores: dict[int, np.ndarray] = {}
+        self._begun: set[str] = set()
 
     def forget_scores(self) -> None:
         if self._scores:
@@ -55,7 +57,11 @@ class TopologyPlan:
         topology = snapshot.topologies.get(name)
         if topology is None:
             return None
-        return snapshot.domain_tree(topology)
+        tree = snapshot.domain_tree(topology)
+        if name not in self._begun:
+            self._begun.add(name)
+            tree.restore_order()
+        return tree
 
     def subsets(
         self, job: Job, member: Member, podsets: list[WPodSet], tasks: list[WTask], nodes: NodeMask, quiet: bool
@@ -86,7 +92,7 @@ class TopologyPlan:
 
     def _fail(self, job: Job, message: str, quiet: bool) -> None:
         if not quiet:
-            self.session.fail(job, Failure(Code.POD_SCHEDULING_ERRORS, message))
+            self.session.ledger.fail(job, Failure(Code.POD_SCHEDULING_ERRORS, message))
 
     @staticmethod
     def _no_room(job: Job, member: Member, top: Domain) -> str:

@@ -48,7 +48,7 @@ def execute(session: Session, allocator: Allocator) -> None:
         session.commit(mark, "allocate")
         if started and not pipelined:
             job.last_start = session.now
-            session.started.append(job.uid)
+            session.ledger.started.append(job.uid)
         if job.pending:
             queue = session.queue_of(job)
             assert queue is not None

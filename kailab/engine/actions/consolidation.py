@@ -39,7 +39,7 @@ def _over_limit(session: Session, job: Job) -> bool:
     assert queue is not None
     refusal = over_limit(queue, session.wants(tasks_to_allocate(job), session.table.max_gpu_memory))
     if refusal is not None:
-        session.note(job, "consolidation", f"moving others does not lift the limit of queue {refusal.queue}")
+        session.ledger.note(job, "consolidation", f"moving others does not lift the limit of queue {refusal.queue}")
     return refusal is not None
 
 

@@ -12,12 +12,13 @@ from kailab.engine.actions.allocate import waiting_jobs
 from kailab.engine.allocation import Allocator
 from kailab.engine.bounds import Bounds
 from kailab.engine.decisions import Action, Code
+from kailab.engine.ledger import Failure
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.queues import WQueue
 from kailab.engine.reclaimable import Demand
 from kailab.engine.records import Status
 from kailab.engine.scenario import Scenario
-from kailab.engine.session import Failure, Session
+from kailab.engine.session import Session
 from kailab.engine.signatures import Representatives
 from kailab.engine.solver import Solver
 from kailab.engine.state import Job
@@ -30,9 +31,9 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
         job = order.pop()
         until = job.delayed_until()
         if until is not None and session.now < until:
-            session.wake(until)
-            session.note(job, action, "its preemption delay has not elapsed")
-            session.delayed[job.uid] = until
+            session.ledger.wake(until)
+            session.ledger.note(job, action, "its preemption delay has not elapsed")
+            session.ledger.delayed[job.uid] = until
             continue
         yield job
 
@@ -42,7 +43,9 @@ def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
     for task in tasks_to_allocate(job):
         if allocator.placer.blocked(task):
             pod = f"{task.record.namespace}/{task.record.name}"
-            session.fail(job, Failure(Code.POD_SCHEDULING_ERRORS, f"no node has room for pod {pod}", task=task.uid))
+            session.ledger.fail(
+                job, Failure(Code.POD_SCHEDULING_ERRORS, f"no node has room for pod {pod}", task=task.uid)
+            )
             return True
     return False
 
@@ -91,7 +94,7 @@ def search(
         tried = f"no set of victims makes room ({solver.simulated} tried)"
     else:
         tried = "no victims to be had"
-    session.note(job, action, tried)
+    session.ledger.note(job, action, tried)
     return False
 
 

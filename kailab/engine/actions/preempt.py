@@ -33,7 +33,7 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     if not job.record.preemptible:
         wanted = session.wants(tasks_to_allocate(job), session.table.max_gpu_memory)
         if over_quota(queue, wanted) is not None:
-            session.note(job, "preempt", f"queue {queue.name} would hold non-preemptible work over its quota")
+            session.ledger.note(job, "preempt", f"queue {queue.name} would hold non-preemptible work over its quota")
             return False
     priority = job.record.priority
 

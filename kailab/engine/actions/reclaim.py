@@ -24,7 +24,7 @@ def execute(session: Session, allocator: Allocator) -> None:
         if wanted is None:
             continue
         if not can_reclaim(wanted):
-            session.note(job, "reclaim", f"queue {wanted.queue.name} would go beyond its fair share")
+            session.ledger.note(job, "reclaim", f"queue {wanted.queue.name} would go beyond its fair share")
             continue
         if skip.hopeless(job, wanted.queue.name) or impossible(session, allocator, job):
             continue

@@ -24,7 +24,7 @@ def execute(session: Session) -> list[str]:
         since = job.record.stale_since
         until = (session.now if since is None else since) + grace
         if session.now < until:
-            session.wake(until)
+            session.ledger.wake(until)
             continue
         mark = session.mark()
         for task in sorted(job, key=lambda task: task.key):

@@ -63,7 +63,12 @@ def _evictions(session: Session, mark: int) -> dict[int, int]:
             continue
         seen.add(task.uid)
         leaves = task.left is not None or not ACTIVE[task.status]
-        if ACTIVE[entry.before[0]] and leaves and ON_NODE[task.record.status] and task.uid not in session.evictions:
+        if (
+            ACTIVE[entry.before[0]]
+            and leaves
+            and ON_NODE[task.record.status]
+            and task.uid not in session.ledger.evictions
+        ):
             assert task.job is not None
             priority = task.job.record.priority
             found[priority] = found.get(priority, 0) + 1

@@ -1,0 +1,174 @@
+"""What a cycle has decided so far, and why what was not placed was not.
+
+A later action may undo what an earlier one of the same cycle promised: the ledger then holds only what still stands.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from msgspec import structs
+
+from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare, QueueState
+from kailab.engine.queues import WQueue
+from kailab.engine.state import ON_NODE, Job, WTask
+
+
+class Failure(NamedTuple):
+    """Why an attempt to place a job failed."""
+
+    code: Code
+    message: str
+    queue: str = ""
+    numbers: dict[str, object] | None = None
+    task: str = ""
+
+
+class Ledger:
+    """``failures`` keeps, per job, what stopped it first; ``tried`` what evicting actions made of it; ``delayed`` the end of
+    its preemption delay; ``robbed`` which jobs lost tasks, or promises of them, and to whom."""
+
+    def __init__(self, jobs: dict[str, Job], now: float) -> None:
+        self._jobs = jobs
+        self._now = now
+        self.binds: dict[str, Bind] = {}  # by task
+        self.pipelines: dict[str, Pipeline] = {}
+        self.evictions: dict[str, Evict] = {}
+        self.robbed: dict[str, str] = {}
+        self.started: list[str] = []
+        self.failures: dict[str, Failure] = {}
+        self.tried: dict[str, list[tuple[Action, str]]] = {}
+        self.delayed: dict[str, float] = {}
+        self.wake_at: float | None = None
+
+    def bind(self, task: WTask, job: Job, action: Action) -> None:
+        self.binds[task.uid] = Bind(
+            task=task.uid,
+            podgroup=job.uid,
+            queue=job.record.queue,
+            node=task.node,
+            gpu_groups=task.groups,
+            action=action,
+            numa_zones=task.zones,
+        )
+
+    def promise(self, task: WTask, job: Job, action: Action) -> None:
+        """A place for later. A victim that finds one is moved, by the action that evicted it."""
+        eviction = self.evictions.get(task.uid)
+        self.pipelines[task.uid] = Pipeline(
+            task=task.uid,
+            podgroup=job.uid,
+            queue=job.record.queue,
+            node=task.node,
+            gpu_groups=task.groups,
+            action=eviction.action if eviction else action,
+            moved=eviction is not None,
+            numa_zones=task.zones,
+        )
+
+    def evict(
+        self, task: WTask, job: Job, node: str, action: Action, beneficiary: Job | None,
+        shares: dict[str, tuple[QueueShare, QueueShare]],
+    ) -> None:  # fmt: skip
+        """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
+        self.robbed[job.uid] = beneficiary.uid if beneficiary else ""
+        self.pipelines.pop(task.uid, None)
+        if self.binds.pop(task.uid, None) is not None or not ON_NODE[task.record.status] or task.uid in self.evictions:
+            return
+        queue = job.record.queue
+        involved = {queue}
+        if beneficiary is not None:
+            involved.add(beneficiary.record.queue)
+        self.evictions[task.uid] = Evict(
+            task=task.uid,
+            podgroup=job.uid,
+            queue=queue,
+            node=node,
+            action=action,
+            beneficiary=beneficiary.uid if beneficiary else "",
+            beneficiary_queue=beneficiary.record.queue if beneficiary else "",
+            message=_eviction_message(task, job, action, beneficiary),
+            shares={name: shares[name] for name in sorted(involved) if name in shares},
+        )
+        job.last_evicted = self._now
+
+    def fail(self, job: Job, failure: Failure) -> None:
+        """Remember why a job was not placed; what stopped it first is what is reported."""
+        self.failures.setdefault(job.uid, failure)
+
+    def note(self, job: Job, action: Action, outcome: str) -> None:
+        self.tried.setdefault(job.uid, []).append((action, outcome))
+
+    def wake(self, when: float) -> None:
+        if when > self._now and (self.wake_at is None or when < self.wake_at):
+            self.wake_at = when
+
+    def decisions(self, pending: list[Pending], stale: list[str], queues: tuple[QueueState, ...]) -> Decisions:
+        """What was decided. A gang robbed of its minimum has no use for promises to the rest of it."""
+        for uid in self.robbed:
+            if any(podset.active < podset.minimum for podset in self._jobs[uid].podsets.values()):
+                for task in self._jobs[uid]:
+                    if task.uid in self.pipelines and not self.pipelines[task.uid].moved:
+                        del self.pipelines[task.uid]
+        served = {pipeline.podgroup for pipeline in self.pipelines.values()}
+        served |= {bind.podgroup for bind in self.binds.values()}
+        evictions = tuple(self._heir(eviction, served) for eviction in self.evictions.values())
+        return Decisions(
+            now=self._now,
+            binds=tuple(self.binds.values()),
+            pipelines=tuple(self.pipelines.values()),
+            evictions=evictions,
+            pending=tuple(pending),
+            stale=tuple(stale),
+            queues=queues,
+            robbed=tuple(sorted(self.robbed.items())),
+            started=tuple(self.started),
+            wake_at=self.wake_at,
+        )
+
+    def _heir(self, eviction: Evict, served: set[str]) -> Evict:
+        """An eviction made for a job that was robbed of its promise serves whoever robbed it, where the action allows."""
+        uid, seen = eviction.beneficiary, {""}
+        while uid not in served and uid not in seen and uid in self.robbed:
+            seen.add(uid)
+            uid = self.robbed[uid]
+        if uid == eviction.beneficiary or uid not in served or eviction.action == "consolidation":
+            return eviction
+        queue = self._jobs[uid].record.queue
+        if (eviction.action == "reclaim") == (queue == eviction.queue):
+            return eviction
+        return structs.replace(eviction, beneficiary=uid, beneficiary_queue=queue)
+
+
+def queue_share(queue: WQueue, r: int) -> QueueShare:
+    def whole(value: float) -> int:
+        return -1 if value == float("inf") else int(value)
+
+    return QueueShare(
+        quota=whole(queue.quota[r]),
+        limit=whole(queue.limit[r]),
+        fair_share=queue.fair[r],
+        allocated=queue.allocated[r],
+        requested=queue.request[r],
+        non_preemptible=queue.non_preemptible[r],
+    )
+
+
+def _eviction_message(task: WTask, job: Job, action: Action, beneficiary: Job | None) -> str:
+    pod = f"pod {task.record.namespace}/{task.record.name}"
+    if beneficiary is None:
+        podset = task.podset
+        minimum = podset.minimum if podset is not None else 0
+        return f"{pod} goes because its gang {job.record.name} runs with fewer than its minimum of {minimum} pods"
+    other = f"{beneficiary.record.namespace}/{beneficiary.record.name}"
+    if action == "reclaim":
+        return (
+            f"{pod} of queue {job.record.queue} was reclaimed for {other} of queue {beneficiary.record.queue}, which is "
+            "below its share"
+        )
+    if action == "preempt":
+        return (
+            f"{pod} (priority {job.record.priority}) was preempted for {other} (priority {beneficiary.record.priority}) "
+            f"of the same queue {job.record.queue}"
+        )
+    return f"{pod} is moved to make room for {other}"
