@@ -77,19 +77,24 @@ class Cluster(Protocol):
     ) -> Object:
         """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition."""
 
-    def delete(
-        self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None
-    ) -> None:
+    def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
         """Graceful for pods; dependents go with their owner. Raises NotFound."""
 
     def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
         """What ``pods/binding`` does. Raises Conflict if the pod is bound already, NotFound if it is gone."""
 
-    def evict(self, namespace: str, pod: str, reason: str, message: str) -> None:
-        """Graceful delete with a DisruptionTarget condition (reason, message) set first. Raises NotFound."""
+    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
+        """Graceful delete with a DisruptionTarget condition (reason, message) set first. ``grace_seconds``: the time the
+        pod gets, None for its own terminationGracePeriodSeconds. Raises NotFound."""
 
-    def event(self, involved: Object, type: Literal["Normal", "Warning"], reason: str, message: str,
-              component: str = "kai-scheduler") -> None:
+    def event(
+        self,
+        involved: Object,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        component: str = "kai-scheduler",
+    ) -> None:
         """Record a Kubernetes Event about an object; repeats of the same event count up."""
 
 

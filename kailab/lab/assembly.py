@@ -16,11 +16,11 @@ from kailab.engine.config import EngineConfig
 from kailab.errors import InputError
 from kailab.evidence.observed import Observer
 from kailab.fleet import Fleet, load_fleet
-from kailab.grouping import PodGrouper
+from kailab.grouping import GroupingConfig, PodGrouper
 from kailab.lab.settle import Controller
 from kailab.lab.settle import Scheduler as Deciding
 from kailab.model import labels
-from kailab.scheduler import Baseline, QueueStatus, Scheduler
+from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.workloads import WorkloadControllers
 
@@ -108,9 +108,16 @@ def build_parts(
     on_cycle: OnCycle,
     on_seen: OnSeen,
     opened: float,
+    usage: UsageParams | None = None,
+    adopt_default_scheduler: bool = False,
 ) -> Parts:
-    """Controllers and scheduler anew over a cluster: they keep no state of their own."""
+    """Controllers and scheduler anew over a cluster: they keep no state of their own.
+
+    ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too."""
     workloads = WorkloadControllers(cluster)
     if scheduler == "kube-scheduler":
         return Parts([workloads], Seen(Baseline(cluster), Observer(cluster, opened), on_seen))
-    return Parts([workloads, PodGrouper(cluster), QueueStatus(cluster)], Scheduler(cluster, config, on_cycle))
+    names = (labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if adopt_default_scheduler else ()))
+    grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names))
+    deciding = Scheduler(cluster, config, on_cycle, usage=usage, scheduler_names=names)
+    return Parts([workloads, grouper, QueueStatus(cluster)], deciding)

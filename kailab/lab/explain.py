@@ -12,6 +12,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.evidence.standing import condition
 from kailab.lab.cures import Case, cure
+from kailab.lab.explain_policy import order_lines, saving_lines
 from kailab.lab.explain_queue import explain_queue
 from kailab.lab.explanation import Explanation, count, gpus, some
 from kailab.lab.picture import Picture, Row, group_of
@@ -32,7 +33,8 @@ def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Expl
         return Explanation("pod", full, lines, {"phase": "Gone", "eviction": eviction})
     data: dict[str, Any] = dict(row)
     if row["phase"] == "Terminating":
-        lines = (f"Pod {full}: leaving {row['node'] or 'without having run'}.", *_eviction(eviction))
+        saving = saving_lines(picture.cluster.get("Pod", name, namespace))
+        lines = (f"Pod {full}: leaving {row['node'] or 'without having run'}.", *saving, *_eviction(eviction))
     elif row["node"]:
         lines = (f"Pod {full}: {row['phase']} on {row['node']}, {gpus(row['milli_gpus'])}{_in(row)}.",)
     elif row["phase"] != "Pending":
@@ -91,11 +93,15 @@ def _without_decision(pod: Object, row: Row) -> Iterable[str]:
     elif not row["podgroup"] and pod["spec"].get("schedulerName") == labels.SCHEDULER_NAME:
         yield "No PodGroup was made for it yet; it has not been considered."
     else:
-        yield f"Scheduler {pod['spec'].get('schedulerName', labels.DEFAULT_SCHEDULER_NAME)} has not considered it yet."
+        theirs = pod["spec"].get("schedulerName", labels.DEFAULT_SCHEDULER_NAME)
+        yield f"Its scheduler is {theirs}, which has not considered it."
+        if not row["podgroup"]:
+            yield f"kailab's own scheduler takes pods that say schedulerName: {labels.SCHEDULER_NAME}."
 
 
 def _why(picture: Picture, entry: Row, pods: list[Row], group: Object | None) -> Iterable[str]:
     yield f"Why: {entry['reason']}: {_one_line(entry['message'])}"
+    yield from order_lines(entry["numbers"])
     if entry["fits"]:
         fit = entry["fits"][0]
         reasons = "; ".join(f"{number} {reason}" for reason, number in fit["reasons"])

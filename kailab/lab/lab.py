@@ -10,7 +10,7 @@ is replaced in pods and pod templates as they are applied."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from kailab.lab.settle import VirtualPace
 from kailab.lab.subjects import Subject
 from kailab.lab.watching import inside
 from kailab.model import kinds, labels
+from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
 
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
@@ -55,18 +56,31 @@ class Lab:
         config: EngineConfig,
         recorder: Recorder | None = None,
         opened: float | None = None,
+        usage: UsageParams | None = None,
+        adopt_default_scheduler: bool = False,
     ) -> None:
         self.cluster = cluster
         self.fleet = fleet
         self.backend = cluster.name
         self.scheduler = scheduler
         self.config = config
+        self.usage = usage or UsageParams()
+        self.adopt_default_scheduler = adopt_default_scheduler
         self.recorder = recorder
         self.base: Path | None = None  # relative manifest paths are seen from here
         self.opened = cluster.now() if opened is None else opened
         self.last_expectation = ""
         self.log = DecisionLog(Names(cluster), self.opened, keep_all=recorder is not None)
-        self._parts = assembly.build_parts(cluster, scheduler, config, self._on_cycle, self._on_seen, self.opened)
+        self._parts = assembly.build_parts(
+            cluster,
+            scheduler,
+            config,
+            self._on_cycle,
+            self._on_seen,
+            self.opened,
+            self.usage,
+            adopt_default_scheduler,
+        )
         self._pace = VirtualPace(cluster, self._parts.controllers, self._parts.scheduler, self._describe)
         self._changed = True
         self._closed = False
@@ -81,14 +95,21 @@ class Lab:
         fleet: str | Path | Fleet = "lesson",
         backend: str = "embedded",
         scheduler: str = "kailab",
-        config: EngineConfig | None = None,
+        config: EngineConfig | SchedulerSettings | Mapping[str, Any] | str | Path | None = None,
         recorder: Recorder | None = None,
+        adopt_default_scheduler: bool = False,
     ) -> Lab:
-        """A new lab. ``fleet``: the name of one of kailab's, a file, or a Fleet. Raises InputError."""
+        """A new lab. ``fleet``: the name of one of kailab's, a file, or a Fleet. ``config``: how the scheduler is to decide,
+        as a file of KAI's scheduler configuration, its content, or settings read from it. Raises InputError.
+
+        ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
+        in which it took kube-scheduler's place; otherwise nobody places them. (The baseline takes them anyhow.)
+        """
         assembly.check_backend(backend)
         assembly.check_scheduler(scheduler)
+        settings = settings_of(config)
         cluster, name = assembly.build_cluster(fleet)
-        return cls(cluster, name, scheduler, config or EngineConfig(), recorder)
+        return cls(cluster, name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler)
 
     @classmethod
     def resume(cls, path: str | Path, recorder: Recorder | None = None) -> Lab:
@@ -100,7 +121,9 @@ class Lab:
             config = msgspec.convert(about["config"], EngineConfig)
             cluster = EmbeddedCluster.restore(state)
             assembly.check_scheduler(scheduler)
-            lab = cls(cluster, about["fleet"], scheduler, config, recorder, about["opened"])
+            usage = msgspec.convert(about.get("usage", {}), UsageParams)
+            adopt = about.get("adopt_default_scheduler", False)
+            lab = cls(cluster, about["fleet"], scheduler, config, recorder, about["opened"], usage, adopt)
             lab.log.cycle = about["cycle"]
             lab.log.evictions = about["evictions"]
             if about["last"] is not None:
@@ -116,6 +139,8 @@ class Lab:
             "fleet": self.fleet,
             "scheduler": self.scheduler,
             "config": msgspec.to_builtins(self.config),
+            "usage": msgspec.to_builtins(self.usage),
+            "adopt_default_scheduler": self.adopt_default_scheduler,
             "opened": self.opened,
             "cycle": self.log.cycle,
             "evictions": self.log.evictions[-REMEMBERED:],
@@ -151,6 +176,7 @@ class Lab:
             "backend": self.backend,
             "scheduler": self.scheduler,
             "config": msgspec.to_builtins(self.config),
+            **({"adopt_default_scheduler": True} if self.adopt_default_scheduler else {}),
             "nodes": len(nodes),
             "gpus": gpus,
         }
@@ -195,7 +221,7 @@ class Lab:
                 doomed.append((one.kind, one.object["metadata"].get("name", ""), space))
         else:
             key = self.kind(str(kind))
-            doomed.append((key, name, namespace if kinds.is_namespaced(key) else ""))
+            doomed.append((key, name, self._space(key, name, namespace) or ""))
         for key, target, space in doomed:
             self._existing(key, target, space)
         for key, target, space in doomed:
@@ -222,9 +248,10 @@ class Lab:
     def patch(self, kind: str, name: str, patch: dict[str, Any], namespace: str = "default") -> Object:
         """JSON merge patch of an object. Raises InputError."""
         key = self.kind(kind)
-        self._existing(key, name, namespace)
+        space = self._space(key, name, namespace)
+        self._existing(key, name, space or "")
         try:
-            patched = self.cluster.patch(key, name, namespace if kinds.is_namespaced(key) else None, patch)
+            patched = self.cluster.patch(key, name, space, patch)
         except ApiError as error:
             raise InputError(str(error)) from error
         self._step("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch)
@@ -275,8 +302,9 @@ class Lab:
         """One object, or without a name all of a kind (namespace None: of all namespaces). Read-only. Raises
         InputError for an unknown kind, NotFound."""
         key = self.kind(kind)
-        space = namespace if kinds.is_namespaced(key) else None
-        return self.cluster.list(key, space) if name is None else self.cluster.get(key, name, space)
+        if name is not None:
+            return self.cluster.get(key, name, self._space(key, name, namespace))
+        return self.cluster.list(key, namespace if kinds.is_namespaced(key) else None)
 
     def kind(self, text: str) -> str:
         """The kind key for a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
@@ -337,6 +365,16 @@ class Lab:
             self.recorder.expectation(subject, expected, seen, held)
 
     # --- inside --------------------------------------------------------------------------------------------------
+
+    def _space(self, kind: str, name: str, namespace: str | None) -> str | None:
+        """The namespace to look in. A kind that kailab does not know may have objects in namespaces and outside."""
+        if kind in kinds.KINDS:
+            return namespace if kinds.is_namespaced(kind) else None
+        try:
+            self.cluster.get(kind, name, namespace)
+        except NotFound:
+            return None
+        return namespace
 
     def _existing(self, kind: str, name: str, namespace: str) -> Object:
         try:

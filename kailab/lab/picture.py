@@ -109,12 +109,18 @@ class Picture:
     def priorities(self) -> dict[str, int]:
         return {cls["metadata"]["name"]: cls.get("value", 0) for cls in self.cluster.list("PriorityClass")}
 
-    def rank(self, group: Object) -> tuple[int, float, str]:
-        """Order of PodGroups inside a queue: higher priority first, then older."""
+    def rank(self, group: Object) -> tuple[Any, ...]:
+        """Order of PodGroups inside a queue: those that have waited long enough where that counts; then the weighted score
+        where there is one, else higher priority first; then older."""
+        metadata = group["metadata"]
+        entry = self.pending.get(f"{metadata.get('namespace', '')}/{metadata['name']}")
+        numbers = entry["numbers"] if entry else {}
+        since, score = numbers.get("aged_since"), numbers.get("score")
         return (
-            -self.priorities.get(group["spec"].get("priorityClassName", ""), 50),
-            parse_time(group["metadata"].get("creationTimestamp")),
-            group["metadata"].get("uid", ""),
+            (1, 0.0) if since is None else (0, since),
+            -score["total"] if score else -self.priorities.get(group["spec"].get("priorityClassName", ""), 50),
+            parse_time(metadata.get("creationTimestamp")),
+            metadata.get("uid", ""),
         )
 
     def code_of(self, row: Row) -> str:

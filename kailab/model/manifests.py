@@ -24,8 +24,10 @@ from kailab.model.validation import advise, validate
 
 Object: TypeAlias = dict[str, Any]
 
+_CORE = KINDS["Pod"]
 SUFFIXES = (".yaml", ".yml", ".json")
 LARGEST_FILE = 256 * 2**20  # bytes
+_API_VERSION = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
@@ -263,6 +265,11 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
                 key,
                 "is missing; expected text" if value is None else f"must be text, not {value!r:.60}",
             )
+    if not _API_VERSION.fullmatch(obj["apiVersion"]):
+        return "apiVersion", f"{obj['apiVersion']!r:.80} is not valid; expected group/version, or v1"
+    if "/" not in obj["apiVersion"] and KINDS.get(obj["kind"], _CORE).group:
+        known = KINDS[obj["kind"]].api_version
+        return "apiVersion", f"{obj['apiVersion']} has no kind {obj['kind']}; expected {known}"
     meta = obj.get("metadata")
     if not isinstance(meta, dict):
         return "metadata", "is missing; expected a mapping with a name"

@@ -83,9 +83,14 @@ class Labs:
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
-        from kailab.engine.config import EngineConfig
+        from msgspec.structs import replace
 
-        return EngineConfig(**marker.kwargs)
+        from kailab.scheduler import settings_of
+
+        if len(marker.args) > 1:
+            raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_config takes one file or mapping")
+        settings = settings_of(marker.args[0] if marker.args else None, self._item.path.parent)
+        return replace(settings, engine=replace(settings.engine, **marker.kwargs))
 
     def _skip_what_cannot_run(self, scheduler: str) -> None:
         backend = self._settings.backend

@@ -22,7 +22,8 @@ MARKERS = (
     "kailab_fleet(name): the fleet that this test's labs start with",
     "kailab_scheduler(name): the scheduler under test for this test's lab",
     "kailab_backend(*names): the backends that this test can run on",
-    "kailab_config(**fields): engine configuration of this test's lab, as fields of EngineConfig",
+    "kailab_config(file_or_mapping, **fields): how this test's lab decides: a scheduler configuration (a file beside the "
+    "test, or its content), and fields of EngineConfig",
     "exercise(name): a test that proves a lesson; its evidence is kept under this name",
 )
 

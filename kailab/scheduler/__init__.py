@@ -1,7 +1,7 @@
 """The running scheduler over a cluster, and what goes with it: status of queues, the baseline to contrast with."""
 
 from kailab.scheduler.baseline import Baseline
-from kailab.scheduler.config_file import SchedulerSettings, load_settings, read_settings
+from kailab.scheduler.config_file import SchedulerSettings, load_settings, read_settings, settings_of
 from kailab.scheduler.cycle_record import CycleRecord, Failure, History
 from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.mirror import Mirror
@@ -21,4 +21,5 @@ __all__ = [
     "UsageParams",
     "load_settings",
     "read_settings",
+    "settings_of",
 ]

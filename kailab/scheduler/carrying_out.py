@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.decisions import Bind, Decisions, Evict
+from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.records import Shape
 from kailab.errors import ApiError, NotFound
 from kailab.model import labels as names
+from kailab.scheduler.checkpointing import ask_to_save
 from kailab.scheduler.conditions import not_scheduled, with_condition
 from kailab.scheduler.cycle_record import Failure
 from kailab.scheduler.mirror import Mirror
@@ -33,9 +35,10 @@ class Carrier:
     """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
     order."""
 
-    def __init__(self, cluster: Cluster, mirror: Mirror) -> None:
+    def __init__(self, cluster: Cluster, mirror: Mirror, checkpoint: Checkpoint | None = None) -> None:
         self._cluster = cluster
         self._mirror = mirror
+        self._checkpoint = checkpoint
         self._complained: set[tuple[str, str]] = set()
         self.bound: dict[str, None] = {}
         self.evicted: dict[str, None] = {}
@@ -95,7 +98,10 @@ class Carrier:
             return
         message = evict.message or self._eviction_message(evict, f"{task.namespace}/{task.name}")
         try:
-            self._cluster.evict(task.namespace, task.name, EVICTION_REASON, message)
+            grace = (
+                None if self._checkpoint is None else ask_to_save(self._cluster, self._mirror, evict, self._checkpoint)
+            )
+            self._cluster.evict(task.namespace, task.name, EVICTION_REASON, message, grace)
         except ApiError as error:
             text = f"Failed to evict pod {task.namespace}/{task.name}. {error}"
             self._failed("evict", evict.task, text, error)

@@ -1,23 +1,30 @@
 """KAI's scheduler configuration file: actions, plugins and their arguments, read into what decides here.
 
-The file is the YAML of KAI's scheduler ConfigMap (``actions``, ``tiers``, ``queueDepthPerAction``,
-``usageDBConfig``). Names that KAI does not know are errors; plugins that are KAI's but mean nothing here (its
-snapshot server, say) are accepted. Source: KAI conf_util, plugins/factory.go.
+The file is the YAML of KAI's scheduler ConfigMap (``actions``, ``tiers``, ``queueDepthPerAction``, ``usageDBConfig``,
+``scenarioSearchBudgets``), taken as it is; kailab's own policies stand beside it under ``kailab`` (policy_section). A plugin
+list replaces KAI's: what it leaves out is off. Names that KAI does not know are errors; what KAI knows and kailab does not
+act upon is told in ``SchedulerSettings.notices``. Source: KAI conf_util, plugins/factory.go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import yaml
 
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action
+from kailab.engine.policies.settings import SearchBudget
+from kailab.engine.policies.switches import DEFAULT_PLUGINS, switches
 from kailab.errors import InputError, Where
-from kailab.model.times import duration_seconds, parse_time
+from kailab.model.times import parse_time
+from kailab.scheduler.config_values import Reader
+from kailab.scheduler.cron import Cron
+from kailab.scheduler.policy_section import read_policies
+from kailab.scheduler.search_budgets import read_durations
 from kailab.scheduler.usage import UsageParams
 
 PLUGINS = (
@@ -28,15 +35,32 @@ PLUGINS = (
 )  # fmt: skip
 """Every plugin of KAI."""
 
-_SECTIONS = ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets")
-_STRATEGIES = ("binpack", "spread")
+ARGUMENTS: dict[str, tuple[str, ...]] = {
+    "nodeplacement": ("gpu", "cpu"),
+    "minruntime": ("defaultReclaimMinRuntime", "defaultPreemptMinRuntime", "reclaimResolveMethod"),
+    "proportion": ("kValue", "relcaimerSaturationMultiplier"),  # KAI's own spelling
+}
+"""Plugin -> the arguments that have an effect here."""
+
+_SECTIONS = ("actions", "tiers", "queueDepthPerAction", "usageDBConfig", "scenarioSearchBudgets", "kailab")
+_PLACEMENTS = ("binpack", "spread")
+_ALWAYS = {
+    "proportion": "kailab always divides the cluster between queues",
+    "dynamicresources": "resource claims are always reckoned with",
+}
+_IDLE = {
+    "podaffinity": "preferred pod affinity is not scored here",
+    "reflectjoborder": "there is no endpoint here to show the job order; see `kailab explain`",
+}
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """``usage``: how past use is weighed, where the file asks for time-based fairness."""
+    """``usage``: how past use is weighed, where the file asks for time-based fairness. ``notices``: sentences about what
+    the file says and kailab does not act upon, or not in the same way."""
 
     engine: EngineConfig
     usage: UsageParams = UsageParams()
+    notices: tuple[str, ...] = ()
 
 
 def load_settings(path: str | Path) -> SchedulerSettings:
@@ -59,47 +83,38 @@ def read_settings(text: str, file: str = "") -> SchedulerSettings:
         raise InputError(f"is not YAML: {problem}", Where(file=file, line=line)) from None
     except (ValueError, RecursionError) as error:
         raise InputError(f"is not YAML: {error}", Where(file=file)) from None
-    block = _mapping(document, Where(file=file))
-    for section in block:
-        if section not in _SECTIONS:
-            raise InputError(
-                f"is not known; expected one of {', '.join(_SECTIONS)}", Where(file=file, field=str(section))
-            )
+    return settings_from(document, file)
+
+
+def settings_from(document: Mapping[str, Any] | None, file: str = "") -> SchedulerSettings:
+    """From the file's content as a mapping. ``file`` is named in errors. Raises InputError."""
+    block = Reader(document, file)
+    block.only(_SECTIONS)
     values: dict[str, Any] = {}
-    if block.get("actions"):
-        values["actions"] = _actions(block["actions"], Where(file=file, field="actions"))
+    notices: list[str] = []
+    if block["actions"]:
+        values["actions"] = _actions(block["actions"], block.where("actions"))
     k_value = 1.0  # KAI's default, which matters only with a usage database
-    if block.get("tiers"):
-        plugins = _plugins(block["tiers"], file)
-        values.update(_engine_values(plugins, file))
-        if "proportion" in plugins:
-            where = _where(file, "proportion", "kValue")
-            k_value = max(0.0, _number(plugins["proportion"].get("kValue", "1.0"), where))
+    if block["tiers"]:
+        plugins = _plugins(block, notices)
+        values.update(_engine_values(plugins, notices))
+        if "proportion" in plugins and "kValue" in plugins["proportion"]:
+            k_value = max(0.0, plugins["proportion"].number("kValue"))
+    if "queueDepthPerAction" in block:
+        values["queue_depth"] = _depths(block.inside("queueDepthPerAction"))
     usage = UsageParams()
-    if block.get("usageDBConfig"):
-        usage = _usage(_mapping(block["usageDBConfig"], Where(file=file, field="usageDBConfig")), file)
+    if block["usageDBConfig"]:
+        usage = _usage(block.inside("usageDBConfig"), notices)
         values["k_value"] = k_value
-    return SchedulerSettings(engine=EngineConfig(**values), usage=usage)
-
-
-def _where(file: str, plugin: str, argument: str) -> Where:
-    return Where(file=file, field=f"plugin {plugin}.{argument}")
-
-
-def _mapping(value: Any, where: Where) -> Mapping[str, Any]:
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InputError(f"is {type(value).__name__}; expected a mapping", where)
-    return cast("Mapping[str, Any]", value)
-
-
-def _list(value: Any, where: Where) -> list[Any]:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        raise InputError(f"is {type(value).__name__}; expected a list", where)
-    return value
+    if "scenarioSearchBudgets" in block:
+        values["search_budget"], notice = read_durations(block.inside("scenarioSearchBudgets"))
+        notices.append(notice)
+    if "kailab" in block:
+        own = read_policies(block.inside("kailab"))
+        if "search_budget" in own and values.get("search_budget", SearchBudget()).bounded:
+            notices.append("scenarioSearchBudgets: kailab.searchBudget holds instead")
+        values.update(own)
+    return SchedulerSettings(engine=EngineConfig(**values), usage=usage, notices=tuple(notices))
 
 
 def _actions(value: Any, where: Where) -> tuple[Action, ...]:
@@ -115,83 +130,96 @@ def _actions(value: Any, where: Where) -> tuple[Action, ...]:
     return tuple(actions)
 
 
-def _plugins(tiers: Any, file: str) -> dict[str, Mapping[str, Any]]:
-    """Name -> arguments of every plugin in the file."""
-    found: dict[str, Mapping[str, Any]] = {}
-    for number, tier in enumerate(_list(tiers, Where(file=file, field="tiers"))):
-        at = f"tiers[{number}]"
-        block = _mapping(tier, Where(file=file, field=at))
-        for place, entry in enumerate(_list(block.get("plugins"), Where(file=file, field=f"{at}.plugins"))):
-            where = Where(file=file, field=f"{at}.plugins[{place}]")
-            name = _mapping(entry, where).get("name")
+def _plugins(block: Reader, notices: list[str]) -> dict[str, Reader]:
+    """Name -> arguments of every plugin in the file, in order; a plugin that is listed twice keeps its first place."""
+    found: dict[str, Reader] = {}
+    for number, tier in enumerate(block.entries("tiers")):
+        inside = Reader(tier, block.file, f"tiers[{number}]")
+        for place, entry in enumerate(inside.entries("plugins")):
+            plugin = Reader(entry, block.file, f"{inside.path}.plugins[{place}]")
+            name = plugin["name"]
             if name not in PLUGINS:
-                raise InputError(f"no plugin is called {name!r}; expected one of {', '.join(PLUGINS)}", where)
-            found[name] = _mapping(entry.get("arguments"), where)
+                raise InputError(f"no plugin is called {name!r}; expected one of {', '.join(PLUGINS)}", plugin.where())
+            idle = [key for key in plugin.values if key not in ("name", "arguments") and plugin[str(key)]]
+            if idle:
+                notices.append(f"plugin {name}: {', '.join(map(str, idle))} has no effect")
+            found[name] = Reader(plugin["arguments"], block.file, f"plugin {name}")
+            unknown = [str(key) for key in found[name].values if key not in ARGUMENTS.get(name, ())]
+            if unknown:
+                notices.append(f"plugin {name}: argument {', '.join(unknown)} has no effect")
     return found
 
 
-def _engine_values(plugins: Mapping[str, Mapping[str, Any]], file: str) -> dict[str, Any]:
+def _engine_values(plugins: dict[str, Reader], notices: list[str]) -> dict[str, Any]:
+    listed = tuple(plugins)
     values: dict[str, Any] = {"predicates": "predicates" in plugins}
-    placement = plugins.get("nodeplacement", {})
-    for resource in ("gpu", "cpu"):
-        strategy = placement.get(resource, "binpack")
-        if strategy not in _STRATEGIES:
-            raise InputError(
-                f"{strategy!r} is no placement; expected binpack or spread", _where(file, "nodeplacement", resource)
-            )
-        values[f"{resource}_placement"] = strategy
-    if "gpuspread" in plugins:
-        values["gpu_sharing"] = "spread"
-    runtimes = plugins.get("minruntime", {})
-    if "reclaimResolveMethod" in runtimes:
-        method = runtimes["reclaimResolveMethod"]
-        if method not in ("lca", "queue"):
-            raise InputError(
-                f"{method!r} is no method; expected lca or queue", _where(file, "minruntime", "reclaimResolveMethod")
-            )
-        values["reclaim_resolve"] = method
-    for key, argument in (
-        ("reclaim_min_runtime", "defaultReclaimMinRuntime"),
-        ("preempt_min_runtime", "defaultPreemptMinRuntime"),
-    ):
-        if argument in runtimes:
-            where = _where(file, "minruntime", argument)
-            values[key] = duration_seconds(runtimes[argument], where, days=True)
-    proportion = plugins.get("proportion", {})
-    if "relcaimerSaturationMultiplier" in proportion:  # KAI's own spelling
-        where = _where(file, "proportion", "relcaimerSaturationMultiplier")
-        values["saturation_multiplier"] = max(1.0, _number(proportion["relcaimerSaturationMultiplier"], where))
+    values["prefer_shared_devices"] = "gpusharingorder" in plugins
+    if switches(listed) != switches(DEFAULT_PLUGINS):
+        values["plugins"] = listed
+    for name, why in _ALWAYS.items():
+        if name not in plugins:
+            notices.append(f"plugin {name} is not listed, but has its effect: {why}")
+    notices += [f"plugin {name} has no effect: {why}" for name, why in _IDLE.items() if name in plugins]
+    pack, spread = "gpupack" in plugins, "gpuspread" in plugins
+    values["gpu_sharing"] = "any" if pack == spread else "spread" if spread else "binpack"
+    if "nodeplacement" in plugins:
+        placement = plugins["nodeplacement"]
+        for resource in ("gpu", "cpu"):
+            if resource in placement:
+                values[f"{resource}_placement"] = placement.one_of(resource, _PLACEMENTS, "placement")
+    runtimes = plugins.get("minruntime")
+    if runtimes is not None:
+        if "reclaimResolveMethod" in runtimes:
+            values["reclaim_resolve"] = runtimes.one_of("reclaimResolveMethod", ("lca", "queue"), "method")
+        for key, argument in (
+            ("reclaim_min_runtime", "defaultReclaimMinRuntime"),
+            ("preempt_min_runtime", "defaultPreemptMinRuntime"),
+        ):
+            if argument in runtimes:
+                values[key] = runtimes.seconds(argument)
+    if "proportion" in plugins and "relcaimerSaturationMultiplier" in plugins["proportion"]:
+        values["saturation_multiplier"] = max(1.0, plugins["proportion"].number("relcaimerSaturationMultiplier"))
     return values
 
 
-def _number(value: Any, where: Where) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        raise InputError(f"{value!r} is not a number", where) from None
-    if number != number or number in (float("inf"), float("-inf")):
-        raise InputError(f"{value!r} is not a number", where)
-    return number
+def _depths(block: Reader) -> dict[str, int]:
+    """Action -> jobs of each queue that are tried, -1 for all."""
+    block.only(ACTIONS)
+    return {str(name): block.count(name, -1) for name in block.values}
 
 
-def _usage(block: Mapping[str, Any], file: str) -> UsageParams:
-    at = "usageDBConfig.usageParams"
-    params = _mapping(block.get("usageParams"), Where(file=file, field=at))
+def _usage(block: Reader, notices: list[str]) -> UsageParams:
+    if block["connectionString"] or block["connectionStringEnvVar"]:
+        notices.append("usageDBConfig: past use is reckoned from the cluster itself, no database is asked")
+    params = block.inside("usageParams")
     values: dict[str, Any] = {}
     for key, field in (("half_life", "halfLifePeriod"), ("window", "windowSize"), ("fetch_interval", "fetchInterval")):
-        if params.get(field) is not None:
-            where = Where(file=file, field=f"{at}.{field}")
-            seconds = duration_seconds(params[field], where, days=True)
+        if field in params:
+            seconds = params.seconds(field)
             if seconds == 0 and key != "half_life":
-                raise InputError("is zero; expected a duration such as 1w", where)
+                raise InputError("is zero; expected a duration such as 1w", params.where(field))
             values[key] = seconds or None
-    kind = params.get("windowType", "sliding")
-    if kind not in ("sliding", "tumbling"):
-        where = Where(file=file, field=f"{at}.windowType")
-        raise InputError(f"{kind!r} is not supported; expected sliding or tumbling", where)
-    values["window_type"] = kind
-    if params.get("tumblingWindowStartTime") is not None:
-        where = Where(file=file, field=f"{at}.tumblingWindowStartTime")
+    if "windowType" in params:
+        kind = values["window_type"] = params.one_of("windowType", ("sliding", "tumbling", "cron"), "type of window")
+        if kind == "cron":
+            values["cron"] = str(params["cronString"] or "")
+            Cron(values["cron"], params.where("cronString"))
+    if "tumblingWindowStartTime" in params:
         start = params["tumblingWindowStartTime"]
+        where = params.where("tumblingWindowStartTime")
         values["tumbling_start"] = start.timestamp() if hasattr(start, "timestamp") else parse_time(start, where)
     return UsageParams(**values)
+
+
+def settings_of(
+    source: SchedulerSettings | EngineConfig | Mapping[str, Any] | str | Path | None, base: Path | None = None
+) -> SchedulerSettings:
+    """Settings from whatever says them: a file (relative ones as seen from ``base``), the content of one as a mapping, an
+    engine configuration; None: KAI's defaults. Raises InputError."""
+    if isinstance(source, SchedulerSettings):
+        return source
+    if isinstance(source, EngineConfig):
+        return SchedulerSettings(engine=source)
+    if isinstance(source, str | Path):
+        return load_settings(source if base is None else base / source)
+    return settings_from(source)

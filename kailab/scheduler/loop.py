@@ -3,7 +3,7 @@ rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -25,6 +25,7 @@ class Scheduler:
 
     ``on_cycle`` is given each cycle that ran. ``usage``: how past use counts, where ``config.k_value`` is above 0.
     ``on_phase`` is told the phases of each cycle as they begin (the engine's, then "carry out", "status"), for timing.
+    ``scheduler_names``: the ``schedulerName`` of pods that are its to place.
     """
 
     def __init__(
@@ -35,17 +36,17 @@ class Scheduler:
         *,
         usage: UsageParams | None = None,
         on_phase: Callable[[str], None] | None = None,
-        scheduler_name: str = SCHEDULER_NAME,
+        scheduler_names: Iterable[str] = (SCHEDULER_NAME,),
         node_pool: str = DEFAULT_NODE_POOL,
     ) -> None:
         self.config = config or EngineConfig()
-        self.mirror = Mirror(cluster, scheduler_name, node_pool)
+        self.mirror = Mirror(cluster, scheduler_names, node_pool)
         self.history = History()
         self.cycles = 0
         self._cluster = cluster
         self._on_cycle = on_cycle
         self._on_phase = on_phase
-        self._carrier = Carrier(cluster, self.mirror)
+        self._carrier = Carrier(cluster, self.mirror, self.config.checkpoint)
         self._reporter = Reporter(cluster, self.mirror)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         self._seen = -1

@@ -43,13 +43,13 @@ GroupName = tuple[str, str]
 
 
 class Mirror:
-    """``scheduler_name``: whose pods are to be placed; pods of others only use up nodes. ``node_pool``: as KAI's
+    """``scheduler_names``: whose pods are to be placed; pods of others only use up nodes. ``node_pool``: as KAI's
     shards, nodes, queues and PodGroups of other pools are left out."""
 
     def __init__(
         self,
         cluster: Cluster,
-        scheduler_name: str = names.SCHEDULER_NAME,
+        scheduler_names: Iterable[str] = (names.SCHEDULER_NAME,),
         node_pool: str = DEFAULT_NODE_POOL,
     ) -> None:
         self.snapshot = Snapshot()
@@ -62,7 +62,7 @@ class Mirror:
         self.priorities = Priorities()
         self.conditioned: dict[str, None] = {}  # PodGroups whose status carries a scheduling condition
         self.marked_stale: dict[str, None] = {}  # PodGroups whose annotations say since when they are stale
-        self._scheduler_name = scheduler_name
+        self._scheduler_names = frozenset(scheduler_names)
         self._pool = node_pool
         self._shapes = ShapeCache(self._select_namespaces)
         self._node_objects: dict[str, Object] = {}
@@ -376,7 +376,7 @@ class Mirror:
         podgroup = self._uids.get(group, "") if group is not None else ""
         spec = pod["spec"]
         node = spec.get("nodeName")
-        if not node and (not podgroup or spec.get("schedulerName") != self._scheduler_name):
+        if not node and (not podgroup or spec.get("schedulerName") not in self._scheduler_names):
             self._drop_task(uid)
             return
         task = task_record(pod, podgroup, self._shape(uid, pod), self._now)

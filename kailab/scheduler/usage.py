@@ -21,6 +21,7 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.engine.decisions import QueueState
 from kailab.errors import ApiError, NotFound
+from kailab.scheduler.cron import Cron
 
 NAMESPACE = "kai-scheduler"
 CONFIG_MAP = "kailab-queue-usage"
@@ -36,12 +37,13 @@ Usage = dict[str, dict[str, float]]
 
 class UsageParams(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds throughout. ``half_life`` None: no decay. A tumbling window starts anew every ``window`` seconds,
-    counted from ``tumbling_start``. Source: KAI usagedb UsageParams and its defaults."""
+    counted from ``tumbling_start``; a cron window at the moments that ``cron`` names (kailab.scheduler.cron). Source: KAI usagedb UsageParams and its defaults."""
 
     window: float = 7 * 86_400.0
     half_life: float | None = None
-    window_type: Literal["sliding", "tumbling"] = "sliding"
+    window_type: Literal["sliding", "tumbling", "cron"] = "sliding"
     tumbling_start: float = 0.0
+    cron: str = ""
     fetch_interval: float = 60.0
 
 
@@ -63,6 +65,7 @@ class UsageHistory:
     def __init__(self, cluster: Cluster, params: UsageParams, pieces: Iterable[Piece] = ()) -> None:
         self._cluster = cluster
         self._params = params
+        self._cron = Cron(params.cron) if params.window_type == "cron" else None
         self._pieces = list(pieces)
         self._fetched_at: float | None = None
         self._shares: Usage = {}
@@ -139,6 +142,8 @@ class UsageHistory:
         params = self._params
         if params.window_type == "sliding":
             return now - params.window
+        if self._cron is not None:
+            return self._cron.latest(now)
         if now <= params.tumbling_start:
             return now
         return params.tumbling_start + math.floor((now - params.tumbling_start) / params.window) * params.window

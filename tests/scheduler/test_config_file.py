@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.engine.config import ACTIONS, EngineConfig
+from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.errors import InputError
-from kailab.scheduler import load_settings, read_settings
+from kailab.scheduler import load_settings, read_settings, settings_of
 
 FULL = """
 actions: "allocate, reclaim, stalegangeviction"
@@ -52,6 +53,8 @@ def test_a_full_file() -> None:
         reclaim_resolve="queue",
         saturation_multiplier=1.5,
         k_value=0.5,
+        prefer_shared_devices=False,
+        plugins=("predicates", "proportion", "nodeplacement", "gpuspread", "minruntime"),
     )
     assert (found.usage.window, found.usage.half_life) == (604_800.0, 600.0)
     assert found.usage.tumbling_start == 1_767_225_600.0
@@ -82,7 +85,27 @@ def test_predicates_can_be_left_out() -> None:
         ("tiers: 3", "tiers: is int; expected a list"),
         ("tiers: [{plugins: [{name: nodeplacement, arguments: {gpu: sideways}}]}]", "'sideways' is no placement"),
         ("tiers: [{plugins: [{name: minruntime, arguments: {defaultReclaimMinRuntime: x}}]}]", "not a duration"),
-        ("usageDBConfig: {usageParams: {windowType: cron}}", "expected sliding or tumbling"),
+        ("usageDBConfig: {usageParams: {windowType: round}}", "expected sliding or tumbling or cron"),
+        ("usageDBConfig: {usageParams: {windowType: cron}}", "cronString: '' is no cron expression"),
+        ("usageDBConfig: {usageParams: {windowType: cron, cronString: '0 25 * * *'}}", "hour '25' is not between"),
+        ("queueDepthPerAction: {dance: 1}", "queueDepthPerAction.dance: is not known"),
+        ("queueDepthPerAction: {reclaim: -2}", "-2 is not a whole number of at least -1"),
+        ("queueDepthPerAction: {reclaim: true}", "True is not a whole number"),
+        ("scenarioSearchBudgets: {maxJobSearchDuration: 2}", "maxJobSearchDuration: 2 is not a duration"),
+        ("scenarioSearchBudgets: {maxActionSearchDuration: {allocate: 1m}}", "allocate: is not known"),
+        ("scenarioSearchBudgets: {maxJobSearchDuration: 1m, minJobSearchDuration: 1m}", "must be less than"),
+        ("kailab: {jobOder: {}}", "kailab.jobOder: is not known"),
+        ("kailab: {jobOrder: {weights: {priority: -1}}}", "kailab.jobOrder.weights.priority: -1 is negative"),
+        ("kailab: {jobOrder: {weights: {priority: 0}}}", "kailab.jobOrder.weights: are all zero"),
+        ("kailab: {jobOrder: {weights: {prority: 1}}}", "prority: is not known"),
+        ("kailab: {jobOrder: {fullWait: 0s}}", "kailab.jobOrder.fullWait: is zero"),
+        ("kailab: {jobOrder: {scope: team}}", "'team' is no scope; expected queue or cluster"),
+        ("kailab: {agedAfter: soon}", "kailab.agedAfter: 'soon' is not a duration"),
+        ("kailab: {victimOrder: newest}", "'newest' is no order of victims"),
+        ("kailab: {maxEvictionsPerCycle: many}", "'many' is not a whole number of at least 0"),
+        ("kailab: {maxEvictionsPerCycleByPriority: {train: 3}}", "train: is not a priority"),
+        ("kailab: {checkpoint: 2m}", "kailab.checkpoint: is str; expected a mapping"),
+        ("kailab: {useSchedulingSignatures: 1}", "1 is not true or false"),
         ("usageDBConfig: {usageParams: {windowSize: 0s}}", "is zero"),
         ("- a", "expected a mapping"),
         ("a: [", "c.yaml:2: is not YAML"),
@@ -95,6 +118,112 @@ def test_what_is_wrong_is_named(text: str, expected: str) -> None:
     assert str(error.value).startswith("c.yaml")
 
 
+KAI_DEFAULTS = """
+tiers:
+- plugins: [{name: predicates}, {name: proportion}, {name: priority}, {name: elastic}, {name: kubeflow}, {name: ray},
+    {name: nodeavailability}, {name: gpusharingorder}, {name: gpupack}, {name: resourcetype}, {name: subgrouporder},
+    {name: taskorder}, {name: nominatednode}, {name: dynamicresources},
+    {name: nodeplacement, arguments: {cpu: binpack, gpu: binpack}}, {name: minruntime}, {name: topology},
+    {name: snapshot}, {name: sg-nodelocalgreedy}, {name: sg-multinodegang}]
+"""
+
+
+def test_kais_own_list_of_plugins_is_the_default() -> None:
+    found = read_settings(KAI_DEFAULTS)
+    assert (found.engine, found.notices) == (EngineConfig(), ())
+
+
+def test_what_has_no_effect_is_told() -> None:
+    text = """
+tiers: [{plugins: [{name: predicates}, {name: reflectjoborder}, {name: priority, disableJobOrder: true},
+         {name: gpupack, arguments: {tightness: 9}}]}]
+scenarioSearchBudgets: {maxJobSearchDuration: 2s, maxActionSearchDuration: {default: 1m}}
+usageDBConfig: {clientType: prometheus, connectionString: 'http://prometheus:9090'}
+"""
+    notices = "\n".join(read_settings(text).notices)
+    for told in (
+        "plugin priority: disableJobOrder has no effect",
+        "plugin gpupack: argument tightness has no effect",
+        "plugin proportion is not listed, but has its effect",
+        "plugin reflectjoborder has no effect",
+        "scenarioSearchBudgets: durations are counted as sets of victims simulated",
+        "no database is asked",
+    ):
+        assert told in notices
+
+
+@pytest.mark.parametrize(
+    ("plugins", "expected"),
+    [("{name: gpupack}", "binpack"), ("{name: gpuspread}", "spread"), ("{name: gpupack}, {name: gpuspread}", "any"),
+     ("{name: predicates}", "any")],
+)  # fmt: skip
+def test_which_shared_gpu_first(plugins: str, expected: str) -> None:
+    assert read_settings(f"tiers: [{{plugins: [{plugins}]}}]").engine.gpu_sharing == expected
+
+
+def test_depths_and_budgets() -> None:
+    found = read_settings("""
+queueDepthPerAction: {allocate: 5, reclaim: -1}
+scenarioSearchBudgets:
+  maxJobSearchDuration: 2s
+  minJobSearchDuration: 100ms
+  maxActionSearchDuration: {default: 10s, reclaim: 0s}
+  maxGeneratorSearchDuration: {NodeLocalGreedy: 500ms}
+""").engine
+    assert found.queue_depth == {"allocate": 5, "reclaim": -1}
+    assert found.search_budget == SearchBudget(
+        per_job=200,
+        min_per_job=10,
+        per_action={"default": 1000, "reclaim": 0},
+        per_generator={"NodeLocalGreedy": 50},
+    )
+
+
+def test_policies_of_our_own() -> None:
+    found = read_settings("""
+kailab:
+  jobOrder: {weights: {priority: 2, waiting: 1}, fullWait: 12h, scope: cluster}
+  agedAfter: 1d
+  victimOrder: priority
+  maxEvictionsPerCycle: 3
+  maxEvictionsPerCycleByPriority: {75: 1, 50: 3}
+  checkpoint: {gracePeriod: 2m}
+  searchBudget: {maxScenariosPerJob: 200, maxScenariosPerAction: {reclaim: 1000}}
+  maxConsolidationVictims: -1
+  allowConsolidatingReclaim: false
+  useSchedulingSignatures: false
+  stalenessGracePeriod: 5m
+""").engine
+    assert found == EngineConfig(
+        weighted_order=WeightedOrder(
+            priority=2.0, waiting=1.0, efficiency=0.0, fairness=0.0, full_wait=43_200.0, scope="cluster"
+        ),
+        aged_after=86_400.0,
+        victim_order="priority",
+        max_evictions_per_cycle=3,
+        max_evictions_by_priority=((50, 3), (75, 1)),
+        checkpoint=Checkpoint(grace=120.0),
+        search_budget=SearchBudget(per_job=200, per_action={"reclaim": 1000}),
+        max_consolidation_victims=-1,
+        allow_consolidating_reclaim=False,
+        use_signatures=False,
+        staleness_grace=300.0,
+    )
+
+
+def test_a_policy_named_without_values_has_the_usual_ones() -> None:
+    found = read_settings("kailab: {jobOrder: , agedAfter: , checkpoint: }").engine
+    assert found == EngineConfig(weighted_order=WeightedOrder(), aged_after=86_400.0, checkpoint=Checkpoint())
+
+
+def test_settings_from_whatever_says_them(tmp_path) -> None:
+    (tmp_path / "c.yaml").write_text("actions: allocate\n")
+    expected = EngineConfig(actions=("allocate",))
+    for source in ("c.yaml", {"actions": "allocate"}, expected, settings_of(expected)):
+        assert settings_of(source, tmp_path).engine == expected
+    assert settings_of(None).engine == EngineConfig()
+
+
 def test_a_missing_file(tmp_path) -> None:
     with pytest.raises(InputError, match="can't be read"):
         load_settings(tmp_path / "none.yaml")
@@ -104,7 +233,14 @@ _LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.f
 _TREES = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner))
 
 
-@given(st.dictionaries(st.sampled_from(["actions", "tiers", "usageDBConfig", "queueDepthPerAction"]), _TREES))
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["actions", "tiers", "usageDBConfig", "queueDepthPerAction", "scenarioSearchBudgets", "kailab"]
+        ),
+        _TREES,
+    )
+)
 def test_any_document_is_read_or_refused(document: dict) -> None:
     import yaml
 

@@ -55,6 +55,15 @@ def test_use_one_half_life_ago_weighs_half() -> None:
     assert found["old"]["gpu"] / found["new"]["gpu"] == pytest.approx(0.5)
 
 
+def test_a_cron_window_begins_anew_when_the_expression_says() -> None:
+    _, past = history(UsageParams(window_type="cron", cron="@daily"))
+    past.observe(0, [state("q", 10)], CAPACITY)
+    assert past.reckon(86_399)["q"]["gpu"] == pytest.approx(1.0)
+    past.observe(86_400 + 21_600, [state("q", 0)], CAPACITY)
+    assert past.reckon(86_400 + 43_200)["q"]["gpu"] == pytest.approx(0.5)
+    assert past.reckon(2 * 86_400 + 1).get("q", {}).get("gpu", 0.0) == 0.0
+
+
 def test_a_tumbling_window_begins_anew() -> None:
     _, past = history(UsageParams(window=100, window_type="tumbling"))
     past.observe(0, [state("q", 10)], CAPACITY)

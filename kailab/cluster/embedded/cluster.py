@@ -63,7 +63,7 @@ class EmbeddedCluster:
         self.clock = VirtualClock(start)
         self._admission = Admission(self.store)
         self._deletion = Deletion(self.store, self.clock)
-        self.kubelet = Kubelet(self.store, self.clock, self._deletion)
+        self.kubelet = Kubelet(self.store, self.clock, self._deletion, self.event)
         self._nodes = NodeLifecycle(self.store, self.clock, self._deletion, self.kubelet)
 
     @property
@@ -354,13 +354,13 @@ class EmbeddedCluster:
             raise Conflict(f"Pod {pod!r} in namespace {namespace} has scheduling gates and can't be bound")
         self.store.replace("Pod", key, old, podwrites.bound(old, node, annotations, self._stamp()))
 
-    def evict(self, namespace: str, pod: str, reason: str, message: str) -> None:
+    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
         key = (namespace, pod)
         old = self._stored("Pod", key)
         if "deletionTimestamp" in old["metadata"]:
             return
         marked = self.store.replace("Pod", key, old, podwrites.disrupted(old, reason, message, self._stamp()))
-        self._deletion.delete("Pod", key, marked, None)
+        self._deletion.delete("Pod", key, marked, grace_seconds)
 
     def event(
         self,

@@ -9,7 +9,10 @@ Stages, each one write:
   the pod is Failed; otherwise the container is started again, after a back-off of 10 s that doubles up to 5 min, its
   restartCount one higher, and fails again;
 * deleted -> gone after 1 s (containers leave when asked to; a prompt timer), or after
-  ``kailab.dev/termination-seconds`` (not prompt), never later than the grace period.
+  ``kailab.dev/termination-seconds`` (not prompt), never later than the grace period. A running pod that was asked to save
+  its state (``kailab.dev/checkpoint-requested``) stays for ``kailab.dev/checkpoint-seconds`` (not prompt), or until it says
+  ``kailab.dev/checkpoint-done``, and ends with an event ``Checkpointed``; with ``CheckpointLost`` where the grace period
+  ends first.
 
 Times count from the whole seconds on record in the pod, so a resumed lab goes on exactly as one that was never stopped.
 All pods due at one instant share one timer.
@@ -75,8 +78,10 @@ def _running(name: str, image: str, since: str, restarts: int) -> dict[str, Any]
 class Kubelet:
     """Runs the pods of every node of a store. Soft state only: ``restore`` makes it anew from the objects."""
 
-    def __init__(self, store: Store, clock: VirtualClock, deletion: Deletion) -> None:
+    def __init__(self, store: Store, clock: VirtualClock, deletion: Deletion, event: Callable[..., None]) -> None:
+        """``event`` is the cluster's."""
         self._store = store
+        self._event = event
         self._clock = clock
         self._deletion = deletion
         self.on_node: dict[str, dict[Key, None]] = {}
@@ -108,6 +113,8 @@ class Kubelet:
             was = old["metadata"] if old else {}
             if was.get("deletionTimestamp") != meta["deletionTimestamp"]:
                 self.leave(key, new)
+            elif labels.CHECKPOINT_DONE in (meta.get("annotations") or ()) and _saving(was) and _saving(meta):
+                self._at(self._clock.now, True, self._saved, key, new)
 
     def _arrived(self, key: Key, pod: Object) -> None:
         self.on_node.setdefault(pod["spec"]["nodeName"], {})[key] = None
@@ -160,6 +167,11 @@ class Kubelet:
             return  # nobody is there to stop it
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds") or 0
+        if (saving := _saving(meta)) is not None and (pod.get("status") or {}).get("phase") == "Running":
+            began = parse_time(meta["deletionTimestamp"]) - grace
+            stage = self._saved if saving <= grace else self._cut_off
+            self._at(began + min(saving, grace), False, stage, key, pod)
+            return
         asked = seconds_of((meta.get("annotations") or {}).get(TERMINATION), None)
         takes = min(grace, TERMINATION_SECONDS if asked is None else asked)
         began = parse_time(meta["deletionTimestamp"]) - grace
@@ -317,6 +329,16 @@ class Kubelet:
         )
         self._plan_end(key, new)
 
+    def _saved(self, key: Key, pod: Object) -> None:
+        self._event(pod, "Normal", "Checkpointed", "It saved its state before it left", "kubelet")
+        self._stopped(key, pod)
+
+    def _cut_off(self, key: Key, pod: Object) -> None:
+        grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
+        message = f"Its grace period of {grace} s ended before its state was saved"
+        self._event(pod, "Warning", "CheckpointLost", message, "kubelet")
+        self._stopped(key, pod)
+
     def _stopped(self, key: Key, pod: Object) -> None:
         """The containers of a deleted pod have ended: it goes, or waits for its finalizers as an ended pod."""
         if "deletionTimestamp" not in pod["metadata"]:
@@ -333,6 +355,12 @@ class Kubelet:
         if pod["metadata"].get("deletionGracePeriodSeconds"):
             meta = {**pod["metadata"], "deletionGracePeriodSeconds": 0}
             self._store.replace("Pod", key, pod, {**pod, "metadata": meta})
+
+
+def _saving(meta: Object) -> float | None:
+    """How long a pod takes to save its state, if it can and was asked to."""
+    notes = meta.get("annotations") or {}
+    return seconds_of(notes.get(labels.CHECKPOINT_SECONDS), None) if labels.CHECKPOINT_REQUESTED in notes else None
 
 
 def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kailab.engine.jobindex import JobIndex
-from kailab.engine.policies.score import Score, Scores, waiting_since
+from kailab.engine.policies.score import Score, Scores, started, waiting_since
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job
 
@@ -47,7 +47,7 @@ class Ranking:
         state = job.elastic_state()
         own: Key
         if self.scores is not None:
-            own = (-self.scores.of(job).total, state)
+            own = (-self.scores.total(job), state)
         else:
             own = self._listed(job.record.priority, state)
         if self._aged_after is not None:
@@ -67,8 +67,8 @@ class Ranking:
         return tuple(-priority if part == "priority" else state for part in self._parts)
 
     def aged_since(self, job: Job) -> float | None:
-        """Since when an aged job waits; None for all others. As of the beginning of the cycle."""
-        if self._aged_after is None:
+        """Since when an aged job waits; None for all others, and for one that got its turn in this very cycle."""
+        if self._aged_after is None or started(job):
             return None
         if job.uid not in self._since:
             since = waiting_since(job)
@@ -88,7 +88,7 @@ class Ranking:
             if mine != theirs:
                 return -1 if mine < theirs else 1
         if self._everywhere and self.scores is not None:
-            ours, others = self.scores.of(left_job).total, self.scores.of(right_job).total
+            ours, others = self.scores.total(left_job), self.scores.total(right_job)
             if ours != others:
                 return -1 if ours > others else 1
         return 0

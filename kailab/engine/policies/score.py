@@ -3,8 +3,8 @@
 ==========  ============================================================================================================
 priority    1 for the highest priority that waits anywhere, 0 for the lowest, the levels between at equal steps; 1 if all
             wait with the same. Levels and not heads are counted, so that a flood of equal jobs changes nothing.
-waiting     seconds waited / ``full_wait``, at most 1. A job waits from its creation, or from its last eviction; one whose
-            gang runs does not wait, whatever else it would like to have.
+waiting     seconds waited / ``full_wait``, at most 1. A job waits from its creation, or from its last start or eviction;
+            one whose gang runs does not wait, whatever else it would like to have.
 efficiency  GPUs it wants next / GPUs of the fewest of the largest nodes that hold them: 1 if it fills nodes to the last
             GPU, 1/8 for one GPU of a node of eight. Work without GPUs wastes none: 1.
 fairness    1 - GPUs its queue holds / its queue's fair share, at least 0: 1 for a team that has nothing. The same for all
@@ -37,12 +37,18 @@ class Score(NamedTuple):
     total: float
 
 
+def started(job: Job) -> bool:
+    """It runs as a gang, and does not wait to start, whatever else it would like to have."""
+    return job.used > 0 and job.gang_satisfied
+
+
 def waiting_since(job: Job) -> float | None:
-    """When its wait began; None if it does not wait to start."""
-    if job.used and job.gang_satisfied:
+    """When its wait began; None if it does not wait to start. Who ran, and has nothing left that runs, waits since its
+    last start at the latest."""
+    if started(job):
         return None
-    since = job.record.created
-    return since if job.last_evicted is None else max(since, job.last_evicted)
+    moments = (job.record.created, job.last_start, job.last_evicted)
+    return max(moment for moment in moments if moment is not None)
 
 
 class Scores:
@@ -59,7 +65,15 @@ class Scores:
         self._fairness: dict[str, float] = {}
         self._found: dict[str, Score] = {}
 
+    def total(self, job: Job) -> float:
+        """As of now: a job that got its turn in this very cycle waits no longer."""
+        score = self.of(job)
+        if score.waiting and started(job):
+            return round(score.total - score.waiting * self._weights.waiting, 6)
+        return score.total
+
     def of(self, job: Job) -> Score:
+        """As of the beginning of the cycle."""
         found = self._found.get(job.uid)
         if found is None:
             found = self._found[job.uid] = self._reckon(job)

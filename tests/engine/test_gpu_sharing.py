@@ -1,0 +1,142 @@
+"""Shares of a device, by fraction or memory, on one device or several; and MIG profiles."""
+
+import pytest
+
+from kailab.engine.records import GpuRequest, Status
+
+
+def test_two_halves_share_one_device(team):
+    team.node("node-1", gpus=2)
+    team.job("a", gpus=0.5)
+    team.job("b", gpus=0.5)
+    decided = team.decide()
+    assert decided.groups("a-0") == decided.groups("b-0")
+
+
+def test_shares_that_don_t_fit_together_sit_apart(team):
+    team.node("node-1", gpus=2)
+    team.job("a", gpus=0.6)
+    team.job("b", gpus=0.6)
+    decided = team.decide()
+    assert decided.groups("a-0") != decided.groups("b-0")
+
+
+def test_a_device_in_use_takes_no_more_than_itself(team):
+    team.node("node-1", gpus=1)
+    for name in "abcd":
+        team.job(name, gpus=0.3)
+    assert sorted(team.decide().bound) == ["a-0", "b-0", "c-0"]
+
+
+def test_a_whole_device_is_not_taken_from_one_that_is_shared(team):
+    team.node("node-1", gpus=2)
+    team.job("a", gpus=0.1, on="node-1", groups=[("g",)])
+    team.job("whole", gpus=2)
+    team.job("one")
+    assert team.decide().bound == {"one-0": "node-1"}
+
+
+def test_a_share_goes_where_a_device_is_open_though_another_node_is_fuller(team):
+    team.node("node-1", gpus=4)
+    team.node("node-2", gpus=4)
+    team.job("held", tasks=3, on="node-1")
+    team.job("open", gpus=0.5, on="node-2", groups=[("g",)])
+    team.job("new", gpus=0.5)
+    decided = team.decide()
+    assert decided.bound == {"new-0": "node-2"}
+    assert decided.groups("new-0") == ("g",)
+    assert team.decide(prefer_shared_devices=False).bound == {"new-0": "node-1"}
+
+
+@pytest.mark.parametrize(("sharing", "device"), [("binpack", "fuller"), ("spread", "emptier")])
+def test_which_open_device_is_taken_first(team, sharing, device):
+    team.node("node-1", gpus=2)
+    team.job("a", gpus=0.6, on="node-1", groups=[("fuller",)])
+    team.job("b", gpus=0.2, on="node-1", groups=[("emptier",)])
+    team.job("new", gpus=0.2)
+    assert team.decide(gpu_sharing=sharing).groups("new-0") == (device,)
+
+
+def test_gpu_memory_counts_against_the_device_of_the_node(team):
+    """A device of 40,000 MiB takes one request for 30,000; one of 80,000 takes two."""
+    team.node("node-1", gpus=1, gpu_memory_mib=40_000)
+    team.node("node-2", gpus=1, gpu_memory_mib=80_000)
+    for name in "abcd":
+        team.job(name, shape={"gpu": GpuRequest(devices=1, memory_mib=30_000)})
+    assert sorted(team.decide().bound.values()) == ["node-1", "node-2", "node-2"]
+
+
+def test_more_memory_than_a_device_has_fits_nowhere(team):
+    team.node("node-1", gpus=2, gpu_memory_mib=40_000)
+    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=50_000)})
+    assert team.decide().nothing
+
+
+def test_a_node_that_does_not_tell_its_gpu_memory_gets_no_memory_request(team):
+    team.node("node-1", gpus=1, gpu_memory_mib=0)
+    team.job("a", shape={"gpu": GpuRequest(devices=1, memory_mib=50)})
+    assert team.decide().nothing
+
+
+def test_a_share_of_several_devices_takes_several_devices(team):
+    team.node("node-1", gpus=2)
+    half_of_two = {"gpu": GpuRequest(devices=2, portion=500)}
+    team.job("a", shape=half_of_two)
+    team.job("b", shape=half_of_two)
+    team.job("c", shape=half_of_two)
+    decided = team.decide()
+    assert sorted(decided.bound) == ["a-0", "b-0"]
+    assert len(set(decided.groups("a-0"))) == 2
+    assert set(decided.groups("a-0")) == set(decided.groups("b-0"))
+
+
+def test_a_share_waits_for_the_one_who_leaves_the_device(team):
+    team.node("node-1", gpus=1)
+    team.job("leaving", gpus=0.5, on="node-1", groups=[("g",)], status=Status.RELEASING)
+    team.job("stays", gpus=0.5, on="node-1", groups=[("g",)])
+    team.job("new", gpus=0.5)
+    decided = team.decide()
+    assert decided.bound == {}
+    assert decided.promised == {"new-0": "node-1"}
+
+
+MIG = {"node-role.kubernetes.io/mig-enabled": "true"}
+SMALL, LARGE = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-2g.10gb"
+
+
+def mig_node(world, *profiles):
+    labels = MIG | {"nvidia.com/mig.strategy": "mixed"}
+    world.node("mig-1", gpus=0, labels=labels, extended=profiles)
+
+
+def profile(name, count=1):
+    return {"gpu": GpuRequest(mig=((name, count),))}
+
+
+def test_mig_profiles_are_counted_each_for_itself(team):
+    mig_node(team, (SMALL, 2), (LARGE, 1))
+    for number in range(3):
+        team.job(f"small{number}", shape=profile(SMALL))
+        team.job(f"large{number}", shape=profile(LARGE))
+    assert sorted(team.decide().bound) == ["large0-0", "small0-0", "small1-0"]
+
+
+def test_a_mig_node_takes_no_whole_device_and_no_share(team):
+    mig_node(team, (SMALL, 2))
+    team.job("whole")
+    team.job("half", gpus=0.5)
+    assert team.decide().nothing
+
+
+def test_a_plain_node_takes_no_mig_profile(team):
+    team.node("node-1", gpus=8)
+    team.job("small", shape=profile(SMALL))
+    assert team.decide().nothing
+
+
+def test_a_mig_profile_counts_for_its_leading_number_in_quotas(world):
+    mig_node(world, (LARGE, 4))
+    world.queue("team", limit=5)
+    for number in range(4):
+        world.job(f"large{number}", shape=profile(LARGE))
+    assert len(world.decide().bound) == 2

@@ -1,0 +1,111 @@
+"""preempt: within one queue, higher priority over lower that may be preempted. consolidation: movers make room, none lost."""
+
+import pytest
+
+
+@pytest.mark.parametrize(("priority", "lost"), [(75, {"low-0"}), (50, set()), (40, set())])
+def test_only_a_strictly_higher_priority_preempts(team, priority, lost):
+    team.node("node-1", gpus=1)
+    team.job("low", on="node-1", priority=50)
+    team.job("new", priority=priority)
+    decided = team.decide()
+    assert decided.lost == lost
+    if lost:
+        assert decided.eviction("low-0").action == "preempt"
+        assert decided.promised == {"new-0": "node-1"}
+
+
+def test_preemption_stays_within_the_queue(world):
+    world.node("node-1", gpus=2)
+    world.queue("team", quota=1)
+    world.queue("other", quota=1)
+    world.job("theirs", queue="other", on="node-1", priority=40)
+    world.job("ours", on="node-1", priority=50)
+    world.job("new", priority=75)
+    assert world.decide().lost == {"ours-0"}
+
+
+def test_non_preemptible_work_is_not_preempted(team):
+    team.node("node-1", gpus=1)
+    team.job("firm", on="node-1", priority=100)
+    team.job("new", priority=125)
+    assert team.decide().evicted == set()
+
+
+def test_the_lowest_priority_and_of_that_the_youngest_goes(team):
+    team.node("node-1", gpus=3)
+    team.job("middle", on="node-1", priority=60)
+    team.job("old", on="node-1", priority=50)
+    team.job("young", on="node-1", priority=50)
+    team.job("new", priority=75)
+    assert team.decide().lost == {"young-0"}
+
+
+def test_a_gang_preempts_just_as_many_as_it_needs(team):
+    team.node("node-1", gpus=4)
+    for number in range(4):
+        team.job(f"low{number}", on="node-1")
+    team.job("new", tasks=3, gang=3, priority=75)
+    assert team.decide().lost == {"low1-0", "low2-0", "low3-0"}
+
+
+def test_a_gang_that_can_t_have_all_preempts_nobody(team):
+    team.node("node-1", gpus=4)
+    team.job("firm", on="node-1", priority=100)
+    for number in range(3):
+        team.job(f"low{number}", on="node-1")
+    team.job("new", tasks=4, gang=4, priority=75)
+    assert team.decide().evicted == set()
+
+
+@pytest.mark.parametrize(("ran", "lost"), [(10, set()), (100, {"low-0"})])
+def test_minimum_run_time_protects_from_preemption(world, ran, lost):
+    world.queue("team", quota=-1, preempt_min_runtime=60.0)
+    world.node("node-1", gpus=1)
+    world.job("low", on="node-1", last_start=1_000_000.0 - ran)
+    world.job("new", priority=75)
+    assert world.decide().lost == lost
+
+
+def test_consolidation_moves_work_so_that_a_larger_job_fits(team):
+    team.node("node-1", gpus=2)
+    team.node("node-2", gpus=2)
+    team.job("a", on="node-1")
+    team.job("b", on="node-2")
+    team.job("big", gpus=2)
+    decided = team.decide()
+    assert decided.lost == set()
+    assert len(decided.moved) == 1
+    assert decided.decisions.evictions[0].action == "consolidation"
+    assert set(decided.promised) == {"big-0"}
+    assert set(decided.moved.values()) != set(decided.promised.values())
+
+
+def test_consolidation_loses_nobody(team):
+    """There is room for the big job only if somebody goes for good."""
+    team.node("node-1", gpus=2)
+    team.node("node-2", gpus=2)
+    for number, node in enumerate(("node-1", "node-2", "node-2")):
+        team.job(f"small{number}", on=node)
+    team.job("big", gpus=2)
+    assert team.decide().evicted == set()
+
+
+def test_consolidation_does_not_move_non_preemptible_work(team):
+    team.node("node-1", gpus=2)
+    team.node("node-2", gpus=2)
+    team.job("a", on="node-1", priority=100)
+    team.job("b", on="node-2", priority=100)
+    team.job("big", gpus=2)
+    assert team.decide().evicted == set()
+
+
+@pytest.mark.parametrize(("most", "moved"), [(-1, 3), (2, 3), (1, 0), (0, 0)])
+def test_so_many_jobs_are_looked_at_as_the_configuration_allows_and_one_more(team, most, moved):
+    """Three must move; KAI looks at one more than the number it is given, but at none for 0."""
+    for number in range(1, 4):
+        team.node(f"node-{number}", gpus=6)
+        for task in range(3):
+            team.job(f"small{number}{task}", on=f"node-{number}")
+    team.job("big", gpus=6)
+    assert len(team.decide(max_consolidation_victims=most).moved) == moved

@@ -1,0 +1,95 @@
+"""A cycle leaves the snapshot exactly as it was, and decides the same whatever the order in which it was told things."""
+
+import pytest
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.records import Constraint, GpuRequest, Numa, NumaZone, PodSet, SubGroup, ZoneShare
+
+NOW = 1_000_000.0
+
+
+def everything(world):
+    """A world in which every action has something to do, with all that nodes keep account of."""
+    zones = tuple(NumaZone(name=f"zone-{i}", allocatable=(("cpu", 8000), ("nvidia.com/gpu", 6))) for i in range(2))
+    world.topology("network", "rack")
+    for number in range(1, 7):
+        rack = {"rack": f"r{number % 3}"}
+        world.node(f"node-{number}", gpus=6, labels=rack, devices=6, numa=Numa(policy="restricted", zones=zones))
+    world.queue("department", quota=24)
+    for name, quota in (("a", 12), ("b", 12), ("c", 2)):
+        world.queue(name, quota=quota, parent="department")
+    held = {"numa_zones": (ZoneShare(zone="zone-0", amounts=(("nvidia.com/gpu", 2),)),)}
+    for number in range(1, 5):
+        world.job(f"borrowed{number}", queue="c", tasks=3, gpus=2, gang=1, on=f"node-{number}", task=held)
+    world.job("halves", queue="c", tasks=2, gpus=0.5, on="node-5", groups=[("g",), ("g",)])
+    world.claim("shared", gpus=1, allocated=True, node="node-5", reserved=("claimed-0", "claimed-1"))
+    claim = {"gpu": GpuRequest(dra=(("gpu", 1),)), "claims": ("default/shared",)}
+    world.job("claimed", queue="c", tasks=2, shape=claim, on="node-5")
+    world.job("filler", queue="c", tasks=4, on="node-5")
+    world.job("joins", queue="c", shape=claim)
+    world.job("low", queue="a", tasks=4, gang=4, on="node-6")
+    world.job("stale", queue="a", gang=2, on="node-6", stale_since=NOW - 100)
+    world.job("gang", queue="b", tasks=4, gang=4, gpus=2, constraint=Constraint(topology="network", required="rack"))
+    world.job("pair", queue="b", gpus=0.5, tasks=2, gang=2)
+    world.job("memory", queue="b", shape={"gpu": GpuRequest(devices=1, memory_mib=30_000)})
+    world.job("urgent", queue="a", tasks=2, gang=2, gpus=4, priority=75)
+    root = SubGroup(podsets=(PodSet(name="lead", min_available=1), PodSet(name="work", min_available=2)))
+    world.job("parts", queue="a", root=root, members={"lead": 1, "work": 2})
+
+
+@pytest.fixture
+def busy(world):
+    everything(world)
+    return world
+
+
+def test_there_is_something_to_undo(busy):
+    """The other tests of this file would prove nothing in a quiet world."""
+    decided = busy.decide()
+    actions = {str(evict.action) for evict in decided.decisions.evictions}
+    assert {"reclaim", "stalegangeviction"} <= actions
+    assert decided.bound
+    assert decided.promised
+
+
+def test_a_cycle_leaves_everything_as_it_was(busy, state):
+    snapshot = busy.snapshot()
+    before = state(snapshot)
+    run_cycle(snapshot, EngineConfig(), NOW)
+    assert state(snapshot) == before
+
+
+def test_the_same_snapshot_decides_the_same_again(busy):
+    snapshot = busy.snapshot()
+    first = run_cycle(snapshot, EngineConfig(), NOW)
+    assert run_cycle(snapshot, EngineConfig(), NOW) == first
+
+
+def test_another_configuration_in_between_leaves_no_trace(busy):
+    snapshot = busy.snapshot()
+    first = run_cycle(snapshot, EngineConfig(), NOW)
+    run_cycle(snapshot, EngineConfig(gpu_placement="spread", actions=("preempt", "reclaim")), NOW + 1000)
+    assert run_cycle(snapshot, EngineConfig(), NOW) == first
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_of_telling_does_not_matter(busy, seed):
+    first = run_cycle(busy.snapshot(), EngineConfig(), NOW)
+    assert run_cycle(busy.snapshot(busy.shuffled(seed)), EngineConfig(), NOW) == first
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_nor_does_telling_more_and_taking_it_back(busy, state, seed):
+    """A snapshot that was used, changed and changed back is as good as a new one."""
+    fresh = busy.snapshot()
+    snapshot = busy.snapshot(busy.shuffled(seed))
+    run_cycle(snapshot, EngineConfig(), NOW)
+    tasks = [record for record in busy.shuffled(seed) if hasattr(record, "podgroup")][:10]
+    for task in tasks:
+        snapshot.remove_task(task.uid)
+    run_cycle(snapshot, EngineConfig(), NOW)
+    for task in tasks:
+        snapshot.set_task(task)
+    assert state(snapshot) == state(fresh)
+    assert run_cycle(snapshot, EngineConfig(), NOW) == run_cycle(fresh, EngineConfig(), NOW)
