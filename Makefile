@@ -54,7 +54,8 @@ format: $(READY) ## Put the code in its format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(READY) ## Measure the lab on 500 nodes
+bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes
+	@$(BIN)/python -m benchmarks.engine
 	@$(BIN)/kailab bench fill --fleet scale-500
 	@$(BIN)/kailab bench reclaim --fleet scale-500
 	@$(BIN)/kailab bench gang

@@ -22,7 +22,7 @@ app = typer.Typer(
 Paths = Annotated[
     list[Path] | None, typer.Argument(help="Files or folders; default: the shared ones.", show_default=False)
 ]
-Expression = Annotated[str, typer.Option("-k", help="Only those whose name contains this.")]
+Expression = Annotated[str, typer.Option("-k", help="Only those whose name matches: 'gang and not mig'.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every difference, not the first alone.")]
 
 
@@ -34,13 +34,15 @@ def scenarios(
     output: OutputOption = TextOrJson.text,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
+    from kailab.conformance.choosing import matching
     from kailab.conformance.report import Report
     from kailab.conformance.scenarios import read_scenarios, run_scenario
     from kailab.conformance.shared import shared_folder
     from kailab.lab.assembly import check_scheduler
 
     check_scheduler(scheduler)
-    chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if expression in one["name"]]
+    matches = matching(expression)
+    chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if matches(one["name"])]
     _need(chosen)
     report = Report("scenarios")
     with terminal.progress_bars() as tell:
@@ -64,26 +66,17 @@ def cases(
     output: OutputOption = TextOrJson.text,
 ) -> None:
     """KAI's own scheduling cases, one session or several, decided by our engine."""
-    from kailab.conformance.cases import run_case
+    from kailab.conformance.cases import run_cases
+    from kailab.conformance.choosing import choose
     from kailab.conformance.expectations import LEVELS
-    from kailab.conformance.recorded import read_cases
-    from kailab.conformance.report import Report
     from kailab.conformance.shared import shared_folder
     from kailab.errors import InputError
 
     if level not in LEVELS:
         raise InputError(f"--level: {level!r} is none of: {', '.join(LEVELS)}")
-    chosen = [
-        case
-        for case in read_cases(paths or [shared_folder() / "conformance" / "cases"])
-        if case.suite.startswith(suite) and all(wanted in case.tags for wanted in tag or ()) and expression in case.id
-    ]
-    _need(chosen)
-    report = Report("engine cases")
+    chosen = choose(paths or [shared_folder() / "conformance" / "cases"], suite, tag or (), expression)
     with terminal.progress_bars() as tell:
-        for number, case in enumerate(chosen):
-            tell("engine cases", number, len(chosen))
-            report.results.append(run_case(case, level))
+        report = run_cases(chosen, level, tell)
     _end(report, output, report.text(verbose))
 
 
@@ -119,25 +112,32 @@ def grouping(
 
 @app.command()
 def fuzz(
-    seeds: Annotated[str, typer.Option(help="Seeds to run, FROM:TO, TO left out.")] = "0:200",
+    cases: Annotated[int, typer.Option(min=1, help="How many clusters.")] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the first; the next has the next number.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = 1,
+    out: Annotated[
+        Path | None, typer.Option(help="Write the shrunk failures there, as a case file.", show_default=False)
+    ] = None,
     verbose: Verbose = False,
     output: OutputOption = TextOrJson.text,
 ) -> None:
-    """Random small clusters against what must hold of any decisions."""
-    from kailab.conformance.fuzz import run_seed
-    from kailab.conformance.report import Report
-    from kailab.errors import InputError
+    """Random small clusters against what must hold of any decisions.
 
-    first, colon, last = seeds.partition(":")
-    if not (
-        colon and first.isascii() and first.isdigit() and last.isascii() and last.isdigit() and int(first) < int(last)
-    ):
-        raise InputError(f"--seeds: {seeds!r}: expected FROM:TO, two whole numbers, the first the smaller")
-    report = Report("random clusters")
+    A failure is shrunk to the smallest cluster that fails in the same way and printed as manifests.
+    """
+    from kailab.conformance.casefile import write_cases
+    from kailab.conformance.fuzz import run_seeds, shrink_failures
+
     with terminal.progress_bars() as tell:
-        for seed in range(int(first), int(last)):
-            tell("random clusters", seed - int(first), int(last) - int(first))
-            report.results.append(run_seed(seed))
+        report = run_seeds(range(seed, seed + cases), workers, tell)
+    with terminal.waiting("shrinking what failed"):
+        shrunk = shrink_failures(report)
+    if out and shrunk:
+        write_cases(out, [one.case() for one in shrunk])
+        terminal.notice(f"written to {out}; run it with: kailab conformance cases {out}")
+    if output is TextOrJson.text:
+        for one in shrunk:
+            terminal.say(one.manifest())
     _end(report, output, report.text(verbose))
 
 

@@ -66,14 +66,13 @@ def _objects(lab: Lab, target: Target, namespace: str | None, selector: str) -> 
     from kailab.model.kinds import is_namespaced
 
     kind, names = target
-    space = namespace if is_namespaced(kind) else None
     if not names:
-        return lab.cluster.list(kind, space, selector or None)
-    if space is None and is_namespaced(kind):
+        return lab.cluster.list(kind, namespace if is_namespaced(kind) else None, selector or None)
+    if namespace is None and is_namespaced(kind):
         from kailab.errors import InputError
 
         raise InputError("names can't go with -A; say which namespace with -n")
-    return [lab.cluster.get(kind, name, space) for name in names]
+    return [lab.get(kind, name, namespace) for name in names]
 
 
 def _as_data(objects: list[Object], single: bool, output: Format) -> str:

@@ -31,6 +31,9 @@ def up(
             show_default=False,
         ),
     ] = None,
+    adopt: Annotated[
+        bool, typer.Option("--adopt-default-scheduler", help="Pods that name no scheduler are this scheduler's too.")
+    ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew if a lab is up already.")] = False,
     state: StateOption = STATE,
 ) -> None:
@@ -46,15 +49,16 @@ def up(
     with labfile.locked(state):
         if state.exists() and not fresh:
             with Lab.resume(state) as there:
-                wanted = (_fleet_name(fleet), scheduler, engine, settings.usage)
-                if (there.fleet, there.scheduler, there.config, there.usage) != wanted:
+                wanted = (_fleet_name(fleet), scheduler, engine, settings.usage, adopt)
+                has = (there.fleet, there.scheduler, there.config, there.usage, there.adopt_default_scheduler)
+                if has != wanted:
                     raise InputError(
                         f"{state}: a lab is up already (fleet {there.fleet}, scheduler {there.scheduler}); end it with "
                         "`kailab down`, or begin anew with --fresh"
                     )
                 terminal.notice(f"The lab is up already: {_told(there)}")
                 return
-        with Lab.open(fleet, backend, scheduler, settings) as lab:
+        with Lab.open(fleet, backend, scheduler, settings, adopt_default_scheduler=adopt) as lab:
             lab.settle()
             lab.save(state)
             terminal.say(f"The lab is up: {_told(lab)}")

@@ -127,10 +127,10 @@ def _named(lab: Lab, what: list[str], namespace: str, selector: str, everything:
         if names:
             if selector or everything:
                 raise InputError("names can't go with -l or --all")
-            found += [(kind, name, space) for name in names]
+            found += [(kind, name, lab.space_of(kind, name, namespace) or "") for name in names]
         elif selector or everything:
             listed = lab.cluster.list(kind, space or None, selector or None)
-            found += [(kind, obj["metadata"]["name"], space) for obj in listed]
+            found += [(kind, obj["metadata"]["name"], obj["metadata"].get("namespace", "")) for obj in listed]
         else:
             raise InputError(f"say which {kind}: by name, by label (-l) or --all")
     return found

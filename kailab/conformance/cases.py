@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from kailab.conformance.choosing import choose
 from kailab.conformance.expectations import (
     LEVELS,
     Level,
@@ -23,7 +24,7 @@ from kailab.conformance.expectations import (
 from kailab.conformance.invariants import run_rounds, undecided
 from kailab.conformance.loading_check import loading_differences
 from kailab.conformance.opening import NOW
-from kailab.conformance.recorded import Case, read_cases
+from kailab.conformance.recorded import Case
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.conformance.table import Table
@@ -33,6 +34,7 @@ from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot import Snapshot
 from kailab.errors import KailabError
 
+Tell = Callable[[str, int, int], None]
 Decide = Callable[[Snapshot, EngineConfig, float], Decisions]
 
 
@@ -110,8 +112,14 @@ def _with_reasons(case: Case, differences: list[str], reasons: dict[str, str]) -
     return out
 
 
-def run_cases(cases: Iterable[Case], level: Level = "nodes", title: str = "engine cases") -> Report:
-    return Report(title, [run_case(case, level) for case in cases])
+def run_cases(cases: Sequence[Case], level: Level = "nodes", tell: Tell | None = None) -> Report:
+    """``tell("engine cases", done, total)`` is called as they are done."""
+    report = Report("engine cases")
+    for case in cases:
+        report.results.append(run_case(case, level))
+        if tell is not None:
+            tell(report.title, len(report.results), len(cases))
+    return report
 
 
 def check_loading(cases: Iterable[Case]) -> Report:
@@ -126,9 +134,9 @@ def check_loading(cases: Iterable[Case]) -> Report:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m kailab.conformance.cases", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, metavar="DIR|FILE", help="default: the shared cases")
-    parser.add_argument("--suite", help="only suites that begin with this")
+    parser.add_argument("--suite", default="", help="only suites that begin with this")
     parser.add_argument("--tag", action="append", default=[], help="only cases with this tag (may repeat)")
-    parser.add_argument("-k", dest="expression", help="only cases whose id contains this")
+    parser.add_argument("-k", dest="expression", default="", help="only cases whose id matches: 'reclaim and not mig'")
     parser.add_argument("--level", choices=LEVELS, default="nodes", help="how strictly to compare recorded-only cases")
     parser.add_argument("--loading", action="store_true", help="only check that cases load as recorded")
     parser.add_argument("-v", "--verbose", action="store_true", help="every difference, not the first alone")
@@ -136,19 +144,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     paths = options.paths or [shared_folder() / "conformance" / "cases"]
     try:
-        chosen = [
-            case
-            for case in read_cases(paths)
-            if (not options.suite or case.suite.startswith(options.suite))
-            and all(tag in case.tags for tag in options.tag)
-            and (not options.expression or options.expression in case.id)
-        ]
+        chosen = choose(paths, options.suite, options.tag, options.expression)
     except KailabError as error:
         print(error, file=sys.stderr)
         return error.exit_code
-    if not chosen:
-        print("no case matches", file=sys.stderr)
-        return 2
     report = check_loading(chosen) if options.loading else run_cases(chosen, options.level)
     print(report.as_json() if options.output == "json" else report.text(options.verbose))
     return 1 if report.failed else 0

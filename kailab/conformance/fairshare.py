@@ -137,6 +137,14 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], list[str]]] = {
 }
 
 
+PARTS = {
+    "cases": ("id", "kind", "input", "output"),
+    "generated": ("id", "input", "output"),
+    "time_based_simulations": ("id", "config", "runs"),
+}
+"""Parts of a file, and what each entry must have."""
+
+
 def run_file(path: Path) -> tuple[Report, Counter[str]]:
     """Run every case whose kind is wired. Returns the report and the number of cases by kind that are not."""
     data = _read(path)
@@ -165,6 +173,10 @@ def _read(path: Path) -> Mapping[str, Any]:
         raise InputError(f"not JSON: {error}", Where(file=str(path))) from None
     if not isinstance(data, dict) or not isinstance(data.get("cases"), list):
         raise InputError('expected an object with a list "cases"', Where(file=str(path)))
+    for part, needed in PARTS.items():
+        for entry in data.get(part, ()):
+            if not isinstance(entry, dict) or any(key not in entry for key in needed):
+                raise InputError(f"{part}: expected entries with {', '.join(needed)}", Where(file=str(path)))
     return data
 
 

@@ -84,6 +84,10 @@ def run_file(path: str | Path) -> Report:
         group_cases, object_cases = cases["group_cases"], cases["podgroup_object_cases"]
     except (OSError, ValueError, KeyError, TypeError) as problem:
         raise InputError(f"not a file of podgrouper cases ({problem})", Where(file=str(path))) from problem
+    if not all(isinstance(case, dict) and {"id", "grouper", "expected"} <= case.keys() for case in group_cases):
+        raise InputError("group_cases: expected entries with id, grouper, expected", Where(file=str(path)))
+    if not all(isinstance(case, dict) and {"id", "kind"} <= case.keys() for case in object_cases):
+        raise InputError("podgroup_object_cases: expected entries with id, kind", Where(file=str(path)))
     report = Report("grouping")
     report.results += [run_group_case(case) for case in group_cases]
     report.results += [run_object_case(case) for case in object_cases]

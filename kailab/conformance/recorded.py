@@ -99,7 +99,12 @@ def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
             if not isinstance(entries, list) or not all(isinstance(e, dict) and "jobs" in e for e in entries):
                 raise InputError("expected a list of scheduling cases", Where(file=str(file)))
             for entry in entries:
-                yield build_case(entry)
+                try:
+                    case = build_case(entry)
+                except (AttributeError, IndexError, KeyError, TypeError, ValueError, StopIteration) as error:
+                    what = f"{entry.get('id', 'a case')}: not a scheduling case ({type(error).__name__}: {error})"
+                    raise InputError(what, Where(file=str(file))) from None
+                yield case
 
 
 def build_case(raw: dict[str, Any]) -> Case:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.conformance.choosing import matching
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.errors import InputError, KailabError, Where
@@ -38,10 +39,20 @@ def read_scenarios(paths: Iterable[Path]) -> list[dict[str, Any]]:
                 raise InputError(error.strerror or str(error), Where(file=str(file))) from None
             except ValueError as error:
                 raise InputError(f"not JSON: {error}", Where(file=str(file))) from None
-            if not isinstance(entries, list) or not all(isinstance(e, dict) and "steps" in e for e in entries):
-                raise InputError("expected a list of scenarios", Where(file=str(file)))
+            if not isinstance(entries, list) or not all(_is_scenario(entry) for entry in entries):
+                raise InputError("expected a list of scenarios (name, fleet, steps)", Where(file=str(file)))
             scenarios += [{"suite": file.stem, **entry} for entry in entries]
     return scenarios
+
+
+def _is_scenario(entry: Any) -> bool:
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("name"), str)
+        and isinstance(entry.get("fleet"), str)
+        and isinstance(entry.get("steps"), list)
+        and all(isinstance(step, dict) for step in entry["steps"])
+    )
 
 
 def run_scenario(scenario: Mapping[str, Any], scheduler: str = "kailab") -> Result:
@@ -164,16 +175,13 @@ def run_scenarios(scenarios: Iterable[Mapping[str, Any]], scheduler: str = "kail
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m kailab.conformance.scenarios", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, metavar="DIR|FILE", help="default: the shared scenarios")
-    parser.add_argument("-k", dest="expression", default="", help="only scenarios whose name contains this")
+    parser.add_argument("-k", dest="expression", default="", help="only scenarios whose name matches")
     parser.add_argument("-v", "--verbose", action="store_true", help="every difference, not the first alone")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
     options = parser.parse_args(arguments)
     try:
-        chosen = [
-            s
-            for s in read_scenarios(options.paths or [shared_folder() / "scenarios"])
-            if options.expression in s["name"]
-        ]
+        matches = matching(options.expression)
+        chosen = [s for s in read_scenarios(options.paths or [shared_folder() / "scenarios"]) if matches(s["name"])]
     except KailabError as error:
         print(error, file=sys.stderr)
         return error.exit_code

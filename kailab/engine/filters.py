@@ -26,6 +26,7 @@ class Filters:
         self._affinities = self._affinity_masks(goal)
         self._levels = self._required_levels(goal)
         self._seen: set[str] = set()
+        self._enough = False  # of GPU, for equal requests: more victims make it no less
         for batch in recorded:
             self.add(batch.tasks)
 
@@ -48,14 +49,15 @@ class Filters:
     def _gpus_fit(self) -> bool:
         """Largest requests first, each onto the node with most GPU free; equal requests in one step."""
         wanted = [amount for amount in self.wanted if amount > 0]
-        if not wanted:
+        if not wanted or self._enough:
             return True
         if wanted[0] == wanted[-1]:
             holders = len(self.wanted)
             parts = self.free // wanted[0]
             if len(parts) > holders:
                 parts = np.partition(parts, len(parts) - holders)[-holders:]
-            return int(np.maximum(parts, 0).sum()) >= len(wanted)
+            self._enough = int(np.maximum(parts, 0).sum()) >= len(wanted)
+            return self._enough
         count = min(len(self.wanted), len(self.free))
         holders_free = np.sort(np.partition(self.free, len(self.free) - count)[-count:])[::-1].copy()
         return _greedy(wanted, holders_free)

@@ -148,7 +148,7 @@ class Precedence(Protocol):
     """A configured word on which queue is next, before KAI's order has its own."""
 
     def first(self, left: WQueue, right: WQueue, left_job: Any, right_job: Any) -> int:
-        """-1: ``left`` with its best job is next; 1: ``right``; 0: no word."""
+        """-1: ``left`` is next, with the best job below it; 1: ``right``; 0: no word."""
 
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
         """A victim that holds these amounts was popped (1), or pushed back (-1)."""
@@ -297,11 +297,12 @@ class JobQueue(Generic[T]):
 
     @staticmethod
     def _next(node: _Node[T]) -> tuple[WQueue, T]:
-        """The queue (leaf) and job that would be popped from below a node."""
+        """A node's queue, and the job that would be popped from below it."""
+        queue = node.queue
         while node.leaf is None:
             assert node.children is not None
             node = node.children.items[0]
-        return node.queue, node.leaf.peek()
+        return queue, node.leaf.peek()
 
     def _node_before(self, left: _Node[T], right: _Node[T]) -> bool:
         if left.empty:

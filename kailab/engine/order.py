@@ -80,10 +80,15 @@ def tasks_to_allocate(job: Job) -> list[WTask]:
     Tasks evicted only in this cycle's thoughts may be placed again and count as waiting.
     """
     if job.todo_version != job.version:
-        job.todo = (True, _from_group(job.root, job.by_name))
+        job.todo = (True, tasks_anew(job))
         job.todo_version = job.version
     assert job.todo is not None
     return job.todo[1]
+
+
+def tasks_anew(job: Job) -> list[WTask]:
+    """The same, whatever was looked up before."""
+    return _from_group(job.root, job.by_name)
 
 
 def _from_group(group: Member, by_name: bool) -> list[WTask]:

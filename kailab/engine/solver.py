@@ -16,13 +16,14 @@ from kailab.engine.allocation import Allocator
 from kailab.engine.bounds import Bounds
 from kailab.engine.goal import Batch, Goal
 from kailab.engine.jobqueue import JobQueue, Key
-from kailab.engine.order import tasks_to_allocate
+from kailab.engine.order import tasks_anew, tasks_to_allocate
 from kailab.engine.policies.budget import BudgetSpent
 from kailab.engine.policies.victims import LowestNewest
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.records import Status
 from kailab.engine.scenario import Accumulation, Scenario, multi_node, node_local
 from kailab.engine.session import Session
+from kailab.engine.shortfall import Shortfall
 from kailab.engine.state import Job, WTask
 from kailab.engine.victims import Victim, held_by
 
@@ -70,8 +71,10 @@ class Solver:
         self._valid = valid
         self._failed: set[tuple[int, frozenset[str], frozenset[str]]] = set()
         self._nodes = self._feasible_nodes()
+        self._shortfall: Shortfall | None = None  # from the first scenario that failed
         self._bounds = bounds
         self._tasks: list[WTask] = []
+        self._counts = False  # scenarios that fall short may be passed over
         self._effort = 0
         self.budget = session.budget.job()
         self.simulated = 0
@@ -84,6 +87,7 @@ class Solver:
         if not tasks or not self._queues:
             return False
         self._tasks = tasks
+        self._counts = tasks == tasks_anew(self.job)
         mark = self.session.mark()
         try:
             return any(self._within_budget(*GENERATORS[plugin], tasks) for plugin in self.session.switches.generators)
@@ -178,6 +182,13 @@ class Solver:
         self.budget.use()
         self.simulated += 1
         self._spend(SIMULATION)
+        if self._shortfall is not None and self._shortfall.proves_hopeless(goal, victims):
+            for task in victims:
+                assert task.job is not None
+                task.job.version += (
+                    1  # as if it had been gone and come back: what was looked up of it is looked up anew
+                )
+            return None
         mark = session.mark()
         nodes = goal.nodes.copy()
         index = session.table.index
@@ -189,6 +200,8 @@ class Solver:
             session.evict(task)
         if not self._place_all(goal, victims, nodes) or not self._valid(scenario):
             session.undo(mark)
+            if self._shortfall is None and self._counts:
+                self._shortfall = Shortfall(session, self._nodes)
             return None
         gone = (Status.RELEASING, Status.PIPELINED)
         batches = [*scenario.recorded, *scenario.extra]

@@ -110,7 +110,14 @@ class Victim:
 
 def held_by(job: Job) -> Amounts:
     """What the allocated tasks of a job asked for."""
-    return _sum(task for task in job.tasks.values() if ALLOCATED[task.status])
+    cpu = memory = gpus = 0
+    for task in job.tasks.values():
+        if ALLOCATED[task.status]:
+            quota = task.info.quota
+            cpu += quota[0]
+            memory += quota[1]
+            gpus += quota[2]
+    return cpu, memory, gpus
 
 
 def _sum(tasks: Iterable[WTask]) -> Amounts:

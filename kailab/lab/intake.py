@@ -16,8 +16,10 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
-from kailab.model.manifests import SUFFIXES, Manifest, Manifests, dump, from_objects, load, load_text
+from kailab.model.manifests import SUFFIXES, Manifest, Manifests, Notice, dump, from_objects, load, load_text
 from kailab.model.queuetree import check_queues, check_workload_queues
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.hints import advise_scheduler
 
 Source: TypeAlias = str | Path | Object | Sequence[Object]
 """A path (file, folder, ``-``), YAML text, an object, or several objects."""
@@ -136,6 +138,16 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
     advice += check_workload_queues(_queues_named(manifests), tree)
     return warnings + [str(notice) for notice in advice]
+
+
+def unscheduled(manifests: Manifests) -> list[str]:
+    """Warnings about work that names a queue but no scheduler: in a lab of KAI's kind nobody would place it."""
+    found: list[str] = []
+    for one in manifests:
+        faults = Faults()
+        advise_scheduler(faults, one.object)
+        found += [str(Notice(text, one.where(path))) for path, text in faults.found]
+    return found
 
 
 def _queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:

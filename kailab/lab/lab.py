@@ -191,6 +191,8 @@ class Lab:
         with collector_off():
             read = intake.read(sources, self.base, namespace)
             warnings = intake.check(self.cluster, read.manifests, namespace)
+            if self.scheduler == "kailab" and not self.adopt_default_scheduler:
+                warnings += intake.unscheduled(read.manifests)
             wanted = assembly.SCHEDULER_NAMES[self.scheduler]
             manifests = read.manifests
             if wanted != labels.SCHEDULER_NAME:
@@ -221,7 +223,7 @@ class Lab:
                 doomed.append((one.kind, one.object["metadata"].get("name", ""), space))
         else:
             key = self.kind(str(kind))
-            doomed.append((key, name, self._space(key, name, namespace) or ""))
+            doomed.append((key, name, self.space_of(key, name, namespace) or ""))
         for key, target, space in doomed:
             self._existing(key, target, space)
         for key, target, space in doomed:
@@ -248,7 +250,7 @@ class Lab:
     def patch(self, kind: str, name: str, patch: dict[str, Any], namespace: str = "default") -> Object:
         """JSON merge patch of an object. Raises InputError."""
         key = self.kind(kind)
-        space = self._space(key, name, namespace)
+        space = self.space_of(key, name, namespace)
         self._existing(key, name, space or "")
         try:
             patched = self.cluster.patch(key, name, space, patch)
@@ -303,8 +305,19 @@ class Lab:
         InputError for an unknown kind, NotFound."""
         key = self.kind(kind)
         if name is not None:
-            return self.cluster.get(key, name, self._space(key, name, namespace))
+            return self.cluster.get(key, name, self.space_of(key, name, namespace))
         return self.cluster.list(key, namespace if kinds.is_namespaced(key) else None)
+
+    def space_of(self, kind: str, name: str, namespace: str | None) -> str | None:
+        """The namespace to look for an object in, None for outside of namespaces. Kinds that kailab does not know (by
+        their kind key) may have objects in both."""
+        if kind in kinds.KINDS:
+            return namespace if kinds.is_namespaced(kind) else None
+        try:
+            self.cluster.get(kind, name, namespace)
+        except NotFound:
+            return None
+        return namespace
 
     def kind(self, text: str) -> str:
         """The kind key for a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
@@ -365,16 +378,6 @@ class Lab:
             self.recorder.expectation(subject, expected, seen, held)
 
     # --- inside --------------------------------------------------------------------------------------------------
-
-    def _space(self, kind: str, name: str, namespace: str | None) -> str | None:
-        """The namespace to look in. A kind that kailab does not know may have objects in namespaces and outside."""
-        if kind in kinds.KINDS:
-            return namespace if kinds.is_namespaced(kind) else None
-        try:
-            self.cluster.get(kind, name, namespace)
-        except NotFound:
-            return None
-        return namespace
 
     def _existing(self, kind: str, name: str, namespace: str) -> Object:
         try:

@@ -48,11 +48,13 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Raises pytest.UsageError for a backend or scheduler that there is not."""
+    """Raises pytest.UsageError for a backend, scheduler or fleet that there is not."""
     values = {name: _value(config, name) for name in _OPTIONS}
     for name, known in (("backend", BACKENDS), ("scheduler", SCHEDULERS)):
         if (value := values[name] or _OPTIONS[name][0]) not in known:
             raise pytest.UsageError(f"--kailab-{name}: {value!r} is none of: {', '.join(known)}")
+    if values["fleet"]:
+        _check_fleet(values["fleet"])
     folder = values["evidence"] or _OPTIONS["evidence"][0]
     from_command = config.getoption("--kailab-evidence") is not None
     home = config.invocation_params.dir if from_command else config.rootpath
@@ -63,6 +65,17 @@ def read_settings(config: pytest.Config) -> Settings:
         evidence=None if folder == OFF else home / folder,
         evidence_given=values["evidence"] is not None,
     )
+
+
+def _check_fleet(name: str) -> None:
+    """Once, before the first test, rather than as an error of each."""
+    from kailab.errors import InputError
+    from kailab.fleet import load_fleet
+
+    try:
+        load_fleet(name)
+    except InputError as error:
+        raise pytest.UsageError(f"--kailab-fleet: {error}") from error
 
 
 def _value(config: pytest.Config, name: str) -> str | None:

@@ -190,7 +190,7 @@ def test_integration_runs_to_a_stable_state():
     assert "cycle 2: a-0 is Binding on n0, expected Running on n0" in result.differences
 
 
-@pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1]"])
+@pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1]", '[{"jobs": []}]', '[{"id": "x", "jobs": 3, "nodes": []}]'])
 def test_a_file_that_holds_no_cases_is_refused(tmp_path, capsys, content):
     file = tmp_path / "odd.json"
     file.write_text(content)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from kailab.conformance.fuzz import random_opening
 from kailab.conformance.invariants import check, run_rounds, undecided
 from kailab.conformance.opening import NOW
+from kailab.conformance.randomcluster import random_opening
 from kailab.conformance.table import Table
 from kailab.engine.cycle import run_cycle
 
@@ -17,7 +17,7 @@ def clusters(draw):
     return random_opening(lambda options: draw(st.sampled_from(options)))
 
 
-# Derandomised: a run finds the same every time; the seeds of kailab.conformance.fuzz are for wider searches.
+# Derandomised: a run finds the same every time; the seeds of `kailab conformance fuzz` are for wider searches.
 searching = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 

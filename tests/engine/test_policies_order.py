@@ -3,13 +3,20 @@
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.policies.settings import DAY, WeightedOrder
+from kailab.engine.policies.switches import DEFAULT_PLUGINS
+from kailab.engine.records import PodGroup, Status, Task
 
 HOUR = 3600.0
 NOW = 1_000_000.0
+
+
+def without(name):
+    return tuple(plugin for plugin in DEFAULT_PLUGINS if plugin != name)
 
 
 def score(decided, job):
@@ -140,6 +147,54 @@ def test_in_the_scope_of_a_queue_queues_keep_their_order(world):
     assert set(world.decide(weighted_order=WeightedOrder(scope="cluster")).bound) == {"old-0"}
 
 
+def test_who_can_take_nothing_does_not_stand_in_the_way_of_who_can(world):
+    """old is asked first, and may preempt nobody; high, as large, may."""
+    world.node("node", gpus=1)
+    world.queue("team", quota=-1)
+    world.job("low", on="node", last_start=NOW - HOUR)
+    world.job("old", created=NOW - DAY)
+    world.job("high", priority=75, created=NOW)
+    weights = WeightedOrder(priority=0.4, waiting=0.6, efficiency=0, fairness=0)
+    assert world.decide(weighted_order=weights).promised == {"high-0": "node"}
+
+
+# --- who is served and who may evict agree ----------------------------------------------------------------------------
+
+
+def test_nobody_is_preempted_who_would_be_served_first_again(world):
+    world.node("node", gpus=8)
+    world.queue("team", quota=-1)
+    world.job("big", gpus=8, on="node")
+    world.job("high", priority=75)
+    assert world.decide().evicted == {"big-0"}
+    full_nodes_first = WeightedOrder(priority=0.1, waiting=0, efficiency=0.9, fairness=0)
+    assert world.decide(weighted_order=full_nodes_first).nothing
+    assert world.decide(weighted_order=WeightedOrder()).evicted == {"big-0"}
+
+
+def test_within_its_quota_an_owner_takes_back_whatever_the_score(world):
+    world.node("node", gpus=8)
+    world.queue("owner", quota=2)
+    world.queue("lender")
+    world.job("big", queue="lender", gpus=8, on="node")
+    world.job("small", queue="owner")
+    full_nodes_first = WeightedOrder(priority=0, waiting=0, efficiency=1, fairness=0, scope="cluster")
+    decided = world.decide(weighted_order=full_nodes_first)
+    assert (decided.evicted, decided.promised) == ({"big-0"}, {"small-0": "node"})
+
+
+def test_beyond_its_quota_the_score_decides(world):
+    """Both own nothing; by share the small one may take from the big one, by score not."""
+    world.node("node", gpus=8)
+    world.queue("one")
+    world.queue("two")
+    world.job("big", queue="two", gpus=8, on="node")
+    world.job("small", queue="one")
+    full_nodes_first = WeightedOrder(priority=0, waiting=0, efficiency=1, fairness=0, scope="cluster")
+    assert world.decide().evicted == {"big-0"}
+    assert world.decide(weighted_order=full_nodes_first).nothing
+
+
 # --- going first after a long wait ------------------------------------------------------------------------------------
 
 
@@ -203,6 +258,16 @@ def test_age_takes_nothing_from_anyone(world):
 
 # --- no trace, no chance ----------------------------------------------------------------------------------------------
 
+ORDERS = (
+    {"weighted_order": WeightedOrder()},
+    {"weighted_order": WeightedOrder(efficiency=5)},
+    {"weighted_order": WeightedOrder(scope="cluster")},
+    {"weighted_order": WeightedOrder(efficiency=5, scope="cluster"), "aged_after": HOUR},
+    {"aged_after": HOUR},
+    {"victim_order": "priority"},
+    {"plugins": without("priority")},
+    {"plugins": without("elastic")},
+)
 POLICIES = (
     {"weighted_order": WeightedOrder()},
     {"weighted_order": WeightedOrder(scope="cluster"), "aged_after": HOUR},
@@ -255,3 +320,39 @@ def test_a_policy_decides_alike_in_any_order_of_telling_and_leaves_no_trace(worl
     assert run_cycle(snapshot, config, NOW) == chosen
     assert run_cycle(world.snapshot(world.shuffled(1)), config, NOW) == chosen
     assert run_cycle(snapshot, EngineConfig(), NOW) == before
+
+
+def carried_out(records, decisions, now):
+    """The records a second later: what was evicted waits again, what was bound runs."""
+    bound = {bind.task: bind.node for bind in decisions.binds}
+    evicted = {evict.task for evict in decisions.evictions}
+    losers = {evict.podgroup for evict in decisions.evictions}
+    after = []
+    for record in records:
+        if isinstance(record, Task) and record.uid in evicted:
+            record = replace(record, status=Status.PENDING, node="")
+        elif isinstance(record, Task) and record.uid in bound:
+            record = replace(record, status=Status.RUNNING, node=bound[record.uid])
+        elif isinstance(record, PodGroup):
+            if record.uid in losers:
+                record = replace(record, last_evicted=now)
+            if record.uid in decisions.started:
+                record = replace(record, last_start=now)
+        after.append(record)
+    return after
+
+
+@given(st.data())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_an_order_comes_to_rest(world_class, data):
+    """Nobody is let in and put out again for ever: some cycle decides nothing."""
+    world = data.draw(mixed_worlds(world_class))
+    config = EngineConfig(**data.draw(st.sampled_from(ORDERS)))
+    records, now = list(world.records), NOW
+    for _ in range(40):
+        decisions = run_cycle(world.snapshot(records), config, now)
+        if not decisions.changed:
+            return
+        records = carried_out(records, decisions, now)
+        now += 1
+    raise AssertionError("it goes on and on")

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -33,6 +34,7 @@ spec:
     resources:
       limits:
         nvidia.com/gpu: 1
+  schedulerName: kai-scheduler
 """
 
 
@@ -75,6 +77,20 @@ def test_unknown_fields_survive_and_unknown_kinds_are_kept_and_said_so():
 def test_a_version_not_known_is_said_so():
     loaded = load_text("apiVersion: batch/v7\nkind: CronJob\nmetadata: {name: x}\n", validated=False)
     assert "read as batch/v1" in str(loaded.notices[0])
+
+
+@pytest.mark.parametrize(
+    ("api_version", "kind", "message"),
+    [
+        ("v1", "Job", "v1 has no kind Job; expected batch/v1"),
+        ("v1", "Queue", "v1 has no kind Queue; expected scheduling.run.ai/v2"),
+        ("<queue-version>", "Queue", "'<queue-version>' is not valid; expected group/version, or v1"),
+        ("batch/v1/x", "Job", "'batch/v1/x' is not valid; expected group/version, or v1"),
+    ],
+)
+def test_a_version_that_can_not_be_is_refused(api_version, kind, message):
+    with pytest.raises(InputError, match=re.escape(f"apiVersion: {message}")):
+        load_text(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: a}}\n")
 
 
 def test_a_queue_without_resources_is_a_trap_worth_a_notice():

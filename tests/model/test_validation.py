@@ -7,6 +7,8 @@ import pytest
 
 from kailab.model.objects import Pod
 from kailab.model.validation import advise, validate
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.hints import advise_scheduler
 
 RESOURCES = "spec.containers[0].resources"
 
@@ -281,3 +283,38 @@ def test_sound_hints_need_no_advice(make):
     notes = {"kai.scheduler/batch-min-member": "4", "kai.scheduler/staleness-grace-period": "-1s"}
     pod = make["pod"](labels={"kai.scheduler/preemptibility": "non-preemptible"}, annotations=notes)
     assert advise(pod, "Pod") == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "makes"),
+    [
+        ({"parallelism": 2, "completions": 8}, "2 pods"),
+        ({"parallelism": 8, "completions": 3}, "3 pods"),
+        ({}, "1 pod at"),
+    ],
+)
+def test_a_gang_above_what_the_job_makes_at_a_time_is_advice(make, spec, makes):
+    job = make["job"](**spec)
+    job["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "4"}
+    assert validate(job, "Job") == []
+    [found] = advise(job, "Job")
+    assert found.field == "metadata.annotations[kai.scheduler/batch-min-member]"
+    assert found.message.startswith(f"is 4, but the Job makes {makes}")
+    job["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "1"}
+    assert advise(job, "Job") == []
+
+
+def fields_advised(obj):
+    faults = Faults()
+    advise_scheduler(faults, obj)
+    return [fault.field for fault in faults.found]
+
+
+def test_work_that_names_a_queue_but_not_its_scheduler_is_advice(make):
+    deployment = make["deployment"]()
+    deployment["metadata"]["labels"] = {"kai.scheduler/queue": "team"}
+    assert fields_advised(deployment) == []
+    del deployment["spec"]["template"]["spec"]["schedulerName"]
+    assert fields_advised(deployment) == ["spec.template.spec.schedulerName"]
+    del deployment["metadata"]["labels"]
+    assert fields_advised(deployment) == []

@@ -213,6 +213,12 @@ def test_a_backend_that_there_is_not_is_a_usage_error(pytester):
     result.stderr.fnmatch_lines(["*--kailab-backend: 'moon' is none of: embedded*"])
 
 
+def test_a_fleet_that_there_is_not_is_a_usage_error(pytester):
+    result = pytester.runpytest_subprocess("--kailab-fleet", "lessons")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*--kailab-fleet: no fleet is called 'lessons'; did you mean lesson?*"])
+
+
 def test_evidence_is_written_whatever_the_outcome(pytester):
     pytester.makepyfile(
         """

@@ -21,10 +21,12 @@ def execute(session: Session, allocator: Allocator) -> None:
     for job in candidates(session, allocator, "preempt"):
         queue = session.queue_of(job)
         assert queue is not None
-        if skip.hopeless(job, queue.name) or impossible(session, allocator, job):
+        # In KAI's order who comes later ranks no higher; in another order it may, and then has other victims.
+        scope = queue.name if session.ranking is None else f"{queue.name} {job.record.priority}"
+        if skip.hopeless(job, scope) or impossible(session, allocator, job):
             continue
         if not _preempt(session, allocator, runtime, job):
-            skip.failed(job, queue.name)
+            skip.failed(job, scope)
 
 
 def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: Job) -> bool:
@@ -37,10 +39,13 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             return False
     priority = job.record.priority
 
+    ranking = session.ranking
+
     def pick(victim: Job) -> bool:
         return (
             victim.record.priority < priority
             and victim is not job
+            and (ranking is None or ranking.may_preempt(job, victim))
             and (victim.elastic or not runtime.preempt_protects(victim))
         )
 

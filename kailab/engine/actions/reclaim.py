@@ -41,7 +41,11 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     standing = Standing(session.tree)
     multiplier = max(1.0, session.config.saturation_multiplier)
 
+    ranking = session.ranking
+
     def pick(victim: Job) -> bool:
+        if ranking is not None and not ranking.may_reclaim(job, victim):
+            return False
         return victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
 
     def valid(scenario: Scenario) -> bool:

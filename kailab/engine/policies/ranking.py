@@ -4,10 +4,15 @@ A ``Ranking`` is attached to the jobs of a snapshot for one cycle; ``Job.order_k
 The key of a waiting job is made of: long waited (``aged_after``); the weighted score, or the comparisons of KAI's job
 order plugins in the order listed; age; UID.
 
-*Aged* jobs (waiting for ``aged_after`` or longer) come before all others of their queue, longest wait first, and a queue
-whose next job is aged comes before its siblings, unless it is above its fair share in every resource. Waiting ends with
-the start and begins anew with an eviction, so a job that got its turn and lost it is no longer aged. What may be evicted
-for whom stays as it is: a turn is no right to stay (that is what a minimum runtime gives).
+*Aged* jobs (waiting for ``aged_after`` or longer) come before all others of their queue, longest wait first. Waiting ends
+with the start and begins anew with an eviction: a turn is no right to stay (that is what a minimum runtime gives).
+
+Between queues an aged job, or with scope "cluster" the better score, decides only where KAI's first two questions (who is
+above its fair share throughout? who stays within its quota?) have the same answer for both: quotas stay guaranteed.
+
+Who would be served first and who may evict whom must agree, or the same two jobs would put each other out for ever. So a job
+evicts, of what KAI lets it evict, only what would come after it in this order when it waits anew; within its quota a
+reclaimer takes back what KAI lets it.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from kailab.engine.jobindex import JobIndex
-from kailab.engine.policies.score import Score, Scores, started, waiting_since
+from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job
 
@@ -31,6 +36,7 @@ class Ranking:
     def __init__(self, session: Session) -> None:
         config, switches = session.config, session.switches
         self.subgroup_order = switches.subgroup_order
+        self._session = session
         self._now = session.now
         self._parts = switches.job_order
         self._aged_after = config.aged_after
@@ -68,7 +74,7 @@ class Ranking:
 
     def aged_since(self, job: Job) -> float | None:
         """Since when an aged job waits; None for all others, and for one that got its turn in this very cycle."""
-        if self._aged_after is None or started(job):
+        if self._aged_after is None or has_its_turn(job):
             return None
         if job.uid not in self._since:
             since = waiting_since(job)
@@ -83,8 +89,10 @@ class Ranking:
 
     def first(self, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> int:
         """-1: ``left`` is served first because of its next job, 1: ``right``; 0: KAI's queue order says."""
+        if self._standing(left, left_job) != self._standing(right, right_job):
+            return 0
         if self._aged_after is not None:
-            mine, theirs = self._turn(left, left_job), self._turn(right, right_job)
+            mine, theirs = self._turn(left_job), self._turn(right_job)
             if mine != theirs:
                 return -1 if mine < theirs else 1
         if self._everywhere and self.scores is not None:
@@ -96,9 +104,31 @@ class Ranking:
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
         """Nothing changes: this is an order of those that wait."""
 
-    def _turn(self, queue: WQueue, job: Job) -> tuple[int, float]:
+    def _standing(self, queue: WQueue, job: Job) -> tuple[bool, bool]:
+        return queue.over_fair_share(), queue.within_quota_with(self._session.wanted(job))
+
+    def _turn(self, job: Job) -> tuple[int, float]:
         since = self.aged_since(job)
-        return (1, 0.0) if since is None or queue.over_fair_share() else (0, since)
+        return (1, 0.0) if since is None else (0, since)
+
+    # Who may evict whom
+
+    def may_preempt(self, job: Job, victim: Job) -> bool:
+        """Whether ``job`` would be served before the victim, were that to wait anew."""
+        if self.scores is None or self.aged_since(job) is not None:
+            return True
+        return self.scores.total(job) >= self.scores.anew(victim)
+
+    def may_reclaim(self, job: Job, victim: Job) -> bool:
+        if not self._everywhere or self.scores is None or self.aged_since(job) is not None:
+            return True
+        home, queue = self._session.queue_of(job), self._session.queue_of(victim)
+        if home is None or queue is None:
+            return True
+        mine, _ = self._session.tree.levelled(home, queue)
+        if mine.within_quota_with(self._session.wanted(job)):
+            return True
+        return self.scores.total(job) >= self.scores.anew(victim, bereft=True)
 
     # What is told
 

@@ -1,8 +1,8 @@
 """The weighted score of a waiting job: four parts of 0 to 1, reckoned once at the beginning of a cycle.
 
 ==========  ============================================================================================================
-priority    1 for the highest priority that waits anywhere, 0 for the lowest, the levels between at equal steps; 1 if all
-            wait with the same. Levels and not heads are counted, so that a flood of equal jobs changes nothing.
+priority    1 for the highest priority of all jobs that wait or run, 0 for the lowest, the levels between at equal steps; 1
+            where there is one level only. Levels and not heads are counted, so that a flood of equal jobs changes nothing.
 waiting     seconds waited / ``full_wait``, at most 1. A job waits from its creation, or from its last start or eviction;
             one whose gang runs does not wait, whatever else it would like to have.
 efficiency  GPUs it wants next / GPUs of the fewest of the largest nodes that hold them: 1 if it fills nodes to the last
@@ -37,15 +37,16 @@ class Score(NamedTuple):
     total: float
 
 
-def started(job: Job) -> bool:
-    """It runs as a gang, and does not wait to start, whatever else it would like to have."""
-    return job.used > 0 and job.gang_satisfied
+def has_its_turn(job: Job) -> bool:
+    """Its gang is placed; what else it would like to have is another matter. (A victim that a simulation takes away has it
+    no longer: it comes where it came before, so that who was just let in by a policy is not put out in the same cycle.)"""
+    return job.active > 0 and job.elastic_state() > 0
 
 
 def waiting_since(job: Job) -> float | None:
     """When its wait began; None if it does not wait to start. Who ran, and has nothing left that runs, waits since its
     last start at the latest."""
-    if started(job):
+    if job.used and job.gang_satisfied:
         return None
     moments = (job.record.created, job.last_start, job.last_evicted)
     return max(moment for moment in moments if moment is not None)
@@ -57,8 +58,7 @@ class Scores:
     def __init__(self, session: Session, weights: WeightedOrder) -> None:
         self._session = session
         self._weights = weights
-        waiting = {job.record.priority for entries in session.waiting.lists.values() for _, job in entries}
-        levels = sorted(waiting)
+        levels = sorted({job.record.priority for job in session.jobs.values() if job.pending or job.used})
         steps = max(1, len(levels) - 1)
         self._levels = {value: rank / steps for rank, value in enumerate(levels)} if len(levels) > 1 else {}
         self._largest = int(session.table.allocatable[GPUS].max()) if len(session.table) else 0
@@ -68,9 +68,18 @@ class Scores:
     def total(self, job: Job) -> float:
         """As of now: a job that got its turn in this very cycle waits no longer."""
         score = self.of(job)
-        if score.waiting and started(job):
+        if score.waiting and has_its_turn(job):
             return round(score.total - score.waiting * self._weights.waiting, 6)
         return score.total
+
+    def anew(self, job: Job, bereft: bool = False) -> float:
+        """The best score it could have if it had to begin its wait now; ``bereft``: and its queue had nothing."""
+        score = self.of(job)
+        total = score.total - score.waiting * self._weights.waiting
+        total += (max(score.efficiency, self._efficiency_of_start(job)) - score.efficiency) * self._weights.efficiency
+        if bereft:
+            total += (1.0 - score.fairness) * self._weights.fairness
+        return round(total, 6)
 
     def of(self, job: Job) -> Score:
         """As of the beginning of the cycle."""
@@ -84,7 +93,7 @@ class Scores:
         since = waiting_since(job)
         waited = 0.0 if since is None else max(0.0, self._session.now - since)
         parts = (
-            self._priority(job.record.priority),
+            self._levels.get(job.record.priority, 1.0),
             min(1.0, waited / weights.full_wait) if weights.full_wait > 0 else float(waited > 0),
             self._efficiency(job),
             self._fair(job),
@@ -94,22 +103,24 @@ class Scores:
         rounded = [round(part, 6) for part in parts]
         return Score(rounded[0], rounded[1], rounded[2], rounded[3], round(total, 6))
 
-    def _priority(self, priority: int) -> float:
-        if not self._levels:
-            return 1.0
-        level = self._levels.get(priority)
-        if level is not None:
-            return level
-        # A job that ran when the cycle began, and is placed anew in a simulation.
-        below = [rank for value, rank in self._levels.items() if value < priority]
-        return max(below, default=0.0)
-
     def _efficiency(self, job: Job) -> float:
         session = self._session
         wanted = session.wanted(job)[2]
         if not wanted:
             tasks = [task for task in job if ACTIVE[task.status]]
             wanted = session.wants(tasks, session.table.min_gpu_memory)[2]
+        return self._filled(wanted)
+
+    def _efficiency_of_start(self, job: Job) -> float:
+        """Of the tasks that it would have to place first, all its gang or one above it, whichever is better."""
+        session = self._session
+        gang = []
+        for podset in job.podsets.values():
+            gang += sorted(podset.tasks.values(), key=lambda task: task.key)[: podset.minimum]
+        alone = max((session.wants([task], session.table.min_gpu_memory)[2] for task in job), default=0)
+        return max(self._filled(session.wants(gang, session.table.min_gpu_memory)[2]), self._filled(alone))
+
+    def _filled(self, wanted: int) -> float:
         if wanted <= 0 or self._largest <= 0:
             return 1.0
         nodes = -(-wanted // self._largest)

@@ -22,6 +22,7 @@ class LowestNewest:
     """The order of the victims of one search for ``job``."""
 
     def __init__(self, session: Session, job: Job) -> None:
+        self._session = session
         self._tree = session.tree
         self._home = session.queue_of(job)
         self._wanted = session.wanted(job)
@@ -36,7 +37,7 @@ class LowestNewest:
 
     def first(self, left: WQueue, right: WQueue, left_victim: Job | Victim, right_victim: Job | Victim) -> int:
         """-1: the victim of ``left`` goes before that of ``right``; 1: after it."""
-        mine, theirs = self._may_give(left), self._may_give(right)
+        mine, theirs = self._may_give(left_victim), self._may_give(right_victim)
         if mine != theirs:
             return -1 if mine else 1
         ours, others = _key(left_victim), _key(right_victim)
@@ -44,9 +45,10 @@ class LowestNewest:
             return 0
         return -1 if ours > others else 1
 
-    def _may_give(self, queue: WQueue) -> bool:
+    def _may_give(self, victim: Job | Victim) -> bool:
         home = self._home
-        if home is None or home is queue:
+        queue = self._session.queue_of(victim.job if isinstance(victim, Victim) else victim)
+        if home is None or queue is None or home is queue:
             return True
         mine, theirs = self._tree.levelled(home, queue)
         if mine is theirs:

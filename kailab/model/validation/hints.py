@@ -33,6 +33,36 @@ def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
             text = f"{shown(least)} is not a whole number of 0 or more: KAI can't group the pods, they stay pending"
             faults.add(f"{path}.annotations[{labels.BATCH_MIN_MEMBER}]", text)
 
+    if obj["kind"] == "Job":
+        _advise_gang(faults, obj)
+
+
+def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
+    """Work that says its queue, but not whose queues these are. Only a mistake where pods without a scheduler are
+    another's, so it is no part of ``advise_work``."""
+    queued = any(labels.QUEUE in _texts(meta, "labels") for _, meta in _metadata(obj))
+    if not queued:
+        return
+    spec, path = obj.get("spec"), "spec"
+    if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
+        spec, path = spec["template"].get("spec"), "spec.template.spec"
+    if isinstance(spec, dict) and "containers" in spec and not spec.get("schedulerName"):
+        text = f"is missing: only pods that say {labels.SCHEDULER_NAME} here go by their queue"
+        faults.add(f"{path}.schedulerName", text)
+
+
+def _advise_gang(faults: Faults, job: dict[str, Any]) -> None:
+    """A batch Job of which more pods must start together than it ever makes at a time."""
+    least = _texts(job["metadata"], "annotations").get(labels.BATCH_MIN_MEMBER)
+    if least is None or not _is_count(least):
+        return
+    spec = job["spec"]
+    parallelism, completions = spec.get("parallelism", 1), spec.get("completions")
+    most = parallelism if completions is None else min(parallelism, completions)
+    if 0 < most < int(least):
+        text = f"is {int(least)}, but the Job makes {most} pod{'' if most == 1 else 's'} at a time: it can't start unless that is raised"
+        faults.add(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]", text)
+
 
 def _advise_duration(faults: Faults, value: str, signed: bool, path: str) -> None:
     try:

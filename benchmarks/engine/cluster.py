@@ -1,0 +1,115 @@
+"""A snapshot in the making, from nodes, queues and jobs that are all alike: what every set-up is put together from.
+
+Nodes have 8 GPUs and 20 GB; a task asks for one core and 1 GB besides its GPUs; jobs have priority 50 and thus are
+preemptible; CPU and memory of queues are without bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kailab.engine.records import (
+    GPU,
+    Constraint,
+    GpuRequest,
+    Node,
+    PodGroup,
+    PodSet,
+    Queue,
+    Shape,
+    Share,
+    Status,
+    SubGroup,
+    Task,
+)
+from kailab.engine.snapshot import Snapshot
+from kailab.model import labels
+
+NOW = 1_767_225_600.0
+RUNNING_FOR = 60.0
+"""Seconds that running jobs have been running."""
+
+GPUS_PER_NODE = 8
+CORE = 1_000
+MEMORY = 1_000_000_000
+TRAIN = 50
+UNBOUNDED = Share(quota=-1, limit=-1, weight=1)
+RACK = "rack"
+
+
+def pod(gpus: int) -> Shape:
+    """A task that asks for whole GPUs, one core and 1 GB."""
+    return Shape(cpu=CORE, memory=MEMORY, gpu=GpuRequest(devices=gpus))
+
+
+class Cluster:
+    """``snapshot`` is what came of the calls; what is added later is younger."""
+
+    def __init__(self) -> None:
+        self.snapshot = Snapshot()
+        self._made = 0
+
+    def nodes(self, number: int, racks: int = 0, cores: int = 20_000, gpus: int = GPUS_PER_NODE) -> list[str]:
+        """``racks``: the nodes take turns in so many; 0: none has a rack. Returns their names."""
+        names = [f"node-{i:05}" for i in range(number)]
+        for i, name in enumerate(names):
+            rack = ((RACK, f"rack-{i % racks}"),) if racks else ()
+            self.snapshot.set_node(
+                Node(
+                    name=name,
+                    cpu=cores * CORE,
+                    memory=20 * MEMORY,
+                    gpus=gpus * GPU,
+                    gpu_memory_mib=100,
+                    labels=((labels.HOSTNAME, name), *rack),
+                )
+            )
+        return names
+
+    def queue(self, name: str, parent: str = "", *, quota: int = -1, weight: float = 0, cpu: Share = UNBOUNDED) -> None:
+        """``quota``: GPUs, -1 without bound."""
+        gpu = Share(quota=quota * GPU if quota >= 0 else -1, limit=-1, weight=weight)
+        self.snapshot.set_queue(
+            Queue(name=name, parent=parent, uid=name, created=self._next(), gpu=gpu, cpu=cpu, memory=UNBOUNDED)
+        )
+
+    def running(self, number: int, queue: str | Sequence[str], nodes: Sequence[str], shape: Shape) -> None:
+        """So many jobs of one task, in turn of these queues and on these nodes."""
+        queues = [queue] if isinstance(queue, str) else queue
+        for i in range(number):
+            self.job(f"running-{i:06}", queues[i % len(queues)], shape, node=nodes[i % len(nodes)])
+
+    def job(
+        self, name: str, queue: str, shape: Shape, tasks: int = 1, node: str = "", constraint: Constraint | None = None
+    ) -> None:
+        """A gang of so many equal tasks; all on ``node``, or waiting."""
+        created = self._next()
+        self.snapshot.set_podgroup(
+            PodGroup(
+                uid=name,
+                name=name,
+                namespace="default",
+                queue=queue,
+                priority=TRAIN,
+                created=created,
+                last_start=NOW - RUNNING_FOR if node else None,
+                root=SubGroup(podsets=(PodSet(name="default", min_available=tasks),), constraint=constraint),
+            )
+        )
+        for i in range(tasks):
+            self.snapshot.set_task(
+                Task(
+                    uid=f"{name}-{i:04}",
+                    name=f"{name}-{i:04}",
+                    namespace="default",
+                    podgroup=name,
+                    shape=shape,
+                    status=Status.RUNNING if node else Status.PENDING,
+                    node=node,
+                )
+            )
+
+    def _next(self) -> float:
+        """A creation time after all others, long past."""
+        self._made += 1
+        return NOW - 1_000_000 + self._made

@@ -1,0 +1,164 @@
+"""The manifests in the text of the documents that kailab implements, exactly as the text gives them.
+
+The texts were taken from web pages. Two ways of marking YAML survived: a line ``yaml`` before it (up to the next blank
+line) and Markdown fences. Elsewhere a block is recognised by its first line, ``apiVersion:``, and reaches as far as
+lines look like YAML. Nothing is mended on the way.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from kailab.conformance.shared import VARIABLE, shared_folder
+from kailab.fleet import Fleet, load_fleet
+from kailab.lab import Lab
+
+FILES = {
+    "gangs": "seeds/000_bfcc7bef897d892a.txt",
+    "course": "seeds/001_2a85594935b437a3.txt",
+    "lesson": "seeds/002_a6498fbebce93dc7.txt",
+    "policies": "seeds/003_5b9cd3ea22068a6b.txt",
+    "recipe": "seeds/004_f9f5bab04071ff7e.txt",
+}
+_YAML_LINE = re.compile(r"\s*(#.*|---|(- )?[a-z][\w./-]*:( .*)?)$")
+UNLIMITED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+
+
+@dataclasses.dataclass(frozen=True)
+class Block:
+    """Some lines of a document, the first of them its ``line``-th."""
+
+    document: str
+    line: int
+    text: str
+
+    def indented(self, depths: str) -> str:
+        """The block with indentation put back by the reader: of each line how deep it is, two spaces a level."""
+        lines = self.text.splitlines()
+        levels = [int(depth) for depth in depths.split()]
+        assert len(levels) == len(lines), f"{len(lines)} lines, {len(levels)} depths"
+        return "\n".join("  " * depth + line for depth, line in zip(levels, lines, strict=True)) + "\n"
+
+
+def blocks_of(document: str, text: str) -> Iterator[Block]:
+    lines = text.splitlines()
+    at = 0
+    while at < len(lines):
+        marker, first = lines[at].strip(), at
+        if marker == "yaml":
+            first = at + 1
+            at = next(i for i in range(first, len(lines)) if not lines[i])
+        elif marker == "```yaml":
+            first = at + 1
+            at = lines.index("```", first)
+        elif lines[at].startswith("apiVersion:"):
+            at = next((i for i in range(first, len(lines)) if not _YAML_LINE.match(lines[i])), len(lines))
+        else:
+            at += 1
+            continue
+        yield Block(document, first + 1, "\n".join(lines[first:at]) + "\n")
+
+
+@pytest.fixture(scope="session")
+def documents() -> dict[str, list[Block]]:
+    """All blocks of each document, in order. Skips where the documents are not at hand."""
+    found = {}
+    for name, file in FILES.items():
+        path = shared_folder() / file
+        if not path.exists():
+            pytest.skip(f"{file} is not there: {VARIABLE} names no folder with the documents")
+        found[name] = list(blocks_of(name, path.read_text(encoding="utf-8")))
+    return found
+
+
+@pytest.fixture
+def block(documents: dict[str, list[Block]]) -> Callable[[str, str], Block]:
+    """The one block of a document that has this in it."""
+
+    def find(document: str, wanted: str) -> Block:
+        [found] = [block for block in documents[document] if wanted in block.text]
+        return found
+
+    return find
+
+
+def bare(name: str, **pool: Any) -> Fleet:
+    """A fleet without the taint of fake nodes: the documents' pods do not know of it. ``pool`` changes its pools."""
+    fleet = load_fleet(name)
+    pools = tuple(dataclasses.replace(each, taints=(), **pool) for each in fleet.pools)
+    return dataclasses.replace(fleet, pools=pools)
+
+
+@pytest.fixture
+def open_lab() -> Iterator[Callable[..., Lab]]:
+    """Opens labs in which pods that name no scheduler are ours: most of the documents' name none.
+
+    ``nodes`` and ``gpus``: so many like nodes instead of the fleet's own."""
+    labs: list[Lab] = []
+
+    def open(fleet: str = "lesson", nodes: int = 0, gpus: int = 8, **options: Any) -> Lab:
+        described = bare(fleet)
+        if nodes:
+            pool = dataclasses.replace(described.pools[0], count=nodes, gpus=gpus)
+            described = dataclasses.replace(described, pools=(pool,))
+        labs.append(Lab.open(described, **{"adopt_default_scheduler": True, **options}))
+        return labs[-1]
+
+    yield open
+    for lab in labs:
+        lab.close()
+
+
+@pytest.fixture
+def queue() -> Callable[..., dict[str, Any]]:
+    def build(name: str, gpus: dict[str, Any] | None = None, parent: str = "") -> dict[str, Any]:
+        resources = {"gpu": gpus or UNLIMITED, "cpu": UNLIMITED, "memory": UNLIMITED}
+        spec = {"resources": resources, **({"parentQueue": parent} if parent else {})}
+        return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+    return build
+
+
+@pytest.fixture
+def work() -> Callable[..., dict[str, Any]]:
+    """A Job of one-GPU pods that asks for nothing but GPUs."""
+
+    def build(name: str, queue: str, pods: int, **pod: Any) -> dict[str, Any]:
+        labels = {"app": name, **({"kai.scheduler/queue": queue} if queue else {})}
+        container = {"name": "c", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+        spec = {
+            "schedulerName": "kai-scheduler",
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "containers": [container],
+            **pod,
+        }
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {
+                "parallelism": pods,
+                "completions": pods,
+                "backoffLimit": 1000,
+                "template": {"metadata": {"labels": labels}, "spec": spec},
+            },
+        }
+
+    return build
+
+
+@pytest.fixture
+def claim() -> dict[str, Any]:
+    """The volume claim that the gang document's pods mount and its text leaves to the reader."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "training-checkpoints-pvc"},
+        "spec": {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Ti"}}},
+    }
