@@ -78,7 +78,7 @@ def _chart(growth: Growth) -> Iterator[str]:
         slope = exponent(points)
         if slope is not None:
             who = "KAI" if colour == THEIRS else "kailab"
-            yield _text(LEFT + 8, TOP + 18 + 17 * line, f"{who}: {growth.series.axis}^{slope:.2f}", "start", colour)
+            yield _text(right - 8, floor_y - 27 + 17 * line, f"{who}: {growth.series.axis}^{slope:.2f}", "end", colour)
 
 
 def _time(power: int) -> str:

@@ -75,7 +75,7 @@ def test_explain_shows_the_score(lab):
     pod = lab.explain_pod("young")
     assert pod.data["pending"]["numbers"]["score"]["priority"] == [1.0, 0.4]
     assert any(
-        line.startswith("Score: 0.4") and "priority 1.00 x 0.4 + waiting 0.00 x 0.3" in line for line in pod.lines
+        line.startswith("Score: 0.4") and "priority 1.000 x 0.4 + waiting 0.000 x 0.3" in line for line in pod.lines
     )
     gang = lab.explain_podgroup(group_of(lab, "old"))
     assert gang.data["pending"]["numbers"]["score"]["waiting"][0] == pytest.approx(0.5, abs=0.01)

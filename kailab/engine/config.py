@@ -37,6 +37,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     saturation_multiplier: float = 1.0
     k_value: float = 0.0
     usage: Mapping[str, Mapping[str, float]] = {}
+    # Decide as KAI does even where that breaks its own rules: a victim recorded by a smaller try counts twice (a queue may
+    # then pass its limit), and surplus pods may be left behind by the core of their gang.
+    imitate_faults: bool = False
     predicates: bool = True
     plugins: tuple[str, ...] | None = None
     queue_depth: Mapping[str, int] = {}

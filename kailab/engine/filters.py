@@ -21,12 +21,14 @@ class Filters:
         self.session = session
         table = session.table
         self.free = table.free_gpu_vector().copy()
-        self.wanted = sorted((task.info.quota[2] for task in goal.tasks), reverse=True)
+        self.wanted = sorted((task.info.quota[2] for task in goal.tasks if task.info.quota[2] > 0), reverse=True)
+        # For equal requests it is enough to count how many of them all nodes together could take.
+        self._unit = self.wanted[0] if self.wanted and self.wanted[0] == self.wanted[-1] else 0
+        self._takes = int(np.maximum(self.free // self._unit, 0).sum()) if self._unit else 0
         self.reachable = goal.nodes.copy()
         self._affinities = self._affinity_masks(goal)
         self._levels = self._required_levels(goal)
         self._seen: set[str] = set()
-        self._enough = False  # of GPU, for equal requests: more victims make it no less
         for batch in recorded:
             self.add(batch.tasks)
 
@@ -36,7 +38,11 @@ class Filters:
             i = index.get(task.node)
             if i is not None and task.uid not in self._seen:
                 self._seen.add(task.uid)
-                self.free[i] += self.session.accepted(task)[2]
+                before = int(self.free[i])
+                now = before + self.session.accepted(task)[2]
+                self.free[i] = now
+                if self._unit:
+                    self._takes += max(now // self._unit, 0) - max(before // self._unit, 0)
                 self.reachable[i] = True
 
     def pass_(self) -> bool:
@@ -47,20 +53,14 @@ class Filters:
         )
 
     def _gpus_fit(self) -> bool:
-        """Largest requests first, each onto the node with most GPU free; equal requests in one step."""
-        wanted = [amount for amount in self.wanted if amount > 0]
-        if not wanted or self._enough:
+        """Largest requests first, each onto the node with most GPU free; equal ones by counting."""
+        if not self.wanted:
             return True
-        if wanted[0] == wanted[-1]:
-            holders = len(self.wanted)
-            parts = self.free // wanted[0]
-            if len(parts) > holders:
-                parts = np.partition(parts, len(parts) - holders)[-holders:]
-            self._enough = int(np.maximum(parts, 0).sum()) >= len(wanted)
-            return self._enough
+        if self._unit:
+            return self._takes >= len(self.wanted)
         count = min(len(self.wanted), len(self.free))
         holders_free = np.sort(np.partition(self.free, len(self.free) - count)[-count:])[::-1].copy()
-        return _greedy(wanted, holders_free)
+        return _greedy(self.wanted, holders_free)
 
     def _level_fits(self, column: np.ndarray, amounts: list[int]) -> bool:
         known = column >= 0

@@ -68,8 +68,9 @@ class Accumulation:
         self._filters = Filters(session, goal, recorded)
         self.jobs_on: dict[str, dict[str, None]] = {}  # node -> jobs with an added victim there, in order
         self._by_job: dict[str, list[WTask]] = {}
-        for batch in recorded:
-            self._by_job.setdefault(batch.job.uid, []).extend(batch.tasks)
+        if session.config.imitate_faults:  # KAI evicts recorded victims once more with the rest of their job
+            for batch in recorded:
+                self._by_job.setdefault(batch.job.uid, []).extend(batch.tasks)
 
     @property
     def valid(self) -> bool:
@@ -170,11 +171,27 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
     step = 1
     while k <= len(nodes):
         picked = sorted({number for node in nodes[:k] for number in by_node[node]})
+        if not session.config.imitate_faults:
+            picked = _with_surplus(batches, picked)
         yield Scenario(accumulation.recorded, [batches[number] for number in picked])
         if k == len(nodes):
             return
         k = min(k + step, len(nodes))
         step *= 2
+
+
+def _with_surplus(batches: list[Batch], picked: list[int]) -> list[int]:
+    """Whoever takes the core of a job takes the surplus gathered before it: it could not run on without."""
+    by_job: dict[str, list[int]] = {}
+    for number, batch in enumerate(batches):
+        by_job.setdefault(batch.job.uid, []).append(number)
+    chosen = set(picked)
+    for numbers in by_job.values():
+        if len(numbers) > 1 and numbers[-1] in chosen:
+            job = batches[numbers[-1]].job
+            if sum(len(batches[number].tasks) for number in numbers) >= job.active:
+                chosen.update(numbers)
+    return sorted(chosen)
 
 
 def _baseline(accumulation: Accumulation, by_node: dict[str, list[int]], freed: dict[str, int]) -> int:

@@ -19,7 +19,7 @@ def order_lines(numbers: Mapping[str, Any]) -> Iterable[str]:
         yield f"Aged: it waits since {format_time(since)}, long enough to come before all others of its queue."
     score = numbers.get("score")
     if score:
-        parts = " + ".join(f"{name} {score[name][0]:.2f} x {score[name][1]:g}" for name in _PARTS)
+        parts = " + ".join(f"{name} {score[name][0]:.3f} x {score[name][1]:g}" for name in _PARTS)
         yield f"Score: {score['total']:.3f} = {parts}."
 
 

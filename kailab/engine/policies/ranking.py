@@ -78,7 +78,10 @@ class Ranking:
             return None
         if job.uid not in self._since:
             since = waiting_since(job)
-            self._since[job.uid] = since if since is not None and self._now - since >= self._aged_after else None
+            if since is not None and self._now - since < self._aged_after:
+                self._session.ledger.wake(since + self._aged_after)
+                since = None
+            self._since[job.uid] = since
         return self._since[job.uid]
 
     # Between queues
