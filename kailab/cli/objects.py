@@ -27,6 +27,9 @@ def apply(
     namespace: NamespaceOption = "default",
     settle: SettleOption = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and tell, but change nothing.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Take what KAI takes, even a gang that can never start.")
+    ] = False,
     state: StateOption = STATE,
 ) -> None:
     """Apply manifests, then run the lab until nothing changes. If anything is wrong with any of them, none is applied."""
@@ -39,7 +42,7 @@ def apply(
     end = " (dry run)" if dry_run else ""
     with labfile.changed(state, save=not dry_run) as lab:
         before = Before(lab)
-        applied = lab.apply(*_sources(files), namespace=namespace)
+        applied = lab.apply(*_sources(files), namespace=namespace, strict=not force)
         if not applied.changes:
             raise InputError(f"no objects in {', '.join(files)}")
         told = "" if dry_run else _settled(lab, before, settle)

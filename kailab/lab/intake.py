@@ -140,6 +140,22 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     return warnings + [str(notice) for notice in advice]
 
 
+def impossible_gangs(manifests: Manifests) -> list[InputError]:
+    """Jobs whose pods must start together in a number that the Job never has, even with all its completions at once. KAI
+    takes them, and they wait for ever."""
+    errors: list[InputError] = []
+    for one in manifests:
+        spec = one.object.get("spec")
+        least = (one.object["metadata"].get("annotations") or {}).get(labels.BATCH_MIN_MEMBER, "")
+        if one.kind != "Job" or not isinstance(spec, dict) or not str(least).isdigit():
+            continue
+        pods = max(spec.get("parallelism", 1), spec.get("completions") or 0)
+        if int(least) > pods:
+            text = f"{least} pods must start together, but there are {pods} in all: the gang can never start"
+            errors.append(InputError(text, one.where(f"metadata.annotations[{labels.BATCH_MIN_MEMBER}]")))
+    return errors
+
+
 def unscheduled(manifests: Manifests) -> list[str]:
     """Warnings about work that names a queue but no scheduler: in a lab of KAI's kind nobody would place it."""
     found: list[str] = []

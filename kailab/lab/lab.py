@@ -22,7 +22,7 @@ from kailab.cluster.embedded.persistence import read_state, write_state
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
-from kailab.errors import ApiError, InputError, NotFound, StateError
+from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.recorder import Recorder
 from kailab.lab import assembly, intake, subjects
@@ -183,13 +183,16 @@ class Lab:
 
     # --- what is done to it --------------------------------------------------------------------------------------
 
-    def apply(self, *sources: Source, namespace: str = "default") -> Applied:
+    def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied:
         """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
 
-        All are checked first, together with what the lab holds; if anything is wrong nothing is applied. Raises
-        InputError or InputErrors."""
+        All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
+        also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
         with collector_off():
             read = intake.read(sources, self.base, namespace)
+            impossible = intake.impossible_gangs(read.manifests) if strict else []
+            if impossible:
+                raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
             warnings = intake.check(self.cluster, read.manifests, namespace)
             if self.scheduler == "kailab" and not self.adopt_default_scheduler:
                 warnings += intake.unscheduled(read.manifests)

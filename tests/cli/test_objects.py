@@ -189,3 +189,34 @@ def test_a_deleted_pod_is_replaced_by_its_job(busy) -> None:
     assert busy("delete", name).code == 0
     assert name not in busy("get", "pods", "-o", "name").out.split()
     assert "16 Running" in busy("status").out
+
+
+IMPOSSIBLE = """\
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: gang
+  annotations: {kai.scheduler/batch-min-member: "12"}
+spec:
+  parallelism: 8
+  completions: 8
+  template:
+    spec: {restartPolicy: Never, containers: [{name: main, image: x}]}
+"""
+
+
+def test_a_gang_larger_than_its_job_is_refused_unless_forced(started, state: Path) -> None:
+    before = state.read_bytes()
+    done = started("apply", "-f", "-", input=POD.format(name="fine") + "---\n" + IMPOSSIBLE)
+    assert done.code == 2
+    assert "<stdin>:" in done.err
+    assert "12 pods must start together, but there are 8 in all" in done.err
+    assert state.read_bytes() == before
+    assert started("apply", "--force", "-f", "-", input=IMPOSSIBLE).code == 0
+
+
+def test_a_gang_that_may_grow_into_its_minimum_is_taken(started) -> None:
+    text = IMPOSSIBLE.replace("completions: 8", "completions: 12")
+    done = started("apply", "-f", "-", input=text)
+    assert done.code == 0
+    assert "can't start unless that is raised" in done.err
