@@ -6,6 +6,8 @@ import json
 import re
 from functools import lru_cache
 
+import yaml
+
 from kailab.cluster.protocol import Object
 from kailab.grouping.fields import group_version, name_of, uid_of
 
@@ -43,4 +45,10 @@ def _word(text: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    return json.dumps(text) if _NEEDS_QUOTES.fullmatch(text) else text
+    return json.dumps(text) if _NEEDS_QUOTES.fullmatch(text) or _resolved(text) else text
+
+
+def _resolved(text: str) -> bool:
+    """Whether a reader of YAML 1.1 takes the text for something else than text (``0_.`` is a number there)."""
+    resolvers = yaml.SafeLoader.yaml_implicit_resolvers.get(text[:1], ())
+    return any(pattern.match(text) for _, pattern in resolvers)

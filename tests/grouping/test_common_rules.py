@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kailab.grouping import GroupingConfig, OwnerReference, TopologyConstraint
@@ -154,6 +154,7 @@ def test_in_a_chain_the_nearest_owner_speaks_first(make, grouped):
     assert grouping.name == "pg-f-uid-flow-f"
 
 
+@example("0_.")
 @given(st.text("abcxyeE0123456789.-:_~ #", max_size=12))
 def test_the_top_owner_annotation_reads_back_as_yaml(name):
     owner = {"apiVersion": "apps/v1", "kind": "No", "metadata": {"name": name, "uid": "1e3"}}
