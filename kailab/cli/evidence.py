@@ -44,6 +44,18 @@ def list_runs(evidence: EvidenceOption = ROOT, output: OutputOption = TextOrJson
 
 
 @app.command()
+def prune(
+    keep: Annotated[int, typer.Option("--keep", min=0, help="How many of the newest runs stay.")] = 5,
+    evidence: EvidenceOption = ROOT,
+) -> None:
+    """Remove old runs; reference runs stay."""
+    from kailab.evidence import store
+
+    for run in store.prune(evidence, keep):
+        terminal.say(f"{run.path} removed")
+
+
+@app.command()
 def show(
     run: RunArgument = "latest",
     test: Annotated[str, typer.Argument(help="One test of it: exercise/test.", show_default=False)] = "",

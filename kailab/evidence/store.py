@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -75,6 +76,19 @@ def find(root: Path | str, run: str = LATEST) -> Path:
     if not found:
         raise EvidenceError(f"{root}: there are no runs")
     return found[-1].path
+
+
+def prune(root: Path | str, keep: int) -> list[RunSummary]:
+    """Remove all but the newest ``keep`` runs directly below a folder, and return what went. Anything that is not a run
+    (a README, reference runs in a folder of their own) stays. Raises EvidenceError."""
+    found = runs(root)
+    doomed = found[: len(found) - keep] if keep < len(found) else []
+    for run in doomed:
+        try:
+            shutil.rmtree(run.path)
+        except OSError as error:
+            raise EvidenceError(f"{run.path}: can't be removed: {error.strerror or error}") from error
+    return doomed
 
 
 def show(run: Path) -> tuple[RunSummary, list[TestEvidence]]:

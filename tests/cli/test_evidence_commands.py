@@ -89,6 +89,20 @@ def test_report(kailab, runs: tuple[str, str, str]) -> None:
     assert kailab("report", "--format", "pdf").code == 2
 
 
+def test_prune_keeps_the_newest_and_what_is_no_run(kailab, runs: tuple[str, str, str], home: Path) -> None:
+    root = home / "evidence"
+    (root / "reference").mkdir()
+    (root / "notes.txt").write_text("mine")
+    there = sorted(path.name for path in root.iterdir())
+    done = kailab("evidence", "prune", "--keep", "1")
+    assert done.code == 0
+    left = sorted(path.name for path in root.iterdir())
+    newest = max(set(there) - {"reference", "notes.txt"})
+    assert left == sorted([newest, "notes.txt", "reference"])
+    assert len(done.out.splitlines()) == len(there) - len(left)
+    assert kailab("evidence", "prune", "--keep", "-1").code == 2
+
+
 def test_what_there_is_not(kailab, home: Path) -> None:
     for command in (("list",), ("show",), ("verify", "x"), ("diff", "a", "b")):
         done = kailab("evidence", *command)
