@@ -1,0 +1,18 @@
+"""The reference runs in the repository are what was written."""
+
+from pathlib import Path
+
+import pytest
+
+from kailab.evidence import store
+
+REFERENCE = Path(__file__).parents[2] / "evidence" / "reference"
+
+
+@pytest.mark.parametrize("run", [one.run for one in store.runs(REFERENCE)])
+def test_a_reference_run_verifies(run: str) -> None:
+    path = store.find(REFERENCE, run)
+    assert store.verify(path) == []
+    summary, tests = store.show(path)
+    assert summary.finished
+    assert {test.outcome for test in tests} == {"passed"}
