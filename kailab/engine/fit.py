@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kailab.engine.layout import GPUS, PODS
+from kailab.engine.layout import GPUS
 from kailab.engine.nodes import NodeTable
 from kailab.engine.records import GPU, NodeTerm, Requirement, Shape, Taint, Toleration
 from kailab.engine.state import ShapeInfo
@@ -165,8 +165,3 @@ def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarr
     if gpu.memory_mib:
         mask &= table.gpu_memory >= gpu.memory_mib
     return mask
-
-
-def pod_slot_mask(table: NodeTable) -> np.ndarray:
-    slots: np.ndarray = (table.idle[PODS] + table.releasing[PODS]) > 0
-    return slots

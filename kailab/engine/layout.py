@@ -31,11 +31,6 @@ def mig_gpus(resource: str) -> int:
     return int(match.group(1)) * GPU if match else 0
 
 
-def mig_memory_gb(resource: str) -> int:
-    match = _MIG_PROFILE.match(resource)
-    return int(match.group(2)) if match else 0
-
-
 class Layout:
     """Grows as resources appear; a row never changes its meaning."""
 

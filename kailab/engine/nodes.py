@@ -12,7 +12,7 @@ import numpy as np
 
 from kailab.engine.claims import Claims
 from kailab.engine.gpus import SharedGpus, portion
-from kailab.engine.layout import GPUS, PODS, QUEUE_RESOURCES, Layout, mig_gpus
+from kailab.engine.layout import GPUS, QUEUE_RESOURCES, Layout, mig_gpus
 from kailab.engine.numa import NumaNodes
 from kailab.engine.records import GPU, GpuRequest, Node, ResourceClaim, Status
 from kailab.engine.state import ACTIVE, ON_NODE, ShapeInfo, WTask
@@ -222,9 +222,6 @@ class NodeTable:
             if shared.groups:
                 free[i] += shared.idle_shares() + shared.releasing_shares()
         return free
-
-    def pod_slots(self, i: int) -> int:
-        return int(self.idle[PODS, i] + self.releasing[PODS, i])
 
     def request_memory(self, gpu: GpuRequest, i: int) -> int:
         return gpu.memory_mib or gpu.portion * int(self.gpu_memory[i]) // GPU

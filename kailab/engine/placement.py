@@ -188,9 +188,6 @@ class Placer:
             groups = self._choose_groups(info, i, True) or groups
         return groups is None or any(group == "" for group in groups[0])
 
-    def _shared_now(self, info: ShapeInfo) -> np.ndarray:
-        return fit.fits(self.table, info, self.table.idle)
-
     def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
         session, name = self.session, self.table.nodes[i].name
         groups: tuple[str, ...] = ()

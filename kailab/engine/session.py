@@ -123,11 +123,6 @@ class Session:
         """What is configured to come before KAI's order of queues."""
         return self.ranking if self.ranking is not None and self.ranking.between_queues else None
 
-    def runnable(self, job: Job) -> bool:
-        """Its queue exists, is a leaf, and hangs on the tree."""
-        queue = self.tree.queues.get(job.record.queue)
-        return queue is not None and queue.leaf and not queue.orphan
-
     def accepted(self, task: WTask) -> Amounts:
         """What a task counts for in its queue where it is."""
         cpu, memory, gpus = task.info.quota
