@@ -8,7 +8,6 @@ does not know are listed as not wired.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.conformance import queue_rules, timefairness
+from kailab.conformance.jsonfile import read_json
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.engine.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
@@ -165,12 +165,7 @@ def run_file(path: Path) -> tuple[Report, Counter[str]]:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    try:
-        data = json.loads(path.read_text())
-    except OSError as error:
-        raise InputError(error.strerror or str(error), Where(file=str(path))) from None
-    except ValueError as error:
-        raise InputError(f"not JSON: {error}", Where(file=str(path))) from None
+    data = read_json(path)
     if not isinstance(data, dict) or not isinstance(data.get("cases"), list):
         raise InputError('expected an object with a list "cases"', Where(file=str(path)))
     for part, needed in PARTS.items():

@@ -6,12 +6,12 @@ What the engine's records can't say is kept in words in ``Case.notes``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from kailab.conformance.jsonfile import read_json
 from kailab.conformance.opening import NOW, PLACED, Opening
 from kailab.engine.config import EngineConfig
 from kailab.engine.records import (
@@ -90,12 +90,7 @@ def read_cases(paths: Iterable[Path]) -> Iterator[Case]:
     for path in paths:
         files = sorted(path.rglob("*.json")) if path.is_dir() else [path]
         for file in files:
-            try:
-                entries = json.loads(file.read_text())
-            except OSError as error:
-                raise InputError(error.strerror or str(error), Where(file=str(file))) from None
-            except ValueError as error:
-                raise InputError(f"not JSON: {error}", Where(file=str(file))) from None
+            entries = read_json(file)
             if not isinstance(entries, list) or not all(isinstance(e, dict) and "jobs" in e for e in entries):
                 raise InputError("expected a list of scheduling cases", Where(file=str(file)))
             for entry in entries:

@@ -8,7 +8,6 @@ an app each rack and its nodes got, whatever the nodes' names.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.conformance.choosing import matching
+from kailab.conformance.jsonfile import read_json
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.errors import InputError, KailabError, Where
@@ -33,12 +33,7 @@ def read_scenarios(paths: Iterable[Path]) -> list[dict[str, Any]]:
     scenarios: list[dict[str, Any]] = []
     for path in paths:
         for file in sorted(path.glob("*.json")) if path.is_dir() else [path]:
-            try:
-                entries = json.loads(file.read_text())
-            except OSError as error:
-                raise InputError(error.strerror or str(error), Where(file=str(file))) from None
-            except ValueError as error:
-                raise InputError(f"not JSON: {error}", Where(file=str(file))) from None
+            entries = read_json(file)
             if not isinstance(entries, list) or not all(_is_scenario(entry) for entry in entries):
                 raise InputError("expected a list of scenarios (name, fleet, steps)", Where(file=str(file)))
             scenarios += [{"suite": file.stem, **entry} for entry in entries]

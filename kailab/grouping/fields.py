@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.records import GroupingError
 
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _EMPTY: dict[str, Any] = {}
+
+T = TypeVar("T")
 
 
 def labels_of(obj: Object) -> Mapping[str, str]:
@@ -63,49 +65,25 @@ def whole_number(text: str, what: str, least: int | None = None) -> int:
 
 
 def integer(obj: Any, *path: str) -> int | None:
-    value = _walk(obj, path)
-    if value is None:
-        return None
-    if type(value) is not int:
-        raise _wrong(path, "a whole number", value)
-    return value
+    return _typed(int, "a whole number", obj, path)
 
 
 def string(obj: Any, *path: str) -> str | None:
-    value = _walk(obj, path)
-    if value is None:
-        return None
-    if not isinstance(value, str):
-        raise _wrong(path, "a string", value)
-    return value
+    return _typed(str, "a string", obj, path)
 
 
 def boolean(obj: Any, *path: str) -> bool | None:
-    value = _walk(obj, path)
-    if value is None:
-        return None
-    if not isinstance(value, bool):
-        raise _wrong(path, "true or false", value)
-    return value
+    return _typed(bool, "true or false", obj, path)
 
 
 def mapping(obj: Any, *path: str) -> dict[str, Any] | None:
-    value = _walk(obj, path)
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise _wrong(path, "an object", value)
-    return value
+    return _typed(dict, "an object", obj, path)
 
 
 def objects(obj: Any, *path: str) -> list[dict[str, Any]] | None:
     """A list of objects."""
-    value = _walk(obj, path)
-    if value is None:
-        return None
-    if not isinstance(value, list):
-        raise _wrong(path, "a list", value)
-    for index, item in enumerate(value):
+    value: list[dict[str, Any]] | None = _typed(list, "a list", obj, path)
+    for index, item in enumerate(value or ()):
         if not isinstance(item, dict):
             raise _wrong((*path, str(index)), "an object", item)
     return value
@@ -118,6 +96,16 @@ def strings(obj: Any, *path: str) -> list[str] | None:
         return None
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise _wrong(path, "a list of strings", value)
+    return value
+
+
+def _typed(kind: type[T], expected: str, obj: Any, path: tuple[str, ...]) -> T | None:
+    value = _walk(obj, path)
+    if value is None:
+        return None
+    # True is an int to Python, but no number to Kubernetes.
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise _wrong(path, expected, value)
     return value
 
 

@@ -133,8 +133,9 @@ def format_bytes(number: int) -> str:
     return min(texts, key=len)
 
 
-def format_count(number: int) -> str:
-    return str(number)
+def format_number(value: Fraction) -> str:
+    """For messages: a whole number in full, ``"3"``; any other to six digits, ``"0.5"``."""
+    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"
 
 
 def _exact(quantity: Any, where: Where | None) -> Fraction:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from kailab.errors import InputError, Where
 from kailab.model.manifests import Manifest, Notice
+from kailab.model.quantities import format_number
 from kailab.model.validation.scheduling import RESOURCES
 
 Object: TypeAlias = dict[str, Any]
@@ -108,15 +109,13 @@ def _check_quotas(tree: Mapping[str, Object | Manifest], parents: Mapping[str, s
                 path = f"spec.resources.{resource}.quota"
                 if quota == UNLIMITED or quota > above:
                     each_fits = False
-                    shown = "unlimited" if quota == UNLIMITED else _number(quota)
-                    text = f"{shown} is beyond the {_number(above)} {_UNITS[resource]} of its parent {parent!r}"
+                    shown = "unlimited" if quota == UNLIMITED else format_number(quota)
+                    text = f"{shown} is beyond the {format_number(above)} {_UNITS[resource]} of its parent {parent!r}"
                     warnings.append(Notice(text, _where(tree[name], path)))
                 total += max(quota, Fraction(0))
             if each_fits and total > above:
-                sum_ = f"{_number(total)} {_UNITS[resource]}"
-                text = (
-                    f"the queues below ({', '.join(names)}) have quotas of {sum_}, more than the {_number(above)} here"
-                )
+                sum_ = f"{format_number(total)} {_UNITS[resource]}"
+                text = f"the queues below ({', '.join(names)}) have quotas of {sum_}, more than the {format_number(above)} here"
                 warnings.append(Notice(text, _where(tree[parent], f"spec.resources.{resource}.quota")))
 
 
@@ -146,7 +145,3 @@ def _where(queue: Object | Manifest, path: str) -> Where:
     if isinstance(queue, Manifest):
         return queue.where(path)
     return Where(object=f"Queue/{queue['metadata'].get('name')}", field=path)
-
-
-def _number(value: Fraction) -> str:
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"

@@ -143,11 +143,6 @@ class RayJobController:
                 bench.set_status(self.kind, owner, jobDeploymentStatus="Waiting")
                 return
             name = bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
-            labels = {
-                **(meta.get("labels") or {}),
-                PREFIX + "originated-from-cr-name": meta["name"],
-                PREFIX + "originated-from-crd": "RayJob",
-            }
             # The name goes on record before the cluster exists: its pods' grouping looks it up there.
             owner = bench.set_status(
                 self.kind,
@@ -156,10 +151,7 @@ class RayJobController:
                 jobDeploymentStatus="Initializing",
                 startTime=status.get("startTime") or bench.stamp(),
             )
-            bench.create(owner, "RayCluster", {
-                "metadata": {"name": name, "labels": labels, "annotations": _own_notes(meta)},
-                "spec": spec["rayClusterSpec"],
-            })  # fmt: skip
+            _create_cluster(bench, self.kind, owner, name, spec["rayClusterSpec"])
             return
         if (cluster.get("status") or {}).get("state") != "ready" and submitter is None:
             return
@@ -227,11 +219,6 @@ class RayServiceController:
         clusters = bench.owned(owner, "RayCluster")
         if not clusters:
             name = bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
-            labels = {
-                **(meta.get("labels") or {}),
-                PREFIX + "originated-from-cr-name": meta["name"],
-                PREFIX + "originated-from-crd": "RayService",
-            }
             owner = bench.set_status(
                 self.kind,
                 owner,
@@ -239,10 +226,10 @@ class RayServiceController:
                 activeServiceStatus={},
                 serviceStatus="",
             )
-            bench.create(owner, "RayCluster", {
-                "metadata": {"name": name, "labels": labels, "annotations": _own_notes(meta)},
-                "spec": owner["spec"].get("rayClusterConfig") or owner["spec"].get("rayClusterSpec") or {},
-            })  # fmt: skip
+            spec = owner["spec"]
+            _create_cluster(
+                bench, self.kind, owner, name, spec.get("rayClusterConfig") or spec.get("rayClusterSpec") or {}
+            )
             return
         cluster = clusters[0]
         running = (cluster.get("status") or {}).get("state") == "ready"
@@ -257,6 +244,20 @@ class RayServiceController:
             serviceStatus="Running" if running else "",
             conditions=set_conditions((owner.get("status") or {}).get("conditions"), mark),
         )
+
+
+def _create_cluster(bench: Workbench, kind: str, owner: Object, name: str, spec: Object) -> None:
+    """The RayCluster of a RayJob or RayService, marked with where it comes from."""
+    meta = owner["metadata"]
+    labels = {
+        **(meta.get("labels") or {}),
+        PREFIX + "originated-from-cr-name": meta["name"],
+        PREFIX + "originated-from-crd": kind,
+    }
+    bench.create(owner, "RayCluster", {
+        "metadata": {"name": name, "labels": labels, "annotations": _own_notes(meta)},
+        "spec": spec,
+    })  # fmt: skip
 
 
 def _own_notes(meta: Object) -> dict[str, str]:

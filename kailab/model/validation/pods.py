@@ -6,7 +6,6 @@ The rules are the API server's, and those of KAI's admission webhook for pods th
 from __future__ import annotations
 
 import re
-from fractions import Fraction
 from typing import Any
 
 from kailab.errors import InputError
@@ -106,9 +105,11 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
         field = f"{at}.requests[{name}]"
         if name in limits:
             if is_extended(name) and amount != limits[name]:
-                faults.add(field, f"must equal the limit of {_number(limits[name])} for an extended resource")
+                faults.add(
+                    field, f"must equal the limit of {quantities.format_number(limits[name])} for an extended resource"
+                )
             elif amount > limits[name]:
-                faults.add(field, f"is more than the limit of {_number(limits[name])}")
+                faults.add(field, f"is more than the limit of {quantities.format_number(limits[name])}")
         elif is_extended(name) and name not in given:
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
     for name in (*limits, *requests):
@@ -313,7 +314,3 @@ def _check_seconds(faults: Faults, value: Any, path: str) -> None:
 
 def _is_positive(value: Any) -> bool:
     return isinstance(value, str) and _POSITIVE.fullmatch(value) is not None and int(value) > 0
-
-
-def _number(value: Fraction) -> str:
-    return str(value.numerator) if value.denominator == 1 else f"{float(value):g}"

@@ -1,0 +1,19 @@
+"""Reading a recorded file as JSON; what should be in it is its reader's own matter."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from kailab.errors import InputError, Where
+
+
+def read_json(path: Path) -> Any:
+    """Raises InputError, with the file's name, where the file can't be read or isn't JSON."""
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(error.strerror or str(error), Where(file=str(path))) from None
+    except ValueError as error:
+        raise InputError(f"not JSON: {error}", Where(file=str(path))) from None
