@@ -103,5 +103,30 @@ class Gone(ApiError):
     code = 410
 
 
+class Unauthorized(ApiError):
+    """The server does not know who asks: credentials wrong or expired."""
+
+    reason = "Unauthorized"
+    code = 401
+
+
+class Forbidden(ApiError):
+    """The server knows who asks and does not allow it."""
+
+    reason = "Forbidden"
+    code = 403
+
+
+class Unavailable(ApiError):
+    """The server could not be reached, or was too busy, for as long as was waited for it."""
+
+    reason = "ServiceUnavailable"
+    code = 503
+
+
+class ConnectError(KailabError):
+    """A cluster can't be used at all: no kubeconfig, no server, no credentials, or not the objects that are needed."""
+
+
 class ExpectationFailed(AssertionError):
     """An expectation about a lab did not hold; the text says expected, seen, and why."""

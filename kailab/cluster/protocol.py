@@ -13,10 +13,13 @@ Times are seconds since the epoch (float); in the embedded cluster they are virt
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
+from kailab.cluster.writes import Chain, Outcome
+
 Object: TypeAlias = dict[str, Any]
+Outcomes: TypeAlias = list[Outcome]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
 
 
@@ -87,6 +90,10 @@ class Cluster(Protocol):
         """Graceful delete with a DisruptionTarget condition (reason, message) set first. ``grace_seconds``: the time the
         pod gets, None for its own terminationGracePeriodSeconds. Raises NotFound."""
 
+    def write_all(self, chains: Sequence[Chain]) -> Outcomes:
+        """Many writes at once: each chain in order up to the first write that is refused, chains side by side where that
+        is faster. An outcome for each chain; raises nothing."""
+
     def event(
         self,
         involved: Object,
@@ -108,3 +115,11 @@ class VirtualTime(Protocol):
 
     def advance(self, seconds: float) -> None:
         """Let time pass, running what falls due in time order, ties by sequence."""
+
+
+@runtime_checkable
+class LiveNews(Protocol):
+    """What a cluster offers that changes by itself, beside ``Cluster``."""
+
+    def wait(self, seconds: float) -> bool:
+        """Sleep until a watch has news, at most so long. True if there is some."""

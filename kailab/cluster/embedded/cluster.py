@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -19,15 +19,17 @@ from kailab.cluster.embedded.nodes import NodeLifecycle
 from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
 from kailab.cluster.embedded.store import Store
 from kailab.cluster.embedded.table import Key
-from kailab.cluster.embedded.watch import MemoryWatch
+from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
+from kailab.cluster.writes import Chain, Outcome, in_turn
 from kailab.errors import AlreadyExists, Conflict, Invalid, NotFound, StateError
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
+Outcomes: TypeAlias = list[Outcome]
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _encode = msgspec.json.Encoder(order="sorted").encode
@@ -361,6 +363,9 @@ class EmbeddedCluster:
             return
         marked = self.store.replace("Pod", key, old, podwrites.disrupted(old, reason, message, self._stamp()))
         self._deletion.delete("Pod", key, marked, grace_seconds)
+
+    def write_all(self, chains: Sequence[Chain]) -> Outcomes:
+        return in_turn(self, chains)
 
     def event(
         self,

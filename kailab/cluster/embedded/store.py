@@ -12,7 +12,7 @@ from typing import Any
 
 from kailab.cluster.embedded.eventlog import EventLog
 from kailab.cluster.embedded.table import Key, Table
-from kailab.cluster.embedded.watch import WatchHub
+from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
 
 Hook = Callable[[EventType, Key, Object | None, Object | None], None]

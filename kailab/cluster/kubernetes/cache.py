@@ -1,0 +1,144 @@
+"""What is known of the watched kinds: the server's news and the answers to our own writes, brought into one order.
+
+All of it happens in the thread that uses the cluster. Three rules make what is read here safe to decide on:
+
+* an answer to a write counts at once, so nobody decides twice on what was there before it;
+* of two states of an object the one with the higher resourceVersion holds, whichever way it came;
+* a pod bound here is bound, from the server's yes on, though the watch may tell of older states first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeAlias
+
+from kailab.cluster.kubernetes.informer import News
+from kailab.cluster.memorywatch import MemoryWatch, WatchHub
+from kailab.cluster.protocol import Object, WatchEvent
+
+Key: TypeAlias = tuple[str, str]
+Objects: TypeAlias = dict[Key, Object]
+
+
+def key_of(obj: Object) -> Key:
+    metadata = obj["metadata"]
+    return metadata.get("namespace") or "", metadata["name"]
+
+
+def version_of(obj: Object) -> int:
+    return int(obj["metadata"].get("resourceVersion") or 0)
+
+
+class Cache:
+    """Objects by kind and key. A kind is there from its first list on."""
+
+    def __init__(self) -> None:
+        self.hub = WatchHub()
+        self.kinds: dict[str, Objects] = {}
+        self._gone: dict[str, int] = {}  # uid -> version of the state in which we deleted it
+        self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
+
+    def open(self, kinds: Iterable[str] | None) -> MemoryWatch:
+        """A watch, begun with what is there."""
+        wanted = list(self.kinds) if kinds is None else list(kinds)
+        backlog = [WatchEvent("ADDED", kind, obj) for kind in wanted for obj in self._by_age(kind)]
+        return self.hub.open(None if kinds is None else wanted, backlog)
+
+    def _by_age(self, kind: str) -> list[Object]:
+        return sorted(
+            self.kinds.get(kind, {}).values(), key=lambda obj: (obj["metadata"]["creationTimestamp"], key_of(obj))
+        )
+
+    def begin(self, kind: str) -> None:
+        """A kind that the server does not have: no objects, and none will come."""
+        self.kinds.setdefault(kind, {})
+
+    def take(self, news: News) -> None:
+        """One piece of news from the server."""
+        if news.type == "LISTED":
+            self._listed(news.kind, news.listed)
+        elif news.type == "DELETED":
+            self._remove(news.kind, news.object)
+        elif news.type != "REFUSED":
+            self.put(news.kind, news.object)
+
+    def _listed(self, kind: str, objects: list[Object]) -> None:
+        known = self.kinds.setdefault(kind, {})
+        there = {key_of(obj): obj["metadata"]["uid"] for obj in objects}
+        for key, obj in list(known.items()):
+            if there.get(key) != obj["metadata"]["uid"]:
+                self._remove(kind, obj)
+        for obj in objects:
+            self.put(kind, obj)
+
+    def put(self, kind: str, obj: Object) -> Object:
+        """A state of an object: kept, and told to the watchers, unless a newer one is known. Returns what holds."""
+        known = self.kinds.get(kind)
+        if known is None:
+            return obj
+        metadata = obj["metadata"]
+        uid = metadata.get("uid", "")
+        gone = self._gone.get(uid)
+        if gone is not None and version_of(obj) <= gone:
+            return obj
+        key = key_of(obj)
+        before = known.get(key)
+        if before is not None and before["metadata"].get("uid") != uid:
+            if version_of(before) > version_of(obj):
+                return before  # late news of one that was there under this name before
+            self._remove(kind, before)
+            before = None
+        if before is not None:
+            if version_of(obj) <= version_of(before):
+                return before
+            obj = _sharing(before, obj)
+        if kind == "Pod" and uid in self._bound:
+            if obj["spec"].get("nodeName"):
+                del self._bound[uid]
+            else:
+                obj = {**obj, "spec": {**obj["spec"], "nodeName": self._bound[uid]}}
+        known[key] = obj
+        self.hub.publish("ADDED" if before is None else "MODIFIED", kind, obj)
+        return obj
+
+    def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """The server has bound a pod."""
+        pods = self.kinds.get("Pod", {})
+        pod = pods.get((namespace, name))
+        if pod is None or pod["metadata"].get("uid") != uid or pod["spec"].get("nodeName"):
+            return
+        self._bound[uid] = node
+        pods[namespace, name] = pod = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+        self.hub.publish("MODIFIED", "Pod", pod)
+
+    def deleted(self, kind: str, namespace: str, name: str) -> None:
+        """The server says that an object is gone at once."""
+        obj = self.kinds.get(kind, {}).get((namespace, name))
+        if obj is not None:
+            self._gone[obj["metadata"].get("uid", "")] = version_of(obj)
+            self._remove(kind, obj, told=False)
+
+    def _remove(self, kind: str, obj: Object, told: bool = True) -> None:
+        """``told``: by the server, so nothing older will come."""
+        uid = obj["metadata"].get("uid", "")
+        if told:
+            self._gone.pop(uid, None)
+        self._bound.pop(uid, None)
+        known = self.kinds.get(kind, {})
+        before = known.get(key_of(obj))
+        if before is not None and before["metadata"].get("uid") == uid:
+            del known[key_of(obj)]
+            self.hub.publish("DELETED", kind, before if before["metadata"].get("deletionTimestamp") else obj)
+
+
+def _sharing(before: Object, after: Object) -> Object:
+    """The new state with the parts that did not change taken from the old one: less memory, and "is it the same" becomes
+    a question of identity for all that follow."""
+    for part in ("spec", "status"):
+        if part in after and before.get(part) == after[part]:
+            after[part] = before[part]
+    old, new = before["metadata"], after["metadata"]
+    for part in ("labels", "annotations", "ownerReferences"):
+        if part in new and old.get(part) == new[part]:
+            new[part] = old[part]
+    return after

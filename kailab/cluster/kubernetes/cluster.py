@@ -1,0 +1,311 @@
+"""A cluster behind a kube-apiserver, as everything above knows clusters.
+
+``get`` and ``list`` of kinds that are watched are answered from what is known here: the watch's news, with the answers to
+our own writes counted at once. Other kinds are asked for. For one thread; the requests themselves run side by side in the
+transport's loop.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Literal, TypeAlias
+
+from kailab.cluster.kubernetes import requests
+from kailab.cluster.kubernetes.cache import Cache, key_of
+from kailab.cluster.kubernetes.connection import Connection
+from kailab.cluster.kubernetes.eventwriter import EventWriter
+from kailab.cluster.kubernetes.informer import Informer, News
+from kailab.cluster.kubernetes.refusals import refusal
+from kailab.cluster.kubernetes.requests import body_of
+from kailab.cluster.kubernetes.resources import Resource, Resources
+from kailab.cluster.kubernetes.transport import PATIENCE_SECONDS, Answer, Transport
+from kailab.cluster.kubernetes.writer import Writer
+from kailab.cluster.memorywatch import MemoryWatch
+from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.selectors import Selector, matches, selector_of
+from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
+from kailab.errors import Invalid, NotFound, Unavailable
+from kailab.model import kinds as known_kinds
+
+Objects: TypeAlias = list[Object]
+Names: TypeAlias = list[str]
+Outcomes: TypeAlias = list[Outcome]
+
+SYNC_SECONDS = 60.0
+LOOK_AGAIN_SECONDS = 5.0
+
+
+class LiveWatch:
+    """A watch of a real cluster: what came in since the last call."""
+
+    def __init__(self, cluster: KubernetesCluster, inner: MemoryWatch) -> None:
+        self._cluster = cluster
+        self._inner = inner
+
+    def poll(self) -> list[WatchEvent]:
+        self._cluster.take_news()
+        return self._inner.poll()
+
+    def close(self) -> None:
+        self._inner.close()
+
+
+class KubernetesCluster:
+    """Implements ``Cluster`` and ``LiveNews``. ``version``: the server's. ``marks``: labels put on all that is created or
+    applied here. Raises ConnectError where the server can't be used.
+
+    ``patience``: seconds for which a server that does not answer is asked again, for one write or a batch of them.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        name: str = "kubeconfig",
+        *,
+        marks: Mapping[str, str] | None = None,
+        patience: float = PATIENCE_SECONDS,
+    ) -> None:
+        self._name = name
+        self._patience = patience
+        self.transport = Transport(connection)
+        try:
+            self.version = self.transport.check()
+        except BaseException:
+            self.transport.close()
+            raise
+        self.resources = Resources(self._ask)
+        self.events = EventWriter(self.transport, socket.gethostname())
+        self._cache = Cache()
+        self._writer = Writer(self.transport, self.resources, self._cache, dict(marks or {}), patience)
+        self._informers: dict[str, Informer] = {}
+        self._missing: dict[str, None] = {}  # kinds watched that the server does not have
+        self._looked_at = 0.0
+        self._inbox: deque[News] = deque()
+        self._news = threading.Event()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def now(self) -> float:
+        return self.transport.now()
+
+    def close(self) -> None:
+        """Send the events that wait, then end all watches and connections."""
+        with suppress(Unavailable):
+            self.events.flush(2.0)
+        self.transport.close()
+
+    # --- news --------------------------------------------------------------------------------------------------------
+
+    def _tell(self, news: News) -> None:
+        self._inbox.append(news)
+        self._news.set()
+
+    def wait(self, seconds: float) -> bool:
+        if self._inbox:
+            return True
+        self._news.clear()
+        return bool(self._inbox) or self._news.wait(max(0.0, seconds))
+
+    def take_news(self) -> None:
+        """Bring what is known up to what has come in."""
+        while self._inbox:
+            self._cache.take(self._inbox.popleft())
+        if self._missing and time.monotonic() - self._looked_at > LOOK_AGAIN_SECONDS:
+            self._looked_at = time.monotonic()
+            for kind in list(self._missing):
+                self._begin(kind)
+
+    def informers(self) -> Iterable[Informer]:
+        """The watches on the server, for metrics."""
+        return self._informers.values()
+
+    def watch(self, kinds: Iterable[str] | None = None) -> LiveWatch:
+        """See ``Cluster``; None: the kinds watched so far. Kinds that the server does not have are watched once it has them.
+        Raises ApiError where the server does not let them be listed."""
+        wanted = None if kinds is None else list(dict.fromkeys(kinds))
+        for kind in wanted or ():
+            if kind not in self._informers and kind not in self._missing:
+                self._begin(kind)
+        self._await_lists(wanted or ())
+        return LiveWatch(self, self._cache.open(wanted))
+
+    def _begin(self, kind: str) -> None:
+        try:
+            resource = self.resources.of(kind)
+        except NotFound:
+            self._missing[kind] = None
+            self._cache.begin(kind)
+            return
+        self._missing.pop(kind, None)
+        informer = self._informers[kind] = Informer(self.transport, resource, self._tell)
+        informer.start()
+
+    def _await_lists(self, kinds: Iterable[str]) -> None:
+        end = time.monotonic() + SYNC_SECONDS
+        open_kinds = set(kinds)
+        while True:
+            for news in list(self._inbox):
+                if news.type == "REFUSED" and news.kind in open_kinds and news.refused is not None:
+                    self._informers.pop(news.kind).stop()
+                    self._inbox.remove(news)
+                    raise news.refused
+            self.take_news()
+            open_kinds = {kind for kind in open_kinds if kind not in self._cache.kinds}
+            if not open_kinds:
+                return
+            if time.monotonic() > end:
+                raise Unavailable(f"{self.transport.connection.server} did not list {', '.join(sorted(open_kinds))}")
+            self.wait(0.5)
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def _ask(self, path: str) -> Answer:
+        return self.transport.call(self.transport.request("GET", path, patience=self._patience))
+
+    def _read(self, path: str, asked: str) -> Object:
+        answer = self._ask(path)
+        if answer.code != 200:
+            raise refusal(answer.code, answer.body, asked)
+        return body_of(answer)
+
+    def _known(self, kind: str) -> dict[tuple[str, str], Object] | None:
+        self.take_news()
+        return self._cache.kinds.get(kind) if kind in self._informers else None
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
+        resource = self.resources.of(kind)
+        space = (namespace or "default") if resource.namespaced else None
+        known = self._known(kind)
+        if known is not None:
+            found = known.get((space or "", name))
+            if found is not None:
+                return found
+        # Not known here is not yet not there: a watch is always a little late.
+        return self._read(resource.path(space, name), f"get {kind} {name}")
+
+    def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
+        selector = selector_of(labels)
+        known = self._known(kind)
+        if known is None:
+            try:
+                resource = self.resources.of(kind)
+            except NotFound:
+                return []
+            found = self._list(resource, namespace)
+        else:
+            found = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
+        chosen = found if not selector else [obj for obj in found if _matches(selector, obj)]
+        return sorted(chosen, key=key_of)
+
+    def _list(self, resource: Resource, namespace: str | None) -> Objects:
+        found: Objects = []
+        more = ""
+        while True:
+            query: dict[str, str | int] = {"limit": 1000, **({"continue": more} if more else {})}
+            page = self._read(resource.path(namespace, query=query), f"list {resource.plural}")
+            for item in page.get("items") or ():
+                item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+                item["metadata"].pop("managedFields", None)
+                found.append(item)
+            more = page["metadata"].get("continue") or ""
+            if not more:
+                return found
+
+    def kinds(self) -> Names:
+        """Keys of the kinds that the server has by CRD, sorted."""
+        return sorted(
+            known_kinds.key_of(
+                f"{crd['spec']['group']}/{crd['spec']['versions'][0]['name']}", crd["spec"]["names"]["kind"]
+            )
+            for crd in self.list("CustomResourceDefinition")
+        )
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _one(self, write: Write) -> Object | None:
+        outcome = self.write_all([[write]])[0]
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.objects[0]
+
+    def create(self, obj: Object) -> Object:
+        created = self._one(Create(obj))
+        assert created is not None
+        return created
+
+    def update(self, obj: Object) -> Object:
+        updated = self._one(Update(obj))
+        assert updated is not None
+        return updated
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        namespace: str | None,
+        patch: Mapping[str, Any],
+        subresource: Literal["", "status"] = "",
+    ) -> Object:
+        patched = self._one(Patch(kind, name, namespace, patch, subresource))
+        assert patched is not None
+        return patched
+
+    def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
+        self._one(Delete(kind, name, namespace, grace_seconds))
+
+    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
+        self._one(Bind(namespace, pod, node, annotations))
+
+    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
+        self._one(Evict(namespace, pod, reason, message, grace_seconds))
+
+    def event(
+        self,
+        involved: Object,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        component: str = "kai-scheduler",
+    ) -> None:
+        self.events.event(involved, type, reason, message, component)
+
+    def apply(self, obj: Object) -> tuple[Object, Literal["created", "configured", "unchanged"]]:
+        """By server-side apply, as the manager ``kailab``: what it applied once and no longer does is removed."""
+        metadata = obj.get("metadata") or {}
+        name = metadata.get("name")
+        if not name:
+            raise Invalid(
+                f"{obj.get('kind')}: metadata.name: apply needs a name (create takes generateName)", "metadata.name"
+            )
+        resource = self.resources.of_object(obj)
+        wanted = self._writer.marked({key: value for key, value in obj.items() if key != "status"}, resource)
+        try:
+            before = self.get(resource.key, name, wanted["metadata"].get("namespace"))
+        except NotFound:
+            before = None
+        if "status" in obj and resource.key == "Node":
+            # A node's status is what it offers; nobody else will write it.
+            if before is None:
+                return self.create(obj), "created"
+            self.patch("Node", name, None, {"status": obj["status"]}, "status")
+        after = self._writer.send(resource, requests.applying(resource, wanted))
+        if before is None:
+            return after, "created"
+        same = before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
+        return after, "unchanged" if same else "configured"
+
+    def write_all(self, chains: Sequence[Chain]) -> Outcomes:
+        """See ``Cluster``. If the server is given up on, what has not been sent by then is not sent."""
+        self.take_news()
+        return self._writer.write_all(chains)
+
+
+def _matches(selector: Selector, obj: Object) -> bool:
+    return matches(selector, obj["metadata"].get("labels"))

@@ -1,0 +1,140 @@
+"""Which API server to speak to, and as whom: a kubeconfig read by the kubernetes client, or a pod's own account.
+
+Only reads: a user's kubeconfig and current context are never changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from kailab.errors import ConnectError, InputError, Where
+
+ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
+
+
+@dataclass
+class Connection:
+    """``server``: its URL. ``told``: how messages name it. ``configuration``: the kubernetes client's, with what is
+    needed to log in."""
+
+    server: str
+    told: str
+    configuration: Any = field(repr=False)
+
+    @classmethod
+    def from_kubeconfig(cls, path: str | Path, context: str | None = None) -> Connection:
+        """Raises ConnectError or InputError for a file that is missing, damaged, or lacks what is asked of it."""
+        from kubernetes.aio import config as loading
+        from kubernetes.aio.client import Configuration
+
+        path = Path(path).expanduser()
+        chosen = _check(path, context)
+        # The library keeps defaults that other users of it in this process may have set.
+        configuration = type.__call__(Configuration)
+
+        async def load() -> None:
+            await loading.load_kube_config(str(path), chosen, configuration, persist_config=False)
+
+        try:
+            _in_a_loop_of_its_own(load())
+        except loading.ConfigException as error:
+            raise InputError(f"{str(error).strip()}; check the context {chosen!r}", Where(file=str(path))) from error
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(f"can't be used as a kubeconfig: {error!r}", Where(file=str(path))) from error
+        configuration.host = configuration.host.rstrip("/")
+        return cls(configuration.host, f"{configuration.host} (context {chosen} of {path})", configuration)
+
+    @classmethod
+    def in_cluster(cls) -> Connection:
+        """The API server of the cluster in which this process runs as a pod. Raises ConnectError outside of one."""
+        from kubernetes.aio import config as loading
+        from kubernetes.aio.client import Configuration
+
+        configuration = type.__call__(Configuration)
+        try:
+            loading.load_incluster_config(client_configuration=configuration)
+        except loading.ConfigException as error:
+            raise ConnectError(
+                f"no kubeconfig was given, and this is no pod with a service account ({error}); give --kubeconfig FILE"
+            ) from error
+        return cls(configuration.host, f"{configuration.host} (as this pod's service account)", configuration)
+
+    @property
+    def base_path(self) -> str:
+        """What comes before ``/api`` in every path: some servers stand behind a prefix."""
+        return urlsplit(self.server).path.rstrip("/")
+
+    def tls(self) -> ssl.SSLContext | None:
+        """Made anew at each call. Raises ConnectError for certificates that can't be read."""
+        from kubernetes.aio.client.rest import RESTClientObject
+
+        if not self.server.startswith("https"):
+            return None
+        try:
+            context: ssl.SSLContext = RESTClientObject(self.configuration).ssl_context
+        except (OSError, ssl.SSLError, ValueError) as error:
+            raise ConnectError(f"{self.told}: its certificates can't be used: {error}") from error
+        return context
+
+    async def credentials(self) -> Mapping[str, str]:
+        """Headers that say who asks, as of now: tokens are renewed by those who gave them."""
+        headers = {}
+        auth = self.configuration.auth_settings()
+        if asyncio.iscoroutine(auth):
+            auth = await auth
+        for setting in auth.values():
+            if setting.get("in") == "header" and setting.get("value"):
+                headers[setting["key"]] = str(setting["value"])
+        return headers
+
+
+def _check(path: Path, context: str | None) -> str:
+    """What the library would tell less well. Returns the context to use."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise ConnectError(f"{path}: there is no such kubeconfig") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConnectError(f"{path}: the kubeconfig can't be read: {error}") from error
+    try:
+        config = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
+    if not isinstance(config, dict) or not isinstance(config.get("clusters"), list) or not config["clusters"]:
+        raise InputError("no kubeconfig: it names no clusters", Where(file=str(path)))
+    contexts = [one.get("name") for one in config.get("contexts") or () if isinstance(one, dict)]
+    chosen = context or config.get("current-context")
+    if not chosen:
+        known = ", ".join(map(str, contexts)) or "none"
+        raise InputError(f"it has no current-context; choose one with --context: {known}", Where(file=str(path)))
+    if chosen not in contexts:
+        known = ", ".join(map(str, contexts)) or "none"
+        raise InputError(f"there is no context {chosen!r}; there are: {known}", Where(file=str(path)))
+    return str(chosen)
+
+
+def _in_a_loop_of_its_own(work: Any) -> None:
+    """Also where this thread runs a loop already, which must not be entered twice."""
+    from threading import Thread
+
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asyncio.run(work)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = Thread(target=run, name="kubeconfig")
+    thread.start()
+    thread.join()
+    if failed:
+        raise failed[0]

@@ -1,0 +1,150 @@
+"""Kubernetes Events, sent in the background: nobody waits for them, and they never hold up a bind.
+
+Repeats of an event (same object, reason, text) count up on the one that is there. What the server refuses is dropped, and
+what cannot be sent for long is, too: events are for people, and for people old ones are worth little.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import OrderedDict, deque
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.protocol import Object
+from kailab.errors import Unavailable
+from kailab.model.times import format_time
+
+AT_ONCE = 6
+MOST_WAITING = 20_000
+_REMEMBERED = 10_000
+_PATIENCE = 10.0
+Identity: TypeAlias = tuple[str, str, str, str]
+
+
+class _Known(msgspec.Struct):
+    namespace: str
+    name: str
+    count: int = 1
+    queued: bool = False
+    last: float = 0.0
+
+
+class _Send(NamedTuple):
+    body: bytes
+    namespace: str
+    known: _Known
+
+
+class EventWriter:
+    """``event`` may be called from the thread that uses the cluster; sending goes on in the transport's."""
+
+    def __init__(self, transport: Transport, instance: str) -> None:
+        self._transport = transport
+        self._instance = instance
+        self._known: OrderedDict[Identity, _Known] = OrderedDict()
+        self._waiting: deque[_Send] = deque()
+        self._busy = 0
+        self.dropped = 0
+
+    def event(
+        self, involved: Object, type: Literal["Normal", "Warning"], reason: str, message: str, component: str
+    ) -> None:
+        """Queue one event."""
+        metadata = involved["metadata"]
+        now = self._transport.now()
+        identity = (metadata.get("uid") or metadata["name"], type, reason, message)
+        known = self._known.get(identity)
+        if known is not None:
+            self._known.move_to_end(identity)
+            known.count += 1
+            known.last = now
+            if known.queued:
+                return  # it goes out with the count it then has
+            known.queued = True
+            send = _Send(b"", known.namespace, known)
+        else:
+            namespace = metadata.get("namespace") or "default"
+            name = f"{metadata['name'][:220]}.{uuid.uuid4().hex[:16]}"
+            known = self._known[identity] = _Known(namespace, name, queued=True, last=now)
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+            body = self._body(involved, known, now, type, reason, message, component)
+            send = _Send(msgspec.json.encode(body), namespace, known)
+        if len(self._waiting) >= MOST_WAITING:
+            self.dropped += 1
+            known.queued = False
+            return
+        self._waiting.append(send)
+        self._transport.soon(self._begin)
+
+    def _begin(self) -> None:
+        if self._busy < AT_ONCE and self._waiting:
+            self._busy += 1
+            self._transport.loop.create_task(self._work())
+
+    def _body(
+        self, involved: Object, known: _Known, now: float, type: str, reason: str, message: str, component: str
+    ) -> dict[str, Any]:
+        metadata = involved["metadata"]
+        stamp = format_time(now)
+        about = {
+            "apiVersion": involved.get("apiVersion", "v1"),
+            "kind": involved.get("kind", "Pod"),
+            "name": metadata["name"],
+            "namespace": metadata.get("namespace", ""),
+            "uid": metadata.get("uid", ""),
+        }
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": known.name, "namespace": known.namespace},
+            "involvedObject": {name: value for name, value in about.items() if value},
+            "type": type,
+            "reason": reason,
+            "message": message[:1024],
+            "source": {"component": component},
+            "reportingComponent": component,
+            "reportingInstance": self._instance,
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                await self._send(self._waiting.popleft())
+        finally:
+            self._busy -= 1
+
+    async def _send(self, send: _Send) -> None:
+        known = send.known
+        known.queued = False
+        path = f"/api/v1/namespaces/{known.namespace}/events"
+        try:
+            if send.body:
+                answer = await self._transport.request("POST", path, send.body, patience=_PATIENCE)
+            else:
+                body = msgspec.json.encode({"count": known.count, "lastTimestamp": format_time(known.last)})
+                answer = await self._transport.request(
+                    "PATCH", f"{path}/{known.name}", body, "application/merge-patch+json", patience=_PATIENCE
+                )
+        except Unavailable:
+            self.dropped += 1
+            return
+        if answer.code >= 300 and not (answer.code == 409 and answer.tries > 1):
+            self.dropped += 1
+
+    def flush(self, seconds: float) -> None:
+        """Wait until all is sent, at most so long."""
+
+        async def wait() -> None:
+            end = asyncio.get_running_loop().time() + seconds
+            while (self._waiting or self._busy) and asyncio.get_running_loop().time() < end:
+                await asyncio.sleep(0.02)
+
+        self._transport.call(wait())

@@ -1,0 +1,132 @@
+"""One kind, listed once and watched from there: what a server has of it, as a stream of news.
+
+Runs in the transport's loop and only hands news on. A watch that ends is taken up again where it was; one that the server
+no longer remembers (410) begins with a new list. In trouble it pauses, longer each time, and never gives up: a server
+that was restarted finds its watchers back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+import aiohttp
+import msgspec
+
+from kailab.cluster.kubernetes.refusals import refusal
+from kailab.cluster.kubernetes.resources import Resource
+from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.protocol import Object
+from kailab.errors import ApiError, Gone, Unavailable
+
+PAGE = 1000
+_LONGEST_PAUSE = 10.0
+_decode = msgspec.json.Decoder().decode
+
+
+class News(NamedTuple):
+    """``listed``: all objects of the kind as of now. Otherwise one event of the watch; ``refused``: why there is no list."""
+
+    kind: str
+    type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED"]
+    object: Object
+    listed: list[Object]
+    refused: ApiError | None = None
+
+
+class Informer:
+    """``tell`` takes news, from the loop's thread. ``restarts`` counts lists beyond the first, ``watches`` all watches."""
+
+    def __init__(self, transport: Transport, resource: Resource, tell: Callable[[News], None]) -> None:
+        self.resource = resource
+        self.restarts = -1
+        self.watches = 0
+        self._transport = transport
+        self._tell = tell
+        self._version = ""
+        self._pause = 0.0
+        self._task: Any = None
+
+    def start(self) -> None:
+        self._task = self._transport.start(self._run())
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+                self._pause = 0.0
+            except Gone:
+                self._version = ""
+            except ApiError as error:
+                if not self._version and not isinstance(error, Unavailable):
+                    self._tell(News(self.resource.key, "REFUSED", {}, [], error))
+                await self._rest()
+            except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError, UnicodeDecodeError):
+                await self._rest()
+
+    async def _rest(self) -> None:
+        self._pause = min(_LONGEST_PAUSE, max(0.1, self._pause * 2))
+        await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause)
+
+    async def _list(self) -> None:
+        resource = self.resource
+        found: list[Object] = []
+        more = ""
+        while True:
+            query: dict[str, str | int] = {"limit": PAGE, **({"continue": more} if more else {})}
+            answer = await self._transport.request("GET", resource.path(query=query), patience=5.0)
+            if answer.code != 200:
+                raise refusal(answer.code, answer.body, f"list {resource.plural}")
+            page = _decode(answer.body)
+            for item in page.get("items") or ():
+                item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+                item["metadata"].pop("managedFields", None)
+                found.append(item)
+            more = page["metadata"].get("continue") or ""
+            if not more:
+                break
+        self._version = page["metadata"]["resourceVersion"]
+        self.restarts += 1
+        self._tell(News(resource.key, "LISTED", {}, found))
+
+    async def _watch(self) -> None:
+        await self._transport.prepare()
+        self.watches += 1
+        path = self.resource.path(
+            query={
+                "watch": 1,
+                "allowWatchBookmarks": "true",
+                "resourceVersion": self._version,
+                "timeoutSeconds": random.randint(240, 300),
+            }
+        )
+        async with self._transport.stream(path) as response:
+            if response.status != 200:
+                raise refusal(response.status, await response.read(), f"watch {self.resource.plural}")
+            rest = b""
+            async for chunk in response.content.iter_any():
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                for line in lines:
+                    if line:
+                        self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        event: dict[str, Any] = _decode(line)
+        type, obj = event["type"], event["object"]
+        if type == "ERROR":
+            raise refusal(int(obj.get("code") or 500), msgspec.json.encode(obj), f"watch {self.resource.plural}")
+        self._version = obj["metadata"]["resourceVersion"]
+        self._pause = 0.0
+        if type != "BOOKMARK":
+            obj["metadata"].pop("managedFields", None)
+            self._tell(News(self.resource.key, type, obj, []))

@@ -1,0 +1,182 @@
+"""Each write of the protocol as the requests that carry it out, and what their answers mean.
+
+A request that was sent twice may have been carried out the first time, its answer lost: then "it exists already", "it is
+bound already", "it is gone already" are the success that was asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kailab.cluster.kubernetes.refusals import refusal
+from kailab.cluster.kubernetes.resources import Resource
+from kailab.cluster.kubernetes.transport import Answer, Transport
+from kailab.cluster.protocol import Object
+from kailab.errors import ApiError, Unavailable
+
+MERGE = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+MANAGER = "kailab"
+_MANAGED: Mapping[str, str | int] = {"fieldManager": MANAGER}
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+
+
+class Request(NamedTuple):
+    """``settled``: what a refusal is checked against where an earlier try may have done it (a path to GET)."""
+
+    method: str
+    path: str
+    body: bytes | None
+    content: str = "application/json"
+    told: str = ""
+    resolve: str = ""
+    resolve_node: str = ""
+
+
+def body_of(answer: Answer) -> Object:
+    """The object in an answer, without the bookkeeping of who manages which field."""
+    obj: Object = _decode(answer.body)
+    metadata = obj.get("metadata")
+    if isinstance(metadata, dict):
+        metadata.pop("managedFields", None)
+    return obj
+
+
+def creating(resource: Resource, obj: Object) -> Request:
+    metadata = obj["metadata"]
+    namespace, name = metadata.get("namespace"), metadata.get("name", "")
+    if resource.namespaced and not namespace:
+        namespace = "default"
+    return Request(
+        "POST",
+        resource.path(namespace, query=_MANAGED),
+        _encode(obj),
+        told=f"create {resource.kind} {name}",
+        resolve=resource.path(namespace, name) if name else "",
+    )
+
+
+def updating(resource: Resource, obj: Object) -> Request:
+    metadata = obj["metadata"]
+    return Request(
+        "PUT",
+        resource.path(metadata.get("namespace"), metadata["name"], query=_MANAGED),
+        _encode(obj),
+        told=f"update {resource.kind} {metadata['name']}",
+    )
+
+
+def applying(resource: Resource, obj: Object) -> Request:
+    metadata = obj["metadata"]
+    path = resource.path(metadata.get("namespace"), metadata["name"], query={**_MANAGED, "force": "true"})
+    return Request("PATCH", path, _encode(obj), APPLY, f"apply {resource.kind} {metadata['name']}")
+
+
+def patching(
+    resource: Resource, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: str
+) -> Request:
+    path = resource.path(namespace, name, subresource if resource.status else "", query=_MANAGED)
+    return Request("PATCH", path, _encode(patch), MERGE, f"patch {resource.kind} {name}")
+
+
+def deleting(
+    resource: Resource, name: str, namespace: str | None, grace_seconds: float | None, uid: str = ""
+) -> Request:
+    options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+    if grace_seconds is not None:
+        options["gracePeriodSeconds"] = math.ceil(grace_seconds)
+    if uid:
+        options["preconditions"] = {"uid": uid}
+    told = f"delete {resource.kind} {name}"
+    return Request("DELETE", resource.path(namespace, name), _encode(options), told=told)
+
+
+def binding(
+    resource: Resource, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str] | None
+) -> Request:
+    metadata: dict[str, Any] = {"name": pod, "namespace": namespace}
+    if uid:
+        metadata["uid"] = uid
+    if annotations:
+        metadata["annotations"] = dict(annotations)
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": metadata,
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    path = resource.path(namespace, pod, "binding", query=_MANAGED)
+    found = resource.path(namespace, pod)
+    return Request("POST", path, _encode(body), told=f"bind Pod {pod}", resolve=found, resolve_node=node)
+
+
+def disrupting(
+    resource: Resource, namespace: str, pod: str, uid: str, reason: str, message: str, stamp: str
+) -> Request:
+    """The condition that says why a pod is about to go."""
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": stamp,
+    }
+    metadata = {"uid": uid} if uid else {}
+    body = _encode({"metadata": metadata, "status": {"conditions": [condition]}})
+    path = resource.path(namespace, pod, "status", query=_MANAGED)
+    return Request("PATCH", path, body, STRATEGIC, f"evict Pod {pod}")
+
+
+async def send(transport: Transport, request: Request, patience: float) -> Answer:
+    """The answer to a request that was carried out. Raises ApiError for one that was not."""
+    answer = await transport.request(request.method, request.path, request.body, request.content, patience=patience)
+    if answer.code < 300:
+        return answer
+    if answer.tries > 1:
+        if request.method == "DELETE" and answer.code == 404:
+            return Answer(200, b"{}", answer.tries)
+        if request.resolve and answer.code == 409:
+            there = await transport.request("GET", request.resolve, patience=patience)
+            if there.code == 200 and _is_ours(there, request):
+                return there if not request.resolve_node else Answer(201, b"{}", answer.tries)
+    raise refusal(answer.code, answer.body, request.told)
+
+
+def _is_ours(there: Answer, request: Request) -> bool:
+    obj = _decode(there.body)
+    if request.resolve_node:
+        return bool(obj["spec"].get("nodeName") == request.resolve_node)
+    managers = obj["metadata"].get("managedFields") or ()
+    return any(entry.get("manager") == MANAGER and entry.get("operation") == "Update" for entry in managers)
+
+
+async def send_in_order(
+    transport: Transport, requests: list[Request], batch: Batch
+) -> tuple[list[Answer], ApiError | None]:
+    """The answers of a chain, up to the first refusal, and that."""
+    answers: list[Answer] = []
+    try:
+        for request in requests:
+            if batch.lost is not None:
+                raise batch.lost
+            answers.append(await send(transport, request, batch.patience))
+    except Unavailable as error:
+        batch.lost = batch.lost or error
+        return answers, error
+    except ApiError as error:
+        return answers, error
+    return answers, None
+
+
+class Batch:
+    """Chains that were handed over together. ``lost``: the server was given up on, so the rest is not even sent."""
+
+    def __init__(self, patience: float) -> None:
+        self.patience = patience
+        self.lost: Unavailable | None = None

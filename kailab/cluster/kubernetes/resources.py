@@ -1,0 +1,133 @@
+"""Where objects of a kind are found on a server: asked of the server, version by version, and remembered.
+
+What a server does not serve is asked for again after a while: CRDs come and go.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from kailab.cluster.kubernetes.refusals import refusal
+from kailab.cluster.kubernetes.transport import Answer
+from kailab.cluster.protocol import Object
+from kailab.errors import Invalid, NotFound
+from kailab.model.kinds import KINDS, key_of
+
+_AGAIN_SECONDS = 5.0
+
+
+class Resource(NamedTuple):
+    """One kind as a server has it. ``status``: it has a status subresource."""
+
+    key: str
+    kind: str
+    api_version: str
+    plural: str
+    namespaced: bool
+    status: bool
+
+    def path(
+        self, namespace: str | None = None, name: str = "", sub: str = "", query: Mapping[str, str | int] | None = None
+    ) -> str:
+        """``namespace`` None: of all namespaces (for lists), or a kind outside of namespaces."""
+        root = "/api/" if "/" not in self.api_version else "/apis/"
+        parts = [root + self.api_version]
+        if self.namespaced and namespace:
+            parts.append(f"namespaces/{quote(namespace, safe='')}")
+        parts += [part for part in (self.plural, quote(name, safe=""), sub) if part]
+        return "/".join(parts) + (f"?{urlencode(query)}" if query else "")
+
+
+class _Listed(msgspec.Struct):
+    name: str
+    kind: str
+    namespaced: bool = False
+
+
+class _List(msgspec.Struct):
+    resources: list[_Listed] = []
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    group_version: str
+
+
+class _Group(msgspec.Struct, rename="camel"):
+    preferred_version: _Version
+    versions: list[_Version] = []
+
+
+class Resources:
+    """``ask`` GETs a path."""
+
+    def __init__(self, ask: Callable[[str], Answer]) -> None:
+        self._ask = ask
+        self._lists: dict[str, tuple[float, dict[str, Resource]]] = {}
+        self._found: dict[str, Resource] = {}
+
+    def of(self, key: str) -> Resource:
+        """By kind key, in the newest version that kailab and the server both know. Raises NotFound."""
+        found = self._found.get(key)
+        if found is not None:
+            return found
+        for api_version in self._versions(key):
+            for resource in self._served(api_version).values():
+                if resource.key == key:
+                    self._found[key] = resource
+                    return resource
+        raise NotFound(f"the server has no kind {key}")
+
+    def of_object(self, obj: Object) -> Resource:
+        """In the version that the object is written in. Raises Invalid or NotFound."""
+        api_version, kind = obj.get("apiVersion"), obj.get("kind")
+        if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
+            raise Invalid("an object needs apiVersion and kind", "kind")
+        found = self._served(api_version).get(kind)
+        if found is None:
+            raise NotFound(f"the server has no kind {kind} in {api_version}")
+        return found
+
+    def forget(self, key: str) -> None:
+        """The server does not find it any more: ask anew."""
+        found = self._found.pop(key, None)
+        if found is not None:
+            self._lists.pop(found.api_version, None)
+
+    def _versions(self, key: str) -> list[str]:
+        known = KINDS.get(key)
+        if known is not None:
+            return [f"{known.group}/{version}" if known.group else version for version in known.versions]
+        _, _, group = key.partition(".")
+        if not group:
+            return ["v1"]
+        answer = self._ask(f"/apis/{quote(group, safe='.')}")
+        if answer.code != 200:
+            return []
+        told = msgspec.json.decode(answer.body, type=_Group)
+        first = told.preferred_version.group_version
+        return [first, *(v.group_version for v in told.versions if v.group_version != first)]
+
+    def _served(self, api_version: str) -> dict[str, Resource]:
+        known = self._lists.get(api_version)
+        if known is not None and (known[1] or time.monotonic() - known[0] < _AGAIN_SECONDS):
+            return known[1]
+        root = "/api/" if "/" not in api_version else "/apis/"
+        answer = self._ask(root + quote(api_version, safe="/."))
+        found: dict[str, Resource] = {}
+        if answer.code == 200:
+            listed = msgspec.json.decode(answer.body, type=_List).resources
+            names = {one.name for one in listed}
+            for one in listed:
+                if "/" not in one.name and one.kind not in found:
+                    key = key_of(api_version, one.kind)
+                    has_status = f"{one.name}/status" in names
+                    found[one.kind] = Resource(key, one.kind, api_version, one.name, one.namespaced, has_status)
+        elif answer.code != 404:
+            raise refusal(answer.code, answer.body, f"GET {api_version}")
+        self._lists[api_version] = (time.monotonic(), found)
+        return found

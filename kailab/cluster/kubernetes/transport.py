@@ -1,0 +1,308 @@
+"""Requests to one API server, from an event loop in a thread of its own.
+
+What goes wrong on the way is tried again here, with growing pauses and as long as ``patience`` says: no connection, a
+time-out, 429 (after its Retry-After), 500, 502, 503, 504. What the server refuses is handed back at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from email.utils import parsedate_to_datetime
+from typing import Any, NamedTuple, TypeVar
+
+import aiohttp
+import tenacity
+
+from kailab.cluster.kubernetes.connection import Connection
+from kailab.cluster.kubernetes.pressure import Pressure
+from kailab.errors import ConnectError, Unauthorized, Unavailable
+
+T = TypeVar("T")
+
+ANSWER_SECONDS = 20.0
+CONNECT_SECONDS = 5.0
+PATIENCE_SECONDS = 20.0
+_AGAIN = frozenset((429, 500, 502, 503, 504))
+_TOO_MUCH = frozenset((429, 503, 504))
+_SKEW_SECONDS = 2.0
+_CREDENTIALS_SECONDS = 30.0
+
+
+class Answer(NamedTuple):
+    """``tries``: how often it was sent. Above 1 an earlier one may have been carried out though no answer came."""
+
+    code: int
+    body: bytes
+    tries: int = 1
+
+
+class _Again(Exception):
+    def __init__(self, told: str, after: float | None = None, answer: Answer | None = None) -> None:
+        super().__init__(told)
+        self.after = after
+        self.answer = answer
+
+
+class Transport:
+    """One server. ``call`` and ``start`` may be used from any thread; coroutines run in the loop's."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.pressure = Pressure()
+        self.sent: dict[tuple[str, int], int] = {}  # (method, code; 0: no answer) -> count
+        self._tls = connection.tls()
+        self._offset = time.time() - time.monotonic()
+        self._looked_at = 0.0
+        self._headers: Mapping[str, str] = {}
+        self._headers_at = -_CREDENTIALS_SECONDS
+        self._session: aiohttp.ClientSession | None = None
+        self._closed = False
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._run, name="kubernetes", daemon=True)
+        self._thread.start()
+
+    # --- time --------------------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        """The server's time, as far as known: a step of this machine's clock does not move it."""
+        return time.monotonic() + self._offset
+
+    def _look_at_clock(self, date: str | None) -> None:
+        moment = time.monotonic()
+        if date is None or moment - self._looked_at < 1.0:
+            return
+        self._looked_at = moment
+        try:
+            told = parsedate_to_datetime(date).timestamp() + 0.5  # it is cut to whole seconds
+        except (TypeError, ValueError):
+            return
+        if abs(told - self.now()) > _SKEW_SECONDS:
+            self._offset = told - moment
+
+    # --- from other threads ------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run in the loop and wait for the result."""
+        if self._closed:
+            work.close()
+            raise Unavailable(f"the connection to {self.connection.server} is closed")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except KeyboardInterrupt:
+            future.cancel()
+            raise
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> asyncio.Future[Any]:
+        """Run in the loop, not waited for."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop)  # type: ignore[return-value]
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Do something in the loop."""
+        if not self._closed:
+            self.loop.call_soon_threadsafe(action)
+
+    def close(self) -> None:
+        """End all that runs. Closing twice does nothing."""
+        if self._closed:
+            return
+        self._closed = True
+
+        async def end() -> None:
+            others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            if self._session is not None:
+                await self._session.close()
+
+        asyncio.run_coroutine_threadsafe(end(), self.loop).result(10.0)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(10.0)
+        self.loop.close()
+
+    # --- requests ----------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        content: str = "application/json",
+        *,
+        patience: float = PATIENCE_SECONDS,
+        accept: str = "application/json",
+    ) -> Answer:
+        """Raises Unavailable once patience is at an end."""
+        try:
+            return await self._once(method, path, body, content, accept, 1)
+        except _Again as trouble:
+            if patience <= 0:
+                return self._give_up(trouble, method, path)
+            return await self._persist(method, path, body, content, accept, patience, trouble)
+
+    async def _persist(
+        self, method: str, path: str, body: bytes | None, content: str, accept: str, patience: float, first: _Again
+    ) -> Answer:
+        tries = 1
+        last = first
+
+        def pause(state: tenacity.RetryCallState) -> float:
+            if last.after is not None:
+                return last.after * (1 + random.random() / 4)
+            return random.uniform(0.5, 1.0) * min(0.1 * 2**state.attempt_number, 3.0)
+
+        async def again() -> Answer:
+            nonlocal tries, last
+            tries += 1
+            try:
+                return await self._once(method, path, body, content, accept, tries)
+            except _Again as trouble:
+                last = trouble
+                raise
+
+        await asyncio.sleep(first.after if first.after is not None else random.uniform(0.05, 0.15))
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(_Again),
+            stop=tenacity.stop_after_delay(patience),
+            wait=pause,
+            reraise=True,
+        )
+        try:
+            return await retrying(again)
+        except _Again as trouble:
+            return self._give_up(trouble, method, path)
+
+    def _give_up(self, trouble: _Again, method: str, path: str) -> Answer:
+        if trouble.answer is not None:
+            return trouble.answer
+        raise Unavailable(f"{self.connection.server} does not answer {method} {path.partition('?')[0]}: {trouble}")
+
+    async def _once(self, method: str, path: str, body: bytes | None, content: str, accept: str, tries: int) -> Answer:
+        session = await self._ready()
+        headers = {"Accept": accept, **self._headers}
+        if body is not None:
+            headers["Content-Type"] = content
+        await self.pressure.enter()
+        begun = time.monotonic()
+        try:
+            async with session.request(
+                method, self._url(path), data=body, headers=headers, ssl=self._tls or True, allow_redirects=False
+            ) as response:
+                data = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            self.pressure.overloaded(time.monotonic())
+            self._count(method, 0)
+            if isinstance(error, aiohttp.ClientSSLError):
+                raise Unavailable(f"{self.connection.server}: {error}") from error
+            raise _Again(str(error) or type(error).__name__) from error
+        except BaseException:
+            self.pressure.overloaded(time.monotonic())
+            raise
+        moment = time.monotonic()
+        code = response.status
+        self._count(method, code)
+        self._look_at_clock(response.headers.get("Date"))
+        if code in _TOO_MUCH:
+            self.pressure.overloaded(moment)
+        else:
+            self.pressure.answered(moment - begun, moment)
+        answer = Answer(code, data, tries)
+        if code in _AGAIN:
+            raise _Again(f"HTTP {code}", _retry_after(response.headers.get("Retry-After")), answer)
+        return answer
+
+    def stream(self, path: str) -> Any:
+        """A request whose answer is read as it comes: an ``async with``. No time limit on the whole of it."""
+        assert self._session is not None
+        return self._session.get(
+            self._url(path),
+            headers={"Accept": "application/json", **self._headers},
+            ssl=self._tls or True,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=330.0),
+        )
+
+    async def _ready(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, ssl=self._tls or True, keepalive_timeout=60),
+                timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS),
+                read_bufsize=2**21,
+                auto_decompress=True,
+                skip_auto_headers=("User-Agent",),
+                headers={"User-Agent": "kailab", "Accept-Encoding": "identity"},
+            )
+        if time.monotonic() - self._headers_at > _CREDENTIALS_SECONDS:
+            self._headers_at = time.monotonic()
+            self._headers = await self.connection.credentials()
+        return self._session
+
+    async def prepare(self) -> None:
+        """Credentials and session, for ``stream``."""
+        await self._ready()
+
+    def _url(self, path: str) -> Any:
+        from yarl import URL
+
+        return URL(f"{self.connection.server}{path}", encoded=True)
+
+    def _count(self, method: str, code: int) -> None:
+        self.sent[method, code] = self.sent.get((method, code), 0) + 1
+
+    # --- the first word ----------------------------------------------------------------------------------------------
+
+    def check(self, patience: float = 3.0) -> str:
+        """The server's version. Raises ConnectError with the reason where it can't be used."""
+        import msgspec
+
+        from kailab.cluster.kubernetes.refusals import refusal
+
+        told = self.connection.told
+
+        async def ask(path: str) -> Answer:
+            return await self.request("GET", path, patience=patience)
+
+        try:
+            answer = self.call(ask("/version"))
+            if answer.code in (401, 403):
+                raise refusal(answer.code, answer.body, "GET /version")
+            version = msgspec.json.decode(answer.body)["gitVersion"]
+            # /version is open to all where anonymous requests are; namespaces are not.
+            allowed = self.call(ask("/api/v1/namespaces/default"))
+            if allowed.code == 401:
+                raise refusal(401, allowed.body, "GET namespaces/default")
+        except Unauthorized as error:
+            raise ConnectError(
+                f"{told}: the server does not accept the credentials ({error}); are they expired, or another cluster's?"
+            ) from error
+        except (Unavailable, KeyError, TypeError, ValueError) as error:
+            raise ConnectError(f"{told}: no Kubernetes API answers there: {error}") from error
+        return str(version)
+
+
+def _retry_after(text: str | None) -> float | None:
+    try:
+        return min(60.0, max(0.0, float(text))) if text is not None else None
+    except ValueError:
+        return None
+
+
+async def side_by_side(work: Sequence[Callable[[], Awaitable[T]]], most: int) -> list[T]:
+    """Results in order; at most so many begun at a time, so that a long list does not become as many tasks."""
+    results: list[Any] = [None] * len(work)
+    remaining = iter(range(len(work)))
+
+    async def worker() -> None:
+        for number in remaining:
+            results[number] = await work[number]()
+
+    await asyncio.gather(*(worker() for _ in range(min(most, len(work)))))
+    return results

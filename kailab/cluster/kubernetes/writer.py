@@ -1,0 +1,173 @@
+"""Writes on their way to the server: turned into requests, sent side by side, their answers counted at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from kailab.cluster.kubernetes import requests
+from kailab.cluster.kubernetes.cache import Cache
+from kailab.cluster.kubernetes.refusals import refusal
+from kailab.cluster.kubernetes.requests import Batch, Request, body_of
+from kailab.cluster.kubernetes.resources import Resource, Resources
+from kailab.cluster.kubernetes.transport import Answer, Transport, side_by_side
+from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
+from kailab.errors import ApiError, Unavailable
+from kailab.model.times import format_time
+
+MOST_AT_ONCE = 256
+_SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
+
+
+class _Planned(NamedTuple):
+    """One write: where it goes, the UID of the pod it is about (if known), its requests."""
+
+    write: Write
+    resource: Resource
+    uid: str
+    requests: list[Request]
+
+
+class Writer:
+    """``marks``: labels that all that is created or applied gets."""
+
+    def __init__(
+        self, transport: Transport, resources: Resources, cache: Cache, marks: Mapping[str, str], patience: float
+    ) -> None:
+        self._transport = transport
+        self._resources = resources
+        self._cache = cache
+        self._marks = marks
+        self._patience = patience
+
+    def marked(self, obj: Object, resource: Resource) -> Object:
+        """As it is sent: without what is the server's, in a namespace if its kind has one, with the marks."""
+        metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_FIELDS}
+        if self._marks:
+            metadata["labels"] = {**(metadata.get("labels") or {}), **self._marks}
+        if resource.namespaced:
+            metadata.setdefault("namespace", "default")
+        else:
+            metadata.pop("namespace", None)
+        return {**obj, "metadata": metadata}
+
+    def send(self, resource: Resource, request: Request) -> Object:
+        """One request whose answer is the object. Raises ApiError."""
+        answer = self._transport.call(requests.send(self._transport, request, self._patience))
+        return self._cache.put(resource.key, body_of(answer))
+
+    def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+        """See ``Cluster.write_all``."""
+        batch = Batch(self._patience)
+        plans: list[tuple[list[_Planned], ApiError | None]] = [self._plan(chain) for chain in chains]
+        work = [
+            partial(requests.send_in_order, self._transport, [r for one in plan for r in one.requests], batch)
+            for plan, _ in plans
+        ]
+        if not work:
+            return []
+        try:
+            results = self._transport.call(side_by_side(work, MOST_AT_ONCE))
+        except Unavailable as error:  # closed
+            return [Outcome([], error) for _ in plans]
+        outcomes = []
+        for (plan, failed), (answers, refused) in zip(plans, results, strict=True):
+            objects: list[Object | None] = []
+            position = 0
+            for one in plan:
+                end = position + len(one.requests)
+                if end > len(answers):
+                    break
+                objects.append(self._done(one, answers[position:end]))
+                position = end
+            outcomes.append(Outcome(objects, refused or failed))
+        return outcomes
+
+    def _plan(self, chain: Chain) -> tuple[list[_Planned], ApiError | None]:
+        planned = []
+        for write in chain:
+            try:
+                planned.append(self._planned(write))
+            except ApiError as error:
+                return planned, error
+        return planned, None
+
+    def _planned(self, write: Write) -> _Planned:
+        match write:
+            case Create(obj):
+                resource = self._resources.of_object(obj)
+                return _Planned(write, resource, "", [requests.creating(resource, self.marked(obj, resource))])
+            case Update(obj):
+                resource = self._resources.of_object(obj)
+                return _Planned(write, resource, "", [requests.updating(resource, self._versioned(obj, resource))])
+            case Patch(kind, name, namespace, patch, sub):
+                resource = self._resources.of(kind)
+                request = requests.patching(resource, name, _space(resource, namespace), patch, sub)
+                return _Planned(write, resource, "", [request])
+            case Delete(kind, name, namespace, grace):
+                resource = self._resources.of(kind)
+                request = requests.deleting(resource, name, _space(resource, namespace), grace)
+                return _Planned(write, resource, "", [request])
+            case Bind(namespace, pod, node, annotations):
+                resource = self._resources.of("Pod")
+                uid = self._uid(namespace, pod)
+                request = requests.binding(resource, namespace, pod, uid, node, annotations)
+                return _Planned(write, resource, uid, [request])
+            case Evict(namespace, pod, reason, message, grace):
+                resource = self._resources.of("Pod")
+                found = self._pod(namespace, pod)
+                if found is not None and "deletionTimestamp" in found["metadata"]:
+                    return _Planned(write, resource, "", [])  # on its way already
+                uid = self._uid(namespace, pod)
+                stamp = format_time(self._transport.now())
+                said = requests.disrupting(resource, namespace, pod, uid, reason, message, stamp)
+                return _Planned(write, resource, uid, [said, requests.deleting(resource, pod, namespace, grace, uid)])
+
+    def _versioned(self, obj: Object, resource: Resource) -> Object:
+        """With the resourceVersion that is stored, if it names none: custom resources can't do without."""
+        metadata = obj["metadata"]
+        if metadata.get("resourceVersion"):
+            return obj
+        path = resource.path(_space(resource, metadata.get("namespace")), metadata["name"])
+        answer = self._transport.call(self._transport.request("GET", path, patience=self._patience))
+        if answer.code != 200:
+            raise refusal(answer.code, answer.body, f"get {resource.kind} {metadata['name']}")
+        version = body_of(answer)["metadata"]["resourceVersion"]
+        return {**obj, "metadata": {**metadata, "resourceVersion": version}}
+
+    def _pod(self, namespace: str, name: str) -> Object | None:
+        return self._cache.kinds.get("Pod", {}).get((namespace, name))
+
+    def _uid(self, namespace: str, pod: str) -> str:
+        found = self._pod(namespace, pod)
+        return str(found["metadata"]["uid"]) if found is not None else ""
+
+    def _done(self, planned: _Planned, answers: list[Answer]) -> Object | None:
+        """Count the answers to a write, and give what the write gives."""
+        resource = planned.resource
+        match planned.write:
+            case Create() | Update() | Patch():
+                return self._cache.put(resource.key, body_of(answers[0]))
+            case Bind(namespace, pod, node, _):
+                self._cache.bound(namespace, pod, planned.uid, node)
+            case Delete(_, name, namespace, _):
+                self._gone(resource, _space(resource, namespace) or "", name, answers[0])
+            case Evict(namespace, pod) if answers:
+                self._cache.put("Pod", body_of(answers[0]))
+                self._gone(resource, namespace, pod, answers[1])
+        return None
+
+    def _gone(self, resource: Resource, namespace: str, name: str, answer: Answer) -> None:
+        left = body_of(answer)
+        metadata = left.get("metadata") or {}
+        leaving = left.get("kind") == resource.kind and "deletionTimestamp" in metadata
+        if leaving and (metadata.get("deletionGracePeriodSeconds") or metadata.get("finalizers")):
+            self._cache.put(resource.key, left)
+        else:
+            self._cache.deleted(resource.key, namespace, name)
+
+
+def _space(resource: Resource, namespace: str | None) -> str | None:
+    return (namespace or "default") if resource.namespaced else None

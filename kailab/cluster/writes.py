@@ -1,0 +1,110 @@
+"""Writes as values, so that many can be handed to a cluster at once.
+
+A *chain* is writes that depend on each other: carried out in order, up to the first that is refused. Chains do not depend
+on each other: a cluster across a network carries them out side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+from kailab.errors import ApiError
+
+if TYPE_CHECKING:
+    from kailab.cluster.protocol import Cluster, Object
+
+
+class Create(NamedTuple):
+    """As ``Cluster.create``."""
+
+    object: Object
+
+
+class Update(NamedTuple):
+    """As ``Cluster.update``."""
+
+    object: Object
+
+
+class Patch(NamedTuple):
+    """As ``Cluster.patch``."""
+
+    kind: str
+    name: str
+    namespace: str | None
+    patch: Mapping[str, Any]
+    subresource: Literal["", "status"] = ""
+
+
+class Delete(NamedTuple):
+    """As ``Cluster.delete``."""
+
+    kind: str
+    name: str
+    namespace: str | None = None
+    grace_seconds: float | None = None
+
+
+class Bind(NamedTuple):
+    """As ``Cluster.bind``."""
+
+    namespace: str
+    pod: str
+    node: str
+    annotations: Mapping[str, str] | None = None
+
+
+class Evict(NamedTuple):
+    """As ``Cluster.evict``."""
+
+    namespace: str
+    pod: str
+    reason: str
+    message: str
+    grace_seconds: float | None = None
+
+
+Write: TypeAlias = Create | Update | Patch | Delete | Bind | Evict
+Chain: TypeAlias = Sequence[Write]
+
+
+class Outcome(NamedTuple):
+    """What became of a chain. ``objects``: what its writes gave, None for those that give nothing; ``error``: why it
+    ended early."""
+
+    objects: list[Object | None]
+    error: ApiError | None
+
+
+def carry_out(cluster: Cluster, write: Write) -> Object | None:
+    """One write. Raises ApiError."""
+    match write:
+        case Create(obj):
+            return cluster.create(obj)
+        case Update(obj):
+            return cluster.update(obj)
+        case Patch():
+            return cluster.patch(*write)
+        case Delete():
+            cluster.delete(*write)
+        case Bind():
+            cluster.bind(*write)
+        case Evict():
+            cluster.evict(*write)
+    return None
+
+
+def in_turn(cluster: Cluster, chains: Iterable[Chain]) -> list[Outcome]:
+    """All chains one after the other: for clusters in the same process."""
+    outcomes = []
+    for chain in chains:
+        objects: list[Object | None] = []
+        error = None
+        try:
+            for write in chain:
+                objects.append(carry_out(cluster, write))
+        except ApiError as refused:
+            error = refused
+        outcomes.append(Outcome(objects, error))
+    return outcomes
