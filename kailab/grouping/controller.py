@@ -8,10 +8,12 @@ deleted here.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.errors import AlreadyExists, ApiError, Conflict, NotFound
+from kailab.cluster.writes import Create, Patch, Update
+from kailab.errors import AlreadyExists, ApiError, Conflict, KailabError, NotFound
 from kailab.grouping.clusterreader import ClusterReader, Read
 from kailab.grouping.config import GroupingConfig
 from kailab.grouping.fields import annotations_of, labels_of
@@ -26,6 +28,21 @@ WARNING = "PodGrouperWarning"
 
 # (namespace, name)
 _Key = tuple[str, str]
+
+
+class _Wanted(NamedTuple):
+    """What a pod needs: its PodGroup there, and a patch of its metadata (empty: none)."""
+
+    key: _Key
+    pod: Object
+    group: _Key
+    patch: dict[str, Any]
+    reads: tuple[Read, ...]
+
+
+class _Planned(NamedTuple):
+    grouping: Grouping
+    write: Create | Update
 
 
 class PodGrouper:
@@ -43,6 +60,10 @@ class PodGrouper:
         self._due: dict[_Key, None] = {}
         self._waiting: dict[Read, dict[_Key, None]] = {}
         self._warned: dict[_Key, str] = {}
+        self._planned: dict[_Key, _Planned] = {}
+        self._refused: dict[_Key, ApiError] = {}
+        self._wanted: list[_Wanted] = []
+        self._wrote = False
 
     def step(self) -> bool:
         """Group the pods that are due; says whether anything was written."""
@@ -54,12 +75,15 @@ class PodGrouper:
         for read in self._reads.changes():
             self._due.update(self._waiting.pop(read, ()))
         due, self._due = self._due, {}
-        wrote = False
+        self._wrote = False
         for key in due:
             pod = self._pods.get(key)
             if pod is not None and "deletionTimestamp" not in pod["metadata"]:
-                wrote |= self._group(key, pod)
-        return wrote
+                self._group(key, pod)
+        # All PodGroups first: a pod that names one finds it there.
+        self._write_pod_groups()
+        self._write_tags()
+        return self._wrote
 
     def close(self) -> None:
         """End the watches."""
@@ -134,79 +158,122 @@ class PodGrouper:
 
     # --- grouping a pod -----------------------------------------------------------------------------------------------
 
-    def _group(self, key: _Key, pod: Object) -> bool:
+    def _group(self, key: _Key, pod: Object) -> None:
+        """Work out what a pod needs; it is written at the end of the step."""
         self._reads.reads.clear()
         try:
-            return self._grouped(key, pod)
-        except Conflict:
-            self._due[key] = None  # somebody else wrote the PodGroup; its new state arrives by the watch
-            return False
+            wanted = self._grouped(key, pod)
         except (GroupingError, ApiError) as problem:
-            return self._warn(key, pod, str(problem))
+            self._failed(key, pod, problem, self._reads.reads)
+            return
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
-            return self._warn(key, pod, f"an owner of the pod is not formed as its kind is: {problem!r}")
+            text = f"an owner of the pod is not formed as its kind is: {problem!r}"
+            self._warn(key, pod, text, self._reads.reads)
+            return
+        if wanted is not None:
+            self._wanted.append(wanted)
 
-    def _grouped(self, key: _Key, pod: Object) -> bool:
+    def _grouped(self, key: _Key, pod: Object) -> _Wanted | None:
         if asks_to_be_skipped(pod):
-            return False
+            return None
         metadata = pod["metadata"]
         owned = metadata.get("ownerReferences")
         name = annotations_of(pod).get(POD_GROUP)
         if name is not None and not owned:
-            return False  # a PodGroup of the user's choice, or grouped before
+            return None  # a PodGroup of the user's choice, or grouped before
         if "kind" not in pod:
             pod = {"apiVersion": "v1", "kind": "Pod", **pod}
         owners = owners_of(pod, self._reads) if owned else []
         if any(map(asks_to_be_skipped, owners)):
-            return False
+            return None
         plan, again = self._plans.plan(pod, owners)
         sub_group = plan.sub_group_of(pod)
         grouping = plan.grouping
-        existing = self._pod_groups.get((grouping.namespace, grouping.name))
-        wrote = False
-        if existing is None or not again:
-            wrote = self._write_pod_group(grouping, existing)
+        group = (grouping.namespace, grouping.name)
+        if not again or (group not in self._pod_groups and group not in self._planned):
+            self._plan_pod_group(group, grouping)
         patch: dict[str, Any] = {}
         if name != grouping.name:
             patch["annotations"] = {POD_GROUP: grouping.name}
         if sub_group and labels_of(pod).get(SUBGROUP_NAME) != sub_group:
             patch["labels"] = {SUBGROUP_NAME: sub_group}
-        if patch:
-            try:
-                tagged = self._cluster.patch("Pod", key[1], key[0], {"metadata": patch})
-            except NotFound:
-                return wrote  # the pod went in the meantime
-            self._withdraw(key, pod)
-            self._enrol(key, tagged)
-            self._pods[key] = tagged
-        self._warned.pop(key, None)
-        return wrote or bool(patch)
+        return _Wanted(key, pod, group, patch, tuple(self._reads.reads))
 
-    def _write_pod_group(self, grouping: Grouping, existing: Object | None) -> bool:
-        key = (grouping.namespace, grouping.name)
+    def _plan_pod_group(self, key: _Key, grouping: Grouping) -> None:
+        planned = self._planned.get(key)
+        existing = planned.write.object if planned is not None else self._pod_groups.get(key)
         if existing is None:
-            try:
-                self._pod_groups[key] = self._cluster.create(podgroup_object(grouping))
-            except AlreadyExists:
-                existing = self._cluster.get("PodGroup", grouping.name, grouping.namespace)
-            else:
-                return True
+            self._planned[key] = _Planned(grouping, Create(podgroup_object(grouping)))
+            return
         wanted = updated(existing, grouping, self._config)
-        if wanted is None:
-            self._pod_groups[key] = existing
-            return False
-        self._pod_groups[key] = self._cluster.update(wanted)
-        return True
+        if wanted is not None:
+            new = planned is not None and isinstance(planned.write, Create)
+            self._planned[key] = _Planned(grouping, Create(wanted) if new else Update(wanted))
 
-    def _warn(self, key: _Key, pod: Object, message: str) -> bool:
+    # --- writing ------------------------------------------------------------------------------------------------------
+
+    def _write_pod_groups(self) -> None:
+        planned, self._planned = self._planned, {}
+        self._refused = {}
+        outcomes = self._cluster.write_all([[one.write] for one in planned.values()])
+        for (key, one), outcome in zip(planned.items(), outcomes, strict=True):
+            error = outcome.error
+            written = outcome.objects[0] if error is None else None
+            if isinstance(error, AlreadyExists):
+                try:
+                    written, error = self._adopted(key, one.grouping), None
+                except ApiError as problem:
+                    error = problem
+            if error is not None:
+                self._refused[key] = error
+            elif written is not None:
+                self._pod_groups[key] = written
+                self._wrote = True
+
+    def _adopted(self, key: _Key, grouping: Grouping) -> Object:
+        """Somebody made the PodGroup before us: bring it in line."""
+        existing = self._cluster.get("PodGroup", key[1], key[0])
+        wanted = updated(existing, grouping, self._config)
+        return existing if wanted is None else self._cluster.update(wanted)
+
+    def _write_tags(self) -> None:
+        tagged = []
+        for wanted in self._wanted:
+            error = self._refused.get(wanted.group)
+            if error is not None:
+                self._failed(wanted.key, wanted.pod, error, wanted.reads)
+            elif wanted.patch:
+                tagged.append(wanted)
+            else:
+                self._warned.pop(wanted.key, None)
+        self._wanted = []
+        chains = [[Patch("Pod", one.key[1], one.key[0], {"metadata": one.patch})] for one in tagged]
+        for one, outcome in zip(tagged, self._cluster.write_all(chains), strict=True):
+            if outcome.error is None and (pod := outcome.objects[0]) is not None:
+                self._wrote = True
+                self._withdraw(one.key, one.pod)
+                self._enrol(one.key, pod)
+                self._pods[one.key] = pod
+                self._warned.pop(one.key, None)
+            elif outcome.error is not None and not isinstance(outcome.error, NotFound):
+                self._failed(one.key, one.pod, outcome.error, one.reads)
+
+    def _failed(self, key: _Key, pod: Object, problem: KailabError, reads: Iterable[Read]) -> None:
+        """What another try may cure is tried again in the next step; what only a change can cure is told."""
+        if isinstance(problem, Conflict) or (isinstance(problem, ApiError) and problem.code >= 500):
+            self._due[key] = None
+        else:
+            self._warn(key, pod, str(problem), reads)
+
+    def _warn(self, key: _Key, pod: Object, message: str, reads: Iterable[Read]) -> None:
         """Tell on the pod why it can't be grouped, once for each reason, and wait for a change of what was read."""
-        for read in self._reads.reads:
+        for read in reads:
             self._waiting.setdefault(read, {})[key] = None
         if self._warned.get(key) == message:
-            return False
+            return
         self._warned[key] = message
         self._cluster.event(pod, "Warning", WARNING, message, COMPONENT)
-        return True
+        self._wrote = True
 
 
 def _tags(pod: Object) -> tuple[Any, Any]:

@@ -6,7 +6,12 @@ cache.Evict, evictor, status_updater, binder.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.writes import Bind as BindPod
+from kailab.cluster.writes import Chain, Patch, Write
+from kailab.cluster.writes import Evict as EvictPod
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.records import Shape
@@ -48,42 +53,48 @@ class Carrier:
     def carry_out(self, decisions: Decisions) -> None:
         """Binds, then evictions: the order of the actions that decide them."""
         self.bound, self.evicted, self.failures, self.wrote = {}, {}, [], False
-        for bind in decisions.binds:
-            self._bind(bind)
-        for evict in decisions.evictions:
-            self._evict(evict)
+        self._bind_all(decisions.binds)
+        self._evict_all(decisions.evictions)
         if not self.failures:
             self._complained.clear()
 
-    def _bind(self, bind: Bind) -> None:
-        mirror, cluster = self._mirror, self._cluster
-        pod, task = mirror.pods.get(bind.task), mirror.tasks.get(bind.task)
-        if pod is None or task is None:
-            return
-        namespace, name, node = task.namespace, task.name, bind.node
-        labelled = bool(bind.gpu_groups)
+    def _bind_all(self, binds: Iterable[Bind]) -> None:
+        planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
+        outcomes = self._cluster.write_all([chain for _, chain in planned])
+        for (bind, _), outcome in zip(planned, outcomes, strict=True):
+            task = self._mirror.tasks[bind.task]
+            name = f"{task.namespace}/{task.name}"
+            if outcome.error is None:
+                self._was_bound(bind, name)
+                continue
+            if bind.gpu_groups:
+                self._unlabel(task.namespace, task.name, bind.gpu_groups)
+            text = f"Failed to bind pod {name} to node {bind.node}. {outcome.error}"
+            self._failed("bind", bind.task, text, outcome.error)
+
+    def _chain(self, bind: Bind) -> Chain | None:
+        """What binding a pod takes; None for one that is gone."""
+        task = self._mirror.tasks.get(bind.task)
+        if task is None or bind.task not in self._mirror.pods:
+            return None
         told = {names.RECEIVED_RESOURCE_TYPE: received_type(task.shape)}
         if bind.numa_zones:
             told[PREDICTED] = as_annotation(bind.numa_zones)
-        try:
-            if labelled:
-                cluster.patch("Pod", name, namespace, {"metadata": {"labels": group_labels(bind.gpu_groups)}})
-            cluster.bind(namespace, name, node, told)
-        except ApiError as error:
-            if labelled:
-                self._unlabel(namespace, name, bind.gpu_groups)
-            self._failed("bind", bind.task, f"Failed to bind pod {namespace}/{name} to node {node}. {error}", error)
-            return
+        chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, told)]
+        if bind.gpu_groups:
+            labels = {"metadata": {"labels": group_labels(bind.gpu_groups)}}
+            chain.insert(0, Patch("Pod", task.name, task.namespace, labels))
+        return chain
+
+    def _was_bound(self, bind: Bind, name: str) -> None:
+        pod = self._mirror.pods[bind.task]
         self.wrote = True
         self.bound[bind.podgroup] = None
-        pool = node_pool((mirror.podgroup_objects.get(bind.podgroup) or _EMPTY)["metadata"])
-        cluster.event(
-            pod,
-            "Normal",
-            "Scheduled",
-            f"Successfully assigned pod {namespace}/{name} to node {node} at node-pool {pool}",
+        pool = node_pool((self._mirror.podgroup_objects.get(bind.podgroup) or _EMPTY)["metadata"])
+        self._cluster.event(
+            pod, "Normal", "Scheduled", f"Successfully assigned pod {name} to node {bind.node} at node-pool {pool}"
         )
-        cluster.event(pod, "Normal", "Bound", f"Pod bound successfully to node {node}", "binder")
+        self._cluster.event(pod, "Normal", "Bound", f"Pod bound successfully to node {bind.node}", "binder")
 
     def _unlabel(self, namespace: str, name: str, groups: tuple[str, ...]) -> None:
         """A pod that is not bound must not look as if it sat on a GPU."""
@@ -92,25 +103,35 @@ class Carrier:
         except ApiError:
             return  # gone, or as unreachable as before: the next cycle sees what is there
 
-    def _evict(self, evict: Evict) -> None:
+    def _evict_all(self, evictions: Iterable[Evict]) -> None:
+        planned = [(evict, write) for evict in evictions if (write := self._eviction(evict)) is not None]
+        outcomes = self._cluster.write_all([[write] for _, write in planned])
+        for (evict, write), outcome in zip(planned, outcomes, strict=True):
+            if outcome.error is not None:
+                text = f"Failed to evict pod {write.namespace}/{write.pod}. {outcome.error}"
+                self._failed("evict", evict.task, text, outcome.error)
+                continue
+            self.wrote = True
+            self.evicted[evict.podgroup] = None
+            podgroup = self._mirror.podgroup_objects.get(evict.podgroup)
+            if podgroup is not None:
+                self._cluster.event(podgroup, "Normal", "Evict", write.message)
+
+    def _eviction(self, evict: Evict) -> EvictPod | None:
+        """How a pod is evicted; None for one that is gone."""
         task = self._mirror.tasks.get(evict.task)
         if task is None:
-            return
+            return None
         message = evict.message or self._eviction_message(evict, f"{task.namespace}/{task.name}")
-        try:
-            grace = (
-                None if self._checkpoint is None else ask_to_save(self._cluster, self._mirror, evict, self._checkpoint)
-            )
-            self._cluster.evict(task.namespace, task.name, EVICTION_REASON, message, grace)
-        except ApiError as error:
-            text = f"Failed to evict pod {task.namespace}/{task.name}. {error}"
-            self._failed("evict", evict.task, text, error)
-            return
-        self.wrote = True
-        self.evicted[evict.podgroup] = None
-        podgroup = self._mirror.podgroup_objects.get(evict.podgroup)
-        if podgroup is not None:
-            self._cluster.event(podgroup, "Normal", "Evict", message)
+        grace = None
+        if self._checkpoint is not None:
+            try:
+                grace = ask_to_save(self._cluster, self._mirror, evict, self._checkpoint)
+            except ApiError as error:
+                text = f"Failed to evict pod {task.namespace}/{task.name}. {error}"
+                self._failed("evict", evict.task, text, error)
+                return None
+        return EvictPod(task.namespace, task.name, EVICTION_REASON, message, grace)
 
     def _eviction_message(self, evict: Evict, pod: str) -> str:
         """KAI's words for an eviction, by action."""

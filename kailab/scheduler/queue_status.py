@@ -10,7 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.errors import ApiError, NotFound
+from kailab.cluster.writes import Patch
+from kailab.errors import NotFound
 from kailab.scheduler.podgroup_status import (
     FIELDS,
     KINDS,
@@ -71,12 +72,30 @@ class QueueStatus:
         groups = self._totals.dirty
         groups.update(self._failed_groups)
         self._totals.dirty, self._failed_groups = {}, {}
-        wrote = False
-        for name in groups:
-            wrote |= self._settle_group(name)
+        wrote = self._write({name: patch for name in groups if (patch := self._settle_group(name)) is not None})
         queues, self._dirty = self._dirty, {}
-        for queue in sorted(queues):
-            wrote |= self._write_queue(queue)
+        changes = {queue: patch for queue in sorted(queues) if (patch := self._queue_patch(queue)) is not None}
+        return self._write_queues(changes) or wrote
+
+    def _write(self, patches: Mapping[GroupName, dict[str, Any]]) -> bool:
+        """The status of PodGroups. What failed is tried again in the next step."""
+        chains = [[Patch("PodGroup", name, space, patch, "status")] for (space, name), patch in patches.items()]
+        wrote = False
+        for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
+            if outcome.error is None:
+                wrote = True
+            elif not isinstance(outcome.error, NotFound):
+                self._failed_groups[name] = None
+        return wrote
+
+    def _write_queues(self, patches: Mapping[str, dict[str, Any]]) -> bool:
+        chains = [[Patch("Queue", name, None, patch, "status")] for name, patch in patches.items()]
+        wrote = False
+        for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
+            if outcome.error is None:
+                wrote = True
+            elif not isinstance(outcome.error, NotFound):
+                self._dirty[name] = None
         return wrote
 
     def close(self) -> None:
@@ -84,7 +103,8 @@ class QueueStatus:
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
-    def _settle_group(self, name: GroupName) -> bool:
+    def _settle_group(self, name: GroupName) -> dict[str, Any] | None:
+        """Count what a PodGroup holds now to its queue. The status patch that it needs."""
         group = self._totals.groups[name]
         before = self._counted.pop(name, None)
         if group.object is None:
@@ -92,24 +112,14 @@ class QueueStatus:
                 self._add(before[0], before[1], -1)
             if not any(group.requested.values()) and not any(group.allocated.values()):
                 del self._totals.groups[name]
-            return False
+            return None
         after = {field: dict(amounts) for field, amounts in group_amounts(group).items()}
         self._counted[name] = (group.queue, after)
         if before != (group.queue, after):
             if before is not None:
                 self._add(before[0], before[1], -1)
             self._add(group.queue, after, 1)
-        patch = group_patch(group)
-        if patch is None:
-            return False
-        try:
-            self._cluster.patch("PodGroup", name[1], name[0], patch, "status")
-        except NotFound:
-            return False
-        except ApiError:
-            self._failed_groups[name] = None
-            return False
-        return True
+        return group_patch(group)
 
     def _add(self, queue: str, amounts: Sums, sign: int) -> None:
         _move(self._own.setdefault(queue, _no_sums()), amounts, sign)
@@ -154,10 +164,10 @@ class QueueStatus:
                 _move(self._sums.setdefault(name, _no_sums()), amounts, 1)
         self._dirty.update(dict.fromkeys(self._queues))
 
-    def _write_queue(self, name: str) -> bool:
+    def _queue_patch(self, name: str) -> dict[str, Any] | None:
         obj = self._queues.get(name)
         if obj is None:
-            return False
+            return None
         current = obj.get("status") or _NOTHING
         sums = self._sums.get(name) or _no_sums()
         changes: dict[str, Any] = {}
@@ -168,13 +178,4 @@ class QueueStatus:
         children = self._children.get(name, [])
         if list(current.get("childQueues") or ()) != children:
             changes["childQueues"] = children or None
-        if not changes:
-            return False
-        try:
-            self._cluster.patch("Queue", name, None, {"status": changes}, "status")
-        except NotFound:
-            return False
-        except ApiError:
-            self._dirty[name] = None
-            return False
-        return True
+        return {"status": changes} if changes else None

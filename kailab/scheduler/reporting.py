@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.writes import Patch
 from kailab.engine.decisions import Code, Decisions, Pending, Pipeline, QueueState
 from kailab.engine.records import PodGroup, PodSet, Status, SubGroup, Task
-from kailab.errors import ApiError, NotFound
+from kailab.errors import NotFound
 from kailab.model import labels as names
 from kailab.model.times import format_time
 from kailab.scheduler.conditions import (
@@ -40,6 +41,7 @@ class Reporter:
         self._promised: dict[str, Pipeline] = {}
         self._recorded: set[tuple[str, str, str]] | None = None
         self._queues: Mapping[str, QueueState] = {}
+        self._gathered: list[tuple[str, Patch]] = []
         self.wrote = False
 
     def report(self, decisions: Decisions, bound: Iterable[str], evicted: Iterable[str]) -> None:
@@ -56,13 +58,28 @@ class Reporter:
         said: dict[str, Pending] = {}
         for pending in decisions.pending:
             uid = pending.podgroup
-            if self._said.get(uid) == pending or self._tell(pending, promised, decisions.now):
-                said[uid] = pending
-        self._said = said
+            if self._said.get(uid) != pending:
+                self._tell(pending, promised, decisions.now)
+            said[uid] = pending
         held_back = {pending.podgroup for pending in decisions.pending}
         for uid in [uid for uid in self._mirror.conditioned if uid not in held_back]:
             if not any(task.status in _WAITING for task in self._mirror.members(uid)):
                 self._patch_group(uid, {"status": {"schedulingConditions": None}}, "status")
+        for uid in self._write():
+            said.pop(uid, None)
+        self._said = said
+
+    def _write(self) -> list[str]:
+        """Send what was gathered. PodGroups of which something failed that has to be tried again."""
+        gathered, self._gathered = self._gathered, []
+        outcomes = self._cluster.write_all([[patch] for _, patch in gathered])
+        again = []
+        for (uid, _), outcome in zip(gathered, outcomes, strict=True):
+            if outcome.error is None:
+                self.wrote = True
+            elif not isinstance(outcome.error, NotFound):
+                again.append(uid)
+        return again
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
@@ -87,25 +104,22 @@ class Reporter:
         for uid, change in changes.items():
             self._patch_group(uid, {"metadata": {"annotations": change}})
 
-    def _patch_group(self, uid: str, patch: dict[str, Any], subresource: Literal["", "status"] = "") -> bool:
+    def _patch_group(self, uid: str, patch: dict[str, Any], subresource: Literal["", "status"] = "") -> None:
         obj = self._mirror.podgroup_objects.get(uid)
-        if obj is None:
-            return True
-        metadata = obj["metadata"]
-        return self._patch("PodGroup", metadata, patch, subresource)
+        if obj is not None:
+            self._patch(uid, "PodGroup", obj["metadata"], patch, subresource)
 
     def _patch(
-        self, kind: str, metadata: Mapping[str, Any], patch: dict[str, Any], subresource: Literal["", "status"]
-    ) -> bool:
-        """True if it is done or there is nothing left to do it to; False to try again in the next cycle."""
-        try:
-            self._cluster.patch(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
-        except NotFound:
-            return True
-        except ApiError:
-            return False
-        self.wrote = True
-        return True
+        self,
+        podgroup: str,
+        kind: str,
+        metadata: Mapping[str, Any],
+        patch: dict[str, Any],
+        subresource: Literal["", "status"],
+    ) -> None:
+        """Gather a write that tells about a PodGroup; all are sent together at the end of the report."""
+        one = Patch(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
+        self._gathered.append((podgroup, one))
 
     def _event(self, uid: str, reason: str, message: str) -> None:
         obj = self._mirror.podgroup_objects.get(uid)
@@ -115,36 +129,33 @@ class Reporter:
 
     # --- what waits --------------------------------------------------------------------------------------------------
 
-    def _tell(self, pending: Pending, promised: Mapping[str, Pipeline], now: float) -> bool:
-        """Conditions and events of one waiting PodGroup; False if some of it has to be tried again."""
+    def _tell(self, pending: Pending, promised: Mapping[str, Pipeline], now: float) -> None:
+        """Conditions and events of one waiting PodGroup."""
         uid = pending.podgroup
         podgroup = self._mirror.podgroup_objects.get(uid)
         if podgroup is None or pending.code is Code.WAITING:
-            return True
+            return
         if pending.code is Code.NOT_READY:
             self._not_ready(podgroup, uid, pending)
-            return True
-        done, news = True, False
+            return
+        news = False
         fits = {fit.task: fit for fit in pending.fits}
         for task in pending.tasks:
             if task in promised:
                 continue
-            written = self._mark(task, pod_message(task, pending, fits), podgroup, now)
-            done &= written is not None
-            news |= bool(written)
+            news |= self._mark(task, pod_message(task, pending, fits), podgroup, now)
         if any(task.status in _HELD for task in self._mirror.members(uid)):
             # KAI leaves the condition of a group alone while some of its pods hold a place.
             if news:
                 self._event(uid, UNSCHEDULABLE, group_message(pending))
-            return done
+            return
         conditions = group_conditions(podgroup, pending, self._queues, now)
         if conditions is not None:
-            done &= self._patch_group(uid, {"status": {"schedulingConditions": conditions}}, "status")
+            self._patch_group(uid, {"status": {"schedulingConditions": conditions}}, "status")
             self._event(uid, UNSCHEDULABLE, group_message(pending))
-        return done
 
-    def _mark(self, uid: str, message: str, podgroup: Object, now: float) -> bool | None:
-        """Set PodScheduled=False on a pod. True: written, False: it said so already, None: try again."""
+    def _mark(self, uid: str, message: str, podgroup: Object, now: float) -> bool:
+        """Set PodScheduled=False on a pod, unless it says so already."""
         pod = self._mirror.pods.get(uid)
         if pod is None:
             return False
@@ -153,9 +164,10 @@ class Reporter:
             return False
         self._cluster.event(pod, "Warning", UNSCHEDULABLE, message)
         self.wrote = True
-        if (podgroup.get("spec") or {}).get("markUnschedulable") is False:
-            return True
-        return True if self._patch("Pod", pod["metadata"], {"status": {"conditions": conditions}}, "status") else None
+        if (podgroup.get("spec") or {}).get("markUnschedulable") is not False:
+            podgroup_uid = podgroup["metadata"]["uid"]
+            self._patch(podgroup_uid, "Pod", pod["metadata"], {"status": {"conditions": conditions}}, "status")
+        return True
 
     def _not_ready(self, podgroup: Object, uid: str, pending: Pending) -> None:
         """Only an event says so; whether it has been said is asked of the events there are."""
