@@ -1,33 +1,20 @@
-"""What is in a cluster from the start: namespaces and priority classes, KAI's four among them."""
+"""What is in a cluster from the start: the namespaces and priority classes of Kubernetes, and those of KAI."""
 
 from __future__ import annotations
 
+from kailab.cluster.base import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
 from kailab.cluster.protocol import Object
 
-NAMESPACES = ("default", "kube-system", "kai-scheduler", "kai-resource-reservation")
+NAMESPACES = ("default", "kube-system", *KAI_NAMESPACES)
 
 PRIORITY_CLASSES: dict[str, int] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
-    "train": 50,
-    "build-preemptible": 75,
-    "build": 100,
-    "inference": 125,
+    **KAI_PRIORITY_CLASSES,
 }
 
 
 def base_objects() -> list[Object]:
     """Objects to create in a new cluster, in order."""
-    namespaces = [
-        {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-        }
-        for name in NAMESPACES
-    ]
-    classes = [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
-        for name, value in PRIORITY_CLASSES.items()
-    ]
-    return namespaces + classes
+    classes = [priority_class(name, value) for name, value in PRIORITY_CLASSES.items()]
+    return [*(namespace(name) for name in NAMESPACES), *classes]

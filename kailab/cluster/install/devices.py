@@ -1,0 +1,69 @@
+"""The GPUs of a fleet as dynamic resource allocation knows them: a DeviceClass and a ResourceSlice for each node.
+
+As NVIDIA's DRA driver publishes them: driver ``gpu.nvidia.com``, a pool per node, a device per GPU with its type, model and
+UUID as attributes and its memory as capacity. GPUs that are split (MIG) are not published.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+from kailab.cluster.protocol import Object
+from kailab.fleet import Fleet
+from kailab.fleet.fleet import Pool
+
+API_VERSION = "resource.k8s.io/v1"
+DRIVER = "gpu.nvidia.com"
+DEVICE_CLASS = "gpu.nvidia.com"
+MOST_DEVICES = 128
+"""Devices in one ResourceSlice. Source: resource.k8s.io/v1."""
+
+
+def fleet_devices(fleet: Fleet) -> list[Object]:
+    """resource.k8s.io/v1 objects: the DeviceClass, then ResourceSlices in the order of the fleet's nodes."""
+    return [_device_class(), *(slice_ for pool in fleet.pools for slice_ in _slices(pool))]
+
+
+def _device_class() -> Object:
+    wanted = f"device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].type == 'gpu'"
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "DeviceClass",
+        "metadata": {"name": DEVICE_CLASS},
+        "spec": {"selectors": [{"cel": {"expression": wanted}}]},
+    }
+
+
+def _slices(pool: Pool) -> Iterator[Object]:
+    if not pool.whole_gpus:
+        return
+    parts = [range(first, min(first + MOST_DEVICES, pool.gpus)) for first in range(0, pool.gpus, MOST_DEVICES)]
+    for position in range(pool.count):
+        node = pool.node_name(position)
+        for number, part in enumerate(parts):
+            yield {
+                "apiVersion": API_VERSION,
+                "kind": "ResourceSlice",
+                "metadata": {"name": f"{node}-{DRIVER}-{number}"},
+                "spec": {
+                    "driver": DRIVER,
+                    "nodeName": node,
+                    "pool": {"name": node, "generation": 1, "resourceSliceCount": len(parts)},
+                    "devices": [_device(pool, node, index) for index in part],
+                },
+            }
+
+
+def _device(pool: Pool, node: str, index: int) -> Object:
+    attributes = {
+        "type": {"string": "gpu"},
+        "index": {"int": index},
+        "uuid": {"string": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node}')}"},
+    }
+    if pool.gpu_model:
+        attributes["productName"] = {"string": pool.gpu_model[:64]}
+    device: Object = {"name": f"gpu-{index}", "attributes": attributes}
+    if pool.gpu_memory_mib:
+        device["capacity"] = {"memory": {"value": f"{pool.gpu_memory_mib}Mi"}}
+    return device

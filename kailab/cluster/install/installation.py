@@ -1,0 +1,179 @@
+"""Bringing what a lab needs into a cluster, and taking it out again.
+
+What is made here carries the label ``kailab.dev/installed-by``. What is there already without it, a real KAI's above all, is
+used as it is: never changed, never removed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeAlias, TypeVar
+
+from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
+
+from kailab.cluster.base import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
+from kailab.cluster.install.definitions import crds
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import AlreadyExists, ConnectError, NotFound
+
+INSTALLED_BY = "kailab.dev/installed-by"
+OWNER = "kailab"
+PATIENCE_SECONDS = 60.0
+CRD = "CustomResourceDefinition"
+
+Tell: TypeAlias = Callable[[str], None]
+T = TypeVar("T")
+
+
+def install(cluster: Cluster, tell: Tell | None = None) -> None:
+    """Make sure that KAI's kinds, priority classes and namespaces are there. Does nothing where they are.
+
+    ``tell``: called with a line for each object that is made, brought up to date, or found different from ours.
+    Raises ConnectError for kinds that are there in another version only, or that the server does not take into use.
+    """
+    say = tell or _silent
+    definitions = crds()
+    there = {name: _settled(cluster, name) for name in (crd["metadata"]["name"] for crd in definitions)}
+    for crd in definitions:  # all of them first: a cluster that can't be used is left as it was
+        found = there[crd["metadata"]["name"]]
+        if found is not None and not _is_ours(found):
+            _check_version(found, crd)
+    for crd in definitions:
+        _define(cluster, crd, there[crd["metadata"]["name"]], say)
+    _await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
+    for name, value in KAI_PRIORITY_CLASSES.items():
+        _provide(cluster, "PriorityClass", priority_class(name, value), say)
+        there_value = cluster.get("PriorityClass", name)["value"]
+        if there_value != value:
+            say(f"PriorityClass {name} has the value {there_value} here; with KAI it is {value}")
+    for name in KAI_NAMESPACES:
+        _provide(cluster, "Namespace", namespace(name), say)
+
+
+def installed(cluster: Cluster) -> list[tuple[str, str]]:
+    """(kind, name) of all that ``install`` made here, in the order in which to remove it."""
+    kinds = ("Namespace", "PriorityClass", CRD)
+    return [
+        (kind, obj["metadata"]["name"])
+        for kind in kinds
+        for obj in cluster.list(kind, labels={INSTALLED_BY: OWNER})
+        if _is_ours(obj)
+    ]
+
+
+def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
+    """Remove what ``install`` made, and with the kinds all their objects; waits until it is gone.
+
+    Raises ConnectError for what does not go (something in it may be held by a finalizer).
+    """
+    say = tell or _silent
+    found = installed(cluster)
+    for kind, name in found:
+        try:
+            cluster.delete(kind, name)
+        except NotFound:
+            continue
+        say(f"removed {kind} {name}")
+    left = _await(lambda: [(kind, name) for kind, name in found if _find(cluster, kind, name) is not None])
+    if left:
+        what = ", ".join(f"{kind} {name}" for kind, name in left)
+        raise ConnectError(f"{cluster.name}: {what} did not go in {PATIENCE_SECONDS:.0f} s; a finalizer may hold it")
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+def _is_ours(obj: Object) -> bool:
+    return (obj["metadata"].get("labels") or {}).get(INSTALLED_BY) == OWNER
+
+
+def _ours(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    return {**obj, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), INSTALLED_BY: OWNER}}}
+
+
+def _find(cluster: Cluster, kind: str, name: str) -> Object | None:
+    try:
+        return cluster.get(kind, name)
+    except NotFound:
+        return None
+
+
+def _settled(cluster: Cluster, name: str) -> Object | None:
+    """A definition that is there to stay, or None; one that is being removed is waited for."""
+    found = _find(cluster, CRD, name)
+    if found is not None and "deletionTimestamp" in found["metadata"]:
+        if _await(lambda: [CRD] if _find(cluster, CRD, name) is not None else []):
+            raise ConnectError(
+                f"{cluster.name}: {CRD} {name} is being removed and does not go; remove its objects first"
+            )
+        return None
+    return found
+
+
+def _check_version(found: Object, wanted: Object) -> None:
+    name, version = wanted["metadata"]["name"], wanted["spec"]["versions"][0]["name"]
+    served = [each["name"] for each in found["spec"]["versions"] if each.get("served")]
+    if version not in served:
+        raise ConnectError(
+            f"{CRD} {name}: the cluster serves {', '.join(served) or 'no version'}; expected {version}. Bring it to a KAI "
+            "that has that version, or use another cluster"
+        )
+
+
+def _define(cluster: Cluster, crd: Object, found: Object | None, say: Tell) -> None:
+    name = crd["metadata"]["name"]
+    if found is None:
+        try:
+            cluster.create(_ours(crd))
+        except AlreadyExists:  # somebody else was faster
+            there = _settled(cluster, name)
+            if there is not None and not _is_ours(there):
+                _check_version(there, crd)
+        else:
+            say(f"created {CRD} {name}")
+    elif _is_ours(found):
+        # Replaced, not merged: what an older kailab wrote and this one does not is to go.
+        after = cluster.update({**crd, "metadata": found["metadata"]})
+        if after["metadata"]["resourceVersion"] != found["metadata"]["resourceVersion"]:
+            say(f"configured {CRD} {name}")
+
+
+def _provide(cluster: Cluster, kind: str, obj: Object, say: Tell) -> None:
+    name = obj["metadata"]["name"]
+    if _find(cluster, kind, name) is not None:
+        return
+    try:
+        cluster.create(_ours(obj))
+    except AlreadyExists:
+        return
+    say(f"created {kind} {name}")
+
+
+def _await_established(cluster: Cluster, names: Iterable[str]) -> None:
+    wanted = list(names)
+    missing = _await(lambda: [name for name in wanted if not _established(_find(cluster, CRD, name))])
+    if missing:
+        crd = _find(cluster, CRD, missing[0]) or {}
+        conditions = (crd.get("status") or {}).get("conditions") or ()
+        why = "; ".join(f"{c['type']}={c['status']}: {c.get('message', '')}" for c in conditions) or "no conditions yet"
+        raise ConnectError(
+            f"{cluster.name}: {CRD} {missing[0]} was not established in {PATIENCE_SECONDS:.0f} s ({why})"
+        )
+
+
+def _established(crd: Object | None) -> bool:
+    conditions = ((crd or {}).get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+
+
+def _await(left: Callable[[], list[T]]) -> list[T]:
+    """Ask again and again until nothing is left; what is left in the end."""
+    rest: list[T] = Retrying(
+        retry=retry_if_result(bool),
+        wait=wait_exponential(multiplier=0.05, max=1.0),
+        stop=stop_after_delay(PATIENCE_SECONDS),
+        retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else [],
+    )(left)
+    return rest
