@@ -22,6 +22,7 @@ MARKERS = (
     "kailab_fleet(name): the fleet that this test's labs start with",
     "kailab_scheduler(name): the scheduler under test for this test's lab",
     "kailab_backend(*names): the backends that this test can run on",
+    "kailab_only(reason): a test of what kailab's scheduler has and others have not; skipped under them",
     "kailab_config(file_or_mapping, **fields): how this test's lab decides: a scheduler configuration (a file beside the "
     "test, or its content), and fields of EngineConfig",
     "exercise(name): a test that proves a lesson; its evidence is kept under this name",
