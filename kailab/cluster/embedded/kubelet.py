@@ -29,27 +29,28 @@ from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.podwrites import condition, ready_conditions, with_conditions
 from kailab.cluster.embedded.store import Store
 from kailab.cluster.embedded.table import Key
+from kailab.cluster.lifecycle import (
+    BACKING_OFF,
+    CHECKPOINT_LOST,
+    CHECKPOINTED,
+    CODE_COMPLETED,
+    CODE_STOPPED,
+    COMPLETED,
+    DONE_REASONS,
+    ERROR,
+    NOT_READY,
+    READY_CONDITIONS,
+    READY_SECONDS,
+    TERMINATION,
+    TERMINATION_SECONDS,
+    Said,
+    backoff_seconds,
+    failure,
+    seconds_of,
+)
 from kailab.cluster.protocol import EventType, Object
 from kailab.model import labels
 from kailab.model.times import format_time, parse_time
-
-READY_SECONDS = 1.0
-TERMINATION_SECONDS = 1.0
-TERMINATION = "kailab.dev/termination-seconds"
-BACKOFF_FIRST = 10.0
-BACKOFF_LAST = 300.0
-_LONGEST = 10.0 * 366 * 86400
-
-
-def seconds_of(text: Any, default: float | None) -> float | None:
-    """A number of seconds from an annotation; what can't be read as one counts as absent."""
-    if text is None:
-        return default
-    try:
-        value = float(text)
-    except (TypeError, ValueError):
-        return default
-    return min(value, _LONGEST) if value >= 0 else default
 
 
 def node_ready(node: Object | None) -> bool:
@@ -148,7 +149,7 @@ class Kubelet:
         if waiting := state.get("waiting"):
             ended = (statuses[0].get("lastState") or {}).get("terminated", {}).get("finishedAt")
             if waiting and ended:
-                pause = min(BACKOFF_FIRST * 2 ** (statuses[0].get("restartCount", 1) - 1), BACKOFF_LAST)
+                pause = backoff_seconds(statuses[0].get("restartCount", 1))
                 self._at(parse_time(ended) + pause, False, self._restart, key, pod)
             return
         started = (state.get("running") or {}).get("startedAt")
@@ -169,6 +170,8 @@ class Kubelet:
         grace = meta.get("deletionGracePeriodSeconds") or 0
         if (saving := _saving(meta)) is not None and (pod.get("status") or {}).get("phase") == "Running":
             began = parse_time(meta["deletionTimestamp"]) - grace
+            if labels.CHECKPOINT_DONE in meta["annotations"]:
+                saving = 0.0
             stage = self._saved if saving <= grace else self._cut_off
             self._at(began + min(saving, grace), False, stage, key, pod)
             return
@@ -226,7 +229,9 @@ class Kubelet:
                 "imageID": "",
                 "ready": True,
                 "restartCount": 0,
-                "state": {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}},
+                "state": {
+                    "terminated": {"exitCode": CODE_COMPLETED, "reason": COMPLETED, "startedAt": now, "finishedAt": now}
+                },
             }
             for c in spec.get("initContainers") or ()
         ]
@@ -254,31 +259,28 @@ class Kubelet:
         if not self._usable(pod, "Running"):
             return
         if pod["spec"].get("restartPolicy", "Always") == "Always":
-            self._crash(key, pod, 0, "Completed")
+            self._crash(key, pod, CODE_COMPLETED, COMPLETED)
         else:
-            self._end(key, pod, "Succeeded", 0, "Completed")
+            self._end(key, pod, "Succeeded", CODE_COMPLETED, COMPLETED)
 
     def _fail(self, key: Key, pod: Object) -> None:
         if not self._usable(pod, "Running"):
             return
-        _, _, reason = str(pod["metadata"]["annotations"].get(labels.FAIL, "")).partition(":")
-        code = 137 if reason == "OOMKilled" else 1
+        reason, code = failure(str(pod["metadata"]["annotations"].get(labels.FAIL, "")))
         if pod["spec"].get("restartPolicy", "Always") == "Never":
-            self._end(key, pod, "Failed", code, reason or "Error")
+            self._end(key, pod, "Failed", code, reason)
         else:
-            self._crash(key, pod, code, reason or "Error")
+            self._crash(key, pod, code, reason)
 
     def _end(self, key: Key, pod: Object, phase: str, code: int, reason: str) -> None:
         now = format_time(self._clock.now // 1)
-        done = "PodCompleted" if phase == "Succeeded" else "PodFailed"
         self._write(
             key,
             pod,
             phase=phase,
             conditions=with_conditions(
                 pod["status"].get("conditions"),
-                condition("Ready", "False", now, done),
-                condition("ContainersReady", "False", now, done),
+                *(condition(name, "False", now, DONE_REASONS[phase]) for name in READY_CONDITIONS),
             ),
             containerStatuses=[
                 {**c, "ready": False, "started": False, "state": {"terminated": _terminated(c, code, reason, now)}}
@@ -293,8 +295,7 @@ class Kubelet:
             pod,
             conditions=with_conditions(
                 pod["status"].get("conditions"),
-                condition("Ready", "False", now, "ContainersNotReady"),
-                condition("ContainersReady", "False", now, "ContainersNotReady"),
+                *(condition(name, "False", now, NOT_READY) for name in READY_CONDITIONS),
             ),
             containerStatuses=[
                 {
@@ -302,7 +303,7 @@ class Kubelet:
                     "ready": False,
                     "started": False,
                     "restartCount": c["restartCount"] + 1,
-                    "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                    "state": {"waiting": {"reason": BACKING_OFF}},
                     "lastState": {"terminated": _terminated(c, code, reason, now)},
                 }
                 for c in pod["status"].get("containerStatuses") or ()
@@ -320,8 +321,7 @@ class Kubelet:
             pod,
             conditions=with_conditions(
                 pod["status"].get("conditions"),
-                condition("Ready", "True", now),
-                condition("ContainersReady", "True", now),
+                *(condition(name, "True", now) for name in READY_CONDITIONS),
             ),
             containerStatuses=[
                 {**c, "ready": True, "started": True, "state": {"running": {"startedAt": now}}} for c in statuses
@@ -330,14 +330,15 @@ class Kubelet:
         self._plan_end(key, new)
 
     def _saved(self, key: Key, pod: Object) -> None:
-        self._event(pod, "Normal", "Checkpointed", "It saved its state before it left", "kubelet")
+        self._say(CHECKPOINTED, pod)
         self._stopped(key, pod)
 
     def _cut_off(self, key: Key, pod: Object) -> None:
-        grace = pod["metadata"].get("deletionGracePeriodSeconds") or 0
-        message = f"Its grace period of {grace} s ended before its state was saved"
-        self._event(pod, "Warning", "CheckpointLost", message, "kubelet")
+        self._say(CHECKPOINT_LOST, pod)
         self._stopped(key, pod)
+
+    def _say(self, said: Said, pod: Object) -> None:
+        self._event(pod, said.type, said.reason, said.message, "kubelet")
 
     def _stopped(self, key: Key, pod: Object) -> None:
         """The containers of a deleted pod have ended: it goes, or waits for its finalizers as an ended pod."""
@@ -347,7 +348,7 @@ class Kubelet:
             self._deletion.remove("Pod", key, pod)
             return
         if pod["status"].get("phase") not in ("Succeeded", "Failed"):
-            self._end(key, pod, "Failed", 143, "Error")
+            self._end(key, pod, "Failed", CODE_STOPPED, ERROR)
             ended = self._store.find("Pod", key)
             if ended is None:
                 return

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+from kailab.cluster.lifecycle import STARTED_CONDITIONS
 from kailab.cluster.protocol import Object
 
 
@@ -46,8 +47,7 @@ def _ready_after(scheduled: str, now: str) -> list[dict[str, Any]]:
 
 
 def _ready(now: str) -> list[dict[str, Any]]:
-    names = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady")
-    return [condition(name, "True", now) for name in names]
+    return [condition(name, "True", now) for name in STARTED_CONDITIONS]
 
 
 def ready_conditions(old: list[dict[str, Any]] | None, now: str) -> list[dict[str, Any]]:
