@@ -1,0 +1,186 @@
+"""A real KAI beside a control plane: five local processes over its API server.
+
+KAI's webhooks need a service in the cluster, so they stay off; its operator, which would start these programs as pods, is not
+needed. Each has ports of its own, so that several labs of one machine don't meet (but for one, see ``_FIXED_PORT``).
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import tenacity
+
+from kailab.cluster.protocol import Cluster
+from kailab.engine.config import EngineConfig
+from kailab.errors import AlreadyExists
+from kailab.scheduler import SchedulerSettings
+from kailab.undertest import programs
+from kailab.undertest.kai_folder import KaiFolder, find_kai
+from kailab.undertest.kai_settings import KaiSettings, kai_settings
+from kailab.undertest.programs import Program, SchedulerFailed, answers, shows
+
+if TYPE_CHECKING:
+    from kailab.cluster.controlplane import ControlPlane
+
+NAMES = ("kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller")
+"""The processes, as the control plane lists them."""
+
+RESERVATION = "kai-resource-reservation"  # namespace and service account of the pods that hold shared GPUs
+NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
+ESTABLISHED_SECONDS = 60.0
+
+# As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
+_FAST = ("--qps=1000", "--burst=2000")
+_FIXED_PORT = 8080  # podgroupcontroller serves metrics here, whatever its flags say
+_AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
+_CYCLE_DONE = r"^kai_e2e_scheduling_latency_milliseconds (?!0$)"
+
+Tell = Callable[[str], None]
+
+
+def start_kai(
+    plane: ControlPlane,
+    cluster: Cluster,
+    kai: KaiFolder | Path | str | None = None,
+    crds: Path | str | None = None,
+    config: SchedulerSettings | EngineConfig | Path | None = None,
+    tell: Tell | None = None,
+) -> None:
+    """Start KAI, and return when all of it works and its scheduler has been through a cycle.
+
+    ``kai``: the folder of its binaries, None: as the environment says. ``crds``: see ``find_kai``. ``config``: a file of KAI's
+    scheduler configuration, taken as it is, or settings of which one is written. ``tell``: gets what a user should know.
+    Raises InputError for a folder that is no KAI's, Unsupported for settings that KAI does not have, SchedulerFailed.
+    """
+    found = kai if isinstance(kai, KaiFolder) else find_kai(kai, crds)
+    arguments = _configured(plane, config)
+    prepare(cluster, found.crds)
+    running = {process.name for process in plane.processes() if process.running}
+    if here := [name for name in NAMES if name in running]:
+        raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
+    programs.run(plane, _programs(found.binaries, arguments, str(plane.kubeconfig), tell or (lambda _: None)))
+
+
+def check_kai(plane: ControlPlane) -> None:
+    """Raises SchedulerFailed, with its last words, if a process of KAI has ended."""
+    programs.check(plane, NAMES)
+
+
+def stop_kai(plane: ControlPlane) -> None:
+    programs.stop(plane, NAMES)
+
+
+def _configured(plane: ControlPlane, config: SchedulerSettings | EngineConfig | Path | None) -> tuple[str, ...]:
+    if config is None:
+        return ()
+    if isinstance(config, Path):
+        return (f"--scheduler-conf={config.absolute()}",)
+    settings: KaiSettings = kai_settings(config)
+    path = Path(plane.folder) / "kai-scheduler.yaml"
+    path.write_text(settings.conf, encoding="utf-8")
+    return (f"--scheduler-conf={path.absolute()}", *settings.flags)
+
+
+def _programs(binaries: Mapping[str, Path], configured: Sequence[str], kubeconfig: str, tell: Tell) -> list[Program]:
+    ports = [f"127.0.0.1:{port}" for port in programs.free_ports(9)]
+    metrics, plugins, grouper, grouper_probe, binder, binder_probe, queues, groups, groups_probe = ports
+    found = [
+        Program(
+            "kai-scheduler",
+            binaries["scheduler"],
+            # The condition that an eviction leaves on its pod is how a lab sees that it was one.
+            (*_FAST, f"--listen-address={metrics}", f"--plugin-server-port={plugins.rpartition(':')[2]}",
+             "--update-pod-eviction-condition=true", "--leader-elect=false", *configured),
+            shows(f"http://{metrics}/metrics", _CYCLE_DONE, "its first scheduling cycle is not done"),
+        ),
+        Program(
+            "kai-podgrouper",
+            binaries["podgrouper"],
+            (*_FAST, f"--metrics-bind-address={grouper}", f"--health-probe-bind-address={grouper_probe}"),
+            shows(f"http://{grouper}/metrics", _AT_WORK, "its controller has not started"),
+        ),
+        Program(
+            "kai-binder",
+            binaries["binder"],
+            (*_FAST, f"--metrics-bind-address={binder}", f"--health-probe-bind-address={binder_probe}",
+             "--fake-gpu-nodes=true"),
+            shows(f"http://{binder}/metrics", _AT_WORK, "its controller has not started"),
+        ),
+        Program(
+            "kai-queuecontroller",
+            binaries["queuecontroller"],
+            (*_FAST, f"--metrics-listen-address={queues}", "--enable-webhook=false"),
+            shows(f"http://{queues}/metrics", _AT_WORK, "its controller has not started"),
+        ),
+    ]  # fmt: skip
+    if not _is_free(_FIXED_PORT):
+        tell(
+            f"KAI's podgroupcontroller is left out: its port {_FIXED_PORT} is taken (by another lab with KAI?). Status of PodGroups "
+            "and Queues will not say what is allocated; what is decided is the same"
+        )
+        return found
+    found.append(
+        Program(
+            "kai-podgroupcontroller",
+            binaries["podgroupcontroller"],
+            (*_FAST, f"--metrics-bind-address={groups}", f"--health-probe-bind-address={groups_probe}",
+             "--enable-podgroup-webhook=false"),
+            answers(f"http://{groups_probe}/readyz"),
+        )
+    )  # fmt: skip
+    return found
+
+
+def _is_free(port: int) -> bool:
+    """Whether the port can be had on all addresses, as Go's ``:8080`` asks for it."""
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    with socket.socket(family) as one:
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+    return True
+
+
+def prepare(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
+    """What KAI finds in a cluster where it was installed: its CRDs in their own words, priority classes, namespaces, and
+    the account of its reservation pods. Done again it changes nothing."""
+    from kailab.cluster.install import install
+
+    for crd in crds:
+        cluster.apply(crd)
+    _await_established(cluster, [crd["metadata"]["name"] for crd in crds])
+    install(cluster)
+    for obj in (
+        *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": RESERVATION, "namespace": RESERVATION}},
+    ):
+        try:
+            cluster.create(obj)
+        except AlreadyExists:
+            continue
+
+
+def _await_established(cluster: Cluster, names: Sequence[str]) -> None:
+    def waiting() -> list[str]:
+        return [name for name in names if not _established(cluster.get("CustomResourceDefinition", name))]
+
+    try:
+        tenacity.Retrying(
+            wait=tenacity.wait_fixed(programs.POLL_SECONDS),
+            stop=tenacity.stop_after_delay(ESTABLISHED_SECONDS),
+            retry=tenacity.retry_if_result(bool),
+        )(waiting)
+    except tenacity.RetryError:
+        raise SchedulerFailed(f"the API server does not take KAI's CRDs: {', '.join(waiting())}") from None
+
+
+def _established(crd: Mapping[str, Any]) -> bool:
+    conditions = (crd.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)

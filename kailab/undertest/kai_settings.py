@@ -1,0 +1,146 @@
+"""What a real KAI can be told of the settings that a lab has: its configuration file, and flags of its scheduler.
+
+The other way of ``kailab.scheduler.config_file``. What only kailab has is refused, with its reason: a test that asks for it
+can't be run on KAI. Source: KAI's conf_util and options.go.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import yaml
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.policies.settings import SearchBudget
+from kailab.engine.policies.switches import DEFAULT_PLUGINS
+from kailab.errors import KailabError
+from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.search_budgets import SCENARIOS_PER_SECOND
+
+
+class Unsupported(KailabError):
+    """The scheduler under test has no such setting. ``reason`` names the setting."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"a real KAI has no such setting: {reason}")
+
+
+class KaiSettings(NamedTuple):
+    """``conf``: the text for ``--scheduler-conf``. ``flags``: more arguments of KAI's scheduler."""
+
+    conf: str
+    flags: tuple[str, ...]
+
+
+_OWN = {
+    "weighted_order": "jobOrder (a weighted score)",
+    "aged_after": "agedAfter",
+    "max_evictions_per_cycle": "maxEvictionsPerCycle",
+    "max_evictions_by_priority": "maxEvictionsByPriority",
+    "checkpoint": "checkpoint",
+}
+"""Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""
+
+
+def kai_settings(settings: SchedulerSettings | EngineConfig) -> KaiSettings:
+    """As configuration and flags of KAI's scheduler. Raises Unsupported."""
+    config = settings if isinstance(settings, EngineConfig) else settings.engine
+    _refuse_own(config)
+    document: dict[str, Any] = {
+        "actions": ", ".join(config.actions),
+        "tiers": [{"plugins": _plugins(config)}],
+    }
+    if config.queue_depth:
+        document["queueDepthPerAction"] = dict(config.queue_depth)
+    if config.search_budget.bounded:
+        document["scenarioSearchBudgets"] = _budgets(config.search_budget)
+    grace = config.staleness_grace
+    flags = (
+        f"--max-consolidation-preemptees={config.max_consolidation_victims}",
+        f"--allow-consolidating-reclaim={_flag(config.allow_consolidating_reclaim)}",
+        f"--use-scheduling-signatures={_flag(config.use_signatures)}",
+        f"--default-staleness-grace-period={'-1s' if grace < 0 or math.isinf(grace) else _duration(grace)}",
+    )
+    return KaiSettings(yaml.safe_dump(document, sort_keys=False), flags)
+
+
+def _refuse_own(config: EngineConfig) -> None:
+    default = EngineConfig()
+    for field, name in _OWN.items():
+        if getattr(config, field) != getattr(default, field):
+            raise Unsupported(f"{name} is kailab's own")
+    if config.victim_order != default.victim_order:
+        raise Unsupported("victimOrder is kailab's own")
+    if config.k_value or config.usage:
+        raise Unsupported("time-based fairness (kValue) needs a record of past use, which KAI reads from a Prometheus")
+
+
+def _plugins(config: EngineConfig) -> list[dict[str, Any]]:
+    """KAI's list with the switches of the configuration, in the same order."""
+    listed = list(config.plugins or DEFAULT_PLUGINS)
+    if not config.predicates:
+        listed = [name for name in listed if name != "predicates"]
+    if not config.prefer_shared_devices:
+        listed = [name for name in listed if name != "gpusharingorder"]
+    listed = _gpu_order(listed, config.gpu_sharing)
+    arguments = _arguments(config)
+    return [{"name": name, **({"arguments": arguments[name]} if name in arguments else {})} for name in listed]
+
+
+def _gpu_order(listed: list[str], sharing: str) -> list[str]:
+    """With the plugin that orders shared devices (gpupack or gpuspread), or none of the two for ``any``."""
+    wanted = {"binpack": ["gpupack"], "spread": ["gpuspread"], "any": []}[sharing]
+    place = next((listed.index(name) for name in ("gpupack", "gpuspread") if name in listed), len(listed))
+    rest = [name for name in listed if name not in ("gpupack", "gpuspread")]
+    return rest[:place] + wanted + rest[place:]
+
+
+def _arguments(config: EngineConfig) -> dict[str, dict[str, str]]:
+    """Plugin -> its arguments. KAI takes text for each."""
+    arguments = {"nodeplacement": {"cpu": config.cpu_placement, "gpu": config.gpu_placement}}
+    runtimes = {
+        "defaultReclaimMinRuntime": config.reclaim_min_runtime,
+        "defaultPreemptMinRuntime": config.preempt_min_runtime,
+    }
+    minruntime = {name: _duration(seconds) for name, seconds in runtimes.items() if seconds}
+    if config.reclaim_resolve != "lca":
+        minruntime["reclaimResolveMethod"] = config.reclaim_resolve
+    if minruntime:
+        arguments["minruntime"] = minruntime
+    if config.saturation_multiplier != 1.0:
+        arguments["proportion"] = {
+            "relcaimerSaturationMultiplier": f"{config.saturation_multiplier:g}"
+        }  # KAI's spelling
+    return arguments
+
+
+def _budgets(budget: SearchBudget) -> dict[str, Any]:
+    """Counts of kailab as the durations of KAI that they stand for (``search_budgets``)."""
+    found: dict[str, Any] = {}
+    if budget.per_job:
+        found["maxJobSearchDuration"] = _searched(budget.per_job)
+    if budget.min_per_job:
+        found["minJobSearchDuration"] = _searched(budget.min_per_job)
+    for key, counts in (
+        ("maxActionSearchDuration", budget.per_action),
+        ("maxGeneratorSearchDuration", budget.per_generator),
+    ):
+        if counts:
+            found[key] = {name: _searched(count) for name, count in counts.items()}
+    return found
+
+
+def _searched(count: int) -> str:
+    return _duration(count / SCENARIOS_PER_SECOND)
+
+
+def _duration(seconds: float) -> str:
+    """As Go reads it: whole milliseconds."""
+    milliseconds = round(seconds * 1000)
+    return f"{milliseconds // 1000}s" if milliseconds % 1000 == 0 else f"{milliseconds}ms"
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

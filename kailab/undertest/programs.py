@@ -1,0 +1,148 @@
+"""The scheduler under test as local processes: each a program with its ports, and a look that tells that it works."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import tenacity
+
+from kailab.errors import KailabError
+
+if TYPE_CHECKING:
+    from kailab.cluster.controlplane import ControlPlane
+
+READY_SECONDS = 90.0  # much more than it takes: seconds on a quiet machine
+POLL_SECONDS = 0.1
+LAST_LINES = 12
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+
+
+class SchedulerFailed(KailabError):
+    """The scheduler under test ended, or did not get to work. The text has the last words of the process."""
+
+    exit_code = 1
+
+
+class Program(NamedTuple):
+    """One process. ``works``: one look; None once it works, else what is still missing."""
+
+    name: str
+    binary: Path
+    arguments: Sequence[str]
+    works: Callable[[], str | None]
+
+
+def run(plane: ControlPlane, programs: Sequence[Program]) -> None:
+    """Start all, and return when all work. Raises SchedulerFailed; then none of them is left running."""
+    try:
+        for program in programs:
+            argv = [str(program.binary), *program.arguments]
+            plane.spawn(program.name, argv, {"KUBECONFIG": str(plane.kubeconfig)})
+        _await_all(plane, programs)
+    except BaseException:
+        stop(plane, [program.name for program in programs])
+        raise
+
+
+def _await_all(plane: ControlPlane, programs: Sequence[Program]) -> None:
+    names = [program.name for program in programs]
+    missing: dict[str, str] = {}
+
+    def look() -> bool:
+        check(plane, names)
+        missing.clear()
+        for program in programs:
+            if lacking := program.works():
+                missing[program.name] = lacking
+        return not missing
+
+    try:
+        tenacity.Retrying(
+            wait=tenacity.wait_fixed(POLL_SECONDS),
+            stop=tenacity.stop_after_delay(READY_SECONDS),
+            retry=tenacity.retry_if_result(lambda done: not done),
+        )(look)
+    except tenacity.RetryError:
+        name, lacking = next(iter(missing.items()))
+        raise SchedulerFailed(
+            f"{name} does not get to work: after {READY_SECONDS:g} s {lacking}; its last words:\n{last_words(plane, name)}"
+        ) from None
+
+
+def check(plane: ControlPlane, names: Sequence[str]) -> None:
+    """Raises SchedulerFailed if one of these processes has ended."""
+    for process in plane.processes():
+        if process.name in names and not process.running:
+            raise SchedulerFailed(f"{process.name} has ended; its last words:\n{last_words(plane, process.name)}")
+
+
+def stop(plane: ControlPlane, names: Sequence[str]) -> None:
+    """End these processes, those that run; what the control plane is itself goes on."""
+    running = {process.name for process in plane.processes() if process.running}
+    for name in names:
+        if name in running:
+            plane.stop(name)
+
+
+def last_words(plane: ControlPlane, name: str) -> str:
+    """The end of a process's log, indented, without colours."""
+    try:
+        text = Path(plane.log(name)).read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        text = ""
+    lines = [line.rstrip() for line in _COLOURS.sub("", text[-20_000:]).splitlines() if line.strip()]
+    return "\n".join(f"  {line[:300]}" for line in lines[-LAST_LINES:]) or "  (none)"
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of this machine that nobody listens on. All are asked for before any is given back, so they differ."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+def answers(url: str) -> Callable[[], str | None]:
+    """A look at a health endpoint: it must say 200."""
+
+    def look() -> str | None:
+        _, problem = fetch(url)
+        return problem
+
+    return look
+
+
+def shows(url: str, pattern: str, meaning: str) -> Callable[[], str | None]:
+    """A look at metrics: a line must match. ``meaning``: what is missing as long as none does."""
+    wanted = re.compile(pattern, re.MULTILINE)
+
+    def look() -> str | None:
+        text, problem = fetch(url)
+        return problem or (None if wanted.search(text) else meaning)
+
+    return look
+
+
+def fetch(url: str) -> tuple[str, str | None]:
+    """The text behind a local URL, and what went wrong. Certificates are the process's own, so they are not checked."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+    try:
+        with opener.open(url, timeout=5) as answer:
+            return answer.read().decode("utf-8", "replace"), None
+    except urllib.error.HTTPError as error:
+        told = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
+        return "", f"{url} says {error.code} ({told})"
+    except (OSError, ValueError) as error:
+        return "", f"{url} does not answer ({error})"

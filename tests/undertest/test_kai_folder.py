@@ -1,0 +1,140 @@
+"""Folders that are no KAI's: each is refused before anything starts, and the message names the file."""
+
+import platform
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kailab.errors import InputError
+from kailab.undertest import BINARIES_ENV, CRDS_ENV, find_kai
+from kailab.undertest.kai_folder import BINARIES, NEEDED_CRDS
+
+
+def crd(name: str, version: str) -> dict:
+    plural, _, group = name.partition(".")
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": name},
+        "spec": {"group": group, "names": {"plural": plural}, "versions": [{"name": version, "served": True}]},
+    }
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with everything in it: programs of this platform (this Python's own head) and the CRDs."""
+    monkeypatch.delenv(BINARIES_ENV, raising=False)
+    monkeypatch.delenv(CRDS_ENV, raising=False)
+    with Path(sys.executable).resolve().open("rb") as python:
+        head = python.read(64)
+    for name in BINARIES:
+        (tmp_path / name).write_bytes(head)
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "crds").mkdir()
+    for name, version in NEEDED_CRDS.items():
+        (tmp_path / "crds" / f"{name}.yaml").write_text(yaml.safe_dump(crd(name, version)))
+    return tmp_path
+
+
+def test_a_whole_folder(folder: Path) -> None:
+    kai = find_kai(folder)
+    assert kai.binaries == {name: folder / name for name in BINARIES}
+    assert {one["metadata"]["name"] for one in kai.crds} == set(NEEDED_CRDS)
+
+
+def test_from_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(BINARIES_ENV, str(folder))
+    assert find_kai().path == folder
+
+
+def test_names_with_the_platform_as_kais_build_writes_them(folder: Path) -> None:
+    suffix = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
+    (folder / "binder").rename(folder / f"binder-{suffix}")
+    assert find_kai(folder).binaries["binder"].name == f"binder-{suffix}"
+
+
+def test_crds_in_one_file_elsewhere(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("elsewhere") / "crds.yaml"
+    file.write_text(yaml.safe_dump_all(crd(*one) for one in NEEDED_CRDS.items()))
+    for one in (folder / "crds").iterdir():
+        one.unlink()
+    assert len(find_kai(folder, file).crds) == len(NEEDED_CRDS)
+
+
+def refused(folder: Path | None, *parts: str, crds: Path | None = None) -> None:
+    with pytest.raises(InputError) as caught:
+        find_kai(folder, crds)
+    for part in parts:
+        assert part in str(caught.value)
+    assert caught.value.exit_code == 2
+
+
+def test_nothing_said(folder: Path) -> None:
+    refused(None, BINARIES_ENV, "scheduler, podgrouper, binder")
+
+
+def test_no_such_folder(folder: Path) -> None:
+    refused(folder / "absent", str(folder / "absent"), "is not there")
+
+
+def test_a_file_for_a_folder(folder: Path) -> None:
+    refused(folder / "binder", str(folder / "binder"), "is a file")
+
+
+@pytest.mark.parametrize("name", BINARIES)
+def test_a_missing_program(folder: Path, name: str) -> None:
+    (folder / name).unlink()
+    refused(folder, str(folder / name), "is not there")
+
+
+def test_a_program_that_may_not_be_run(folder: Path) -> None:
+    (folder / "podgrouper").chmod(0o644)
+    refused(folder, str(folder / "podgrouper"), "chmod +x")
+
+
+def test_a_program_of_another_machine(folder: Path) -> None:
+    head = bytearray((folder / "scheduler").read_bytes())
+    head[:20] = b"\x7fELF\x02\x01\x01" + bytes(11) + (0xF3).to_bytes(2, "little")  # RISC-V
+    (folder / "scheduler").write_bytes(bytes(head))
+    refused(folder, str(folder / "scheduler"), "linux/machine 0xf3", f"not for {sys.platform}/")
+
+
+@pytest.mark.parametrize(
+    ("head", "told"), [(b"MZ\x90" + bytes(30), "windows"), (b"", "not a program"), (b"PK\x03\x04" * 9, "not a program")]
+)
+def test_what_is_no_program_here(folder: Path, head: bytes, told: str) -> None:
+    (folder / "binder").write_bytes(head)
+    refused(folder, str(folder / "binder"), told)
+
+
+def test_a_folder_where_a_program_should_be(folder: Path) -> None:
+    (folder / "binder").unlink()
+    (folder / "binder").mkdir()
+    refused(folder, str(folder / "binder"), "not a file")
+
+
+def test_no_crds(folder: Path) -> None:
+    for one in (folder / "crds").iterdir():
+        one.unlink()
+    (folder / "crds").rmdir()
+    refused(folder, str(folder / "crds"), CRDS_ENV)
+
+
+@pytest.mark.parametrize("name", NEEDED_CRDS)
+def test_a_missing_crd(folder: Path, name: str) -> None:
+    (folder / "crds" / f"{name}.yaml").unlink()
+    refused(folder, str(folder / "crds"), f"no CRD {name}")
+
+
+def test_a_crd_of_another_version(folder: Path) -> None:
+    name = "queues.scheduling.run.ai"
+    (folder / "crds" / f"{name}.yaml").write_text(yaml.safe_dump(crd(name, "v1")))
+    refused(folder, name, "serves v1; expected v2")
+
+
+def test_broken_crds(folder: Path) -> None:
+    file = folder / "crds" / "queues.scheduling.run.ai.yaml"
+    file.write_text("kind: [CustomResourceDefinition\n")
+    refused(folder, str(file), "is not YAML")

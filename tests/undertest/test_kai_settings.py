@@ -1,0 +1,98 @@
+"""What KAI can be told: each setting there and back through the reader of KAI's own configuration files."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
+from kailab.scheduler import load_settings, read_settings
+from kailab.undertest import Unsupported, kai_settings
+
+CONFIGS = Path(__file__).parents[2] / "exercises" / "policies" / "config"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        EngineConfig(),
+        EngineConfig(actions=("allocate", "reclaim")),
+        EngineConfig(gpu_placement="spread", cpu_placement="spread"),
+        EngineConfig(gpu_sharing="spread"),
+        EngineConfig(gpu_sharing="any"),
+        EngineConfig(prefer_shared_devices=False),
+        EngineConfig(predicates=False),
+        EngineConfig(reclaim_min_runtime=600.0, preempt_min_runtime=0.25, reclaim_resolve="queue"),
+        EngineConfig(saturation_multiplier=2.5),
+        EngineConfig(queue_depth={"reclaim": 5}),
+        EngineConfig(
+            search_budget=SearchBudget(per_job=100, min_per_job=1, per_action={"default": 200, "reclaim": 50})
+        ),
+        EngineConfig(plugins=("predicates", "proportion", "nodeplacement", "gpupack", "gpusharingorder", "taskorder")),
+    ],
+)
+def test_there_and_back(config: EngineConfig) -> None:
+    assert read_settings(kai_settings(config).conf).engine == config
+
+
+@pytest.mark.parametrize("name", ["spread.yaml", "first-come.yaml", "kai-budgets.yaml"])
+def test_files_in_kais_own_words(name: str) -> None:
+    settings = load_settings(CONFIGS / name)
+    assert read_settings(kai_settings(settings).conf).engine == settings.engine
+
+
+def test_shared_devices_keep_their_place_in_the_list() -> None:
+    plugins = [one["name"] for one in yaml.safe_load(kai_settings(EngineConfig()).conf)["tiers"][0]["plugins"]]
+    spread = kai_settings(EngineConfig(gpu_sharing="spread")).conf
+    told = [one["name"] for one in yaml.safe_load(spread)["tiers"][0]["plugins"]]
+    assert told.index("gpuspread") == plugins.index("gpupack")
+
+
+def test_what_only_flags_can_say() -> None:
+    config = EngineConfig(
+        max_consolidation_victims=0, allow_consolidating_reclaim=False, use_signatures=False, staleness_grace=1.5
+    )
+    assert kai_settings(config).flags == (
+        "--max-consolidation-preemptees=0",
+        "--allow-consolidating-reclaim=false",
+        "--use-scheduling-signatures=false",
+        "--default-staleness-grace-period=1500ms",
+    )
+
+
+@pytest.mark.parametrize("grace", [-1.0, float("inf")])
+def test_an_endless_grace(grace: float) -> None:
+    assert "--default-staleness-grace-period=-1s" in kai_settings(EngineConfig(staleness_grace=grace)).flags
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (EngineConfig(weighted_order=WeightedOrder()), "jobOrder"),
+        (EngineConfig(aged_after=60.0), "agedAfter"),
+        (EngineConfig(victim_order="priority"), "victimOrder"),
+        (EngineConfig(max_evictions_per_cycle=0), "maxEvictionsPerCycle"),
+        (EngineConfig(max_evictions_by_priority=((50, 1),)), "maxEvictionsByPriority"),
+        (EngineConfig(checkpoint=Checkpoint()), "checkpoint"),
+        (EngineConfig(k_value=1.0), "Prometheus"),
+    ],
+)
+def test_what_only_kailab_has_is_refused(config: EngineConfig, named: str) -> None:
+    with pytest.raises(Unsupported, match=named):
+        kai_settings(config)
+
+
+def test_every_setting_is_told_or_refused() -> None:
+    """A field that is added to EngineConfig must be thought of here."""
+    told = {
+        "actions", "gpu_placement", "cpu_placement", "gpu_sharing", "prefer_shared_devices", "max_consolidation_victims",
+        "allow_consolidating_reclaim", "use_signatures", "staleness_grace", "reclaim_min_runtime", "preempt_min_runtime",
+        "reclaim_resolve", "saturation_multiplier", "predicates", "plugins", "queue_depth", "search_budget",
+    }  # fmt: skip
+    refused = {
+        "k_value", "usage", "weighted_order", "aged_after", "victim_order", "max_evictions_per_cycle",
+        "max_evictions_by_priority", "checkpoint",
+    }  # fmt: skip
+    how_kai_is_anyway = {"imitate_faults"}
+    assert set(EngineConfig.__struct_fields__) == told | refused | how_kai_is_anyway
