@@ -1,6 +1,7 @@
 """Decisions read off a cluster, for schedulers that tell nothing of their own: what was bound, what was evicted.
 
-The entries have the form of the decision log's, with the action ``schedule``; reasons are those that pods carry.
+The entries have the form of the decision log's; reasons are those that pods carry. The action of an eviction is what its
+reason tells, where a real KAI gave it, and ``schedule`` otherwise, as for binds.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence.canonical import rfc3339
+from kailab.evidence.kai_words import eviction
 from kailab.evidence.standing import condition, owner, pod_queue
+from kailab.model import labels
 
 ACTION = "schedule"
 
@@ -19,16 +22,19 @@ class Observer:
 
     def __init__(self, cluster: Cluster, opened: float) -> None:
         self._cluster = cluster
-        self._watch = cluster.watch(["Pod"])
+        self._watch = cluster.watch(["Pod", "PodGroup"])
         self._opened = opened
         self._bound: set[str] = set()
         self._evicted: set[str] = set()
+        self._groups: dict[tuple[str, str], Object] = {}  # also those that are gone: a victim may outlive its PodGroup
         self._watch_begins()
 
     def _watch_begins(self) -> None:
         """What is bound already is nobody's news."""
         for event in self._watch.poll():
-            if event.object["spec"].get("nodeName"):
+            if event.kind == "PodGroup":
+                self._know(event.object)
+            elif event.object["spec"].get("nodeName"):
                 self._bound.add(event.object["metadata"]["uid"])
 
     def entries(self, cycle: int) -> list[dict[str, Any]]:
@@ -36,17 +42,19 @@ class Observer:
         now = self._cluster.now()
         found: list[dict[str, Any]] = []
         for event in self._watch.poll():
+            if event.kind == "PodGroup":
+                self._know(event.object)
+                continue
             pod, uid = event.object, event.object["metadata"]["uid"]
             head = {"cycle": cycle, "t": round(now - self._opened, 6), "time": rfc3339(now), "action": ACTION}
             if pod["spec"].get("nodeName") and uid not in self._bound:
                 self._bound.add(uid)
-                found.append({**head, "decision": "bind", **_pod(pod)})
+                found.append({**head, "decision": "bind", **self._pod(pod)})
             disrupted = condition(pod, "DisruptionTarget")
             if disrupted is not None and uid not in self._evicted:
                 self._evicted.add(uid)
                 message = disrupted.get("message") or disrupted.get("reason", "")
-                nobody = {"beneficiary": "", "beneficiary_queue": "", "shares": {}}
-                found.append({**head, "decision": "evict", **_pod(pod), **nobody, "reason": message})
+                found.append({**head, "decision": "evict", **self._pod(pod), **self._told(message), "reason": message})
             if event.type == "DELETED":
                 self._bound.discard(uid)
                 self._evicted.discard(uid)
@@ -55,14 +63,27 @@ class Observer:
     def close(self) -> None:
         self._watch.close()
 
+    def _know(self, group: Object) -> None:
+        self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
 
-def _pod(pod: Object) -> dict[str, Any]:
-    metadata = pod["metadata"]
-    return {
-        "pod": f"{metadata.get('namespace', '')}/{metadata['name']}",
-        "app": (metadata.get("labels") or {}).get("app", ""),
-        "owner": owner(pod),
-        "podgroup": "",
-        "queue": pod_queue(pod, {}),
-        "node": pod["spec"].get("nodeName", ""),
-    }
+    def _told(self, message: str) -> dict[str, Any]:
+        """Action, beneficiary and its queue, as far as the reason of an eviction tells them."""
+        told = eviction(message)
+        if told is None:
+            return {"beneficiary": "", "beneficiary_queue": "", "shares": {}}
+        namespace, _, name = told.beneficiary.partition("/")
+        group = self._groups.get((namespace, name))
+        queue = group["spec"].get("queue", "") if group is not None else ""
+        return {"action": told.action, "beneficiary": told.beneficiary, "beneficiary_queue": queue, "shares": {}}
+
+    def _pod(self, pod: Object) -> dict[str, Any]:
+        metadata = pod["metadata"]
+        group = (metadata.get("annotations") or {}).get(labels.POD_GROUP, "")
+        return {
+            "pod": f"{metadata.get('namespace', '')}/{metadata['name']}",
+            "app": (metadata.get("labels") or {}).get("app", ""),
+            "owner": owner(pod),
+            "podgroup": f"{metadata.get('namespace', '')}/{group}" if group else "",
+            "queue": pod_queue(pod, self._groups),
+            "node": pod["spec"].get("nodeName", ""),
+        }

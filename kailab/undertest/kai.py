@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tenacity
 
+from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.errors import AlreadyExists
@@ -85,7 +86,7 @@ def _configured(plane: ControlPlane, config: SchedulerSettings | EngineConfig | 
 
 
 def _programs(binaries: Mapping[str, Path], configured: Sequence[str], kubeconfig: str, tell: Tell) -> list[Program]:
-    ports = [f"127.0.0.1:{port}" for port in programs.free_ports(9)]
+    ports = [f"127.0.0.1:{port}" for port in free_ports(9)]
     metrics, plugins, grouper, grouper_probe, binder, binder_probe, queues, groups, groups_probe = ports
     found = [
         Program(

@@ -99,7 +99,7 @@ def _gpu_order(listed: list[str], sharing: str) -> list[str]:
 
 def _arguments(config: EngineConfig) -> dict[str, dict[str, str]]:
     """Plugin -> its arguments. KAI takes text for each."""
-    arguments = {"nodeplacement": {"cpu": config.cpu_placement, "gpu": config.gpu_placement}}
+    arguments: dict[str, dict[str, str]] = {"nodeplacement": {"cpu": config.cpu_placement, "gpu": config.gpu_placement}}
     runtimes = {
         "defaultReclaimMinRuntime": config.reclaim_min_runtime,
         "defaultPreemptMinRuntime": config.preempt_min_runtime,

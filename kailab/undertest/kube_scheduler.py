@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kailab.cluster.controlplane.ports import free_ports
 from kailab.undertest import programs
 from kailab.undertest.programs import Program, answers
 
@@ -17,7 +18,7 @@ NAME = "kube-scheduler"
 def start_kube_scheduler(plane: ControlPlane, components: ComponentSet) -> None:
     """Start it, and return when it says that it is ready, which it does once it knows all nodes and pods. Raises
     SchedulerFailed."""
-    (port,) = programs.free_ports(1)
+    (port,) = free_ports(1)
     kubeconfig = str(plane.kubeconfig)
     arguments = (
         f"--kubeconfig={kubeconfig}",

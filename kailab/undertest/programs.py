@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import re
-import socket
 import ssl
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -100,15 +98,6 @@ def last_words(plane: ControlPlane, name: str) -> str:
         text = ""
     lines = [line.rstrip() for line in _COLOURS.sub("", text[-20_000:]).splitlines() if line.strip()]
     return "\n".join(f"  {line[:300]}" for line in lines[-LAST_LINES:]) or "  (none)"
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on. All are asked for before any is given back, so they differ."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 def answers(url: str) -> Callable[[], str | None]:

@@ -1,0 +1,80 @@
+"""What is seen of a scheduler that keeps no log: evictions, with what a real KAI says of them on the pod."""
+
+import pytest
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.evidence.kai_words import Told, eviction
+from kailab.evidence.observed import Observer
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        (
+            "Pod default/a-1 was preempted by workload default/pg-b.v2-1.\nteam-a uses <GPU: 32> with a quota of <GPU: 16>",
+            Told("reclaim", "default/pg-b.v2-1"),
+        ),
+        ("Pod default/a-1 was preempted by workload default/pg-b.", Told("reclaim", "default/pg-b")),
+        ("Pod default/a-1 was preempted by higher priority workload x/pg-b", Told("preempt", "x/pg-b")),
+        (
+            "Pod default/a-1 was preempted and rescheduled due to bin packing (resource consolidation) procedure",
+            Told("consolidation", ""),
+        ),
+        (
+            "Workload doesn't meet the minimum required number of pods (4), evicting remaining pod: default/ring-0",
+            Told("stalegangeviction", ""),
+        ),
+        ("default-scheduler: preempting to accommodate a higher priority pod", None),
+        ("", None),
+    ],
+)
+def test_words(message: str, told: Told | None) -> None:
+    assert eviction(message) == told
+
+
+def pod(name: str, group: str) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "annotations": {"pod-group-name": group},
+            "labels": {"app": "a"},
+        },
+        "spec": {"schedulerName": "other", "containers": [{"name": "work", "image": "busybox"}]},
+    }
+
+
+def podgroup(name: str, queue: str) -> dict:
+    return {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"queue": queue, "minMember": 1},
+    }
+
+
+def test_an_eviction_names_action_and_beneficiary() -> None:
+    cluster = EmbeddedCluster()
+    observer = Observer(cluster, cluster.now())
+    cluster.create(podgroup("pg-a", "team-a"))
+    cluster.create(podgroup("pg-b", "team-b"))
+    cluster.create(pod("a-1", "pg-a"))
+    assert observer.entries(1) == []
+
+    cluster.evict("default", "a-1", "Preempted", "Pod default/a-1 was preempted by workload default/pg-b.\nteam-a uses")
+    (entry,) = observer.entries(2)
+    assert (entry["decision"], entry["action"], entry["queue"]) == ("evict", "reclaim", "team-a")
+    assert (entry["podgroup"], entry["beneficiary"]) == ("default/pg-a", "default/pg-b")
+    assert entry["beneficiary_queue"] == "team-b"
+    assert observer.entries(3) == []
+
+
+def test_an_eviction_by_others_has_no_beneficiary() -> None:
+    cluster = EmbeddedCluster()
+    observer = Observer(cluster, cluster.now())
+    cluster.create(pod("a-1", "pg-a"))
+    cluster.evict("default", "a-1", "PreemptionByScheduler", "preempting to accommodate a higher priority pod")
+    (entry,) = observer.entries(1)
+    assert (entry["action"], entry["beneficiary"], entry["beneficiary_queue"]) == ("schedule", "", "")
