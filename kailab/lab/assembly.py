@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.kubernetes import KubernetesCluster
+from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.errors import InputError
 from kailab.evidence.observed import Observer
 from kailab.fleet import Fleet, load_fleet
 from kailab.grouping import GroupingConfig, PodGrouper
+from kailab.lab.home import LIVE_BACKENDS
 from kailab.lab.settle import Controller
 from kailab.lab.settle import Scheduler as Deciding
 from kailab.model import labels
@@ -24,8 +27,12 @@ from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.workloads import WorkloadControllers
 
-BACKENDS = ("embedded",)
-SCHEDULER_NAMES = {"kailab": labels.SCHEDULER_NAME, "kube-scheduler": labels.DEFAULT_SCHEDULER_NAME}
+BACKENDS = ("embedded", *LIVE_BACKENDS)
+SCHEDULER_NAMES = {
+    "kailab": labels.SCHEDULER_NAME,
+    "kube-scheduler": labels.DEFAULT_SCHEDULER_NAME,
+    "kai": labels.SCHEDULER_NAME,
+}
 """Scheduler under test -> the ``schedulerName`` that pods must have for it."""
 
 OnCycle = Callable[[CycleRecord], None]
@@ -92,13 +99,93 @@ def check_scheduler(name: str) -> None:
         raise InputError(f"there is no scheduler {name!r}; expected one of: {', '.join(SCHEDULER_NAMES)}")
 
 
+def check_pair(backend: str, scheduler: str) -> None:
+    """Raises InputError for a scheduler that can't decide on a backend."""
+    if backend == "embedded" and scheduler == "kai":
+        raise InputError("a real KAI needs a real API server: use the backend controlplane, kind or kubeconfig")
+
+
+class Watched:
+    """A scheduler in a process of its own: nothing to step, its decisions are read off the cluster."""
+
+    def __init__(self, observer: Observer, on_seen: OnSeen) -> None:
+        self._observer = observer
+        self._on_seen = on_seen
+        self._looks = 0
+
+    @property
+    def wake_at(self) -> float | None:
+        return None
+
+    def step(self) -> bool:
+        entries = self._observer.entries(self._looks + 1)
+        if entries:
+            self._looks += 1
+            self._on_seen(entries)
+        return False
+
+    def close(self) -> None:
+        self._observer.close()
+
+
+def fleet_of(fleet: str | Path | Fleet) -> Fleet:
+    """Raises InputError."""
+    return fleet if isinstance(fleet, Fleet) else load_fleet(fleet)
+
+
 def build_cluster(fleet: str | Path | Fleet) -> tuple[EmbeddedCluster, str]:
     """An embedded cluster with the fleet's objects, and the fleet's name."""
-    described = fleet if isinstance(fleet, Fleet) else load_fleet(fleet)
+    described = fleet_of(fleet)
     cluster = EmbeddedCluster()
     for obj in described.objects():
         cluster.create(obj)
     return cluster, described.name
+
+
+def build_live_parts(
+    cluster: KubernetesCluster,
+    scheduler: str,
+    config: EngineConfig,
+    on_cycle: OnCycle,
+    on_seen: OnSeen,
+    opened: float,
+    usage: UsageParams | None = None,
+    adopt_default_scheduler: bool = False,
+    apart: bool = False,
+) -> Parts:
+    """As ``build_parts``, for a cluster whose workload controllers run beside it. ``apart``: the scheduler under test runs
+    in a process of its own, as others than kailab's always do."""
+    if apart or scheduler != "kailab":
+        return Parts([], Watched(Observer(cluster, opened), on_seen))
+    return _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
+
+
+def _deciding(
+    cluster: Cluster,
+    config: EngineConfig,
+    on_cycle: OnCycle,
+    usage: UsageParams | None,
+    adopt_default_scheduler: bool,
+) -> Parts:
+    names = (labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if adopt_default_scheduler else ()))
+    grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names))
+    deciding = Scheduler(cluster, config, on_cycle, usage=usage, scheduler_names=names)
+    return Parts([grouper, QueueStatus(cluster)], deciding)
+
+
+def considers(scheduler: str) -> Callable[[dict[str, Any]], bool]:
+    """Which unbound pods get a condition from the scheduler sooner or later, so that a lab waits for it. KAI's kind says
+    nothing on pods of a gang that is not complete; kailab's has decided by the time that is asked."""
+    if scheduler == "kube-scheduler":
+        return lambda pod: bool(
+            pod["spec"].get("schedulerName") == labels.DEFAULT_SCHEDULER_NAME and not pod["spec"].get("schedulingGates")
+        )
+    return lambda pod: False
+
+
+QUIET_SECONDS = {"kailab": 1.2, "kube-scheduler": 2.5, "kai": 8.0}
+"""How long nothing must change on a real cluster, by who decides: in this process, or in others with pauses of their own.
+KAI's is that with which its outcomes were recorded."""
 
 
 def build_parts(
@@ -117,7 +204,5 @@ def build_parts(
     workloads = WorkloadControllers(cluster)
     if scheduler == "kube-scheduler":
         return Parts([workloads], Seen(Baseline(cluster), Observer(cluster, opened), on_seen))
-    names = (labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if adopt_default_scheduler else ()))
-    grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names))
-    deciding = Scheduler(cluster, config, on_cycle, usage=usage, scheduler_names=names)
-    return Parts([workloads, grouper, QueueStatus(cluster)], deciding)
+    parts = _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
+    return Parts([workloads, *parts.controllers], parts.scheduler)

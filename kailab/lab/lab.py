@@ -10,7 +10,7 @@ is replaced in pods and pod templates as they are applied."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,7 @@ import msgspec
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.persistence import read_state, write_state
+from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
@@ -26,10 +27,13 @@ from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateErro
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.recorder import Recorder
 from kailab.lab import assembly, intake, subjects
+from kailab.lab.assembly import Parts
 from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
 from kailab.lab.explanation import Explanation
 from kailab.lab.garbage import collector_off
+from kailab.lab.home import LiveHome
 from kailab.lab.intake import Applied, Change, Source
+from kailab.lab.livepace import LivePace
 from kailab.lab.picture import Picture
 from kailab.lab.settle import VirtualPace
 from kailab.lab.subjects import Subject
@@ -50,7 +54,7 @@ class Lab:
 
     def __init__(
         self,
-        cluster: EmbeddedCluster,
+        cluster: EmbeddedCluster | KubernetesCluster,
         fleet: str,
         scheduler: str,
         config: EngineConfig,
@@ -58,7 +62,12 @@ class Lab:
         opened: float | None = None,
         usage: UsageParams | None = None,
         adopt_default_scheduler: bool = False,
+        *,
+        at_end: Callable[[], None] | None = None,
+        apart: bool = False,
     ) -> None:
+        """``at_end``: called once the lab has let go of the cluster. ``apart``: kailab's scheduler runs in a process of its
+        own."""
         self.cluster = cluster
         self.fleet = fleet
         self.backend = cluster.name
@@ -71,21 +80,24 @@ class Lab:
         self.opened = cluster.now() if opened is None else opened
         self.last_expectation = ""
         self.log = DecisionLog(Names(cluster), self.opened, keep_all=recorder is not None)
-        self._parts = assembly.build_parts(
-            cluster,
-            scheduler,
-            config,
-            self._on_cycle,
-            self._on_seen,
-            self.opened,
-            self.usage,
-            adopt_default_scheduler,
-        )
-        self._pace = VirtualPace(cluster, self._parts.controllers, self._parts.scheduler, self._describe)
+        self._at_end = at_end
+        self._parts, self._pace = self._run_over(cluster, apart)
         self._changed = True
         self._closed = False
         if recorder is not None:
             recorder.open(cluster, self.facts(), self.opened)
+
+    def _run_over(
+        self, cluster: EmbeddedCluster | KubernetesCluster, apart: bool
+    ) -> tuple[Parts, VirtualPace | LivePace]:
+        tell = (self._on_cycle, self._on_seen, self.opened, self.usage, self.adopt_default_scheduler)
+        if isinstance(cluster, EmbeddedCluster):
+            parts = assembly.build_parts(cluster, self.scheduler, self.config, *tell)
+            return parts, VirtualPace(cluster, parts.controllers, parts.scheduler, self._describe)
+        parts = assembly.build_live_parts(cluster, self.scheduler, self.config, *tell, apart)
+        considers = assembly.considers(self.scheduler)
+        quiet = assembly.QUIET_SECONDS["kube-scheduler" if apart else self.scheduler]
+        return parts, LivePace(cluster, parts.controllers, parts.scheduler, considers=considers, quiet=quiet)
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -98,18 +110,49 @@ class Lab:
         config: EngineConfig | SchedulerSettings | Mapping[str, Any] | str | Path | None = None,
         recorder: Recorder | None = None,
         adopt_default_scheduler: bool = False,
+        *,
+        home: LiveHome | None = None,
+        kubeconfig: str | Path | None = None,
+        context: str | None = None,
+        devices: bool = False,
     ) -> Lab:
         """A new lab. ``fleet``: the name of one of kailab's, a file, or a Fleet. ``config``: how the scheduler is to decide,
-        as a file of KAI's scheduler configuration, its content, or settings read from it. Raises InputError.
+        as a file of KAI's scheduler configuration, its content, or settings read from it. Raises InputError, ConnectError.
+
+        On a real API server (a backend other than embedded) the lab lives in ``home``, and leaves it empty for the next; with
+        none it makes itself one, a control plane of its own or the cluster of a ``kubeconfig``, and ends it when it is closed.
+        ``devices``: publish the fleet's GPUs for dynamic resource allocation too.
 
         ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
         in which it took kube-scheduler's place; otherwise nobody places them. (The baseline takes them anyhow.)
         """
         assembly.check_backend(backend)
         assembly.check_scheduler(scheduler)
+        assembly.check_pair(backend, scheduler)
         settings = settings_of(config)
-        cluster, name = assembly.build_cluster(fleet)
-        return cls(cluster, name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler)
+        if backend == "embedded":
+            cluster, name = assembly.build_cluster(fleet)
+            return cls(
+                cluster, name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler
+            )
+        described = assembly.fleet_of(fleet)
+        own = home is None
+        if home is None:
+            from kailab.lab.planes import open_home
+
+            home = open_home(backend, kubeconfig=kubeconfig, context=context)
+        try:
+            home.furnish(described, scheduler, settings, devices=devices)
+            live: KubernetesCluster = home.cluster
+            leave = home.close if own else home.clear
+            return cls(
+                live, described.name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler,
+                at_end=leave,
+            )  # fmt: skip
+        except BaseException:
+            if own:
+                home.close()
+            raise
 
     @classmethod
     def resume(cls, path: str | Path, recorder: Recorder | None = None) -> Lab:
@@ -147,6 +190,8 @@ class Lab:
             "last": None if self.log.last is None else msgspec.to_builtins(self.log.last),
             "changed": self._changed,
         }
+        if not isinstance(self.cluster, EmbeddedCluster):
+            raise StateError(f"a lab on {self.backend} keeps its objects in its cluster, not in a file")
         write_state(Path(path), {**self.cluster.dump(), "lab": about})
 
     def close(self) -> None:
@@ -154,10 +199,18 @@ class Lab:
         if self._closed:
             return
         self._closed = True
-        if self.recorder is not None:
-            self.recorder.close(self.picture().waiting())
+        try:
+            if self.recorder is not None:
+                self.recorder.close(self.picture().waiting())
+        finally:
+            self._let_go()
+
+    def _let_go(self) -> None:
         self.log.names.close()
         self._parts.close()
+        self._pace.close()
+        if self._at_end is not None:
+            self._at_end()
 
     def __enter__(self) -> Lab:
         return self

@@ -2,8 +2,8 @@
 
 ``Pace`` is the seam. ``VirtualPace`` moves time itself: controllers until they have nothing to do, one
 scheduling cycle, one virtual second, again until a cycle changes nothing; then on to the next prompt timer (a
-pod becoming ready). Life going on (a run time ending, a protection running out) is left to ``pass_time``.
-``WallPace`` can only watch: it polls until nothing has changed for a while."""
+pod becoming ready). Life going on (a run time ending, a protection running out) is left to ``moments``.
+``LivePace`` (its own module) can only watch: quiet is when nothing has changed for a while and nothing is owed."""
 
 from __future__ import annotations
 
@@ -11,16 +11,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
-import tenacity
-
-from kailab.cluster.protocol import Cluster, Watch
 from kailab.errors import KailabError
 
 CYCLE_SECONDS = 1.0
 MAX_CYCLES = 1000  # cycles that changed something, in one settling
 MAX_ROUNDS = 1000  # rounds of all controllers without a pause
-QUIET_SECONDS = 8.0
-DEADLINE_SECONDS = 300.0
 
 
 class NotSettled(KailabError):
@@ -68,6 +63,9 @@ class Pace(Protocol):
 
     def moments(self, seconds: float) -> Iterator[None]:
         """Let seconds pass, stopping at each moment at which something may have changed, and at the end."""
+
+    def close(self) -> None:
+        """Stop watching."""
 
 
 class VirtualPace:
@@ -131,6 +129,9 @@ class VirtualPace:
             if still > MAX_ROUNDS:
                 raise NotSettled(f"time does not pass: a timer keeps falling due at {now:g}")
 
+    def close(self) -> None:
+        """It watches nothing."""
+
     def _wake(self, now: float) -> float | None:
         at = self._scheduler.wake_at
         return at if at is not None and at > now else None
@@ -172,63 +173,3 @@ class VirtualPace:
     def _restless(self, changes: Counter[str]) -> str:
         busiest = "".join(f"\n  {what}: {count} times" for what, count in changes.most_common(5))
         return f"the lab does not settle: after {self._max_cycles} cycles these keep changing:{busiest}"
-
-
-class WallPace:
-    """For clusters with a clock of their own: quiet is when no object that matters has changed for a while.
-
-    ``pause`` seconds between looks; ``quiet`` seconds without a change; an error after ``deadline`` seconds.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        *,
-        pause: float = 0.5,
-        quiet: float = QUIET_SECONDS,
-        deadline: float = DEADLINE_SECONDS,
-        sleep: Callable[[float], None] | None = None,
-    ) -> None:
-        self._cluster = cluster
-        self._watch: Watch = cluster.watch(["Pod", "PodGroup", "Queue"])
-        self._pause = pause
-        self._quiet = quiet
-        self._deadline = deadline
-        self._sleep = sleep or tenacity.nap.sleep
-
-    def settle(self) -> None:
-        changed_at = self._cluster.now()
-        changes: Counter[str] = Counter()
-
-        def is_quiet() -> bool:
-            nonlocal changed_at
-            for event in self._watch.poll():
-                changed_at = self._cluster.now()
-                changes[f"{event.kind} {event.object['metadata']['name']}"] += 1
-            return self._cluster.now() - changed_at >= self._quiet
-
-        try:
-            self._retrying(self._deadline, is_quiet)
-        except tenacity.RetryError:
-            busiest = "".join(f"\n  {what}: {count} times" for what, count in changes.most_common(5))
-            raise NotSettled(
-                f"the lab is not quiet after {self._deadline:g} s; these keep changing:{busiest}"
-            ) from None
-
-    def moments(self, seconds: float) -> Iterator[None]:
-        end = self._cluster.now() + seconds
-        while True:
-            yield
-            left = end - self._cluster.now()
-            if left <= 0:
-                return
-            self._sleep(min(self._pause, left))
-
-    def _retrying(self, seconds: float, condition: Callable[[], bool]) -> None:
-        end = self._cluster.now() + seconds
-        tenacity.Retrying(
-            wait=tenacity.wait_fixed(self._pause),
-            stop=lambda _: self._cluster.now() >= end,
-            retry=tenacity.retry_if_result(lambda done: not done),
-            sleep=self._sleep,
-        )(condition)

@@ -14,12 +14,13 @@ from kailab.pytest_plugin.settings import Settings
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.lab import Lab
+    from kailab.lab.home import LiveHome
 
 SETTINGS = pytest.StashKey[Settings]()
 EVIDENCE = pytest.StashKey[Evidence]()
 LABS = pytest.StashKey["Labs"]()
 
-AVAILABLE = {"backend": ("embedded",), "scheduler": ("kailab", "kube-scheduler")}
+HOMES = pytest.StashKey["Homes"]()
 
 
 class Labs:
@@ -30,6 +31,7 @@ class Labs:
         self._settings = request.config.stash[SETTINGS]
         self._evidence = request.config.stash[EVIDENCE]
         self._opened: list[Lab] = []
+        self._taken: list[LiveHome] = []
         self.recorders: list[Recorder] = []
 
     def __call__(
@@ -41,20 +43,21 @@ class Labs:
     ) -> Lab:
         """A new lab. What is not said comes from the test's markers, then from the command line and ini file."""
         from kailab.evidence.recorder import Recorder
-        from kailab.lab import Lab
 
         scheduler = scheduler or self._marked("kailab_scheduler", self._settings.scheduler)
         self._skip_what_cannot_run(scheduler)
         if config is None:
             config = self._marked_config()
         number = len(self._opened) + 1
+        home = self._home(scheduler)
         recorder = Recorder(name or ("lab" if number == 1 else f"lab-{number}")) if self._evidence.on else None
-        lab = Lab.open(
+        lab = self._open(
             fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
             backend=self._settings.backend,
             scheduler=scheduler,
             config=config,
             recorder=recorder,
+            home=home,
         )
         lab.base = self._item.path.parent
         self._opened.append(lab)
@@ -62,11 +65,46 @@ class Labs:
             self.recorders.append(recorder)
         return lab
 
+    def _home(self, scheduler: str) -> LiveHome | None:
+        """Where the lab is to live, if its backend is a real one. Skips, or fails where that was asked for, if there can be
+        none."""
+        if self._settings.backend == "embedded":
+            return None
+        from kailab.errors import KailabError
+
+        homes = self._item.config.stash[HOMES]
+        try:
+            home = homes.take(scheduler)
+        except KailabError as error:
+            text = f"backend {self._settings.backend} with {scheduler} can't run here: {error}"
+            if self._settings.required:
+                pytest.fail(text, pytrace=False)
+            pytest.skip(text)
+        self._taken.append(home)
+        return home
+
+    def _open(self, **how: Any) -> Lab:
+        from kailab.lab import Lab
+        from kailab.undertest import Unsupported
+
+        try:
+            return Lab.open(**how)
+        except Unsupported as error:
+            pytest.skip(str(error))
+
     def close(self) -> None:
         """Close all labs and write their evidence, also where closing one goes wrong."""
+        homes = self._item.config.stash[HOMES]
         try:
             for lab in self._opened:
                 lab.close()
+        except BaseException:
+            for home in self._taken:
+                homes.drop(home)
+            raise
+        else:
+            for home in self._taken:
+                homes.give_back(home)
         finally:
             if self.recorders:
                 self._evidence.write(self._item, self.recorders)
@@ -94,15 +132,8 @@ class Labs:
 
     def _skip_what_cannot_run(self, scheduler: str) -> None:
         backend = self._settings.backend
-        if backend not in AVAILABLE["backend"]:
-            pytest.skip(f"backend {backend} can't run here: this kailab has {', '.join(AVAILABLE['backend'])}")
-        if scheduler not in AVAILABLE["scheduler"]:
-            pytest.skip(f"scheduler {scheduler} can't run on backend {backend}")
-        only = self._item.get_closest_marker("kailab_only")
-        if only is not None and scheduler != "kailab":
-            if not only.args:
-                raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_only needs a reason")
-            pytest.skip(f"not with {scheduler}: {only.args[0]}")
+        if backend == "embedded" and scheduler == "kai":
+            pytest.skip("a real KAI can't run on backend embedded: it needs a real API server")
         marker = self._item.get_closest_marker("kailab_backend")
         if marker is not None and backend not in marker.args:
             pytest.skip(f"this test runs on {', '.join(marker.args)} only, not on {backend}")

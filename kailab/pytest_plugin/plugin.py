@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from kailab.pytest_plugin.evidence import CAUSE, REPORTS, Evidence, cause
-from kailab.pytest_plugin.fixtures import EVIDENCE, LABS, SETTINGS, baseline_lab, lab, lab_factory, manifests
+from kailab.pytest_plugin.fixtures import EVIDENCE, HOMES, LABS, SETTINGS, baseline_lab, lab, lab_factory, manifests
+from kailab.pytest_plugin.homes import Homes
 from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
 
 __all__ = ["baseline_lab", "lab", "lab_factory", "manifests"]
@@ -27,6 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     worker = getattr(config, "workerinput", None)
     config.stash[SETTINGS] = settings
+    config.stash[HOMES] = Homes(settings)
     config.stash[EVIDENCE] = evidence = Evidence(settings, worker[RUN_ID] if worker else None)
     config.pluginmanager.register(evidence, "kailab-evidence")
     if worker is None and settings.evidence_given:
@@ -85,6 +87,12 @@ def pytest_report_header(config: pytest.Config) -> str:
     return (
         f"kailab: backend {settings.backend}, scheduler {settings.scheduler}, fleet {settings.fleet}, evidence {where}"
     )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    homes = config.stash.get(HOMES, None)
+    if homes is not None:
+        homes.close()
 
 
 @pytest.hookimpl(trylast=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,15 @@ _OPTIONS = {
     "scheduler": ("kailab", "the scheduler under test: " + ", ".join(SCHEDULERS)),
     "fleet": ("lesson", "the fleet of fake nodes that labs start with: a name or a file"),
     "evidence": ("evidence", f"folder that evidence is written below ('{OFF}': none is written)"),
+    "kubeconfig": ("", "backend kubeconfig: the file that names the cluster"),
+    "context": ("", "backend kubeconfig: the context to use, if not the current one"),
+    "components": ("", "backends controlplane and kind: folder of etcd, kube-apiserver ... to use"),
+    "kubernetes": ("", "backends controlplane and kind: version of Kubernetes, if not the default one"),
+    "kai-bin": ("", "scheduler kai: folder of its binaries (or KAILAB_KAI_BIN)"),
+    "kai-crds": ("", "scheduler kai: its CRDs, a file or folder (or KAILAB_KAI_CRDS)"),
 }
+
+_FOLDERS = ("evidence", "components", "kai-bin")
 
 MARKERS = (
     "kailab_fleet(name): the fleet that this test's labs start with",
@@ -38,14 +47,29 @@ class Settings:
     fleet: str
     evidence: Path | None
     evidence_given: bool
+    kubeconfig: Path | None = None
+    context: str | None = None
+    components: Path | None = None
+    kubernetes: str | None = None
+    kai_bin: Path | None = None
+    kai_crds: Path | None = None
+    required: bool = False
+    """A backend or scheduler that can't run here is an error, not a skip."""
 
 
 def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("kailab", "GPU scheduling lab")
     for name, (default, help) in _OPTIONS.items():
-        metavar = "DIR" if name == "evidence" else name.upper()
-        group.addoption(f"--kailab-{name}", metavar=metavar, default=None, help=f"{help} (default: {default})")
-        parser.addini(f"kailab_{name}", f"default of --kailab-{name}", default=None)
+        metavar = "DIR" if name in _FOLDERS else name.upper()
+        told = f"{help} (default: {default})" if default else help
+        group.addoption(f"--kailab-{name}", metavar=metavar, default=None, help=told)
+        parser.addini(_ini(name), f"default of --kailab-{name}", default=None)
+    group.addoption(
+        "--kailab-required",
+        action="store_true",
+        default=False,
+        help="a backend or scheduler that can't run here is an error, not a skip",
+    )
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -65,7 +89,27 @@ def read_settings(config: pytest.Config) -> Settings:
         fleet=values["fleet"] or _OPTIONS["fleet"][0],
         evidence=None if folder == OFF else home / folder,
         evidence_given=values["evidence"] is not None,
+        kubeconfig=_path(config, values["kubeconfig"] or _environment("KUBECONFIG", values["backend"])),
+        context=values["context"] or None,
+        components=_path(config, values["components"]),
+        kubernetes=values["kubernetes"] or None,
+        kai_bin=_path(config, values["kai-bin"]),
+        kai_crds=_path(config, values["kai-crds"]),
+        required=bool(config.getoption("--kailab-required")),
     )
+
+
+def _environment(name: str, backend: str | None) -> str | None:
+    """What kubectl would use, where that is asked for."""
+    return os.environ.get(name) if backend == "kubeconfig" else None
+
+
+def _path(config: pytest.Config, value: str | None) -> Path | None:
+    return config.invocation_params.dir / Path(value).expanduser() if value else None
+
+
+def _ini(name: str) -> str:
+    return f"kailab_{name.replace('-', '_')}"
 
 
 def _check_fleet(name: str) -> None:
@@ -81,4 +125,4 @@ def _check_fleet(name: str) -> None:
 
 def _value(config: pytest.Config, name: str) -> str | None:
     given = config.getoption(f"--kailab-{name}")
-    return given if given is not None else (config.getini(f"kailab_{name}") or None)
+    return given if given is not None else (config.getini(_ini(name)) or None)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.lab.settle import NotSettled, VirtualPace, WallPace
+from kailab.lab.livepace import LivePace
+from kailab.lab.settle import NotSettled, VirtualPace
 
 
 class Acts:
@@ -95,11 +96,12 @@ def test_time_that_a_timer_holds_is_an_error():
 
 
 class Wall:
-    """A cluster with a clock of its own, which sleeping moves."""
+    """A cluster with a clock of its own, which waiting moves; a pod changes with every look until ``changes_until``."""
 
-    def __init__(self, changes_until: float) -> None:
+    def __init__(self, changes_until: float, pod: dict | None = None) -> None:
         self.time = 0.0
         self.changes_until = changes_until
+        self.pod = pod or {"spec": {}, "status": {"phase": "Running"}}
 
     def now(self) -> float:
         return self.time
@@ -107,23 +109,46 @@ class Wall:
     def watch(self, kinds):
         return self
 
+    def close(self) -> None:
+        pass
+
     def poll(self):
         from kailab.cluster.protocol import WatchEvent
 
-        return [WatchEvent("MODIFIED", "Pod", {"metadata": {"name": "p"}})] if self.time < self.changes_until else []
+        pod = {**self.pod, "metadata": {"name": "p", "uid": "p", **self.pod.get("metadata", {})}}
+        return [WatchEvent("MODIFIED", "Pod", pod)] if self.time < self.changes_until else []
 
-    def sleep(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         self.time += seconds
+        return False
+
+    def pace(self, **limits) -> LivePace:
+        return LivePace(self, [], Acts(), considers=lambda pod: False, monotonic=self.now, **limits)
 
 
 def test_on_a_real_clock_quiet_is_no_change_for_a_while():
     wall = Wall(changes_until=20)
-    WallPace(wall, quiet=8, sleep=wall.sleep).settle()
+    wall.pace(quiet=8).settle()
     assert 27 <= wall.time <= 29
+
+
+def test_on_a_real_clock_what_is_owed_is_waited_for():
+    """A pod on its way out will go, though nothing moves; only when it does not for long is it no longer waited for."""
+    leaving = {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "spec": {}, "status": {"phase": "Running"}}
+    wall = Wall(changes_until=1, pod=leaving)
+    wall.pace(quiet=2, owed=30).settle()
+    assert 30 <= wall.time <= 33
 
 
 def test_on_a_real_clock_never_quiet_is_an_error_that_names_it():
     wall = Wall(changes_until=10_000)
     with pytest.raises(NotSettled, match="Pod p"):
-        WallPace(wall, deadline=60, sleep=wall.sleep).settle()
+        wall.pace(deadline=60).settle()
     assert wall.time < 70
+
+
+def test_on_a_real_clock_moments_end_on_time():
+    wall = Wall(changes_until=3)
+    moments = sum(1 for _ in wall.pace().moments(10))
+    assert 10 <= wall.time <= 10.5
+    assert moments > 5

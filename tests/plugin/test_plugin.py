@@ -196,8 +196,8 @@ def test_ini_marker_and_option(pytester):
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        (("--kailab-backend", "kind"), "backend kind can't run here"),
-        (("--kailab-scheduler", "kai"), "scheduler kai can't run on backend embedded"),
+        (("--kailab-backend", "controlplane", "--kailab-components", "nowhere"), "backend controlplane with kailab can't run here"),
+        (("--kailab-scheduler", "kai"), "a real KAI can't run on backend embedded"),
     ],
 )
 def test_what_cannot_run_is_skipped_with_its_reason(pytester, option, reason):

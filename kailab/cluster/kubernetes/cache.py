@@ -18,6 +18,7 @@ from kailab.cluster.protocol import Object, WatchEvent
 
 Key: TypeAlias = tuple[str, str]
 Objects: TypeAlias = dict[Key, Object]
+_REMEMBERED = 50_000
 
 
 def key_of(obj: Object) -> Key:
@@ -35,7 +36,7 @@ class Cache:
     def __init__(self) -> None:
         self.hub = WatchHub()
         self.kinds: dict[str, Objects] = {}
-        self._gone: dict[str, int] = {}  # uid -> version of the state in which we deleted it
+        self._gone: dict[str, None] = {}  # UIDs of what we deleted and the server has not told as deleted yet
         self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
 
     def open(self, kinds: Iterable[str] | None) -> MemoryWatch:
@@ -78,8 +79,7 @@ class Cache:
             return obj
         metadata = obj["metadata"]
         uid = metadata.get("uid", "")
-        gone = self._gone.get(uid)
-        if gone is not None and version_of(obj) <= gone:
+        if uid in self._gone:
             return obj
         key = key_of(obj)
         before = known.get(key)
@@ -115,7 +115,9 @@ class Cache:
         """The server says that an object is gone at once."""
         obj = self.kinds.get(kind, {}).get((namespace, name))
         if obj is not None:
-            self._gone[obj["metadata"].get("uid", "")] = version_of(obj)
+            self._gone[obj["metadata"].get("uid", "")] = None
+            if len(self._gone) > _REMEMBERED:  # told of in a gap between two watches
+                del self._gone[next(iter(self._gone))]
             self._remove(kind, obj, told=False)
 
     def _remove(self, kind: str, obj: Object, told: bool = True) -> None:

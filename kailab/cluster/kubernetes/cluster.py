@@ -301,6 +301,22 @@ class KubernetesCluster:
         same = before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
         return after, "unchanged" if same else "configured"
 
+    @property
+    def created(self) -> Names:
+        """Kinds of which objects were created or applied here."""
+        return sorted(self._writer.created)
+
+    def delete_all(self, kind: str, namespace: str | None = None) -> None:
+        """Every object of a kind, at once and without grace, in a namespace or (None) in all of them."""
+        resource = self.resources.of(kind)
+        spaces = (
+            [namespace]
+            if namespace is not None
+            else sorted({o["metadata"].get("namespace") or "" for o in self.list(kind)})
+        )
+        for space in spaces:
+            self.transport.call(requests.send(self.transport, requests.deleting_all(resource, space), self._patience))
+
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         """See ``Cluster``. If the server is given up on, what has not been sent by then is not sent."""
         self.take_news()

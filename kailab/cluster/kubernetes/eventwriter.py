@@ -34,7 +34,7 @@ class _Known(msgspec.Struct):
 
 
 class _Send(NamedTuple):
-    body: bytes
+    body: dict[str, Any] | None
     namespace: str
     known: _Known
 
@@ -65,7 +65,7 @@ class EventWriter:
             if known.queued:
                 return  # it goes out with the count it then has
             known.queued = True
-            send = _Send(b"", known.namespace, known)
+            send = _Send(None, known.namespace, known)
         else:
             namespace = metadata.get("namespace") or "default"
             name = f"{metadata['name'][:220]}.{uuid.uuid4().hex[:16]}"
@@ -73,7 +73,7 @@ class EventWriter:
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
             body = self._body(involved, known, now, type, reason, message, component)
-            send = _Send(msgspec.json.encode(body), namespace, known)
+            send = _Send(body, namespace, known)
         if len(self._waiting) >= MOST_WAITING:
             self.dropped += 1
             known.queued = False
@@ -126,8 +126,9 @@ class EventWriter:
         known.queued = False
         path = f"/api/v1/namespaces/{known.namespace}/events"
         try:
-            if send.body:
-                answer = await self._transport.request("POST", path, send.body, patience=_PATIENCE)
+            if send.body is not None:
+                body = msgspec.json.encode(send.body | {"count": known.count})
+                answer = await self._transport.request("POST", path, body, patience=_PATIENCE)
             else:
                 body = msgspec.json.encode({"count": known.count, "lastTimestamp": format_time(known.last)})
                 answer = await self._transport.request(

@@ -97,6 +97,16 @@ def deleting(
     return Request("DELETE", resource.path(namespace, name), _encode(options), told=told)
 
 
+def deleting_all(resource: Resource, namespace: str | None) -> Request:
+    options = {
+        "apiVersion": "v1",
+        "kind": "DeleteOptions",
+        "propagationPolicy": "Background",
+        "gracePeriodSeconds": 0,
+    }
+    return Request("DELETE", resource.path(namespace), _encode(options), told=f"delete all {resource.plural}")
+
+
 def binding(
     resource: Resource, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str] | None
 ) -> Request:

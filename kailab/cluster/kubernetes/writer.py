@@ -41,9 +41,11 @@ class Writer:
         self._cache = cache
         self._marks = marks
         self._patience = patience
+        self.created: set[str] = set()
 
     def marked(self, obj: Object, resource: Resource) -> Object:
         """As it is sent: without what is the server's, in a namespace if its kind has one, with the marks."""
+        self.created.add(resource.key)
         metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_FIELDS}
         if self._marks:
             metadata["labels"] = {**(metadata.get("labels") or {}), **self._marks}

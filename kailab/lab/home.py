@@ -1,0 +1,203 @@
+"""Where labs on a real Kubernetes API live: one cluster, one lab after the other in it.
+
+A home that brings up its own control plane ends it too. In a cluster of somebody else's a lab creates only what carries its
+mark, and takes out only that.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import tenacity
+
+from kailab.cluster.install import fleet_devices, install
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Create, Delete
+from kailab.errors import ConnectError, InputError, NotFound
+from kailab.evidence.standing import condition
+from kailab.fleet import Fleet
+from kailab.lab.clearing import MARK, clear
+from kailab.scheduler import SchedulerSettings
+
+LIVE_BACKENDS = ("controlplane", "kind", "kubeconfig")
+NODES_SECONDS = 60.0
+_NOT_READY = "node.kubernetes.io/not-ready"
+_WATCHED = (
+    "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",
+    "ReplicaSet", "StatefulSet", "DaemonSet", "ConfigMap",
+)  # fmt: skip
+
+Tell = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+class Plane(Protocol):
+    """A cluster whose processes are ours: a control plane, or a kind cluster with what runs beside it."""
+
+    @property
+    def kubeconfig(self) -> Path: ...
+
+    def down(self) -> None: ...
+
+
+class Deciding(Protocol):
+    """Schedulers under test that run as processes of their own."""
+
+    def prepare(self, scheduler: str) -> None:
+        """Bring in kinds that this one has definitions of its own for."""
+
+    def ensure(self, scheduler: str, settings: SchedulerSettings) -> None:
+        """Have this one decide in the cluster, and none that would take its pods."""
+
+
+class LiveHome:
+    """``plane`` None: the cluster is somebody else's. ``deciding`` None: whoever decides is there already."""
+
+    def __init__(
+        self,
+        backend: str,
+        connection: Connection,
+        plane: Plane | None = None,
+        deciding: Deciding | None = None,
+        *,
+        mark: str | None = None,
+    ) -> None:
+        self.backend = backend
+        self.plane = plane
+        self.mark = mark or uuid.uuid4().hex[:12]
+        self._deciding = deciding
+        self._installed = False
+        self.cluster = KubernetesCluster(connection, backend, marks={MARK: self.mark})
+
+    # --- a lab moves in ----------------------------------------------------------------------------------------------
+
+    def furnish(
+        self, fleet: Fleet, scheduler: str, settings: SchedulerSettings, *, devices: bool = False, tell: Tell = _silent
+    ) -> None:
+        """Bring in what labs need, the nodes of the fleet, and the scheduler under test. ``devices``: publish the fleet's
+        GPUs for dynamic resource allocation too. Raises ConnectError where the nodes do not become ready."""
+        cluster = self.cluster
+        if self._deciding is not None:
+            self._deciding.prepare(scheduler)
+        if not self._installed:
+            cluster.watch(("CustomResourceDefinition",)).close()
+            install(cluster, tell)
+            cluster.watch(_WATCHED).close()
+            self._installed = True
+        if self._deciding is not None:
+            self._deciding.ensure(scheduler, settings)
+        objects = fleet.objects()
+        self._nodes([obj for obj in objects if obj["kind"] == "Node"], tell)
+        others = [obj for obj in objects if obj["kind"] != "Node"] + (fleet_devices(fleet) if devices else [])
+        for obj in others:
+            cluster.apply(obj)
+        self._await_nodes({obj["metadata"]["name"] for obj in objects if obj["kind"] == "Node"})
+
+    def _nodes(self, wanted: list[Object], tell: Tell) -> None:
+        """Have these nodes; ones of an earlier lab that are the same stay."""
+        cluster = self.cluster
+        there = {node["metadata"]["name"]: node for node in cluster.list("Node")}
+        names = {node["metadata"]["name"] for node in wanted}
+        for name in names & there.keys():
+            if (there[name]["metadata"].get("labels") or {}).get(MARK) != self.mark:
+                raise InputError(
+                    f"the cluster has a node {name!r} that is not this lab's; use a fleet whose nodes have other names, "
+                    "or end the lab that has it"
+                )
+        stale = [
+            name
+            for name, node in there.items()
+            if (node["metadata"].get("labels") or {}).get(MARK) == self.mark
+            and (name not in names or not self._same(node, next(w for w in wanted if w["metadata"]["name"] == name)))
+        ]
+        _raise_first(cluster.write_all([[Delete("Node", name)] for name in stale]))
+        new = [node for node in wanted if node["metadata"]["name"] not in there or node["metadata"]["name"] in stale]
+        if new:
+            tell(f"creating {len(new)} nodes")
+        _raise_first(cluster.write_all([[Create(node)] for node in new]))
+
+    def _same(self, there: Object, wanted: Object) -> bool:
+        """Whether a node is as a fleet has it, whatever Kubernetes added."""
+        own, given = there["metadata"], wanted["metadata"]
+        labels = {**(own.get("labels") or {})}
+        notes = own.get("annotations") or {}
+        taints = [t for t in there["spec"].get("taints") or () if not t["key"].startswith("node.kubernetes.io/")]
+        known = {*given["labels"], MARK}
+        return bool(
+            "deletionTimestamp" not in own
+            and all(labels.get(key) == value for key, value in given["labels"].items())
+            and not [key for key in labels if key not in known and "kubernetes.io/" not in key]
+            and all(notes.get(key) == value for key, value in given["annotations"].items())
+            and [(t["key"], t.get("value"), t["effect"]) for t in taints]
+            == [(t["key"], t.get("value"), t["effect"]) for t in wanted["spec"].get("taints") or ()]
+            and not there["spec"].get("unschedulable")
+            and (there.get("status") or {}).get("allocatable") == wanted["status"]["allocatable"]
+        )
+
+    def _await_nodes(self, names: set[str]) -> None:
+        def unready() -> list[str]:
+            nodes = {node["metadata"]["name"]: node for node in self.cluster.list("Node")}
+            return sorted(name for name in names if not _is_ready(nodes.get(name)))
+
+        try:
+            tenacity.Retrying(
+                retry=tenacity.retry_if_result(bool),
+                stop=tenacity.stop_after_delay(NODES_SECONDS),
+                wait=lambda _: 0.1,
+                sleep=self.cluster.wait,  # type: ignore[arg-type]
+            )(unready)
+        except tenacity.RetryError as error:
+            late = error.last_attempt.result()
+            raise ConnectError(
+                f"{len(late)} of {len(names)} nodes ({', '.join(late[:3])} ...) are not ready after {NODES_SECONDS:.0f} s: "
+                "does KWOK run for this cluster, and does it manage nodes annotated kwok.x-k8s.io/node=fake?"
+            ) from None
+
+    # --- a lab moves out ---------------------------------------------------------------------------------------------
+
+    def clear(self, *, all_kinds: bool = False) -> None:
+        """Take out what the lab brought in; its nodes may stay for the next one (not with ``all_kinds``)."""
+        if all_kinds:
+            clear(self.cluster, self.mark)
+            return
+        others = [kind for kind in self.cluster.created if kind not in _WATCHED]
+        clear(self.cluster, self.mark, kinds=(*_WATCHED, *others), keep=("Node",))
+        if self.plane is not None:
+            # Reservations and events of the lab before would be news to the next one.
+            for kind, namespace in (("Pod", "kai-resource-reservation"), ("Event", None)):
+                self.cluster.delete_all(kind, namespace)
+
+    def close(self) -> None:
+        """End what is ours: the plane, or in somebody else's cluster what carries the mark."""
+        try:
+            if self.plane is None and self._installed:
+                clear(self.cluster, self.mark)
+        finally:
+            self.cluster.close()
+            if self.plane is not None:
+                self.plane.down()
+
+    def leave(self) -> None:
+        """Let go of the cluster; all stays as it is."""
+        self.cluster.close()
+
+
+def _is_ready(node: Object | None) -> bool:
+    if node is None:
+        return False
+    ready = condition(node, "Ready")
+    taints = node["spec"].get("taints") or ()
+    return bool(ready and ready["status"] == "True" and not any(taint["key"] == _NOT_READY for taint in taints))
+
+
+def _raise_first(outcomes: list[Any]) -> None:
+    for outcome in outcomes:
+        if outcome.error is not None and not isinstance(outcome.error, NotFound):
+            raise outcome.error

@@ -1,0 +1,129 @@
+"""The pace of a lab on a real cluster: other processes act in their own time, and the lab watches them.
+
+The parts that run in this process (controllers, kailab's scheduler) act whenever there is news, while the lab waits."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from kailab.cluster.protocol import Cluster, LiveNews, Object, WatchEvent
+from kailab.lab.owed import KINDS, Owed
+from kailab.lab.settle import CYCLE_SECONDS, Controller, NotSettled, Scheduler
+
+QUIET_SECONDS = 1.2
+OWED_SECONDS = 30.0
+"""A debt that nobody has paid anything towards for so long will not be paid."""
+DEADLINE_SECONDS = 300.0
+_LOOK_SECONDS = 0.25
+_GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a cycle for each
+
+
+class LiveCluster(Cluster, LiveNews, Protocol):
+    """A cluster that changes by itself."""
+
+
+class LivePace:
+    """``quiet``: seconds without a change that count as quiet once nothing is owed. ``considers``: see Owed.
+
+    ``monotonic`` is the clock of waiting: one that no step of the machine's clock moves."""
+
+    def __init__(
+        self,
+        cluster: LiveCluster,
+        controllers: Sequence[Controller],
+        scheduler: Scheduler,
+        *,
+        considers: Callable[[Object], bool],
+        quiet: float = QUIET_SECONDS,
+        owed: float = OWED_SECONDS,
+        deadline: float = DEADLINE_SECONDS,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cluster = cluster
+        self._controllers = controllers
+        self._scheduler = scheduler
+        self._quiet = quiet
+        self._owed_patience = owed
+        self._deadline = deadline
+        self._monotonic = monotonic
+        self._watch = cluster.watch(KINDS)
+        self._owed = Owed(considers)
+        self._cycled_at = float("-inf")
+        self._changes: Counter[str] = Counter()
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def settle(self) -> None:
+        """Return when nothing has changed for a while and nothing is owed. Raises NotSettled."""
+        begun = changed_at = self._monotonic()
+        self._changes.clear()
+        while True:
+            if self._act():
+                changed_at = self._monotonic()
+            now = self._monotonic()
+            still = now - changed_at
+            if still >= self._quiet and (not self._owed.debts() or still >= max(self._owed_patience, self._quiet)):
+                return
+            if now - begun > self._deadline:
+                raise NotSettled(self._restless())
+            self._cluster.wait(min(self._pause(), max(0.01, self._quiet - still) if still < self._quiet else 1.0))
+
+    def moments(self, seconds: float) -> Iterator[None]:
+        """Let seconds pass, stopping at each moment at which something has changed, and at the end."""
+        end = self._monotonic() + seconds
+        self._act()
+        while True:
+            yield
+            while True:
+                left = end - self._monotonic()
+                if left <= 0:
+                    self._act()
+                    yield
+                    return
+                self._cluster.wait(min(left, self._pause()))
+                if self._act():
+                    break
+
+    # --- inside ------------------------------------------------------------------------------------------------------
+
+    def _act(self) -> bool:
+        """Let the parts in this process act on what has come in; True if anything has changed."""
+        self._cluster.wait(0.0)
+        events = self._watch.poll()
+        for event in events:
+            self._owed.take(event)
+        changed = bool([event for event in events if self._noted(event)])
+        for _ in range(5):
+            wrote = False
+            for controller in self._controllers:
+                wrote |= controller.step()
+            if not wrote:
+                break
+            changed = True
+        now = self._monotonic()
+        if now - self._cycled_at >= _GATHER_SECONDS and self._scheduler.step():
+            self._cycled_at = self._monotonic()
+            changed = True
+        return changed
+
+    def _noted(self, event: WatchEvent) -> bool:
+        if event.kind == "Node":
+            return False  # heartbeats are no news
+        self._changes[f"{event.kind} {event.object['metadata']['name']}"] += 1
+        return True
+
+    def _pause(self) -> float:
+        wake = self._scheduler.wake_at
+        pause = _LOOK_SECONDS if wake is None else min(_LOOK_SECONDS, max(0.01, wake - self._cluster.now()))
+        return min(pause, CYCLE_SECONDS)
+
+    def _restless(self) -> str:
+        busiest = "".join(f"\n  {what}: {count} times" for what, count in self._changes.most_common(5))
+        debts = "".join(f"\n  {debt}" for debt in self._owed.debts()[:5])
+        return f"the lab is not quiet after {self._deadline:g} s; these keep changing:{busiest or ' nothing'}" + (
+            f"\nand these are owed:{debts}" if debts else ""
+        )

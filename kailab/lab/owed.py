@@ -1,0 +1,144 @@
+"""What a real cluster still owes: changes that are certain to come though nothing moves right now.
+
+A lab with a clock of its own can see that nothing is left to do. On a real cluster other processes act, each in its own
+time: quiet means that nobody owes anything, and that nothing has changed for a little while. A Job that makes its pods
+anew after a back-off owes nothing: that may take minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from kailab.cluster.lifecycle import READY_SECONDS, TERMINATION, TERMINATION_SECONDS, seconds_of
+from kailab.cluster.protocol import Object, WatchEvent
+from kailab.evidence.standing import condition
+from kailab.model import labels
+
+KINDS = ("Node", "Deployment", "ReplicaSet", "StatefulSet", "Job", "PodGroup", "Pod", "Queue")
+PROMPT_SECONDS = 10.0
+"""A pod that says itself that it takes longer than this to start or to leave owes nothing: that is life going on."""
+
+_OWNERS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
+_NOTHING: dict[str, Any] = {}
+
+
+class Owed:
+    """Fed with watch events; ``debts`` names what is owed. ``considers``: whose unbound pods the scheduler under test is to
+    give a place or a reason."""
+
+    def __init__(self, considers: Callable[[Object], bool]) -> None:
+        self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in KINDS}
+        self._considers = considers
+
+    def take(self, event: WatchEvent) -> None:
+        known, uid = self._objects[event.kind], event.object["metadata"]["uid"]
+        if event.type == "DELETED":
+            known.pop(uid, None)
+        else:
+            known[uid] = event.object
+
+    def debts(self) -> list[str]:
+        """``Pod default/a is starting``, sorted; empty when nothing is owed."""
+        return sorted({*self._of_owners(), *self._of_pods()})
+
+    # --- controllers -------------------------------------------------------------------------------------------------
+
+    def _of_owners(self) -> Iterator[str]:
+        for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
+            for obj in self._objects[kind].values():
+                if _unfinished(obj):
+                    yield f"{kind} {_name(obj)} is being brought in line"
+        for job in self._objects["Job"].values():
+            status = job.get("status") or _NOTHING
+            if not status.get("startTime") and not job["spec"].get("suspend") and not _ended(job):
+                yield f"Job {_name(job)} is being started"
+            elif status.get("uncountedTerminatedPods") or (status.get("terminating") and not status.get("active")):
+                yield f"Job {_name(job)} counts its pods"
+            elif not _ended(job) and not job["spec"].get("suspend") and self._lacks_pods(job):
+                yield f"Job {_name(job)} is making its pods"
+
+    @staticmethod
+    def _lacks_pods(job: Object) -> bool:
+        spec, status = job["spec"], job.get("status") or _NOTHING
+        if status.get("failed"):
+            return False  # it may hold back
+        wanted = spec.get("parallelism", 1)
+        if spec.get("completions") is not None:
+            wanted = min(wanted, spec["completions"] - status.get("succeeded", 0))
+        elif status.get("succeeded"):
+            return False
+        return bool(status.get("active", 0) + status.get("terminating", 0) < wanted)
+
+    # --- pods --------------------------------------------------------------------------------------------------------
+
+    def _of_pods(self) -> Iterator[str]:
+        owners = {uid for kind in _OWNERS for uid in self._objects[kind]}
+        nodes = {node["metadata"]["name"]: node for node in self._objects["Node"].values()}
+        for pod in self._objects["Pod"].values():
+            why = self._of_pod(pod, nodes, owners)
+            if why:
+                yield f"Pod {_name(pod)} {why}"
+
+    def _of_pod(self, pod: Object, nodes: dict[str, Object], owners: set[str]) -> str:
+        metadata, spec = pod["metadata"], pod["spec"]
+        phase = (pod.get("status") or _NOTHING).get("phase")
+        node = nodes.get(spec.get("nodeName", ""))
+        notes = metadata.get("annotations") or _NOTHING
+        if "deletionTimestamp" in metadata:
+            slow = _seconds(notes.get(TERMINATION), TERMINATION_SECONDS) > PROMPT_SECONDS or _saves(notes)
+            held = set(metadata.get("finalizers") or ()) - {"batch.kubernetes.io/job-tracking"}
+            stuck = spec.get("nodeName") and (node is None or not _ready(node))
+            return "" if slow or held or stuck else "is leaving"
+        for reference in metadata.get("ownerReferences") or ():
+            if reference.get("controller") and reference["kind"] in _OWNERS and reference["uid"] not in owners:
+                return "lost its owner"
+        if phase in ("Succeeded", "Failed"):
+            return ""
+        if not spec.get("nodeName"):
+            return "waits for the scheduler's word" if self._considers(pod) and not _answered(pod) else ""
+        if phase == "Pending" and node is not None and _ready(node):
+            return "is starting" if _seconds(notes.get(labels.READY_SECONDS), READY_SECONDS) <= PROMPT_SECONDS else ""
+        return ""
+
+
+def _name(obj: Object) -> str:
+    return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
+
+
+def _unfinished(obj: Object) -> bool:
+    """Its controller has not seen it as it is now, or has not made as many as it wants."""
+    status, spec = obj.get("status") or _NOTHING, obj["spec"]
+    if status.get("observedGeneration", 0) < obj["metadata"].get("generation", 0):
+        return True
+    if "deletionTimestamp" in obj["metadata"]:
+        return True
+    wanted = spec.get("replicas", 1)
+    there = status.get("replicas", 0)
+    if obj["kind"] == "StatefulSet":
+        # It makes one after the other, each when those before it are ready.
+        return bool(there > wanted or (there < wanted and status.get("readyReplicas", 0) >= there))
+    return bool(there != wanted)
+
+
+def _ended(job: Object) -> bool:
+    return any((found := condition(job, type)) and found["status"] == "True" for type in ("Complete", "Failed"))
+
+
+def _ready(node: Object) -> bool:
+    found = condition(node, "Ready")
+    return found is None or found.get("status") == "True"
+
+
+def _answered(pod: Object) -> bool:
+    """A scheduler has said something about it."""
+    return condition(pod, "PodScheduled") is not None
+
+
+def _seconds(text: Any, default: float) -> float:
+    found = seconds_of(text, default)
+    return default if found is None else found
+
+
+def _saves(notes: dict[str, Any]) -> bool:
+    return labels.CHECKPOINT_REQUESTED in notes and _seconds(notes.get(labels.CHECKPOINT_SECONDS), 0) > PROMPT_SECONDS

@@ -1,0 +1,133 @@
+"""Homes for labs on a real API server, by backend: a control plane of our own, a kind cluster, or whatever a kubeconfig
+names; and who decides in them."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.kubernetes import Connection
+from kailab.errors import InputError
+from kailab.lab.home import LiveHome
+from kailab.scheduler import SchedulerSettings
+
+if TYPE_CHECKING:
+    from kailab.cluster.controlplane import ControlPlane
+    from kailab.components import ComponentSet
+    from kailab.undertest.kai_folder import KaiFolder
+
+Tell = Callable[[str], None]
+
+
+def _silent(_: str) -> None:
+    pass
+
+
+class Processes:
+    """Schedulers under test as processes beside a plane. ``kai``: where a real KAI's binaries are, None: as the environment
+    says."""
+
+    def __init__(self, plane: ControlPlane, components: ComponentSet, kai: KaiFolder | None = None) -> None:
+        self._plane = plane
+        self._components = components
+        self._kai = kai
+        self._home: LiveHome | None = None
+        self._kube = False
+        self._kai_settings: SchedulerSettings | None = None
+
+    def of(self, home: LiveHome) -> None:
+        self._home = home
+
+    def prepare(self, scheduler: str) -> None:
+        if scheduler == "kai":
+            from kailab.undertest import find_kai
+            from kailab.undertest.kai import prepare
+
+            assert self._home is not None
+            self._kai = self._kai or find_kai()
+            prepare(self._home.cluster, self._kai.crds)
+
+    def ensure(self, scheduler: str, settings: SchedulerSettings) -> None:
+        from kailab import undertest
+
+        assert self._home is not None
+        if scheduler == "kube-scheduler":
+            if not self._kube:
+                undertest.start_kube_scheduler(self._plane, self._components)
+                self._kube = True
+            undertest.check_kube_scheduler(self._plane)
+        if self._kai_settings is not None and (scheduler != "kai" or settings != self._kai_settings):
+            if scheduler == "kube-scheduler":
+                return  # they look at different pods
+            undertest.stop_kai(self._plane)
+            self._kai_settings = None
+        if scheduler == "kai":
+            if self._kai_settings is None:
+                undertest.start_kai(self._plane, self._home.cluster, self._kai, config=settings)
+                self._kai_settings = settings
+            undertest.check_kai(self._plane)
+
+
+def open_home(
+    backend: str,
+    *,
+    folder: Path | None = None,
+    kubeconfig: str | Path | None = None,
+    context: str | None = None,
+    components: Path | None = None,
+    kubernetes: str | None = None,
+    kai: Path | None = None,
+    kai_crds: Path | None = None,
+    scheduler: str = "kailab",
+    tell: Tell = _silent,
+) -> LiveHome:
+    """A home of this backend, empty. ``folder``: where a plane keeps its files (None: a temporary one). ``components``: the folder
+    of its programs, ``kubernetes``: their version. ``kai``, ``kai_crds``: see ``kailab.undertest.find_kai``; looked at now if
+    it is the scheduler, so that a folder that is wrong is told before anything is started. Raises ConnectError, InputError, and
+    what the planes raise."""
+    found = None
+    if scheduler == "kai" and backend != "kubeconfig":
+        from kailab.undertest import find_kai
+
+        found = find_kai(kai, kai_crds)
+    if backend == "kubeconfig":
+        if kubeconfig is None:
+            raise InputError("the backend kubeconfig needs a kubeconfig: --kubeconfig FILE, or KUBECONFIG")
+        return LiveHome(backend, Connection.from_kubeconfig(kubeconfig, context))
+    if kubeconfig is not None or context is not None:
+        raise InputError(f"a kubeconfig is for the backend kubeconfig; {backend} makes its own")
+    where = folder or Path(tempfile.mkdtemp(prefix="kailab-"))
+    try:
+        return _own(backend, where, components, kubernetes, found, tell)
+    except BaseException:
+        if folder is None:
+            shutil.rmtree(where, ignore_errors=True)
+        raise
+
+
+def _own(
+    backend: str, folder: Path, components: Path | None, kubernetes: str | None, kai: KaiFolder | None, tell: Tell
+) -> LiveHome:
+    from kailab.components import find_components
+
+    plane: Any
+    programs = find_components(kubernetes, components)
+    if backend == "kind":
+        from kailab.cluster.kind import KindPlane
+
+        plane = KindPlane.up(folder, folder.name, components=programs, tell=tell)
+    else:
+        from kailab.cluster.controlplane import ControlPlane
+
+        plane = ControlPlane.up(folder, programs, tell=tell)
+    try:
+        deciding = Processes(plane, programs, kai)
+        home = LiveHome(backend, Connection.from_kubeconfig(plane.kubeconfig), plane, deciding)
+        deciding.of(home)
+    except BaseException:
+        plane.down()
+        raise
+    return home
