@@ -52,6 +52,10 @@ class Pressure:
         self._shrink(now)
         self._leave()
 
+    def withdrawn(self) -> None:
+        """Nothing was sent after all."""
+        self._leave()
+
     def _shrink(self, now: float) -> None:
         if now - self._shrunk_at > max(0.1, 2 * self._best):
             self._shrunk_at = now

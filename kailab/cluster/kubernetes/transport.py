@@ -54,6 +54,7 @@ class Transport:
         self.connection = connection
         self.pressure = Pressure()
         self.sent: dict[tuple[str, int], int] = {}  # (method, code; 0: no answer) -> count
+        self.may_write: Callable[[], bool] | None = None  # asked before anything but a GET is sent
         self._tls = connection.tls()
         self._offset = time.time() - time.monotonic()
         self._looked_at = 0.0
@@ -192,6 +193,9 @@ class Transport:
         if body is not None:
             headers["Content-Type"] = content
         await self.pressure.enter()
+        if method != "GET" and self.may_write is not None and not self.may_write():
+            self.pressure.withdrawn()
+            raise Unavailable(f"not sent, {method} {path.partition('?')[0]}: this process may not write any more")
         begun = time.monotonic()
         try:
             async with session.request(
