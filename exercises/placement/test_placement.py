@@ -69,10 +69,18 @@ def test_anti_affinity_keeps_replicas_apart(lab):
 
 
 def test_a_pod_that_fits_no_node(lab):
-    """32 GPUs free, at most 8 on a node, 9 asked for in one pod: it waits for ever, and each node is counted."""
+    """32 GPUs free, at most 8 on a node, 9 asked for in one pod: it waits for ever."""
     lab.apply("manifests/queues.yaml", "manifests/nine.yaml")
 
     expect(lab.pod("nine")).pending(pods=1, reason="PodSchedulingErrors")
+
+
+@pytest.mark.kailab_only("others tell of the nodes in a sentence, if at all")
+def test_every_node_that_it_does_not_fit_is_counted(lab):
+    """The reason holds for each of the five nodes, and a program can count them."""
+    lab.apply("manifests/queues.yaml", "manifests/nine.yaml")
+    lab.settle()
+
     fit = lab.explain_pod("nine").data["pending"]["fits"][0]
     assert fit["nodes"] == sum(number for _, number in fit["reasons"]) == 5
 

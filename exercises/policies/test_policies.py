@@ -164,6 +164,7 @@ def evictions_by_cycle(lab):
     return sorted(Counter(eviction["cycle"] for eviction in lab.log.evictions).values())
 
 
+@pytest.mark.kailab_only("others do not tell in which cycle they evicted")
 def test_without_a_maximum_all_go_at_once(lab):
     all_lent(lab)
     lab.apply("manifests/owner-four.yaml")
@@ -251,6 +252,7 @@ def test_a_search_finds_the_two_nodes(lab):
     expect(lab.app("small")).evicted(pods=16, by="preempt")
 
 
+@pytest.mark.kailab_only("others count seconds, and how far they get in these depends on the machine")
 @pytest.mark.parametrize("config", ["short-search.yaml", "kai-budgets.yaml"])
 def test_a_budget_ends_the_search(lab_factory, manifests, config):
     """One set per job is not enough. The gang waits, though it could have been helped, and is told so."""

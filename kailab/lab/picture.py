@@ -141,6 +141,7 @@ def _from_status(name: str, group: Object) -> dict[str, Any] | None:
         return None
     last = conditions[-1]
     reasons = last.get("reasons") or ()
+    queue = ((reasons[0].get("details") or {}).get("queueDetails") or {}) if reasons else {}
     return {
         "podgroup": name,
         "pods": [],
@@ -148,7 +149,7 @@ def _from_status(name: str, group: Object) -> dict[str, Any] | None:
         "reason": reasons[0].get("reason") if reasons else "Unschedulable",
         "message": reasons[0].get("message", "") if reasons else last.get("message", ""),
         "numbers": {},
-        "queue_context": "",
+        "queue_context": queue.get("name", ""),
         "fits": [],
         "tried": [],
     }
