@@ -1,0 +1,149 @@
+"""The folder of a control plane: what marks it as one, what is kept about it, how it is made and removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from kailab.cluster.controlplane.certificates import write_private
+from kailab.cluster.controlplane.supervision import Supervision, mark_of, processes_of
+from kailab.errors import StateError
+
+FILE = "controlplane.json"
+FORMAT = 1
+LEAST_FREE_BYTES = 400_000_000
+"""etcd sets 128 MB aside at once; logs and objects come to it."""
+
+
+class Home(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a control plane. ``ports``: by what they are for; ``binaries``: by program; ``starter``: the process
+    that starts it, and since when that runs; ``created``: seconds since the epoch; ``ready``: its start is done."""
+
+    kubernetes: str
+    ports: dict[str, int]
+    binaries: dict[str, str]
+    starter: tuple[int, float]
+    created: float
+    ready: bool = False
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        write_private(folder / FILE, msgspec.json.encode(self))
+
+    def done(self) -> Home:
+        return msgspec.structs.replace(self, ready=True)
+
+
+def resolved(folder: Path) -> Path:
+    """One name for a folder, as it marks processes. Raises StateError."""
+    try:
+        return folder.expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        raise StateError(f"{folder}: can't be the folder of a control plane: {error}") from error
+
+
+def claimed(folder: Path) -> Path:
+    """A folder made fit for a new control plane. Raises StateError: one is there, or something else, or it can't be used."""
+    folder = resolved(folder)
+    if (folder / FILE).exists():
+        known = read(folder)
+        if known.ready:
+            raise StateError(f"{folder}: a control plane is here already; end it first, or choose another folder")
+        if _starts(known):
+            raise StateError(told_unfinished(folder, known))
+        remove(folder)
+    # Where somebody removed the folder alone, its processes still hold memory.
+    Supervision(folder).end_all()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        strange = sorted(path.name for path in folder.iterdir())
+        if strange:
+            raise StateError(
+                f"{folder}: not empty ({', '.join(strange[:3])} ...); a control plane needs a folder of its own"
+            )
+        folder.chmod(0o700)
+        write_private(folder / FILE, b"{}")
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise StateError(f"{folder}: can't be the folder of a control plane: {error.strerror or error}") from error
+    if free < LEAST_FREE_BYTES:
+        remove(folder)
+        raise StateError(
+            f"{folder}: {free // 10**6} MB are free there; a control plane needs {LEAST_FREE_BYTES // 10**6} MB"
+        )
+    return folder
+
+
+def read(folder: Path) -> Home:
+    """Raises StateError if no control plane is there, or what is known of it is damaged or of another version."""
+    try:
+        known = msgspec.json.decode((folder / FILE).read_bytes(), type=Home)
+    except FileNotFoundError:
+        raise StateError(f"{folder}: no control plane is here") from None
+    except OSError as error:
+        raise StateError(f"{folder}: the control plane can't be read: {error.strerror or error}") from error
+    except msgspec.MsgspecError:
+        # Also the mark of a start that got no further.
+        return Home(kubernetes="", ports={}, binaries={}, starter=(0, 0.0), created=0.0)
+    if known.format != FORMAT:
+        raise StateError(f"{folder}: a control plane in format {known.format}; this kailab knows format {FORMAT}")
+    return known
+
+
+def told_unfinished(folder: Path, known: Home) -> str:
+    if _starts(known):
+        return f"{folder}: a control plane is being started here by process {known.starter[0]}"
+    return f"{folder}: the start of a control plane was cut short here; end it, or start it again"
+
+
+def clear(folder: Path) -> None:
+    """Nothing is left but the mark: no process, no data."""
+    Supervision(folder).end_all()
+    for path in folder.iterdir():
+        if path.name != FILE:
+            shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+
+
+def remove(folder: Path) -> None:
+    """End all that belongs to the folder, and remove it. Raises StateError if it holds something else than a control plane."""
+    supervision = Supervision(folder)
+    if not (folder / FILE).exists():
+        if processes_of(folder):
+            supervision.end_all()
+        elif folder.exists() and any(folder.iterdir()):
+            raise StateError(f"{folder}: no control plane is here; nothing was removed")
+        return
+    supervision.end_all()
+    try:
+        # The mark goes last, so that what can't be removed at once can be removed later.
+        clear(folder)
+        (folder / FILE).unlink()
+        folder.rmdir()
+    except OSError as error:
+        raise StateError(f"{folder}: can't be removed: {error.filename or ''} {error.strerror or error}") from error
+
+
+def running() -> list[Path]:
+    """The folders of all control planes of this user that have processes on this machine."""
+    return sorted({Path(mark_of(process)) for process in processes_of(None)} - {Path()})
+
+
+def this_process() -> tuple[int, float]:
+    """Its id and since when it runs, which together no other has."""
+    import psutil
+
+    return os.getpid(), psutil.Process().create_time()
+
+
+def _starts(known: Home) -> bool:
+    """Whether the process that began the start is still there."""
+    import psutil
+
+    pid, since = known.starter
+    try:
+        return bool(pid) and psutil.Process(pid).create_time() == since
+    except psutil.Error:
+        return False

@@ -1,0 +1,255 @@
+"""A real Kubernetes control plane as plain processes in a folder: etcd, kube-apiserver, kube-controller-manager, KWOK.
+
+No root, no containers. Everything of it is in its folder, and listens on the loopback address; any number of them live side by
+side on one machine. The processes go on when the command that started them ends or is killed; ``down`` ends them, and removes
+the folder.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from kailab.cluster.controlplane import home, programs
+from kailab.cluster.controlplane.home import Home
+from kailab.cluster.controlplane.lastwords import tail
+from kailab.cluster.controlplane.ports import free_ports
+from kailab.cluster.controlplane.programs import APISERVER, CONTROLLERS, ETCD, KWOK, PORTS, SCHEDULER, Programs
+from kailab.cluster.controlplane.supervision import GRACE_SECONDS, Process, Supervision, record, wait_until
+from kailab.errors import StateError
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+READY_SECONDS = 120.0  # much more than it takes: seconds on a quiet machine
+POLL_SECONDS = 0.05
+RESTART_GRACE_SECONDS = 2.0  # an API server waits for its watchers to leave, and they don't
+SPAWNED_GRACE_SECONDS = 5.0
+_PORT_TRIES = 5
+_PORT_TAKEN = "address already in use"
+
+Tell = Callable[[str], None]
+
+
+class ControlPlaneFailed(StateError):
+    """A process of a control plane ended, or did not get to work. The text has its last words."""
+
+
+class _PortTaken(ControlPlaneFailed):
+    """Somebody took a port between our look at it and the start of the process."""
+
+
+class ControlPlane:
+    """Made by ``up`` and ``attach``."""
+
+    def __init__(self, folder: Path, known: Home) -> None:
+        self.folder = folder
+        self._home = known
+        self._programs = Programs(folder, known.ports, {name: Path(path) for name, path in known.binaries.items()})
+        self._supervision = Supervision(folder)
+
+    @classmethod
+    def up(
+        cls,
+        folder: Path,
+        components: ComponentSet,
+        *,
+        kube_scheduler: bool = False,
+        stages: Path | None = None,
+        tell: Tell | None = None,
+    ) -> ControlPlane:
+        """Start one, and return when it works: the API is ready, and the namespace ``default`` has its ServiceAccount.
+
+        ``folder``: must be new, empty, or what a start that was cut short has left. ``stages``: a file of KWOK stages, None:
+        KWOK's own. ``tell``: gets what is being waited for. Raises StateError for a folder that can't be used,
+        ControlPlaneFailed with the last words of the process at fault; then nothing of it is left.
+        """
+        folder = home.claimed(folder)
+        tell = tell or (lambda _: None)
+        try:
+            binaries = {name: str(path) for name, path in programs.binaries_of(components).items()}
+            names = [APISERVER, CONTROLLERS, KWOK, *([SCHEDULER] if kube_scheduler else [])]
+            retry = tenacity.Retrying(
+                stop=tenacity.stop_after_attempt(_PORT_TRIES),
+                retry=tenacity.retry_if_exception_type(_PortTaken),
+                reraise=True,
+            )
+            plane: ControlPlane = retry(cls._started, folder, components.kubernetes, binaries, names, stages, tell)
+        except BaseException as error:
+            home.remove(folder)
+            if isinstance(error, OSError):
+                raise ControlPlaneFailed(f"{folder}: a control plane can't be made: {error}") from error
+            raise
+        return plane
+
+    @classmethod
+    def _started(
+        cls,
+        folder: Path,
+        kubernetes: str,
+        binaries: Mapping[str, str],
+        names: Sequence[str],
+        stages: Path | None,
+        tell: Tell,
+    ) -> ControlPlane:
+        home.clear(folder)
+        known = Home(
+            kubernetes=kubernetes,
+            ports=dict(zip(PORTS, free_ports(len(PORTS)))),
+            binaries=dict(binaries),
+            starter=home.this_process(),
+            created=time.time(),
+        )
+        known.write(folder)
+        plane = cls(folder, known)
+        plane._programs.prepare(stages)
+        first, later = (ETCD, APISERVER), [name for name in names if name != APISERVER]
+        tell(f"starting {' and '.join(first)}")
+        plane._start(first)
+        plane._await(first)
+        tell(f"starting {', '.join(later)}")
+        plane._start(later)
+        plane._await(later)
+        plane._home = known.done()
+        plane._home.write(folder)
+        return plane
+
+    @classmethod
+    def attach(cls, folder: Path) -> ControlPlane:
+        """The one in a folder, whether its processes run or not. Raises StateError: there is none, or it is not whole."""
+        folder = home.resolved(folder)
+        known = home.read(folder)
+        if not known.ready:
+            raise StateError(home.told_unfinished(folder, known))
+        return cls(folder, known)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of somebody who may do everything, mode 0600."""
+        return self._programs.kubeconfig
+
+    @property
+    def server(self) -> str:
+        return self._programs.server
+
+    @property
+    def kubernetes(self) -> str:
+        """The version, with its ``v``."""
+        return self._home.kubernetes
+
+    @property
+    def created(self) -> float:
+        """Seconds since the epoch."""
+        return self._home.created
+
+    def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
+        """A kubeconfig for another user of the API, whom RBAC allows what bindings there give him."""
+        if not user:
+            raise StateError("a user of the API needs a name")
+        plain = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in user)
+        return self._programs.identity(f"user-{plain}", user, tuple(groups))
+
+    def processes(self) -> list[Process]:
+        """All, as they are now: those of the control plane, then those spawned."""
+        return [self._supervision.look(one) for one in self._supervision.records()]
+
+    status = processes
+
+    def check(self, names: Sequence[str] | None = None) -> None:
+        """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
+        for one in self._supervision.records():
+            if one.name in names if names is not None else not one.stopped:
+                process = self._supervision.look(one)
+                if not process.running:
+                    raise ControlPlaneFailed(f"{self.folder}: {one.name} does not run: {process.why}")
+
+    def missing(self, name: str) -> str | None:
+        """One look at a program of the control plane: None if it works, else what it lacks."""
+        return self._programs.look(name)
+
+    def log(self, name: str) -> Path:
+        return self._supervision.log(name)
+
+    def spawn(
+        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
+    ) -> Process:
+        """Run one more process, which lives and ends with the control plane. Returns at once.
+
+        ``env``: added to this process's own environment. Paths in ``argv`` should be absolute: it runs in the folder of the
+        control plane. Raises StateError if one of this name runs.
+        """
+        if not name or name in (*PORTS, "") or "/" in name:
+            raise StateError(f"{name!r} can't be the name of a spawned process")
+        made = record(name, argv, env, port, spawned=True)
+        self._supervision.start(made)
+        return self._supervision.look(made)
+
+    def kill(self, name: str, signal: int = 9) -> None:
+        """Send a signal (SIGKILL) to a process. Raises StateError if it does not run."""
+        self._supervision.signal(name, signal)
+
+    def stop(self, name: str, grace: float = GRACE_SECONDS) -> None:
+        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. Nothing if it does not run."""
+        self._supervision.record(name)
+        self._supervision.stop([name], grace)
+
+    def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
+        """Stop it if it runs, start it as before, with its data and ports; one of the control plane works on return."""
+        one = self._supervision.record(name)
+        self._supervision.stop([name], grace)
+        self._supervision.start(one)
+        if not one.spawned:
+            self._await([name])
+
+    def start_kube_scheduler(self) -> None:
+        """Start kube-scheduler beside it, and return when it works."""
+        self._start([SCHEDULER])
+        self._await([SCHEDULER])
+
+    def down(self) -> None:
+        """End all processes, spawned ones in their own way for some seconds; remove the folder. Done again it does nothing."""
+        take_down(self.folder)
+
+    def _start(self, names: Sequence[str]) -> None:
+        for name in names:
+            self._supervision.start(self._programs.record(name))
+
+    def _await(self, names: Sequence[str]) -> None:
+        lacking: dict[str, str] = {}
+
+        def all_work() -> bool:
+            lacking.clear()
+            for one in self._supervision.records():
+                if not (process := self._supervision.look(one)).running:
+                    raise self._failure(process)
+            for name in names:
+                if lack := self._programs.look(name):
+                    lacking[name] = lack
+                    return False
+            return True
+
+        if not wait_until(all_work, READY_SECONDS, POLL_SECONDS):
+            name, lack = next(iter(lacking.items()))
+            words = "\n".join(f"  {line[:300]}" for line in tail(self.log(name))[-5:])
+            raise ControlPlaneFailed(
+                f"{name} does not get to work: after {READY_SECONDS:g} s {lack}; its last words:\n{words}"
+            )
+
+    def _failure(self, process: Process) -> ControlPlaneFailed:
+        taken = any(_PORT_TAKEN in line for line in tail(process.log))
+        kind = _PortTaken if taken else ControlPlaneFailed
+        return kind(f"{process.name} does not run: {process.why}")
+
+
+def take_down(folder: Path) -> None:
+    """End and remove the control plane in a folder, in whatever state it is. Raises StateError for a folder that is not one's,
+    or if something of it can't be ended or removed."""
+    folder = home.resolved(folder)
+    supervision = Supervision(folder)
+    if folder.is_dir():
+        supervision.stop([one.name for one in supervision.records() if one.spawned], SPAWNED_GRACE_SECONDS)
+    home.remove(folder)

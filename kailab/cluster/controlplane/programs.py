@@ -1,0 +1,273 @@
+"""The programs of a control plane: with what arguments each runs here, and how it tells that it works.
+
+All listen on the loopback address alone, over TLS or with nothing to give away. The arguments hold for every Kubernetes
+release that kailab knows.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kailab.cluster.controlplane.certificates import Authority, Pair, signing_key
+from kailab.cluster.controlplane.kubeconfigs import ADMIN_GROUP, write_kubeconfig
+from kailab.cluster.controlplane.ports import LOOPBACK
+from kailab.cluster.controlplane.supervision import Record, record
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+ETCD, APISERVER, CONTROLLERS, KWOK, SCHEDULER = (
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kwok",
+    "kube-scheduler",
+)
+PORTS = (ETCD, "etcd-peer", APISERVER, CONTROLLERS, KWOK, SCHEDULER)
+"""What a control plane needs ports for."""
+
+ADMIN = "admin.kubeconfig"
+_PKI = "pki"
+_PROXY = "front-proxy-client"
+_ISSUER = "https://kubernetes.default.svc.cluster.local"
+_DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+_LOOK_SECONDS = 2.0
+# A lab has no volumes to attach, no cloud, no network routes; each controller left out is watches and memory saved.
+_LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
+_SYNCS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cron-job", "namespace", "ttl-after-finished",
+          "serviceaccount-token", "resource-quota")  # fmt: skip
+
+_KWOK_CONFIG = """\
+apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  podPlayStageParallelism: 16
+  nodePlayStageParallelism: 16
+  nodeLeaseParallelism: 8
+  podsOnNodeSyncParallelism: 4
+"""
+
+
+class Programs:
+    """Of one folder, with the ports chosen for it (by the names of ``PORTS``)."""
+
+    def __init__(self, folder: Path, ports: Mapping[str, int], binaries: Mapping[str, Path]) -> None:
+        self.folder = folder
+        self.ports = ports
+        self.binaries = binaries
+
+    @property
+    def server(self) -> str:
+        return f"https://{LOOPBACK}:{self.ports[APISERVER]}"
+
+    @property
+    def kubeconfig(self) -> Path:
+        return self.folder / ADMIN
+
+    def prepare(self, stages: Path | None) -> None:
+        """Certificates, kubeconfigs, and the configuration of KWOK."""
+        pki = self.folder / _PKI
+        pki.mkdir(mode=0o700, exist_ok=True)
+        store = Authority.made(pki, "etcd-ca")
+        store.serving(pki, "etcd")
+        store.client(pki, "etcd-client", APISERVER)
+        authority = Authority.made(pki, "ca")
+        authority.serving(pki, "serving", ("localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"))
+        Authority.made(pki, "front-proxy-ca").client(pki, "front-proxy", _PROXY)
+        signing_key(pki, "service-accounts")
+        self.identity("admin", "kubernetes-admin", (ADMIN_GROUP,))
+        for name in (CONTROLLERS, SCHEDULER):
+            self.identity(name, f"system:{name}", (ADMIN_GROUP,))
+        self.identity(KWOK, "kwok-controller", (ADMIN_GROUP,))
+        told = "" if stages is None else f"---\n{stages.read_text(encoding='utf-8')}"
+        (self.folder / "kwok.yaml").write_text(_KWOK_CONFIG + told, encoding="utf-8")
+
+    def identity(self, file: str, user: str, groups: tuple[str, ...]) -> Path:
+        """A kubeconfig ``<file>.kubeconfig`` for a user of the API."""
+        pki = self.folder / _PKI
+        authority = Authority.kept(pki, "ca")
+        path = self.folder / f"{file}.kubeconfig"
+        write_kubeconfig(path, self.server, authority, authority.client(pki, file, user, groups), user)
+        return path
+
+    def record(self, name: str) -> Record:
+        arguments = {
+            ETCD: self._etcd,
+            APISERVER: self._apiserver,
+            CONTROLLERS: self._controllers,
+            KWOK: self._kwok,
+            SCHEDULER: self._scheduler,
+        }[name]()
+        return record(name, [self.binaries[name], *arguments], port=self.ports[name])
+
+    def look(self, name: str) -> str | None:
+        """One look at a program: None if it works, else what is missing."""
+        base = f"https://{LOOPBACK}:{self.ports[name]}"
+        if name == ETCD:
+            text, problem = _get(f"{base}/health", self._store_tls)
+            return problem or (None if json.loads(text or "{}").get("health") == "true" else f"it says {text}")
+        if name == KWOK:
+            return _get(f"http://{LOOPBACK}:{self.ports[name]}/healthz", None)[1]
+        if name == APISERVER:
+            return _get(f"{base}/readyz", self._tls)[1]
+        problem = _get(f"{base}/healthz", self._tls)[1]
+        if problem is None and name == CONTROLLERS:
+            # Pods are refused in a namespace without its account: a lab can be used from then on.
+            missing = _get(f"{self.server}{_DEFAULT_ACCOUNT}", self._tls)[1]
+            return missing and f"the ServiceAccount of the namespace default is not made yet ({missing})"
+        return problem
+
+    @cached_property
+    def _tls(self) -> ssl.SSLContext:
+        return _context(self._pair("ca").certificate, self._pair("admin"))
+
+    @cached_property
+    def _store_tls(self) -> ssl.SSLContext:
+        return _context(self._pair("etcd-ca").certificate, self._pair("etcd-client"))
+
+    def _pair(self, name: str) -> Pair:
+        return Pair(self.folder / _PKI / f"{name}.crt", self.folder / _PKI / f"{name}.key")
+
+    def _etcd(self) -> list[str]:
+        client, peer = (f"https://{LOOPBACK}:{self.ports[name]}" for name in (ETCD, "etcd-peer"))
+        authority, own = self._pair("etcd-ca").certificate, self._pair("etcd")
+        return [
+            "--name=kailab",
+            f"--data-dir={self.folder / 'etcd'}",
+            f"--listen-client-urls={client}",
+            f"--advertise-client-urls={client}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=kailab={peer}",
+            f"--trusted-ca-file={authority}",
+            f"--cert-file={own.certificate}",
+            f"--key-file={own.key}",
+            "--client-cert-auth",
+            f"--peer-trusted-ca-file={authority}",
+            f"--peer-cert-file={own.certificate}",
+            f"--peer-key-file={own.key}",
+            "--peer-client-cert-auth",
+            # A lab is thrown away: what a power cut would take is not worth a wait for the disk at each write. The death
+            # of the process itself loses nothing.
+            "--unsafe-no-fsync",
+            f"--quota-backend-bytes={8 * 1024**3}",
+            "--log-level=warn",
+        ]
+
+    def _apiserver(self) -> list[str]:
+        serving, store, accounts = self._pair("serving"), self._pair("etcd-client"), self._pair("service-accounts").key
+        return [
+            f"--bind-address={LOOPBACK}",
+            f"--advertise-address={LOOPBACK}",
+            f"--secure-port={self.ports[APISERVER]}",
+            f"--etcd-servers=https://{LOOPBACK}:{self.ports[ETCD]}",
+            f"--etcd-cafile={self._pair('etcd-ca').certificate}",
+            f"--etcd-certfile={store.certificate}",
+            f"--etcd-keyfile={store.key}",
+            f"--tls-cert-file={serving.certificate}",
+            f"--tls-private-key-file={serving.key}",
+            f"--client-ca-file={self._pair('ca').certificate}",
+            # How API servers behind this one, and its own controllers, know that it is who passes a request on.
+            f"--requestheader-client-ca-file={self._pair('front-proxy-ca').certificate}",
+            f"--requestheader-allowed-names={_PROXY}",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+            f"--proxy-client-cert-file={self._pair('front-proxy').certificate}",
+            f"--proxy-client-key-file={self._pair('front-proxy').key}",
+            f"--service-account-issuer={_ISSUER}",
+            f"--service-account-key-file={accounts}",
+            f"--service-account-signing-key-file={accounts}",
+            "--service-cluster-ip-range=10.96.0.0/16",
+            "--authorization-mode=Node,RBAC",
+            "--anonymous-auth=false",
+            "--enable-bootstrap-token-auth=false",
+            # No pod here can reach the API by the address of its Service.
+            "--endpoint-reconciler-type=none",
+            # Priority and fairness share these seats out. One lab uses the server alone, with hundreds of requests in flight.
+            "--max-requests-inflight=2000",
+            "--max-mutating-requests-inflight=1000",
+            "--event-ttl=1h",
+            "--profiling=false",
+            "--delete-collection-workers=8",
+        ]
+
+    def _controllers(self) -> list[str]:
+        own, serving = self.folder / f"{CONTROLLERS}.kubeconfig", self._pair("serving")
+        return [
+            f"--kubeconfig={own}",
+            f"--authentication-kubeconfig={own}",
+            f"--authorization-kubeconfig={own}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={self.ports[CONTROLLERS]}",
+            f"--tls-cert-file={serving.certificate}",
+            f"--tls-private-key-file={serving.key}",
+            f"--root-ca-file={self._pair('ca').certificate}",
+            f"--service-account-private-key-file={self._pair('service-accounts').key}",
+            # One process is its own leader; a lease left behind would make the next one wait.
+            "--leader-elect=false",
+            f"--controllers=*,{','.join('-' + name for name in _LEFT_OUT)}",
+            "--kube-api-qps=2000",
+            "--kube-api-burst=4000",
+            *(f"--concurrent-{kind}-syncs=20" for kind in _SYNCS),
+            "--profiling=false",
+        ]
+
+    def _kwok(self) -> list[str]:
+        return [
+            f"--kubeconfig={self.folder / 'kwok.kubeconfig'}",
+            # Relative, as it takes a list of files, which a comma in the path would break.
+            "--config=kwok.yaml",
+            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+            "--node-lease-duration-seconds=40",
+            f"--server-address={LOOPBACK}:{self.ports[KWOK]}",
+            "--node-ip=127.0.0.1",
+            "-v=WARN",
+        ]
+
+    def _scheduler(self) -> list[str]:
+        own, serving = self.folder / f"{SCHEDULER}.kubeconfig", self._pair("serving")
+        return [
+            f"--kubeconfig={own}",
+            f"--authentication-kubeconfig={own}",
+            f"--authorization-kubeconfig={own}",
+            f"--bind-address={LOOPBACK}",
+            f"--secure-port={self.ports[SCHEDULER]}",
+            f"--tls-cert-file={serving.certificate}",
+            f"--tls-private-key-file={serving.key}",
+            "--leader-elect=false",
+            "--kube-api-qps=1000",
+            "--kube-api-burst=2000",
+        ]
+
+
+def binaries_of(components: ComponentSet) -> dict[str, Path]:
+    return {name: components.path(name) for name in (ETCD, APISERVER, CONTROLLERS, KWOK, SCHEDULER)}
+
+
+def _context(authority: Path, client: Pair) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=str(authority))
+    context.load_cert_chain(client.certificate, client.key)
+    return context
+
+
+def _get(url: str, context: ssl.SSLContext | None) -> tuple[str, str | None]:
+    """The text behind a local URL, and what went wrong."""
+    handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
+    if context is not None:
+        handlers.append(urllib.request.HTTPSHandler(context=context))
+    try:
+        with urllib.request.build_opener(*handlers).open(url, timeout=_LOOK_SECONDS) as answer:
+            return answer.read().decode("utf-8", "replace"), None
+    except urllib.error.HTTPError as error:
+        told = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
+        return "", f"{url} says {error.code} ({told})"
+    except (OSError, ValueError) as error:
+        return "", f"{url} does not answer ({getattr(error, 'reason', None) or error})"

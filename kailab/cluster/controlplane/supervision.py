@@ -1,0 +1,287 @@
+"""Processes that outlive the command that started them.
+
+Each has a shell above it, in a session of its own, that waits for it and writes down how it ended; so any later command can
+say so. What is known of a process is in files named after it, one writer each. Its environment names the folder it belongs
+to: that tells it apart from a stranger who got its process id, and finds it where files were lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal as signals
+import subprocess
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import msgspec
+import tenacity
+
+from kailab.cluster.controlplane.certificates import write_private
+from kailab.cluster.controlplane.lastwords import last_words
+from kailab.errors import StateError
+
+if TYPE_CHECKING:
+    import psutil
+
+MARK = "KAILAB_CONTROL_PLANE"
+POLL_SECONDS = 0.02
+START_SECONDS = 10.0
+GRACE_SECONDS = 10.0
+KILL_SECONDS = 20.0
+
+# The shell gives the process the log and nothing of the terminal. $1 is where its files are; the rest is the command.
+_SUPERVISE = """
+umask 077; files=$1; log=$2; shift 2
+"$@" </dev/null >>"$log" 2>&1 &
+echo $! >"$files.pid"
+exec >/dev/null 2>&1
+wait $!
+echo $? >"$files.exit"
+"""
+
+
+class Record(msgspec.Struct, frozen=True):
+    """How a process was started. ``stopped``: it was ended on purpose."""
+
+    name: str
+    argv: list[str]
+    environment: dict[str, str] = {}
+    port: int = 0
+    spawned: bool = False
+    stopped: bool = False
+
+
+class Process(NamedTuple):
+    """One process as it is now. ``pid`` and ``port`` 0: none. ``exit``: as a shell counts (128 + n: killed by signal n), None
+    while it runs, or if nobody saw how it ended. ``why``: why it doesn't run, with its last words; empty if it does."""
+
+    name: str
+    pid: int
+    running: bool
+    port: int
+    log: Path
+    exit: int | None
+    why: str
+
+
+class Supervision:
+    """The processes of one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files = folder / "processes"
+        self._logs = folder / "logs"
+        # Those that this Python process started itself: it has to take note of their end, or they stay as zombies.
+        self._own: list[subprocess.Popen[bytes]] = []
+
+    def records(self) -> list[Record]:
+        """In the order of their first start. A damaged one is left out."""
+        found = []
+        for path in self._files.glob("*.json"):
+            try:
+                found.append((path.stat().st_mtime_ns, msgspec.json.decode(path.read_bytes(), type=Record)))
+            except (OSError, msgspec.MsgspecError):
+                continue
+        return [record for _, record in sorted(found, key=lambda one: (one[1].spawned, one[0]))]
+
+    def record(self, name: str) -> Record:
+        """Raises StateError if there is none of this name."""
+        known = {record.name: record for record in self.records()}
+        if name not in known:
+            raise StateError(f"{self.folder}: no process {name!r} here; there are: {', '.join(known) or 'none'}")
+        return known[name]
+
+    def log(self, name: str) -> Path:
+        return self._logs / f"{name}.log"
+
+    def start(self, record: Record) -> None:
+        """Returns when it has a process id. Raises StateError if one of that name runs, or if it can't be started."""
+        files = self._files / record.name
+        if self._alive(record.name):
+            raise StateError(f"{self.folder}: {record.name} runs already, as process {self._pid(record.name)}")
+        try:
+            for folder in (self._files, self._logs):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            for ending in (".pid", ".exit"):
+                Path(f"{files}{ending}").unlink(missing_ok=True)
+            write_private(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
+            shell = ["/bin/sh", "-c", _SUPERVISE, "kailab", str(files), str(self.log(record.name)), *record.argv]
+            environment = {**os.environ, **record.environment, MARK: str(self.folder)}
+            self._own.append(
+                subprocess.Popen(
+                    shell,
+                    cwd=self.folder,
+                    env=environment,
+                    start_new_session=True,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+        except OSError as error:
+            raise StateError(f"{self.folder}: {record.name} can't be started: {error}") from error
+        if not wait_until(lambda: bool(self._pid(record.name)), START_SECONDS):
+            raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
+
+    def look(self, record: Record) -> Process:
+        running = self._alive(record.name)
+        code = None if running else self._exit(record.name)
+        why = "" if running else self._why(record, code)
+        pid = self._pid(record.name)
+        return Process(record.name, pid, running, record.port, self.log(record.name), code, why)
+
+    def signal(self, name: str, number: int) -> None:
+        """Raises StateError if it does not run."""
+        record = self.record(name)
+        process = self._process(name)
+        if process is None:
+            raise StateError(f"{self.folder}: {name} does not run: {self._why(record, self._exit(name))}")
+        _send(process, number)
+
+    def stop(self, names: Iterable[str], grace: float = GRACE_SECONDS) -> None:
+        """End them on purpose: asked to, and after ``grace`` seconds made to. What doesn't run is left as it is."""
+        running = {name: process for name in names if (process := self._process(name))}
+        for name, process in running.items():
+            stopped = msgspec.structs.replace(self.record(name), stopped=True)
+            path = self._files / f"{name}.json"
+            times = path.stat()
+            write_private(path, msgspec.json.encode(stopped))
+            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            _send(process, signals.SIGTERM)
+        if wait_until(lambda: not any(self._alive(name) for name in running), grace):
+            return
+        for process in running.values():
+            _send(process, signals.SIGKILL)
+        wait_until(lambda: not any(self._alive(name) for name in running), KILL_SECONDS)
+
+    def end_all(self) -> None:
+        """No process of this folder is left, nor any that such a process started. Raises StateError if one can't be ended."""
+
+        def swept() -> bool:
+            self._reap()
+            left = processes_of(self.folder)
+            for process in left:
+                _send(process, signals.SIGKILL)
+            return not left
+
+        if not wait_until(swept, KILL_SECONDS):
+            left = ", ".join(str(process.pid) for process in processes_of(self.folder))
+            raise StateError(f"{self.folder}: processes of the control plane can't be ended: {left}")
+
+    def _alive(self, name: str) -> bool:
+        return self._process(name) is not None
+
+    def _process(self, name: str) -> psutil.Process | None:
+        """Not one that is dead and waits to be noticed, nor a stranger with the same number."""
+        import psutil
+
+        self._reap()
+        pid = self._pid(name)
+        if not pid:
+            return None
+        try:
+            process = psutil.Process(pid)
+            if process.status() == psutil.STATUS_ZOMBIE or process.environ().get(MARK) != str(self.folder):
+                return None
+        except psutil.Error:
+            return None
+        return process
+
+    def _reap(self) -> None:
+        self._own = [one for one in self._own if one.poll() is None]
+
+    def _pid(self, name: str) -> int:
+        return _number(self._files / f"{name}.pid") or 0
+
+    def _exit(self, name: str) -> int | None:
+        # The shell writes it a moment after the end.
+        wait_until(lambda: _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name), 1.0)
+        return _number(self._files / f"{name}.exit")
+
+    def _shell_is_there(self, name: str) -> bool:
+        files = str(self._files / name)
+        return any(files in one.cmdline() for one in processes_of(self.folder) if _runs(one))
+
+    def _why(self, record: Record, code: int | None) -> str:
+        if record.stopped:
+            return "stopped"
+        words = last_words(self.log(record.name))
+        return f"{told_exit(code)}; its last words:\n{words}" if words else f"{told_exit(code)}; it said nothing"
+
+
+def told_exit(code: int | None) -> str:
+    if code is None:
+        return "it has ended, nobody saw how"
+    if code > 128:
+        try:
+            return f"it was killed by {signals.Signals(code - 128).name}"
+        except ValueError:
+            pass
+    return f"it ended with exit code {code}"
+
+
+def processes_of(folder: Path | None) -> list[psutil.Process]:
+    """All processes of this user that live and belong to a control plane's folder, the shells above them included; None: to
+    any."""
+    import psutil
+
+    found = []
+    for process in psutil.process_iter():
+        mark = mark_of(process)
+        if mark and (folder is None or mark == str(folder)) and process.pid != os.getpid():
+            found.append(process)
+    return found
+
+
+def mark_of(process: psutil.Process) -> str:
+    """The folder of the control plane that a living process belongs to; empty: none, or not for us to know."""
+    import psutil
+
+    try:
+        mark = process.environ().get(MARK, "")
+        return mark if mark and process.status() != psutil.STATUS_ZOMBIE else ""
+    except (psutil.Error, OSError):
+        return ""
+
+
+def wait_until(done: Callable[[], bool], seconds: float, poll: float = POLL_SECONDS) -> bool:
+    """False: it did not come true."""
+    waiting = tenacity.Retrying(
+        wait=tenacity.wait_fixed(poll),
+        stop=tenacity.stop_after_delay(seconds),
+        retry=tenacity.retry_if_result(lambda result: not result),
+        retry_error_callback=lambda state: False,
+    )
+    return bool(waiting(done))
+
+
+def record(
+    name: str,
+    argv: Sequence[str | Path],
+    environment: Mapping[str, str] | None = None,
+    port: int = 0,
+    spawned: bool = False,
+) -> Record:
+    return Record(name, [str(part) for part in argv], dict(environment or {}), port, spawned)
+
+
+def _number(path: Path) -> int | None:
+    """What the shell has written; None: nothing yet."""
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _runs(process: psutil.Process) -> bool:
+    return bool(mark_of(process))
+
+
+def _send(process: psutil.Process, number: int) -> None:
+    """A signal to a process that may have ended meanwhile."""
+    import psutil
+
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(number)

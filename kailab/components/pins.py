@@ -1,0 +1,75 @@
+"""The programs of a control plane, and the versions of them that belong together."""
+
+from __future__ import annotations
+
+import platform
+import sys
+from typing import NamedTuple
+
+from kailab.errors import InputError
+
+DEFAULT_KUBERNETES = "v1.35.4"
+KUBERNETES = ("v1.34.4", "v1.35.4", "v1.36.3")
+"""The releases that are known to work, oldest first."""
+ETCD = "v3.6.8"
+KWOK = "v0.7.0"
+
+KUBERNETES_PROGRAMS = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
+
+
+class Pin(NamedTuple):
+    """One program. ``project``: ``kubernetes``, ``etcd`` or ``kwok``; ``version``: with its ``v``."""
+
+    name: str
+    project: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+def pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
+    """The whole set for a Kubernetes release (None: the default). Raises InputError for one that isn't known."""
+    version = kubernetes_version(kubernetes)
+    return (
+        Pin("etcd", "etcd", ETCD),
+        *(Pin(name, "kubernetes", version) for name in KUBERNETES_PROGRAMS),
+        Pin("kwok", "kwok", KWOK),
+    )
+
+
+def kubernetes_version(wanted: str | None) -> str:
+    """``1.35``, ``v1.35`` and ``v1.35.4`` all mean the known release of that minor version. Raises InputError."""
+    if not wanted:
+        return DEFAULT_KUBERNETES
+    asked = "v" + wanted.strip().removeprefix("v")
+    for known in KUBERNETES:
+        if asked in (known, known.rpartition(".")[0]):
+            return known
+    raise InputError(f"Kubernetes {wanted!r} is not among the releases that kailab knows: {', '.join(KUBERNETES)}")
+
+
+class Machine(NamedTuple):
+    """What programs are made for, in Go's words: ``linux`` or ``darwin``, ``amd64`` or ``arm64``."""
+
+    system: str
+    architecture: str
+
+    def __str__(self) -> str:
+        return f"{self.system}/{self.architecture}"
+
+
+_ARCHITECTURES = {"x86_64": "amd64", "amd64": "amd64", "aarch64": "arm64", "arm64": "arm64"}
+
+
+def this_machine() -> Machine:
+    """Raises InputError on a system for which there are no programs."""
+    system = {"linux": "linux", "darwin": "darwin"}.get(sys.platform, "")
+    architecture = _ARCHITECTURES.get(platform.machine().lower(), "")
+    if not system or not architecture:
+        raise InputError(
+            f"a control plane can't run here ({sys.platform}, {platform.machine()}): "
+            "there are programs for Linux and macOS on amd64 and arm64"
+        )
+    return Machine(system, architecture)
