@@ -1,0 +1,32 @@
+"""All stages, as objects and as the file that KWOK is started with."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.cluster.stages.nodes import node_stages
+from kailab.cluster.stages.pods import pod_stages
+
+
+def stages() -> list[Object]:
+    """Stage objects for nodes and pods."""
+    return [*node_stages(), *pod_stages()]
+
+
+def write_stages(path: Path) -> Path:
+    """Write all stages into a file, for ``kwok --config``; gives its path."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes templates as the lines that they are."""
+
+    def text(dumper: Any, value: str) -> Any:
+        style = "|" if "\n" in value else None
+        return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
+
+    Dumper.add_representer(str, text)
+    content = yaml.dump_all(stages(), Dumper=Dumper, sort_keys=False, width=120)
+    path.write_text(content, encoding="utf-8")
+    return path

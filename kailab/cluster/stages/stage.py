@@ -1,0 +1,72 @@
+"""The form of a Stage object. Source: kwok.x-k8s.io/v1alpha1."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kailab.cluster.lifecycle import Said
+from kailab.cluster.protocol import Object
+
+API_VERSION = "kwok.x-k8s.io/v1alpha1"
+
+
+class Rule(NamedTuple):
+    """A condition on the object: values of a jq expression, and an operator (In, NotIn, Exists, DoesNotExist)."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+def absent(key: str) -> Rule:
+    return Rule(key, "DoesNotExist")
+
+
+def present(key: str) -> Rule:
+    return Rule(key, "Exists")
+
+
+def among(key: str, *values: str) -> Rule:
+    return Rule(key, "In", values)
+
+
+def outside(key: str, *values: str) -> Rule:
+    return Rule(key, "NotIn", values)
+
+
+def stage(
+    name: str,
+    kind: str,
+    rules: list[Rule],
+    *,
+    due: str = "",
+    default_delay: float = 0.0,
+    patch: str = "",
+    delete: bool = False,
+    said: Said | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Object:
+    """``due``: a jq expression for the time left, as a Go duration; ``default_delay`` (seconds) where it gives none.
+    ``patch``: a Go template of a strategic merge patch of the object, for its status subresource."""
+    following: dict[str, Any] = {}
+    if said is not None:
+        following["event"] = said._asdict()
+    if delete:
+        following["delete"] = True
+    if patch:
+        following["patches"] = [{"subresource": "status", "template": patch}]
+    selector: dict[str, Any] = {"matchExpressions": [{"jq": _expression(rule)} for rule in rules]}
+    if annotations:
+        selector["matchAnnotations"] = annotations
+    spec: dict[str, Any] = {"resourceRef": {"apiGroup": "v1", "kind": kind}, "selector": selector}
+    if due or default_delay:
+        spec["delay"] = {"durationMilliseconds": round(default_delay * 1000)}
+    if due:
+        spec["delay"]["durationFrom"] = {"jq": {"expression": due}}
+    spec["next"] = following
+    return {"apiVersion": API_VERSION, "kind": "Stage", "metadata": {"name": name}, "spec": spec}
+
+
+def _expression(rule: Rule) -> dict[str, Any]:
+    values = {"values": list(rule.values)} if rule.values else {}
+    return {"key": rule.key, "operator": rule.operator, **values}
