@@ -56,7 +56,7 @@ class Processes:
         assert self._home is not None
         if scheduler == "kube-scheduler":
             if not self._kube:
-                undertest.start_kube_scheduler(self._plane, self._components)
+                undertest.start_kube_scheduler(self._plane)
                 self._kube = True
             undertest.check_kube_scheduler(self._plane)
         if self._kai_settings is not None and (scheduler != "kai" or settings != self._kai_settings):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import tenacity
 
-from kailab.cluster.controlplane.ports import free_ports
+from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.errors import AlreadyExists
@@ -21,7 +21,7 @@ from kailab.scheduler import SchedulerSettings
 from kailab.undertest import programs
 from kailab.undertest.kai_folder import KaiFolder, find_kai
 from kailab.undertest.kai_settings import KaiSettings, kai_settings
-from kailab.undertest.programs import Program, SchedulerFailed, answers, shows
+from kailab.undertest.programs import PortTaken, Program, SchedulerFailed, answers, shows
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
@@ -35,7 +35,9 @@ ESTABLISHED_SECONDS = 60.0
 
 # As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
 _FAST = ("--qps=1000", "--burst=2000")
+_PORT_TRIES = 5
 _FIXED_PORT = 8080  # podgroupcontroller serves metrics here, whatever its flags say
+_NOT_AT_WORK = "its controller has not started"
 _AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
 _CYCLE_DONE = r"^kai_e2e_scheduling_latency_milliseconds (?!0$)"
 
@@ -62,7 +64,10 @@ def start_kai(
     running = {process.name for process in plane.processes() if process.running}
     if here := [name for name in NAMES if name in running]:
         raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
-    programs.run(plane, _programs(found.binaries, arguments, str(plane.kubeconfig), tell or (lambda _: None)))
+    retry = tenacity.Retrying(
+        stop=tenacity.stop_after_attempt(_PORT_TRIES), retry=tenacity.retry_if_exception_type(PortTaken), reraise=True
+    )
+    retry(lambda: programs.run(plane, _programs(found.binaries, arguments, tell or (lambda _: None))))
 
 
 def check_kai(plane: ControlPlane) -> None:
@@ -85,36 +90,39 @@ def _configured(plane: ControlPlane, config: SchedulerSettings | EngineConfig | 
     return (f"--scheduler-conf={path.absolute()}", *settings.flags)
 
 
-def _programs(binaries: Mapping[str, Path], configured: Sequence[str], kubeconfig: str, tell: Tell) -> list[Program]:
-    ports = [f"127.0.0.1:{port}" for port in free_ports(9)]
-    metrics, plugins, grouper, grouper_probe, binder, binder_probe, queues, groups, groups_probe = ports
+def _programs(binaries: Mapping[str, Path], configured: Sequence[str], tell: Tell) -> list[Program]:
+    metrics, plugins, grouper, grouper_probe, binder, binder_probe, queues, groups, groups_probe = free_ports(9)
     found = [
         Program(
             "kai-scheduler",
             binaries["scheduler"],
             # The condition that an eviction leaves on its pod is how a lab sees that it was one.
-            (*_FAST, f"--listen-address={metrics}", f"--plugin-server-port={plugins.rpartition(':')[2]}",
-             "--update-pod-eviction-condition=true", "--leader-elect=false", *configured),
-            shows(f"http://{metrics}/metrics", _CYCLE_DONE, "its first scheduling cycle is not done"),
+            (*_FAST, _at("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
+             "--update-pod-eviction-condition=true", *configured),
+            metrics,
+            shows(_metrics(metrics), _CYCLE_DONE, "its first scheduling cycle is not done"),
         ),
         Program(
             "kai-podgrouper",
             binaries["podgrouper"],
-            (*_FAST, f"--metrics-bind-address={grouper}", f"--health-probe-bind-address={grouper_probe}"),
-            shows(f"http://{grouper}/metrics", _AT_WORK, "its controller has not started"),
+            (*_FAST, _at("metrics-bind-address", grouper), _at("health-probe-bind-address", grouper_probe)),
+            grouper,
+            shows(_metrics(grouper), _AT_WORK, _NOT_AT_WORK),
         ),
         Program(
             "kai-binder",
             binaries["binder"],
-            (*_FAST, f"--metrics-bind-address={binder}", f"--health-probe-bind-address={binder_probe}",
+            (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
              "--fake-gpu-nodes=true"),
-            shows(f"http://{binder}/metrics", _AT_WORK, "its controller has not started"),
+            binder,
+            shows(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
         ),
         Program(
             "kai-queuecontroller",
             binaries["queuecontroller"],
-            (*_FAST, f"--metrics-listen-address={queues}", "--enable-webhook=false"),
-            shows(f"http://{queues}/metrics", _AT_WORK, "its controller has not started"),
+            (*_FAST, _at("metrics-listen-address", queues), "--enable-webhook=false"),
+            queues,
+            shows(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
         ),
     ]  # fmt: skip
     if not _is_free(_FIXED_PORT):
@@ -127,12 +135,21 @@ def _programs(binaries: Mapping[str, Path], configured: Sequence[str], kubeconfi
         Program(
             "kai-podgroupcontroller",
             binaries["podgroupcontroller"],
-            (*_FAST, f"--metrics-bind-address={groups}", f"--health-probe-bind-address={groups_probe}",
+            (*_FAST, _at("metrics-bind-address", groups), _at("health-probe-bind-address", groups_probe),
              "--enable-podgroup-webhook=false"),
-            answers(f"http://{groups_probe}/readyz"),
+            groups_probe,
+            answers(f"http://{LOOPBACK}:{groups_probe}/readyz"),
         )
     )  # fmt: skip
     return found
+
+
+def _at(flag: str, port: int) -> str:
+    return f"--{flag}={LOOPBACK}:{port}"
+
+
+def _metrics(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}/metrics"
 
 
 def _is_free(port: int) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import tenacity
 
+from kailab.cluster.controlplane.lastwords import tail
 from kailab.errors import KailabError
 
 if TYPE_CHECKING:
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 90.0  # much more than it takes: seconds on a quiet machine
 POLL_SECONDS = 0.1
-LAST_LINES = 12
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+LAST_LINES = 8
+_PORT_TAKEN = "address already in use"
 
 
 class SchedulerFailed(KailabError):
@@ -30,12 +31,18 @@ class SchedulerFailed(KailabError):
 
 
 class Program(NamedTuple):
-    """One process. ``works``: one look; None once it works, else what is still missing."""
+    """One process. ``port``: where it shows its metrics or health. ``works``: one look; None once it works, else what is still
+    missing."""
 
     name: str
     binary: Path
     arguments: Sequence[str]
+    port: int
     works: Callable[[], str | None]
+
+
+class PortTaken(SchedulerFailed):
+    """Somebody took a port between our look at it and the start of the process."""
 
 
 def run(plane: ControlPlane, programs: Sequence[Program]) -> None:
@@ -43,7 +50,7 @@ def run(plane: ControlPlane, programs: Sequence[Program]) -> None:
     try:
         for program in programs:
             argv = [str(program.binary), *program.arguments]
-            plane.spawn(program.name, argv, {"KUBECONFIG": str(plane.kubeconfig)})
+            plane.spawn(program.name, argv, {"KUBECONFIG": str(plane.kubeconfig)}, program.port)
         _await_all(plane, programs)
     except BaseException:
         stop(plane, [program.name for program in programs])
@@ -70,16 +77,18 @@ def _await_all(plane: ControlPlane, programs: Sequence[Program]) -> None:
         )(look)
     except tenacity.RetryError:
         name, lacking = next(iter(missing.items()))
+        words = "\n".join(f"  {line[:300]}" for line in tail(plane.log(name))[-LAST_LINES:])
         raise SchedulerFailed(
-            f"{name} does not get to work: after {READY_SECONDS:g} s {lacking}; its last words:\n{last_words(plane, name)}"
+            f"{name} does not get to work: after {READY_SECONDS:g} s {lacking}; its last words:\n{words}"
         ) from None
 
 
 def check(plane: ControlPlane, names: Sequence[str]) -> None:
-    """Raises SchedulerFailed if one of these processes has ended."""
+    """Raises SchedulerFailed, with its last words, if one of these processes has ended."""
     for process in plane.processes():
         if process.name in names and not process.running:
-            raise SchedulerFailed(f"{process.name} has ended; its last words:\n{last_words(plane, process.name)}")
+            taken = any(_PORT_TAKEN in line for line in tail(process.log))
+            raise (PortTaken if taken else SchedulerFailed)(f"{process.name} does not run: {process.why}")
 
 
 def stop(plane: ControlPlane, names: Sequence[str]) -> None:
@@ -88,16 +97,6 @@ def stop(plane: ControlPlane, names: Sequence[str]) -> None:
     for name in names:
         if name in running:
             plane.stop(name)
-
-
-def last_words(plane: ControlPlane, name: str) -> str:
-    """The end of a process's log, indented, without colours."""
-    try:
-        text = Path(plane.log(name)).read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    lines = [line.rstrip() for line in _COLOURS.sub("", text[-20_000:]).splitlines() if line.strip()]
-    return "\n".join(f"  {line[:300]}" for line in lines[-LAST_LINES:]) or "  (none)"
 
 
 def answers(url: str) -> Callable[[], str | None]:

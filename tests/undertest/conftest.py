@@ -1,0 +1,45 @@
+"""A control plane of real processes for the tests of this folder, one for all of them."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kailab.cluster.controlplane import ControlPlane
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.components import MissingComponents, find_components
+from kailab.undertest import BINARIES_ENV
+
+REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    try:
+        components = find_components()
+    except MissingComponents as error:
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"{REQUIRED}=1, but {error}")
+        pytest.skip(f"the programs of a control plane are not here: {error}")
+    made = ControlPlane.up(tmp_path_factory.mktemp("undertest") / "plane", components)
+    try:
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def cluster(plane: ControlPlane) -> Iterator[KubernetesCluster]:
+    found = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), name="controlplane")
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+@pytest.fixture
+def kai_folder() -> Path:
+    if not os.environ.get(BINARIES_ENV):
+        pytest.skip(f"no real KAI here: {BINARIES_ENV} names no folder of its binaries")
+    return Path(os.environ[BINARIES_ENV])

@@ -1,0 +1,165 @@
+"""Schedulers under test as real processes beside a real control plane."""
+
+import shutil
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import tenacity
+
+from kailab.cluster.controlplane import ControlPlane
+from kailab.cluster.kubernetes import KubernetesCluster
+from kailab.engine.config import EngineConfig
+from kailab.fleet import load_fleet
+from kailab.undertest import (
+    SchedulerFailed,
+    Unsupported,
+    check_kai,
+    check_kube_scheduler,
+    find_kai,
+    start_kai,
+    start_kube_scheduler,
+    stop_kai,
+    stop_kube_scheduler,
+)
+from kailab.undertest import kai as kai_processes
+
+pytestmark = pytest.mark.slow
+
+MANIFESTS = Path(__file__).parents[2] / "exercises" / "quota" / "manifests"
+
+
+def eventually(condition: Callable[[], bool]) -> None:
+    tenacity.Retrying(
+        wait=tenacity.wait_fixed(0.1),
+        stop=tenacity.stop_after_delay(60),
+        retry=tenacity.retry_if_result(lambda x: not x),
+    )(condition)
+
+
+def running(plane: ControlPlane) -> set[str]:
+    return {process.name for process in plane.processes() if process.running}
+
+
+@pytest.fixture
+def nodes(cluster: KubernetesCluster) -> Iterator[None]:
+    names = []
+    for node in (obj for obj in load_fleet("lesson").objects() if obj["kind"] == "Node"):
+        cluster.create(node)
+        names.append(node["metadata"]["name"])
+    yield
+    for name in names:
+        cluster.delete("Node", name)
+
+
+def pod(name: str, scheduler: str, queue: str = "") -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "labels": {"kai.scheduler/queue": queue} if queue else {}},
+        "spec": {
+            "schedulerName": scheduler,
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+            "containers": [{"name": "work", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+    }
+
+
+def placed(cluster: KubernetesCluster, name: str) -> bool:
+    return bool(cluster.get("Pod", name, "default")["spec"].get("nodeName"))
+
+
+def test_kube_scheduler_places_pods_and_is_missed(plane: ControlPlane, cluster: KubernetesCluster, nodes: None) -> None:
+    start_kube_scheduler(plane)
+    try:
+        check_kube_scheduler(plane)
+        cluster.create(pod("one", "default-scheduler"))
+        eventually(lambda: placed(cluster, "one"))
+        cluster.delete("Pod", "one", "default", 0)
+
+        plane.kill("kube-scheduler", signal.SIGKILL)
+        eventually(lambda: "kube-scheduler" not in running(plane))
+        with pytest.raises(SchedulerFailed, match="kube-scheduler does not run: it was killed by SIGKILL"):
+            check_kube_scheduler(plane)
+    finally:
+        stop_kube_scheduler(plane)
+    assert {"etcd", "kube-apiserver", "kwok"} <= running(plane)
+
+
+@pytest.fixture
+def kai(plane: ControlPlane, kai_folder: Path) -> Iterator[Path]:
+    yield kai_folder
+    stop_kai(plane)
+    assert not running(plane) & set(kai_processes.NAMES)
+
+
+def test_kai_decides(plane: ControlPlane, cluster: KubernetesCluster, kai: Path, nodes: None) -> None:
+    start_kai(plane, cluster, kai)
+    check_kai(plane)
+    assert running(plane) >= set(kai_processes.NAMES[:4])
+    for obj in _queues():
+        cluster.apply(obj)
+    cluster.create(pod("own", "kai-scheduler", "team-a"))
+    cluster.create(pod("lost", "kai-scheduler", "team-nobody"))
+    eventually(lambda: placed(cluster, "own"))
+    eventually(lambda: any("team-nobody" in str(group.get("status")) for group in cluster.list("PodGroup")))
+    assert not placed(cluster, "lost")
+    for name in ("own", "lost"):
+        cluster.delete("Pod", name, "default", 0)
+
+
+def test_kai_is_started_once(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
+    start_kai(plane, cluster, kai)
+    with pytest.raises(SchedulerFailed, match="runs in this lab already"):
+        start_kai(plane, cluster, kai)
+
+
+@pytest.mark.parametrize("name", kai_processes.NAMES)
+def test_each_process_of_kai_is_missed(plane: ControlPlane, cluster: KubernetesCluster, kai: Path, name: str) -> None:
+    start_kai(plane, cluster, kai)
+    if name not in running(plane):
+        pytest.skip(f"{name} is left out here: its port is taken")
+    plane.kill(name, signal.SIGKILL)
+    eventually(lambda: name not in running(plane))
+    with pytest.raises(SchedulerFailed, match=f"{name} does not run: it was killed by SIGKILL"):
+        check_kai(plane)
+
+
+def test_settings_reach_kai(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
+    start_kai(plane, cluster, kai, config=EngineConfig(gpu_placement="spread", staleness_grace=5.0))
+    argv = (plane.folder / "processes" / "kai-scheduler.json").read_text()
+    assert "--default-staleness-grace-period=5s" in argv
+    assert "gpu: spread" in (plane.folder / "kai-scheduler.yaml").read_text()
+
+
+def test_settings_that_kai_has_not(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
+    with pytest.raises(Unsupported, match="agedAfter"):
+        start_kai(plane, cluster, kai, config=EngineConfig(aged_after=60.0))
+
+
+def test_last_words_of_a_kai_that_does_not_start(
+    plane: ControlPlane, cluster: KubernetesCluster, kai: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "conf.yaml").write_text('actions: "no-such-action"\n')
+    with pytest.raises(SchedulerFailed, match=r"(?s)kai-scheduler does not run.*no-such-action"):
+        start_kai(plane, cluster, kai, config=tmp_path / "conf.yaml")
+
+
+def test_a_program_that_only_ends(plane: ControlPlane, cluster: KubernetesCluster, kai: Path, tmp_path: Path) -> None:
+    """A folder may look right and be wrong: the program's own words are told, and the others are ended."""
+    for one in find_kai(kai).binaries.values():
+        (tmp_path / one.name).symlink_to(one)
+    (tmp_path / "binder").unlink()
+    (tmp_path / "binder").write_text("#!/bin/sh\necho this is no binder >&2\nexit 3\n")
+    (tmp_path / "binder").chmod(0o755)
+    shutil.copytree(kai / "crds", tmp_path / "crds")
+    with pytest.raises(SchedulerFailed, match=r"(?s)kai-binder does not run.*this is no binder"):
+        start_kai(plane, cluster, tmp_path)
+
+
+def _queues() -> list[dict]:
+    import yaml
+
+    return list(yaml.safe_load_all((MANIFESTS / "queues.yaml").read_text()))
