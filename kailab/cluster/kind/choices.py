@@ -1,0 +1,88 @@
+"""What a kind cluster is made with: the kind binary, the node image, kind's own configuration; and why it can't be made here.
+
+Each is what the caller gives, else what the environment says, else the default.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from kailab.cluster.kind.creation import library_reason
+from kailab.cluster.kind.engine import docker_reason
+from kailab.components import DEFAULT_KUBERNETES
+from kailab.errors import ConnectError, InputError
+
+KIND = "v0.30.0"
+KIND_VARIABLE = "KAILAB_KIND"
+IMAGE_VARIABLE = "KAILAB_KIND_IMAGE"
+CONFIG_VARIABLE = "KAILAB_KIND_CONFIG"
+NODE_IMAGE = f"kindest/node:{DEFAULT_KUBERNETES}"
+_LONGEST = 30
+
+
+class Choices(NamedTuple):
+    """``config``: a file of kind (kind: Cluster, apiVersion: kind.x-k8s.io/...); None: one control-plane node."""
+
+    kind: Path
+    image: str
+    config: Path | None
+
+
+def choose(kind: Path | None = None, image: str | None = None, config: Path | None = None) -> Choices:
+    """Raises ConnectError where there is no kind, InputError for a file that is not there."""
+    told = config or _path(CONFIG_VARIABLE)
+    if told is not None and not told.is_file():
+        raise InputError(f"{told}: there is no such file; it was named as kind's configuration")
+    return Choices(find_kind(kind), image or os.environ.get(IMAGE_VARIABLE) or NODE_IMAGE, told)
+
+
+def find_kind(path: Path | None = None) -> Path:
+    """The kind binary: this one, else KAILAB_KIND's, else PATH's, else the cache's. Raises ConnectError."""
+    told = path or _path(KIND_VARIABLE)
+    if told is not None:
+        if not (told.is_file() and os.access(told, os.X_OK)):
+            raise ConnectError(f"{told} is no kind binary; it was named as one (--kind or {KIND_VARIABLE})")
+        return told.resolve()
+    cached = _cache() / "kind" / KIND / "kind"
+    on_path = shutil.which("kind")
+    if on_path is not None:
+        return Path(on_path)
+    if cached.is_file():
+        return cached
+    raise ConnectError(
+        f"there is no kind here: not in PATH, not as {KIND_VARIABLE}, not as {cached}; "
+        f"with Go it is one command: go install sigs.k8s.io/kind@{KIND}"
+    )
+
+
+def kind_reason() -> str | None:
+    """Why no kind cluster can be made here; None if one can (its node image may still have to be pulled)."""
+    reason = library_reason() or docker_reason()
+    if reason is not None:
+        return reason
+    try:
+        choose()
+    except (ConnectError, InputError) as error:
+        return str(error)
+    return None
+
+
+def name_for(folder: Path) -> str:
+    """A name for the cluster of a folder: always the same, and another one for another folder."""
+    slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:_LONGEST].strip("-")
+    digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
+    return "-".join(part for part in ("kailab", slug.removeprefix("kailab").strip("-"), digest) if part)
+
+
+def _cache() -> Path:
+    return (_path("XDG_CACHE_HOME") or Path.home() / ".cache") / "kailab" / "components"
+
+
+def _path(variable: str) -> Path | None:
+    value = os.environ.get(variable)
+    return Path(value).expanduser() if value else None

@@ -1,0 +1,200 @@
+"""A kind cluster made and deleted through pytest-kind's KindCluster, in a process of its own.
+
+KindCluster lets kind write to the terminal, makes a folder ``.pytest-kind`` where it stands, has no time limit, and takes over
+whatever cluster has the name. So it runs as a child in the lab's folder, with its output in a log, and names are
+checked and locked here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import IO
+
+from kailab.errors import ConnectError, InputError, StateError
+
+CREATE_SECONDS = 600.0
+DELETE_SECONDS = 120.0
+ANSWER_SECONDS = 30.0
+NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?")
+"""kind adds up to 16 characters to make a host name of it, and host names end at 63."""
+
+
+def library_reason() -> str | None:
+    """Why pytest-kind can't be used; None if it can."""
+    if find_spec("pytest_kind") is None:
+        return "pytest-kind is not installed; install kailab[kind]"
+    return None
+
+
+def check_library() -> None:
+    """Raises ConnectError where pytest-kind can't be used."""
+    reason = library_reason()
+    if reason is not None:
+        raise ConnectError(reason)
+
+
+def check_name(name: str) -> str:
+    """Raises InputError for one that a kind cluster can't have."""
+    if NAME.fullmatch(name) is None:
+        raise InputError(
+            f"{name!r} can't be a kind cluster's name; expected small letters, digits, dots and dashes, at most 48"
+        )
+    return name
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes and deletes clusters with one kind binary. ``kubectl`` only spares pytest-kind from fetching its own."""
+
+    kind: Path
+    kubectl: Path
+
+    def clusters(self) -> list[str]:
+        """Raises ConnectError where kind can't tell."""
+        return self._ask("get", "clusters").split()
+
+    def kubeconfig(self, name: str) -> str:
+        """Raises ConnectError for a cluster that is not there or whose node does not run."""
+        return self._ask("get", "kubeconfig", "--name", name)
+
+    @contextmanager
+    def claimed(self, name: str) -> Iterator[None]:
+        """Nobody has a cluster of this name, and no other process of this user makes one meanwhile. Raises StateError."""
+        with _name_held(name):
+            if name in self.clusters():
+                raise StateError(
+                    f"there is a kind cluster {name!r} already; choose another name, or delete it: "
+                    f"kind delete cluster --name {name}"
+                )
+            yield
+
+    def create(self, name: str, folder: Path, image: str, config: Path | None) -> None:
+        """A new cluster; ``folder/kubeconfig`` (0600) and ``folder/logs/kind.log`` are written. Raises ConnectError with kind's
+        reason."""
+        self._run("create", name, folder, CREATE_SECONDS, image=image, config=config)
+
+    def delete(self, name: str, folder: Path) -> None:
+        """Also where there is none of that name. Raises ConnectError."""
+        self._run("delete", name, folder, DELETE_SECONDS)
+
+    def _ask(self, *arguments: str) -> str:
+        try:
+            done = subprocess.run(
+                [str(self.kind), *arguments],
+                capture_output=True,
+                text=True,
+                timeout=ANSWER_SECONDS,
+                check=False,
+                stdin=subprocess.DEVNULL,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            raise ConnectError(f"{self.kind} does not answer: {error}") from error
+        if done.returncode != 0:
+            raise ConnectError(f"kind {' '.join(arguments)}: {_reason(done.stderr)}")
+        return done.stdout
+
+    def _run(
+        self, action: str, name: str, folder: Path, seconds: float, image: str = "", config: Path | None = None
+    ) -> None:
+        told = ["--kind", str(self.kind), "--kubectl", str(self.kubectl), "--image", image]
+        if config is not None:
+            told += ["--config", str(config.resolve())]
+        log = folder / "logs" / "kind.log"
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a+b") as out:
+            begin = out.tell()
+            try:
+                code = _wait_for([sys.executable, "-m", __name__, action, name, *told], folder, out, seconds)
+            except subprocess.TimeoutExpired as error:
+                raise ConnectError(f"kind cluster {name!r}: {action} took over {seconds:.0f} s; see {log}") from error
+            out.seek(begin)
+            said = out.read().decode("utf-8", errors="replace")
+        if code != 0:
+            raise ConnectError(f"kind cluster {name!r}: {action} failed: {_reason(said)}; see {log}")
+
+
+def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) -> int:
+    """Exit code. A command that is given up goes with its children: kind would work on without its parent."""
+    with subprocess.Popen(
+        command, cwd=folder, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True
+    ) as child:
+        try:
+            return child.wait(seconds)
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            raise
+
+
+def _reason(said: str) -> str:
+    """Kind's error without the pages of output after it."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if line.startswith("ERROR:")]
+    return (errors or lines or ["kind gave no reason"])[-1].removeprefix("ERROR:").strip()
+
+
+@contextmanager
+def _name_held(name: str) -> Iterator[None]:
+    """Among the processes of this user."""
+    path = Path(tempfile.gettempdir()) / f"kailab-kind-{os.getuid()}-{name}.lock"
+    try:
+        held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise StateError(f"{path}: the lock for the name {name!r} can't be made: {error}") from error
+    try:
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StateError(f"a kind cluster {name!r} is being made by another process") from error
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(held)
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """The child: one action on one cluster, from within the lab's folder."""
+    from pytest_kind.cluster import KindCluster
+
+    parser = argparse.ArgumentParser(prog="kailab.cluster.kind.creation")
+    parser.add_argument("action", choices=("create", "delete"))
+    parser.add_argument("name")
+    parser.add_argument("--kind", type=Path, required=True)
+    parser.add_argument("--kubectl", type=Path, required=True)
+    parser.add_argument("--image", default="")
+    parser.add_argument("--config", type=Path)
+    told = parser.parse_args(arguments)
+    kubeconfig = Path.cwd() / "kubeconfig"
+    cluster = KindCluster(
+        told.name, kubeconfig, image=told.image or None, kind_path=told.kind, kubectl_path=told.kubectl
+    )
+    try:
+        if told.action == "create":
+            kubeconfig.touch(0o600)
+            cluster.create(config_file=told.config)
+        else:
+            cluster.delete()
+    except subprocess.CalledProcessError as error:
+        raise SystemExit(error.returncode or 1) from None
+    finally:
+        if cluster.path.is_dir() and not any(cluster.path.iterdir()):
+            cluster.path.rmdir()
+            cluster.path.parent.rmdir()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+"""The Docker engine that kind's nodes run in, asked through the docker command as kind itself does.
+
+``DOCKER_HOST`` and docker's contexts say which engine that is.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable
+
+from kailab.errors import ConnectError
+
+ANSWER_SECONDS = 10.0
+PULL_SECONDS = 900.0
+
+Tell = Callable[[str], None]
+
+
+def docker_reason() -> str | None:
+    """Why no Docker engine can be used here; None if one answers."""
+    if shutil.which("docker") is None:
+        return "there is no docker command here; kind needs a Docker engine"
+    try:
+        done = _docker("version", "--format", "{{.Server.Version}}")
+    except subprocess.TimeoutExpired:
+        return f"the Docker engine did not answer in {ANSWER_SECONDS:.0f} s; is it up?"
+    except OSError as error:
+        return f"docker can't be run: {error}"
+    if done.returncode != 0:
+        return f"the Docker engine can't be reached: {_last_line(done.stderr)}"
+    return None
+
+
+def check_docker() -> None:
+    """Raises ConnectError where no Docker engine answers."""
+    reason = docker_reason()
+    if reason is not None:
+        raise ConnectError(reason)
+
+
+def has_image(image: str) -> bool:
+    """Whether the engine has it already, so that nothing need be pulled."""
+    try:
+        return _docker("image", "inspect", "--format", "{{.Id}}", image).returncode == 0
+    except (OSError, subprocess.SubprocessError):
+        return False
+
+
+def provide_image(image: str, tell: Tell) -> None:
+    """Pull an image that is not here. Raises ConnectError where that does not work, with docker's own reason.
+
+    kind would pull it too, but try again for long and hide the reason in pages of output."""
+    if has_image(image):
+        return
+    tell(f"pulling the node image {image}")
+    try:
+        done = _docker("pull", "--quiet", image, seconds=PULL_SECONDS)
+    except subprocess.TimeoutExpired as error:
+        raise ConnectError(f"the node image {image} was not here after {PULL_SECONDS:.0f} s of docker pull") from error
+    if done.returncode != 0:
+        raise ConnectError(
+            f"the node image {image} is not here and can't be pulled: {_last_line(done.stderr)}; "
+            "KAILAB_KIND_IMAGE names another one"
+        )
+
+
+def containers(cluster: str, *, running: bool = False) -> list[str]:
+    """Names of the containers that are nodes of a kind cluster; ``running``: only those that run. Raises ConnectError."""
+    which = () if running else ("--all",)
+    try:
+        done = _docker("ps", *which, "--filter", f"label=io.x-k8s.kind.cluster={cluster}", "--format", "{{.Names}}")
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConnectError(f"the Docker engine can't be asked for its containers: {error}") from error
+    if done.returncode != 0:
+        raise ConnectError(f"the Docker engine can't be reached: {_last_line(done.stderr)}")
+    return sorted(done.stdout.split())
+
+
+def _docker(*arguments: str, seconds: float = ANSWER_SECONDS) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["docker", *arguments], capture_output=True, text=True, timeout=seconds, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "docker gave no reason"

@@ -1,0 +1,107 @@
+"""The folder of a kind cluster: what marks it as one, what is kept about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from kailab.cluster.controlplane.certificates import write_private
+from kailab.cluster.controlplane.supervision import MARK, Supervision
+from kailab.errors import StateError
+
+FILE = "kind.json"
+KUBECONFIG = "kubeconfig"
+FORMAT = 1
+
+
+class Home(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a cluster. ``kind``, ``kubectl``: the programs; ``image``: its nodes'; ``created``: seconds since the
+    epoch; ``starter``: the process that makes it; ``ready``: it is made."""
+
+    name: str
+    kind: str
+    kubectl: str
+    image: str
+    created: float
+    starter: int = 0
+    ready: bool = False
+    format: int = FORMAT
+
+    def write(self, folder: Path) -> None:
+        known = self if self.ready else msgspec.structs.replace(self, starter=os.getpid())
+        write_private(folder / FILE, msgspec.json.encode(known))
+
+    def done(self) -> Home:
+        return msgspec.structs.replace(self, ready=True, starter=0)
+
+
+def resolved(folder: Path) -> Path:
+    """One name for a folder, as it marks processes. Raises StateError."""
+    try:
+        return folder.expanduser().resolve()
+    except (OSError, RuntimeError) as error:
+        raise StateError(f"{folder}: can't be the folder of a kind cluster: {error}") from error
+
+
+def claim(folder: Path) -> None:
+    """Make a folder fit for a new cluster. Raises StateError: something is in it, or it can't be used."""
+    # Where somebody removed the folder alone, its processes still run.
+    Supervision(folder).end_all()
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        strange = sorted(path.name for path in folder.iterdir())
+        if strange:
+            raise StateError(
+                f"{folder}: not empty ({', '.join(strange[:3])} ...); a kind cluster needs a folder of its own"
+            )
+        folder.chmod(0o700)
+    except OSError as error:
+        raise StateError(f"{folder}: can't be the folder of a kind cluster: {error.strerror or error}") from error
+
+
+def read(folder: Path) -> Home | None:
+    """None: no cluster is kept there. Raises StateError for what is damaged or of another version."""
+    try:
+        known = msgspec.json.decode((folder / FILE).read_bytes(), type=Home)
+    except FileNotFoundError:
+        return None
+    except NotADirectoryError:
+        return None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StateError(f"{folder / FILE}: the kind cluster can't be read: {error}") from error
+    if known.format != FORMAT:
+        raise StateError(f"{folder}: a kind cluster in format {known.format}; this kailab knows format {FORMAT}")
+    return known
+
+
+def has_kubeconfig(folder: Path) -> bool:
+    """An empty one is as good as none."""
+    try:
+        return (folder / KUBECONFIG).stat().st_size > 0
+    except OSError:
+        return False
+
+
+def starts(known: Home) -> bool:
+    """Whether the process that began the start is still there, and is not one beside a cluster itself."""
+    import psutil
+
+    try:
+        return bool(known.starter) and psutil.Process(known.starter).environ().get(MARK) is None
+    except psutil.AccessDenied:
+        return True
+    except psutil.Error:
+        return False
+
+
+def remove(folder: Path) -> None:
+    """Raises StateError if something in it can't be removed."""
+    try:
+        shutil.rmtree(folder)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StateError(f"{folder}: can't be removed: {error.filename or ''} {error.strerror or error}") from error

@@ -1,0 +1,72 @@
+"""KWOK as a local process beside a kind cluster: it plays the fake nodes and their pods, and leaves real ones alone."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+from kailab.cluster.controlplane.ports import LOOPBACK
+from kailab.cluster.controlplane.supervision import wait_until
+from kailab.cluster.stages import write_stages
+from kailab.errors import ConnectError
+
+NAME = "kwok"
+CONFIG = "kwok.yaml"
+HEALTHY_SECONDS = 60.0
+_LOOK_SECONDS = 2.0
+_POLL_SECONDS = 0.1
+
+_OPTIONS = """\
+apiVersion: config.kwok.x-k8s.io/v1alpha1
+kind: KwokConfiguration
+options:
+  podPlayStageParallelism: 16
+  nodePlayStageParallelism: 16
+  nodeLeaseParallelism: 8
+  podsOnNodeSyncParallelism: 4
+"""
+
+
+def prepare(folder: Path, stages: Path | None) -> None:
+    """Write its configuration. ``stages``: a file of Stage objects, None: kailab's own."""
+    path = folder / CONFIG
+    told = (stages or write_stages(path)).read_text(encoding="utf-8")
+    path.write_text(f"{_OPTIONS}---\n{told}", encoding="utf-8")
+
+
+def arguments(kubeconfig: Path, port: int) -> list[str]:
+    return [
+        f"--kubeconfig={kubeconfig}",
+        # Relative, as it takes a list of files, which a comma in the path would break.
+        f"--config={CONFIG}",
+        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
+        "--node-lease-duration-seconds=40",
+        f"--server-address={LOOPBACK}:{port}",
+        f"--node-ip={LOOPBACK}",
+        "-v=WARN",
+    ]
+
+
+def await_healthy(port: int, why_not: Callable[[], str]) -> None:
+    """``why_not``: why it does not run, empty while it does. Raises ConnectError if it ends or does not get to work."""
+    ended: list[str] = []
+
+    def done() -> bool:
+        ended[:] = [why for why in (why_not(),) if why]
+        return bool(ended) or _is_healthy(port)
+
+    if not wait_until(done, HEALTHY_SECONDS, _POLL_SECONDS):
+        raise ConnectError(f"KWOK does not get to work in {HEALTHY_SECONDS:.0f} s")
+    if ended:
+        raise ConnectError(f"KWOK does not run: {ended[0]}")
+
+
+def _is_healthy(port: int) -> bool:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://{LOOPBACK}:{port}/healthz", timeout=_LOOK_SECONDS) as answer:
+            return bool(answer.status == 200)
+    except (OSError, urllib.error.URLError, ValueError):
+        return False

@@ -1,0 +1,104 @@
+"""A new kind cluster made fit for a lab: real nodes Ready and kept free for the cluster's own pods.
+
+A lab's pods belong on fake nodes. A cluster of one real node has no taint on it, so they could be placed there and would wait
+for images that don't exist; and the cluster's own DaemonSets would put a pod on each fake node, where some ask for CPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tenacity import RetryError, Retrying, retry_if_exception_type, retry_if_result, stop_after_delay, wait_fixed
+
+from kailab.cluster.protocol import Cluster
+from kailab.errors import ApiError, ConnectError, NotFound
+
+CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
+FAKE = ("kwok.x-k8s.io/node", "fake")
+READY_SECONDS = 180.0
+_PAUSE_SECONDS = 0.5
+_SYSTEM_NAMESPACES = ("kube-system", "local-path-storage")
+
+
+def prepare(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]:
+    """Wait until the real nodes are Ready and pods can be made; then keep the lab's pods off the control plane and the
+    system's pods off fake nodes. Returns the names of the real nodes. Raises ConnectError if that takes too long."""
+    _await(seconds, lambda: _not_ready(cluster))
+    _await(seconds, lambda: _no_account(cluster))
+    names = [node["metadata"]["name"] for node in real_nodes(cluster)]
+    for node in real_nodes(cluster):
+        _taint_control_plane(cluster, node)
+    for daemons in cluster.list("DaemonSet"):
+        if daemons["metadata"]["namespace"] in _SYSTEM_NAMESPACES:
+            _keep_to(cluster, daemons, names)
+    return names
+
+
+def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
+    """The nodes that are containers, not KWOK's."""
+    key, value = FAKE
+    return [node for node in cluster.list("Node") if (node["metadata"].get("annotations") or {}).get(key) != value]
+
+
+def _await(seconds: float, reason: Callable[[], str | None]) -> None:
+    """Until there is no reason to wait any longer."""
+    told: list[str] = ["the API server did not answer"]
+
+    def look() -> str | None:
+        found = reason()
+        if found is not None:
+            told[0] = found
+        return found
+
+    try:
+        Retrying(
+            stop=stop_after_delay(seconds),
+            wait=wait_fixed(_PAUSE_SECONDS),
+            retry=retry_if_result(lambda found: found is not None) | retry_if_exception_type(ApiError),
+        )(look)
+    except RetryError as error:
+        raise ConnectError(f"the kind cluster was not ready after {seconds:.0f} s: {told[0]}") from error
+
+
+def _not_ready(cluster: Cluster) -> str | None:
+    nodes = real_nodes(cluster)
+    if not nodes:
+        return "it has no nodes yet"
+    waiting = [node["metadata"]["name"] for node in nodes if not _is_ready(node)]
+    return f"not Ready: {', '.join(waiting)}" if waiting else None
+
+
+def _is_ready(node: dict[str, Any]) -> bool:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
+
+
+def _no_account(cluster: Cluster) -> str | None:
+    """Admission refuses pods of a namespace without its default account, which comes a moment after the nodes."""
+    try:
+        cluster.get("ServiceAccount", "default", "default")
+    except NotFound:
+        return "namespace default has no ServiceAccount default yet"
+    return None
+
+
+def _taint_control_plane(cluster: Cluster, node: dict[str, Any]) -> None:
+    taints = list((node.get("spec") or {}).get("taints") or ())
+    is_control_plane = CONTROL_PLANE in (node["metadata"].get("labels") or {})
+    if is_control_plane and not any(taint.get("key") == CONTROL_PLANE for taint in taints):
+        taints.append({"key": CONTROL_PLANE, "effect": "NoSchedule"})
+        cluster.patch("Node", node["metadata"]["name"], None, {"spec": {"taints": taints}})
+
+
+def _keep_to(cluster: Cluster, daemons: dict[str, Any], names: list[str]) -> None:
+    wanted = {"key": "kubernetes.io/hostname", "operator": "In", "values": names}
+    affinity = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [wanted]}]}
+        }
+    }
+    metadata = daemons["metadata"]
+    cluster.patch(
+        "DaemonSet", metadata["name"], metadata["namespace"], {"spec": {"template": {"spec": {"affinity": affinity}}}}
+    )

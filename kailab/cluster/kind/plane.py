@@ -1,0 +1,273 @@
+"""A kind cluster for labs: a real Kubernetes in containers, with KWOK as a local process beside it for the fake nodes.
+
+What is known of it is in its folder: ``kind.json``, the kubeconfig, the files and logs of the processes. Cluster and processes go
+on when the command that started them ends or is killed; ``down`` ends them, and removes the folder. The user's own
+kubeconfig and context are never touched.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from kailab.cluster.controlplane.certificates import write_private
+from kailab.cluster.controlplane.ports import free_ports
+from kailab.cluster.controlplane.supervision import GRACE_SECONDS, Process, Supervision, record
+from kailab.cluster.kind import home, kwok, nodes
+from kailab.cluster.kind.choices import choose, name_for
+from kailab.cluster.kind.creation import Maker, check_library, check_name
+from kailab.cluster.kind.engine import check_docker, containers, provide_image
+from kailab.cluster.kind.home import Home
+from kailab.errors import ConnectError, StateError
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+SPAWNED_GRACE_SECONDS = 5.0
+DELETE_TRIES = 3
+
+Tell = Callable[[str], None]
+
+
+class KindPlane:
+    """Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
+
+    has_kube_scheduler = True
+    """In the node, as kubeadm has it: it decides about pods that ask for it without being started."""
+
+    def __init__(self, folder: Path, known: Home) -> None:
+        self.folder = folder
+        self._home = known
+        self._maker = Maker(Path(known.kind), Path(known.kubectl))
+        self._supervision = Supervision(folder)
+
+    @classmethod
+    def up(
+        cls,
+        folder: Path,
+        name: str | None = None,
+        *,
+        components: ComponentSet,
+        kind: Path | None = None,
+        image: str | None = None,
+        config: Path | None = None,
+        stages: Path | None = None,
+        tell: Tell | None = None,
+    ) -> KindPlane:
+        """Make a cluster, and return when its nodes are Ready and KWOK works.
+
+        ``folder``: must be new, empty, or what a start that was cut short has left. ``name``: kind's for the cluster, None: one
+        made from the folder. ``kind``, ``image``, ``config``: see ``choose``. ``stages``: a file of KWOK stages, None: kailab's
+        own. ``tell``: gets what is being waited for. Raises ConnectError (no Docker engine, no kind, no image, not Ready in
+        time), StateError (folder or name in use), InputError; then nothing of it is left.
+        """
+        tell = tell or (lambda _: None)
+        check_library()
+        check_docker()
+        choices = choose(kind, image, config)
+        folder = home.resolved(folder)
+        name = check_name(name or name_for(folder))
+        known = Home(
+            name=name,
+            kind=str(choices.kind),
+            kubectl=str(components.path("kubectl")),
+            image=choices.image,
+            created=time.time(),
+        )
+        maker = Maker(choices.kind, components.path("kubectl"))
+        _clear_unfinished(folder)
+        with maker.claimed(name):
+            home.claim(folder)
+            plane = cls(folder, known)
+            try:
+                provide_image(choices.image, tell)
+                known.write(folder)
+                tell(f"making the kind cluster {name}")
+                maker.create(name, folder, choices.image, choices.config)
+                tell("waiting for its nodes")
+                plane._make_ready()
+                plane._start_kwok(components.path("kwok"), stages)
+                plane._home = known.done()
+                plane._home.write(folder)
+            except BaseException:
+                plane.down()
+                raise
+        return plane
+
+    @classmethod
+    def attach(cls, folder: Path, name: str | None = None) -> KindPlane:
+        """The one in a folder, whether it runs or not. Where the folder or its kubeconfig was lost, they are made again from the
+        cluster of that name (None: the name made from the folder), and KWOK is started again.
+
+        Raises StateError: there is none, or it is not whole; ConnectError where what was lost can't be made again."""
+        folder = home.resolved(folder)
+        known = home.read(folder)
+        if known is None:
+            return cls._recovered(folder, name or name_for(folder))
+        if not known.ready:
+            raise StateError(f"{folder}: the start of a kind cluster was cut short here; end it, or start it again")
+        plane = cls(folder, known)
+        if not home.has_kubeconfig(folder):
+            plane._write_kubeconfig()
+        return plane
+
+    @classmethod
+    def _recovered(cls, folder: Path, name: str) -> KindPlane:
+        from kailab.components import find_components
+
+        choices = choose()
+        maker_of = Maker(choices.kind, choices.kind)
+        if name not in maker_of.clusters():
+            raise StateError(f"{folder}: no kind cluster is here, and there is none of the name {name!r}")
+        components = find_components()
+        home.claim(folder)
+        known = Home(
+            name=name,
+            kind=str(choices.kind),
+            kubectl=str(components.path("kubectl")),
+            image="",
+            created=time.time(),
+            ready=True,
+        )
+        plane = cls(folder, known)
+        plane._write_kubeconfig()
+        known.write(folder)
+        plane._start_kwok(components.path("kwok"), None)
+        return plane
+
+    @property
+    def name(self) -> str:
+        """What kind calls the cluster."""
+        return self._home.name
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Of somebody who may do everything, mode 0600."""
+        return self.folder / home.KUBECONFIG
+
+    @property
+    def created(self) -> float:
+        """Seconds since the epoch."""
+        return self._home.created
+
+    def containers(self) -> list[str]:
+        """The real nodes. Raises ConnectError."""
+        return containers(self.name)
+
+    def processes(self) -> list[Process]:
+        """Those beside the cluster: KWOK, then those spawned."""
+        return [self._supervision.look(one) for one in self._supervision.records()]
+
+    status = processes
+
+    def check(self, names: Sequence[str] | None = None) -> None:
+        """Raises ConnectError if one of these processes (None: any that was not stopped on purpose, or a node) has ended."""
+        for one in self._supervision.records():
+            if one.name in names if names is not None else not one.stopped:
+                process = self._supervision.look(one)
+                if not process.running:
+                    raise ConnectError(f"{self.folder}: {one.name} does not run: {process.why}")
+        if names is None and not containers(self.name, running=True):
+            raise ConnectError(f"{self.folder}: no node of the kind cluster {self.name!r} runs")
+
+    def log(self, name: str) -> Path:
+        return self._supervision.log(name)
+
+    def spawn(
+        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
+    ) -> Process:
+        """Run one more process, which lives and ends with the cluster. Returns at once. Raises StateError if one of this name
+        runs. ``env``: added to this process's own environment."""
+        if name in ("", kwok.NAME) or "/" in name:
+            raise StateError(f"{name!r} can't be the name of a spawned process")
+        made = record(name, argv, env, port, spawned=True)
+        self._supervision.start(made)
+        return self._supervision.look(made)
+
+    def kill(self, name: str, signal: int = 9) -> None:
+        """Send a signal (SIGKILL) to a process. Raises StateError if it does not run."""
+        self._supervision.signal(name, signal)
+
+    def stop(self, name: str, grace: float = GRACE_SECONDS) -> None:
+        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. Nothing if it does not run."""
+        self._supervision.record(name)
+        self._supervision.stop([name], grace)
+
+    def restart(self, name: str, grace: float = GRACE_SECONDS) -> None:
+        """Stop it if it runs, and start it as before; KWOK works on return."""
+        one = self._supervision.record(name)
+        self._supervision.stop([name], grace)
+        self._supervision.start(one)
+        if name == kwok.NAME:
+            self._await_kwok()
+
+    def down(self) -> None:
+        """End all processes, delete the cluster, remove the folder. Done again it does nothing. Raises ConnectError or
+        StateError if something of it can't be ended; what is known of it is kept then."""
+        if not self.folder.is_dir():
+            self._supervision.end_all()
+            return
+        spawned = [one.name for one in self._supervision.records() if one.spawned]
+        self._supervision.stop(spawned, SPAWNED_GRACE_SECONDS)
+        self._supervision.end_all()
+        if (self.folder / home.FILE).exists():
+            self._delete()
+        home.remove(self.folder)
+
+    def _delete(self) -> None:
+        # Docker at times says that a container can't be removed, while it is being removed.
+        tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(DELETE_TRIES),
+            wait=tenacity.wait_fixed(1.0),
+            retry=tenacity.retry_if_exception_type(ConnectError),
+            reraise=True,
+        )(self._maker.delete, self.name, self.folder)
+        left = self.containers()
+        if left:
+            raise ConnectError(f"kind cluster {self.name!r}: containers were left: {', '.join(left)}")
+
+    def _write_kubeconfig(self) -> None:
+        write_private(self.kubeconfig, self._maker.kubeconfig(self.name).encode())
+
+    def _make_ready(self) -> None:
+        from kailab.cluster.kubernetes import Connection, KubernetesCluster
+
+        cluster = KubernetesCluster(Connection.from_kubeconfig(self.kubeconfig), "kind")
+        try:
+            nodes.prepare(cluster)
+        finally:
+            cluster.close()
+
+    def _start_kwok(self, program: Path, stages: Path | None) -> None:
+        kwok.prepare(self.folder, stages)
+        (port,) = free_ports(1)
+        self._supervision.start(record(kwok.NAME, [program, *kwok.arguments(self.kubeconfig, port)], port=port))
+        self._await_kwok()
+
+    def _await_kwok(self) -> None:
+        kept = self._supervision.record(kwok.NAME)
+        kwok.await_healthy(kept.port, lambda: self._supervision.look(kept).why)
+
+
+def take_down(folder: Path) -> None:
+    """End and remove the kind cluster in a folder, in whatever state it is. Raises StateError for a folder that is not one's."""
+    folder = home.resolved(folder)
+    known = home.read(folder)
+    if known is None:
+        raise StateError(f"{folder}: no kind cluster is here")
+    KindPlane(folder, known).down()
+
+
+def _clear_unfinished(folder: Path) -> None:
+    known = home.read(folder)
+    if known is None:
+        return
+    if known.ready:
+        raise StateError(f"{folder}: a kind cluster is here already; end it first, or choose another folder")
+    if home.starts(known):
+        raise StateError(f"{folder}: a kind cluster is being made here by process {known.starter}")
+    KindPlane(folder, known).down()
