@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kailab import __version__
-from kailab.cli import bench, conformance, evidence, explain, fleets, get, life, objects, terminal
+from kailab.cli import bench, conformance, evidence, explain, fleets, get, life, objects, scheduler, terminal
 from kailab.cli.doctor import doctor
 from kailab.cli.faults import DEBUG, Faces
 
@@ -63,6 +63,7 @@ for _name, _group in (
     ("evidence", evidence.app),
     ("conformance", conformance.app),
     ("bench", bench.app),
+    ("scheduler", scheduler.app),
 ):
     app.add_typer(_group, name=_name)
 

@@ -7,7 +7,7 @@ never forgets. A PodGroup that stays pending for the same reason is logged once,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -23,6 +23,16 @@ class Named(NamedTuple):
     name: str
     app: str = ""
     owner: str = ""
+
+
+class Naming(Protocol):
+    """Knows pods and PodGroups by UID."""
+
+    def refresh(self) -> None: ...
+
+    def of(self, uid: str) -> Named: ...
+
+    def close(self) -> None: ...
 
 
 class Names:
@@ -58,7 +68,7 @@ class DecisionLog:
     An entry is a dict: ``cycle``, ``t`` (seconds since the lab opened), ``time``, ``action``, ``decision``
     (bind, pipeline, evict, pending), the objects by name, ``reason`` and ``numbers``."""
 
-    def __init__(self, names: Names, opened: float, keep_all: bool = False) -> None:
+    def __init__(self, names: Naming, opened: float, keep_all: bool = False) -> None:
         self.names = names
         self.entries: list[dict[str, Any]] = []
         self.evictions: list[dict[str, Any]] = []

@@ -3,7 +3,7 @@ rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 
@@ -68,6 +68,11 @@ class Scheduler:
         if self._usage is not None:
             moments.append(self._usage.next_refresh)
         return min((moment for moment in moments if moment is not None), default=None)
+
+    @property
+    def past_usage(self) -> Mapping[str, Mapping[str, float]] | None:
+        """Queue -> resource -> part of the cluster it used, where past use counts; None where it does not."""
+        return None if self._usage is None else self._usage.latest
 
     def last_pending(self, podgroup: str) -> Pending | None:
         """Why a PodGroup (by UID) waits, as of the latest cycle; None if it does not."""

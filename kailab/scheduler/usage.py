@@ -85,6 +85,11 @@ class UsageHistory:
         """When usage is next reckoned anew."""
         return None if self._fetched_at is None else self._fetched_at + self._params.fetch_interval
 
+    @property
+    def latest(self) -> Usage:
+        """As ``shares`` gave it last."""
+        return self._shares
+
     def shares(self, now: float) -> Usage:
         """Usage of each queue as of the last full fetch interval."""
         interval = self._params.fetch_interval

@@ -1,0 +1,129 @@
+"""What a scheduler in another process decided, in a file: what explanations need of it.
+
+JSON with what a saved lab keeps: ``cycle`` (how many ran), ``evictions`` (entries of the decision log, the latest ones) and
+``last`` (the Decisions of the latest cycle, or null); beside these ``opened`` and ``time`` (seconds since the epoch: when the
+entries' ``t`` begins, and when the file was written). Replaced as a whole, so a reader never sees half of it.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kailab.engine.decisions import Decisions
+from kailab.errors import StateError
+from kailab.evidence.decision_log import DecisionLog, Named
+from kailab.evidence.standing import owner
+from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.loop import Scheduler
+from kailab.scheduler.mirror import Mirror
+
+MOST_EVICTIONS = 5000
+PAUSE_SECONDS = 1.0
+
+
+class Decided(msgspec.Struct, kw_only=True):
+    """The content of a decision file."""
+
+    cycle: int = 0
+    evictions: list[dict[str, Any]] = []
+    last: Decisions | None = None
+    opened: float = 0.0
+    time: float = 0.0
+
+
+def read_decisions(path: str | Path) -> Decided:
+    """Raises StateError for a file that is not there or damaged."""
+    path = Path(path)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Decided)
+    except FileNotFoundError:
+        raise StateError(f"{path}: no decisions are here; does the scheduler run with --decisions {path}?") from None
+    except (OSError, msgspec.MsgspecError) as error:
+        raise StateError(f"{path}: the scheduler's decisions can't be read: {error}") from error
+
+
+class _MirrorNames:
+    """Names of what a cycle speaks of, from the mirror it decided on: an index of its own would grow without bound."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+
+    def refresh(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def of(self, uid: str) -> Named:
+        pod = self._mirror.pods.get(uid)
+        if pod is not None:
+            metadata = pod["metadata"]
+            app = (metadata.get("labels") or {}).get("app", "")
+            return Named(f"{metadata['namespace']}/{metadata['name']}", app, owner(pod))
+        return Named(self._mirror.podgroup_name(uid) or uid)
+
+
+class DecisionFile:
+    """Writes one. A scheduler follows it from cycle to cycle; what an earlier one wrote there is carried on.
+
+    Written when a cycle bound or evicted something or left other PodGroups waiting than the one before, at most once a
+    second, and when it is closed. Raises StateError where the file can't be written.
+    """
+
+    def __init__(self, path: str | Path, opened: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._path = Path(path)
+        self._clock = clock
+        self._kept = Decided(opened=opened)
+        with suppress(StateError):
+            self._kept = read_decisions(self._path)
+        self._log: DecisionLog | None = None
+        self._waiting: dict[str, tuple[str, str]] = {}
+        self._changed = True
+        self._written_at = float("-inf")
+
+    def cycle(self, record: CycleRecord, scheduler: Scheduler) -> None:
+        """Take in one cycle."""
+        log = self._log
+        if log is None:
+            log = self._log = DecisionLog(_MirrorNames(scheduler.mirror), self._kept.opened)
+            log.cycle, log.evictions = self._kept.cycle, self._kept.evictions
+        decisions = record.decisions
+        log.take(decisions)
+        del log.evictions[:-MOST_EVICTIONS]
+        waiting = {pending.podgroup: (str(pending.code), pending.message) for pending in decisions.pending}
+        self._changed |= decisions.changed or waiting != self._waiting
+        self._waiting = waiting
+        self._kept = Decided(
+            cycle=log.cycle, evictions=log.evictions, last=decisions, opened=self._kept.opened, time=record.now
+        )
+
+    def turn(self) -> None:
+        """Write what is new, if the last time is long enough ago."""
+        if self._changed and self._clock() >= self._written_at + PAUSE_SECONDS:
+            self._write()
+
+    def close(self) -> None:
+        """Write the latest."""
+        if self._kept.last is not None:
+            self._write()
+
+    def _write(self) -> None:
+        path = self._path
+        self._written_at = self._clock()
+        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(msgspec.json.encode(self._kept))
+            os.replace(temporary, path)
+        except OSError as error:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+            raise StateError(f"{path}: the decisions can't be written: {error.strerror or error}") from error
+        self._changed = False

@@ -1,0 +1,26 @@
+"""How long to pause before trying again: longer each time, with jitter, up to a bound."""
+
+from __future__ import annotations
+
+import tenacity
+
+
+class Backoff:
+    """Seconds. ``next`` after each failure, ``reset`` once it goes well again."""
+
+    def __init__(self, first: float, longest: float) -> None:
+        self._wait = tenacity.wait_exponential_jitter(initial=first, max=longest, jitter=first)
+        self._state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
+        self._state.attempt_number = 0
+
+    @property
+    def failures(self) -> int:
+        """In a row."""
+        return self._state.attempt_number
+
+    def next(self) -> float:
+        self._state.attempt_number += 1
+        return float(self._wait(self._state))
+
+    def reset(self) -> None:
+        self._state.attempt_number = 0

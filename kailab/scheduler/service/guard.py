@@ -1,0 +1,150 @@
+"""A cluster that is written to only while one may, and that counts what is written.
+
+The scheduler and its controllers see the guarded cluster alone. Once the leadership is gone every write is refused here, and
+what a batch has not sent yet is refused where it is sent (see ``kailab.cluster.kubernetes.transport``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from kailab.cluster.protocol import Cluster, LiveNews, Object, Watch
+from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
+from kailab.errors import ApiError, Unavailable
+
+Objects: TypeAlias = list[Object]
+Outcomes: TypeAlias = list[Outcome]
+
+
+class NotLeading(Unavailable):
+    """The scheduler no longer holds the lease: what it decided is not carried out."""
+
+
+class GuardedCluster:
+    """Implements ``Cluster`` and ``LiveNews``. ``written``: (verb, outcome) -> count; the outcome is ``ok`` or the reason
+    of the refusal. ``unanswered``: writes that the server did not answer, so far."""
+
+    def __init__(self, cluster: Cluster, may_write: Callable[[], bool]) -> None:
+        self.inner = cluster
+        self.written: Counter[tuple[str, str]] = Counter()
+        self.unanswered = 0
+        self._may_write = may_write
+        self._pause = threading.Event()
+
+    @property
+    def name(self) -> str:
+        return self.inner.name
+
+    def now(self) -> float:
+        return self.inner.now()
+
+    def wait(self, seconds: float) -> bool:
+        """See ``LiveNews``. A cluster that does not change by itself has no news: just a pause."""
+        if isinstance(self.inner, LiveNews):
+            return self.inner.wait(seconds)
+        return self._pause.wait(max(0.0, seconds))
+
+    # --- reading -----------------------------------------------------------------------------------------------------
+
+    def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
+        return self.inner.get(kind, name, namespace)
+
+    def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
+        return self.inner.list(kind, namespace, labels)
+
+    def watch(self, kinds: Iterable[str] | None = None) -> Watch:
+        return self.inner.watch(kinds)
+
+    # --- writing -----------------------------------------------------------------------------------------------------
+
+    def _refusal(self) -> NotLeading | None:
+        return None if self._may_write() else NotLeading("not written: this scheduler does not hold the lease any more")
+
+    def _count(self, verb: str, error: ApiError | None) -> None:
+        self.written[verb, "ok" if error is None else type(error).__name__] += 1
+        if isinstance(error, Unavailable):
+            self.unanswered += 1
+
+    def _one(self, write: Write) -> Object | None:
+        outcome = self.write_all([[write]])[0]
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.objects[0]
+
+    def create(self, obj: Object) -> Object:
+        created = self._one(Create(obj))
+        assert created is not None
+        return created
+
+    def update(self, obj: Object) -> Object:
+        updated = self._one(Update(obj))
+        assert updated is not None
+        return updated
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        namespace: str | None,
+        patch: Mapping[str, Any],
+        subresource: Literal["", "status"] = "",
+    ) -> Object:
+        patched = self._one(Patch(kind, name, namespace, patch, subresource))
+        assert patched is not None
+        return patched
+
+    def apply(self, obj: Object) -> tuple[Object, Literal["created", "configured", "unchanged"]]:
+        refusal = self._refusal()
+        if refusal is not None:
+            self._count("apply", refusal)
+            raise refusal
+        try:
+            applied = self.inner.apply(obj)
+        except ApiError as error:
+            self._count("apply", error)
+            raise
+        self._count("apply", None)
+        return applied
+
+    def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
+        self._one(Delete(kind, name, namespace, grace_seconds))
+
+    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
+        self._one(Bind(namespace, pod, node, annotations))
+
+    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
+        self._one(Evict(namespace, pod, reason, message, grace_seconds))
+
+    def write_all(self, chains: Sequence[Chain]) -> Outcomes:
+        refusal = self._refusal()
+        if refusal is None:
+            outcomes = self.inner.write_all(chains)
+        else:
+            outcomes = [Outcome([], refusal) for _ in chains]
+        for chain, outcome in zip(chains, outcomes, strict=True):
+            done = len(outcome.objects)
+            for write in chain[:done]:
+                self._count(_verb(write), None)
+            if outcome.error is not None and done < len(chain):
+                self._count(_verb(chain[done]), outcome.error)
+        return outcomes
+
+    def event(
+        self,
+        involved: Object,
+        type: Literal["Normal", "Warning"],
+        reason: str,
+        message: str,
+        component: str = "kai-scheduler",
+    ) -> None:
+        refusal = self._refusal()
+        if refusal is None:
+            self.inner.event(involved, type, reason, message, component)
+        self._count("event", refusal)
+
+
+def _verb(write: Write) -> str:
+    return type(write).__name__.lower()

@@ -1,0 +1,230 @@
+"""What the scheduler tells Prometheus: KAI's metrics under KAI's names and labels, and kailab's own under ``kailab_``.
+
+Only what is really measured here is exposed. KAI's metrics that have no counterpart (latency of single plugins, of scenario
+generators, of one binding: ours go out side by side) are left out. Source of the names: KAI pkg/scheduler/metrics,
+pkg/queuecontroller/metrics; ``leader_election_master_status`` is client-go's.
+
+Set by the scheduler's thread, read by the health server's.
+"""
+
+from __future__ import annotations
+
+from collections import Counter as Counting
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.loop import Scheduler
+from kailab.scheduler.service.guard import GuardedCluster
+from kailab.scheduler.service.queue_metrics import QueueMetrics
+from kailab.scheduler.service.series import PlainCounter, Series
+
+_MILLISECONDS = tuple(5.0 * 2**power for power in range(10))
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+class Metrics:
+    """Everything there is to scrape."""
+
+    def __init__(self) -> None:
+        disable_created_metrics()
+        registry = self._registry = CollectorRegistry(auto_describe=False)
+        ProcessCollector(registry=registry)
+        PlatformCollector(registry=registry)
+
+        def gauge(name: str, told: str, labels: Iterable[str] = ()) -> Gauge:
+            return Gauge(name, told, list(labels), registry=registry)
+
+        self._e2e = gauge(
+            "kai_e2e_scheduling_latency_milliseconds",
+            "Scheduling cycle in milliseconds, decisions and their carrying out",
+        )
+        self._open = gauge(
+            "kai_open_session_latency_milliseconds", "From the cycle's begin to its first action, in milliseconds"
+        )
+        self._close = gauge(
+            "kai_close_session_latency_milliseconds", "Writing status at the end of a cycle, in milliseconds"
+        )
+        self._action = gauge("kai_action_scheduling_latency_milliseconds", "One action in milliseconds", ["action"])
+        self._task = Histogram(
+            "kai_task_scheduling_latency_milliseconds",
+            "From a pod's creation to its binding, in milliseconds",
+            buckets=_MILLISECONDS,
+            registry=registry,
+        )
+        self._evicted = Counter(
+            "kai_pod_group_evicted_pods",
+            "Pods evicted per pod group",
+            ["podgroup", "namespace", "uid", "nodepool", "action"],
+            registry=registry,
+        )
+        self._scheduled = PlainCounter(
+            "kai_podgroups_scheduled_by_action", "Count of podgroups scheduled per action", "action"
+        )
+        self._considered = PlainCounter(
+            "kai_podgroups_acted_on_by_action", "Count of podgroups tried per action", "action"
+        )
+        self._preemptions = PlainCounter(
+            "kai_total_preemption_attempts", "Total preemption attempts in the cluster till now"
+        )
+        self.queues = QueueMetrics(registry)
+
+        self._leader = gauge(
+            "leader_election_master_status", "1 if this process holds the lease, 0 if it stands by", ["name"]
+        )
+        self._terms = Counter("kailab_leader_terms", "How often this process began to lead", registry=registry)
+        self._cycle = Histogram("kailab_cycle_seconds", "Whole cycles", buckets=_SECONDS, registry=registry)
+        self._phase = Histogram(
+            "kailab_cycle_phase_seconds", "Phases of cycles", ["phase"], buckets=_SECONDS, registry=registry
+        )
+        self._decided = Counter("kailab_decisions", "Decisions by kind", ["decision"], registry=registry)
+        self._refused = Counter(
+            "kailab_decisions_not_carried_out",
+            "Decisions that the cluster refused; they are tried again",
+            ["decision"],
+            registry=registry,
+        )
+        self._snapshot = gauge("kailab_snapshot_objects", "What the latest cycle decided on", ["kind"])
+        self._pods = Series(registry, "kailab_pods", "Pods known, by the scheduler's status of them", ["status"])
+        self._pending = Series(
+            registry, "kailab_pending_podgroups", "PodGroups that wait after the latest cycle, by reason", ["reason"]
+        )
+        self._failures = Counter(
+            "kailab_turn_failures",
+            "Turns of the loop that ended in an error, by its kind",
+            ["error"],
+            registry=registry,
+        )
+        self._watching = _ClusterCollector()
+        registry.register(self._watching)
+        self._evicted_groups: dict[str, list[tuple[str, ...]]] = {}
+
+    def text(self) -> bytes:
+        """In Prometheus' text format."""
+        plain = "".join(one.text() for one in (self._scheduled, self._considered, self._preemptions))
+        return generate_latest(self._registry) + plain.encode()
+
+    # --- set by the service --------------------------------------------------------------------------------------
+
+    def watches(self, cluster: GuardedCluster) -> None:
+        """Tell of this cluster's connection."""
+        self._watching.cluster = cluster
+
+    def stands(self, name: str, leading: bool) -> None:
+        self._leader.labels(name).set(leading)
+
+    def began_to_lead(self) -> None:
+        self._terms.inc()
+
+    def failed(self, error: BaseException) -> None:
+        self._failures.labels(type(error).__name__).inc()
+
+    def phases(self, phases: Mapping[str, float], seconds: float, actions: Iterable[str]) -> None:
+        """How long a cycle took, in all and by phase, in the order in which they ran."""
+        self._e2e.set(_whole_milliseconds(seconds))
+        self._cycle.observe(seconds)
+        for name, took in phases.items():
+            self._phase.labels(name).observe(took)
+        actions = tuple(actions)
+        for action in actions:
+            if action in phases:
+                self._action.labels(action).set(_whole_milliseconds(phases[action]))
+        self._open.set(_whole_milliseconds(phases.get("update", 0.0) + phases.get("fairshare", 0.0)))
+        self._close.set(_whole_milliseconds(phases.get("status", 0.0)))
+
+    def cycle(self, record: CycleRecord, scheduler: Scheduler, node_pool: str) -> None:
+        """What a cycle decided and what became of it."""
+        decisions = record.decisions
+        failed = {(failure.verb, failure.task) for failure in record.failures}
+        for failure in record.failures:
+            self._refused.labels(failure.verb).inc()
+        self._decided.labels("bind").inc(len(decisions.binds))
+        self._decided.labels("pipeline").inc(len(decisions.pipelines))
+        self._decided.labels("evict").inc(len(decisions.evictions))
+        mirror = scheduler.mirror
+        for bind in decisions.binds:
+            task = mirror.tasks.get(bind.task)
+            if task is not None and ("bind", bind.task) not in failed:
+                self._task.observe(_whole_milliseconds(max(0.0, record.now - task.created)))
+        placed = {(bind.action, bind.podgroup) for bind in decisions.binds}
+        placed |= {(pipeline.action, pipeline.podgroup) for pipeline in decisions.pipelines if not pipeline.moved}
+        for action, _ in placed:
+            self._scheduled.add(action)
+        tried = {(action, pending.podgroup) for pending in decisions.pending for action, _ in pending.tried}
+        served = {(evict.action, evict.beneficiary) for evict in decisions.evictions if evict.beneficiary}
+        for action, _ in tried | served:
+            self._considered.add(action)
+        self._preemptions.add(count=sum(action == "preempt" for action, _ in served))
+        for evict in decisions.evictions:
+            if ("evict", evict.task) not in failed:
+                namespace, _, name = mirror.podgroup_name(evict.podgroup).partition("/")
+                labels = (name, namespace, evict.podgroup, node_pool, evict.action)
+                self._evicted.labels(*labels).inc()
+                known = self._evicted_groups.setdefault(evict.podgroup, [])
+                if labels not in known:
+                    known.append(labels)
+        self._forget_groups(mirror.podgroup_objects)
+        kinds = (
+            ("node", mirror.nodes),
+            ("queue", mirror.queues),
+            ("podgroup", mirror.podgroups),
+            ("task", mirror.tasks),
+        )
+        for kind, known_objects in kinds:
+            self._snapshot.labels(kind).set(len(known_objects))
+        statuses = Counting(task.status.name.lower() for task in mirror.tasks.values())
+        reasons = Counting(str(pending.code) for pending in decisions.pending)
+        self._pods.replace({(status,): count for status, count in statuses.items()})
+        self._pending.replace({(reason,): count for reason, count in reasons.items()})
+        self.queues.decided(decisions, scheduler.past_usage)
+
+    def _forget_groups(self, there: Mapping[str, Any]) -> None:
+        """A series for each PodGroup that ever lost a pod would grow without bound."""
+        for uid in [uid for uid in self._evicted_groups if uid not in there]:
+            for labels in self._evicted_groups.pop(uid):
+                self._evicted.remove(*labels)
+
+
+class _ClusterCollector:
+    """Read off the cluster's connection when it is scraped."""
+
+    cluster: GuardedCluster | None = None
+
+    def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        if self.cluster is None:
+            return
+        writes = CounterMetricFamily(
+            "kailab_writes", "Writes by verb and what became of them", None, ["verb", "outcome"]
+        )
+        for labels, count in sorted(dict(self.cluster.written).items()):
+            writes.add_metric(labels, count)
+        yield writes
+        inner: Any = self.cluster.inner
+        transport = getattr(inner, "transport", None)
+        if transport is None:
+            return
+        sent = CounterMetricFamily("kailab_api_requests", "Requests; code 0: no answer", None, ["method", "code"])
+        for (method, code), count in sorted(dict(transport.sent).items()):
+            sent.add_metric((method, str(code)), count)
+        yield sent
+        yield GaugeMetricFamily(
+            "kailab_api_requests_under_way", "Requests under way", value=transport.pressure.under_way
+        )
+        yield CounterMetricFamily("kailab_events_dropped", "Events that could not be sent", value=inner.events.dropped)
+        watches = CounterMetricFamily("kailab_watches", "Watches begun", None, ["kind"])
+        lists = CounterMetricFamily("kailab_watch_restarts", "Lists made anew for a watch", None, ["kind"])
+        for informer in sorted(inner.informers(), key=lambda informer: informer.resource.key):
+            watches.add_metric((informer.resource.key,), informer.watches)
+            lists.add_metric((informer.resource.key,), max(0, informer.restarts))
+        yield watches
+        yield lists
+
+
+def _whole_milliseconds(seconds: float) -> int:
+    """KAI cuts to whole milliseconds."""
+    return int(seconds * 1000)

@@ -1,0 +1,156 @@
+"""From options to a running process: connections, election, health server, signals, and an orderly end."""
+
+from __future__ import annotations
+
+import logging
+import signal
+import socket
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from kailab.cluster.kubernetes.connection import ACCOUNT
+from kailab.cluster.protocol import Cluster
+from kailab.errors import ConnectError, InputError, Unauthorized
+from kailab.scheduler.service.election import Alone, Election, ElectionThread, Leadership, Terms
+from kailab.scheduler.service.health import HealthServer, Standing
+from kailab.scheduler.service.metrics import Metrics
+from kailab.scheduler.service.running import SLICE_SECONDS, Follower, Service, Settings
+
+if TYPE_CHECKING:
+    from kailab.cluster.kubernetes import Connection, KubernetesCluster
+
+log = logging.getLogger("kailab.scheduler")
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Stopped(Exception):
+    """A signal came before there was anything to stop."""
+
+
+def connection_of(kubeconfig: Path | None, context: str | None) -> Connection:
+    """From a kubeconfig, or in a pod from its service account. Raises ConnectError or InputError."""
+    from kailab.cluster.kubernetes import Connection
+
+    if kubeconfig is not None:
+        return Connection.from_kubeconfig(kubeconfig, context)
+    if context is not None:
+        raise InputError("--context needs --kubeconfig")
+    if not ACCOUNT.exists():
+        raise ConnectError("no kubeconfig was given, and this is no pod with a service account; give --kubeconfig FILE")
+    return Connection.in_cluster()
+
+
+def default_identity() -> str:
+    """Unlike that of any other process."""
+    return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+class Process:
+    """One scheduler process. ``run`` returns when a signal has asked it to end.
+
+    ``lease``: (namespace, name) of the Lease that candidates share; None: no election.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        settings: Settings,
+        lease: tuple[str, str] | None,
+        terms: Terms | None = None,
+        *,
+        address: str = "127.0.0.1",
+        port: int = 0,
+        followers: Callable[[Cluster], Iterable[Follower]] = lambda cluster: (),
+    ) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._lease = lease
+        self._terms = (terms or Terms()).check()
+        self._address = address
+        self._port = port
+        self._followers = followers
+        self._ending = False
+        self._service: Service | None = None
+
+    def run(self) -> None:
+        """Raises InputError if it can't listen, ConnectError if the server does not accept the credentials."""
+        standing, metrics = Standing(), Metrics()
+        before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
+        with ExitStack() as ending:
+            for number, handler in before.items():
+                ending.callback(signal.signal, number, handler)
+            health = HealthServer(self._address, self._port, standing, metrics.text)
+            ending.callback(health.close)
+            log.info("health and metrics at %s", health.url)
+            with suppress(Stopped):
+                self._serve(standing, metrics, ending)
+        log.info("stopped")
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        self._ending = True
+        if self._service is not None:
+            self._service.stop()
+
+    def _serve(self, standing: Standing, metrics: Metrics, ending: ExitStack) -> None:
+        """What is put on the stack last ends first: the loop, what it has sent in the background, then the lease."""
+        leadership: Leadership = Alone()
+        thread: ElectionThread | None = None
+        if self._lease is not None:
+            # Its own connection: a lease must be renewed while a thousand bindings are under way on the other.
+            electing = self._connect(standing, patience=self._terms.retry_period)
+            ending.callback(electing.close)
+            election = Election(electing, self._settings.identity, *self._lease, self._terms)
+            thread = ElectionThread(election, lambda told: log.warning("%s", told))
+            ending.callback(thread.end)
+            leadership = election
+        cluster = self._connect(standing)
+        cluster.transport.may_write = lambda: leadership.leading
+        ending.callback(cluster.close)
+        service = self._service = Service(
+            cluster, self._settings, leadership, metrics=metrics, standing=standing, followers=self._followers
+        )
+        if self._ending:
+            raise Stopped
+        if thread is not None:
+            thread.start()
+        service.run()
+
+    def _connect(self, standing: Standing, patience: float | None = None) -> KubernetesCluster:
+        """Until the server answers: it may start after us, or be away just now."""
+        from kailab.cluster.kubernetes import KubernetesCluster
+
+        def rest(seconds: float) -> None:
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                if self._ending:
+                    raise Stopped
+                standing.turned()
+                time.sleep(min(SLICE_SECONDS, max(0.0, end - time.monotonic())))
+
+        def told(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome is not None else None
+            standing.trouble = str(error)
+            log.warning("%s; trying again", error)
+
+        def transient(error: BaseException) -> bool:
+            return isinstance(error, ConnectError) and not isinstance(error.__cause__, Unauthorized)
+
+        retrying = tenacity.Retrying(
+            retry=tenacity.retry_if_exception(transient),
+            wait=tenacity.wait_exponential_jitter(initial=0.5, max=15.0, jitter=0.5),
+            before_sleep=told,
+            sleep=rest,
+        )
+        if self._ending:
+            raise Stopped
+        if patience is None:
+            return retrying(KubernetesCluster, self._connection)
+        return retrying(KubernetesCluster, self._connection, patience=patience)

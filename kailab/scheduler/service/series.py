@@ -1,0 +1,48 @@
+"""Two kinds of metric that the client library lacks."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from prometheus_client import CollectorRegistry, Gauge
+
+
+class PlainCounter:
+    """A counter whose name does not end in ``_total``: KAI has some, the client library writes none."""
+
+    def __init__(self, name: str, told: str, label: str = "") -> None:
+        self._head = f"# HELP {name} {told}\n# TYPE {name} counter\n"
+        self._name = name
+        self._label = label
+        self._counts: Counter[str] = Counter() if label else Counter({"": 0})
+        self._lock = threading.Lock()
+
+    def add(self, value: str = "", count: int = 1) -> None:
+        with self._lock:
+            self._counts[value] += count
+
+    def text(self) -> str:
+        """In Prometheus' text format."""
+        with self._lock:
+            counts = sorted(self._counts.items())
+        if not self._label:
+            return self._head + "".join(f"{self._name} {count}\n" for _, count in counts)
+        return self._head + "".join(f'{self._name}{{{self._label}="{value}"}} {count}\n' for value, count in counts)
+
+
+class Series:
+    """A gauge whose label values come and go: all are set together, and who scrapes in between misses none that stays."""
+
+    def __init__(self, registry: CollectorRegistry, name: str, told: str, labels: Iterable[str]) -> None:
+        self._gauge = Gauge(name, told, list(labels), registry=registry)
+        self._there: set[tuple[str, ...]] = set()
+
+    def replace(self, values: Mapping[tuple[str, ...], float]) -> None:
+        """Exactly these from now on."""
+        for labels, value in values.items():
+            self._gauge.labels(*labels).set(value)
+        for labels in self._there - values.keys():
+            self._gauge.remove(*labels)
+        self._there = set(values)
