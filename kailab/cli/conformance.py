@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kailab.cli import terminal
-from kailab.cli.options import OutputOption, TextOrJson
+from kailab.cli.options import (
+    ComponentsOption,
+    ContextOption,
+    KaiCrdsOption,
+    KaiOption,
+    KubeconfigOption,
+    KubernetesOption,
+    OutputOption,
+    TextOrJson,
+)
 
 if TYPE_CHECKING:
     from kailab.conformance.report import Report, Result
@@ -30,25 +39,50 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every difference
 def scenarios(
     paths: Paths = None,
     expression: Expression = "",
-    scheduler: Annotated[str, typer.Option("--scheduler", help="What decides: kailab or kube-scheduler.")] = "kailab",
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", help="What decides: kailab, kube-scheduler, or kai (a real one).")
+    ] = "kailab",
+    backend: Annotated[
+        str, typer.Option("--backend", help="Where: embedded, controlplane, kind or kubeconfig.")
+    ] = "embedded",
+    labs: Annotated[
+        int, typer.Option("--labs", min=1, help="Real backends: labs side by side, each a cluster of its own.")
+    ] = 1,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    components: ComponentsOption = None,
+    kubernetes: KubernetesOption = None,
+    kai: KaiOption = None,
+    kai_crds: KaiCrdsOption = None,
     output: OutputOption = TextOrJson.text,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
     from kailab.conformance.choosing import matching
+    from kailab.conformance.live import run_live
     from kailab.conformance.report import Report
     from kailab.conformance.scenarios import read_scenarios, run_scenario
     from kailab.conformance.shared import shared_folder
-    from kailab.lab.assembly import check_scheduler
+    from kailab.lab import assembly
 
-    check_scheduler(scheduler)
+    assembly.check_backend(backend)
+    assembly.check_scheduler(scheduler)
+    assembly.check_pair(backend, scheduler)
     matches = matching(expression)
     chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if matches(one["name"])]
     _need(chosen)
     report = Report("scenarios")
+    results: Iterator[Result]
+    if backend == "embedded":
+        results = (run_scenario(scenario, scheduler) for scenario in chosen)
+    else:
+        where = {
+            "kubeconfig": kubeconfig, "context": context, "components": components, "kubernetes": kubernetes, "kai": kai,
+            "kai_crds": kai_crds,
+        }  # fmt: skip
+        results = run_live(chosen, scheduler, backend, labs, where, terminal.notice)
     with terminal.progress_bars() as tell:
-        for number, scenario in enumerate(chosen):
-            tell(scenario["name"], number, len(chosen))
-            result = run_scenario(scenario, scheduler)
+        for number, result in enumerate(results, 1):
+            tell(result.id, number, len(chosen))
             report.results.append(result)
             if output is TextOrJson.text:
                 _tell(result)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kailab.cli import labfile, terminal
-from kailab.cli.options import STATE, OutputOption, StateOption, TextOrJson
+from kailab.cli.options import (
+    STATE,
+    ComponentsOption,
+    ContextOption,
+    KaiCrdsOption,
+    KaiOption,
+    KubeconfigOption,
+    KubernetesOption,
+    OutputOption,
+    StateOption,
+    TextOrJson,
+)
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -20,8 +32,15 @@ def up(
     fleet: Annotated[
         str, typer.Option("--fleet", help="The fleet: a name (`kailab fleet list`) or a file.")
     ] = "lesson",
-    scheduler: Annotated[str, typer.Option("--scheduler", help="What decides: kailab or kube-scheduler.")] = "kailab",
-    backend: Annotated[str, typer.Option("--backend", help="Where the cluster lives.")] = "embedded",
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", help="What decides: kailab, kube-scheduler, or kai (a real one).")
+    ] = "kailab",
+    backend: Annotated[
+        str,
+        typer.Option(
+            "--backend", help="Where the cluster lives: embedded, controlplane, kind, or kubeconfig (any cluster)."
+        ),
+    ] = "embedded",
     config: Annotated[
         Path | None,
         typer.Option(
@@ -35,12 +54,24 @@ def up(
         bool, typer.Option("--adopt-default-scheduler", help="Pods that name no scheduler are this scheduler's too.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew if a lab is up already.")] = False,
+    dra: Annotated[bool, typer.Option("--dra", help="Publish the GPUs for dynamic resource allocation too.")] = False,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = None,
+    components: ComponentsOption = None,
+    kubernetes: KubernetesOption = None,
+    kai: KaiOption = None,
+    kai_crds: KaiCrdsOption = None,
     state: StateOption = STATE,
 ) -> None:
-    """Begin a lab: a fleet of fake GPU nodes with a scheduler. Kept in a file; needs no Docker and no root."""
+    """Begin a lab: a fleet of fake GPU nodes with a scheduler. The embedded one is kept in a file; the others are a real
+    Kubernetes API. None needs root, only kind needs Docker."""
     from kailab.errors import InputError
-    from kailab.lab import Lab
+    from kailab.lab import Lab, assembly
     from kailab.scheduler import settings_of
+
+    assembly.check_backend(backend)
+    assembly.check_scheduler(scheduler)
+    assembly.check_pair(backend, scheduler)
 
     settings = settings_of(config)
     for notice in settings.notices:
@@ -49,15 +80,38 @@ def up(
     with labfile.locked(state):
         if state.exists() and not fresh:
             with Lab.resume(state) as there:
-                wanted = (_fleet_name(fleet), scheduler, engine, settings.usage, adopt)
-                has = (there.fleet, there.scheduler, there.config, there.usage, there.adopt_default_scheduler)
+                wanted = (_fleet_name(fleet), scheduler, engine, settings.usage, adopt, backend)
+                has = (
+                    there.fleet, there.scheduler, there.config, there.usage, there.adopt_default_scheduler, there.backend
+                )  # fmt: skip
                 if has != wanted:
                     raise InputError(
-                        f"{state}: a lab is up already (fleet {there.fleet}, scheduler {there.scheduler}); end it with "
-                        "`kailab down`, or begin anew with --fresh"
+                        f"{state}: a lab is up already (fleet {there.fleet}, scheduler {there.scheduler}, backend "
+                        f"{there.backend}); end it with `kailab down`, or begin anew with --fresh"
                     )
                 terminal.notice(f"The lab is up already: {_told(there)}")
                 return
+        if state.exists():
+            _end(state)
+        if backend == "kubeconfig" and kubeconfig is None:
+            kubeconfig = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
+        if backend != "embedded":
+            from kailab.lab import livelab
+
+            with terminal.waiting("bringing up the lab") as tell:
+                about = livelab.begin(
+                    state, fleet, backend, scheduler, settings,
+                    adopt_default_scheduler=adopt, devices=dra, scheduler_config=config, kubeconfig=kubeconfig,
+                    context=context, components=components, kubernetes=kubernetes, kai=kai, kai_crds=kai_crds,
+                    tell=tell,
+                )  # fmt: skip
+            with livelab.resume(about) as lab:
+                terminal.say(f"The lab is up: {_told(lab)}, on Kubernetes {lab.kubernetes}")
+                terminal.say(f"export KUBECONFIG={about.place.kubeconfig}")
+            terminal.notice(
+                "Next: kubectl get nodes,queues; kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME"
+            )
+            return
         with Lab.open(fleet, backend, scheduler, settings, adopt_default_scheduler=adopt) as lab:
             lab.settle()
             lab.save(state)
@@ -71,8 +125,22 @@ def down(state: StateOption = STATE) -> None:
         terminal.notice(f"{state}: no lab is up")
         return
     with labfile.locked(state):
-        state.unlink(missing_ok=True)
+        _end(state)
     terminal.say("The lab is down.")
+
+
+def _end(state: Path) -> None:
+    """End the lab of a state file; one that can't be read is only removed."""
+    from kailab.errors import StateError
+    from kailab.lab import livelab
+
+    try:
+        about = livelab.read(state)
+    except StateError:
+        about = None
+    if about is not None:
+        livelab.end(state, about)
+    state.unlink(missing_ok=True)
 
 
 def run(
@@ -122,8 +190,27 @@ def status(output: OutputOption = TextOrJson.text, state: StateOption = STATE) -
         "Pods": phases,
         "Waiting": waiting,
     }
+    lines |= _processes(state)
     for name, text in lines.items():
         terminal.say(f"{name:<10} {text}")
+
+
+def _processes(state: Path) -> dict[str, str]:
+    """What there is to say of the processes of a lab that has some."""
+    from kailab.lab import livelab
+
+    about = livelab.read(state)
+    if about is None:
+        return {}
+    found = livelab.processes(about)
+    running = ", ".join(one.name for one in found if one.running)
+    dead = "; ".join(f"{one.name} ({one.why})" for one in found if not one.running)
+    told = {"Kubeconfig": about.place.kubeconfig}
+    if running:
+        told["Processes"] = running
+    if dead:
+        told["Ended"] = dead
+    return told
 
 
 def _summary(lab: Lab) -> dict[str, Any]:

@@ -42,6 +42,8 @@ def apply(
     end = " (dry run)" if dry_run else ""
     with labfile.changed(state, save=not dry_run) as lab:
         before = Before(lab)
+        if dry_run:
+            lab.only_try()
         applied = lab.apply(*_sources(files), namespace=namespace, strict=not force)
         if not applied.changes:
             raise InputError(f"no objects in {', '.join(files)}")

@@ -47,3 +47,36 @@ EvidenceOption = Annotated[
     Path, typer.Option("--evidence", envvar="KAILAB_EVIDENCE", help="The folder that runs are kept in.")
 ]
 SettleOption = Annotated[bool, typer.Option("--settle/--no-settle", help="Run the lab until nothing changes.")]
+KubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kubeconfig", help="Backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config.", show_default=False
+    ),
+]
+ContextOption = Annotated[
+    str | None, typer.Option("--context", help="Backend kubeconfig: not the current context.", show_default=False)
+]
+ComponentsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--components",
+        envvar="KAILAB_COMPONENTS",
+        help="Folder of etcd, kube-apiserver ... to use.",
+        show_default=False,
+    ),
+]
+KubernetesOption = Annotated[
+    str | None, typer.Option("--kubernetes", help="Version of Kubernetes, if not the default one.", show_default=False)
+]
+KaiOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kai-bin", envvar="KAILAB_KAI_BIN", help="Scheduler kai: folder of its binaries.", show_default=False
+    ),
+]
+KaiCrdsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--kai-crds", envvar="KAILAB_KAI_CRDS", help="Scheduler kai: its CRDs, file or folder.", show_default=False
+    ),
+]

@@ -49,15 +49,16 @@ def complain(text: str) -> None:
 
 
 @contextmanager
-def waiting(what: str) -> Iterator[None]:
-    """A spinner on stderr while something takes its time; nothing off a terminal."""
+def waiting(what: str) -> Iterator[Callable[[str], None]]:
+    """A spinner on stderr while something takes its time. Hands out ``tell``, which says what is being done right now: beside
+    the spinner, or off a terminal as a line of its own."""
     if not sys.stderr.isatty():
-        yield
+        yield notice
         return
     from rich.console import Console
 
-    with Console(stderr=True).status(what):
-        yield
+    with Console(stderr=True).status(what) as status:
+        yield lambda text: status.update(f"{what}: {text}")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.errors import InputError, KailabError, Where
 from kailab.lab import Lab
+from kailab.lab.home import LiveHome
 from kailab.model import labels
 
 RACK = "lab/rack"
@@ -50,13 +51,15 @@ def _is_scenario(entry: Any) -> bool:
     )
 
 
-def run_scenario(scenario: Mapping[str, Any], scheduler: str = "kailab") -> Result:
-    """Run one scenario on a lab of its own. What stops it is its last difference."""
+def run_scenario(
+    scenario: Mapping[str, Any], scheduler: str = "kailab", backend: str = "embedded", home: LiveHome | None = None
+) -> Result:
+    """Run one scenario on a lab of its own. What stops it is its last difference. ``home``: see Lab.open."""
     differences: list[str] = []
     known: set[str] = set()
     number = 0
     try:
-        with Lab.open(fleet=scenario["fleet"], scheduler=scheduler) as lab:
+        with Lab.open(fleet=scenario["fleet"], backend=backend, scheduler=scheduler, home=home) as lab:
             for number, step in enumerate(scenario["steps"], 1):
                 for obj in step.get("apply", ()):
                     known |= _apps_of(obj)

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import tenacity
 
-from kailab.cluster.install import fleet_devices, install
+from kailab.cluster.install import fleet_devices, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Create, Delete
@@ -85,14 +85,17 @@ class LiveHome:
         GPUs for dynamic resource allocation too. Raises ConnectError where the nodes do not become ready."""
         cluster = self.cluster
         if self._deciding is not None:
-            self._deciding.prepare(scheduler)
+            with cluster.unmarked():
+                self._deciding.prepare(scheduler)
         if not self._installed:
             cluster.watch(("CustomResourceDefinition",)).close()
-            install(cluster, tell)
+            with cluster.unmarked():
+                install(cluster, tell)
             cluster.watch(_WATCHED).close()
             self._installed = True
         if self._deciding is not None:
-            self._deciding.ensure(scheduler, settings)
+            with cluster.unmarked():
+                self._deciding.ensure(scheduler, settings)
         objects = fleet.objects()
         self._nodes([obj for obj in objects if obj["kind"] == "Node"], tell)
         others = [obj for obj in objects if obj["kind"] != "Node"] + (fleet_devices(fleet) if devices else [])
@@ -178,11 +181,17 @@ class LiveHome:
         """End what is ours: the plane, or in somebody else's cluster what carries the mark."""
         try:
             if self.plane is None and self._installed:
-                clear(self.cluster, self.mark)
+                self.vacate()
         finally:
             self.cluster.close()
             if self.plane is not None:
                 self.plane.down()
+
+    def vacate(self) -> None:
+        """Take all of the lab out of somebody else's cluster; the kinds it installed, too, if nobody else uses them."""
+        clear(self.cluster, self.mark)
+        if not self.cluster.list("Queue") and not self.cluster.list("PodGroup"):
+            uninstall(self.cluster)
 
     def leave(self) -> None:
         """Let go of the cluster; all stays as it is."""

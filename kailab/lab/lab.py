@@ -42,6 +42,7 @@ from kailab.model import kinds, labels
 from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
 
 if TYPE_CHECKING:
+    from kailab.evidence.decision_file import Decided
     from kailab.fleet import Fleet
     from kailab.scheduler.cycle_record import CycleRecord
 
@@ -65,9 +66,10 @@ class Lab:
         *,
         at_end: Callable[[], None] | None = None,
         apart: bool = False,
+        decided: Callable[[], Decided | None] | None = None,
     ) -> None:
         """``at_end``: called once the lab has let go of the cluster. ``apart``: kailab's scheduler runs in a process of its
-        own."""
+        own; ``decided`` then tells what it decided."""
         self.cluster = cluster
         self.fleet = fleet
         self.backend = cluster.name
@@ -81,6 +83,7 @@ class Lab:
         self.last_expectation = ""
         self.log = DecisionLog(Names(cluster), self.opened, keep_all=recorder is not None)
         self._at_end = at_end
+        self._decided = decided
         self._parts, self._pace = self._run_over(cluster, apart)
         self._changed = True
         self._closed = False
@@ -156,7 +159,12 @@ class Lab:
 
     @classmethod
     def resume(cls, path: str | Path, recorder: Recorder | None = None) -> Lab:
-        """The lab saved in a file. Raises StateError where there is none, or it is damaged."""
+        """The lab saved in a file. Raises StateError where there is none, or it is damaged; ConnectError where its cluster is
+        a real one and does not answer."""
+        from kailab.lab import livelab
+
+        if (about_live := livelab.read(Path(path))) is not None:
+            return livelab.resume(about_live, recorder)
         state = read_state(Path(path))
         try:
             about = state["lab"]
@@ -191,7 +199,7 @@ class Lab:
             "changed": self._changed,
         }
         if not isinstance(self.cluster, EmbeddedCluster):
-            raise StateError(f"a lab on {self.backend} keeps its objects in its cluster, not in a file")
+            return  # all there is of it is in its cluster
         write_state(Path(path), {**self.cluster.dump(), "lab": about})
 
     def close(self) -> None:
@@ -220,6 +228,11 @@ class Lab:
     ) -> None:
         self.close()
 
+    @property
+    def kubernetes(self) -> str:
+        """Version of the API server; empty for the embedded cluster."""
+        return self.cluster.version if isinstance(self.cluster, KubernetesCluster) else ""
+
     def facts(self) -> dict[str, Any]:
         """What the lab is made of, as plain values."""
         nodes = self.cluster.list("Node")
@@ -228,6 +241,7 @@ class Lab:
             "fleet": self.fleet,
             "backend": self.backend,
             "scheduler": self.scheduler,
+            **({"kubernetes": self.kubernetes} if self.kubernetes else {}),
             "config": msgspec.to_builtins(self.config),
             **({"adopt_default_scheduler": True} if self.adopt_default_scheduler else {}),
             "nodes": len(nodes),
@@ -267,6 +281,12 @@ class Lab:
                 warnings=warnings,
             )
         return applied
+
+    def only_try(self) -> None:
+        """Have a real API server only say what it would do, from now on. A lab in this process is tried on as it is: its
+        changes are nobody's before they are saved."""
+        if isinstance(self.cluster, KubernetesCluster):
+            self.cluster.dry_run()
 
     def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
         """Delete one object, or (with a path or YAML text alone) every object of manifests. Raises InputError if one
@@ -381,6 +401,11 @@ class Lab:
 
     def picture(self) -> Picture:
         """How things stand, joined with what was decided."""
+        if self._decided is not None and (decided := self._decided()) is not None:
+            self.log.cycle, self.log.last = decided.cycle, decided.last
+            # Those from before this lab was begun anew on the same file are another's.
+            shift = decided.opened - self.opened
+            self.log.evictions = [{**entry, "t": entry["t"] + shift} for entry in decided.evictions]
         return Picture(self.cluster, self.log)
 
     def explain_pod(self, name: str, namespace: str = "default") -> Explanation:

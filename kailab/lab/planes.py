@@ -118,11 +118,15 @@ def _own(
     if backend == "kind":
         from kailab.cluster.kind import KindPlane
 
-        plane = KindPlane.up(folder, folder.name, components=programs, tell=tell)
+        plane = KindPlane.up(folder, components=programs, tell=tell)
     else:
         from kailab.cluster.controlplane import ControlPlane
+        from kailab.cluster.stages import write_stages
 
-        plane = ControlPlane.up(folder, programs, tell=tell)
+        with tempfile.TemporaryDirectory(prefix="kailab-") as aside:
+            file = Path(aside) / "stages.yaml"
+            write_stages(file)
+            plane = ControlPlane.up(folder, programs, stages=file, tell=tell)
     try:
         deciding = Processes(plane, programs, kai)
         home = LiveHome(backend, Connection.from_kubeconfig(plane.kubeconfig), plane, deciding)

@@ -11,8 +11,8 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Literal, TypeAlias
 
 from kailab.cluster.kubernetes import requests
@@ -300,6 +300,21 @@ class KubernetesCluster:
             return after, "created"
         same = before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
         return after, "unchanged" if same else "configured"
+
+    def dry_run(self) -> None:
+        """From now on nothing that is written is kept: the server checks it and says what it would be."""
+        self.transport.dry_run = True
+
+    @contextmanager
+    def unmarked(self) -> Iterator[None]:
+        """What is created in here gets no marks: it is to stay when what is marked goes."""
+        marks, self._writer.marks = self._writer.marks, {}
+        created = set(self._writer.created)
+        try:
+            yield
+        finally:
+            self._writer.marks = marks
+            self._writer.created = created
 
     @property
     def created(self) -> Names:

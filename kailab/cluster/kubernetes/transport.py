@@ -55,6 +55,7 @@ class Transport:
         self.pressure = Pressure()
         self.sent: dict[tuple[str, int], int] = {}  # (method, code; 0: no answer) -> count
         self.may_write: Callable[[], bool] | None = None  # asked before anything but a GET is sent
+        self.dry_run = False
         self._tls = connection.tls()
         self._offset = time.time() - time.monotonic()
         self._looked_at = 0.0
@@ -143,6 +144,8 @@ class Transport:
         accept: str = "application/json",
     ) -> Answer:
         """Raises Unavailable once patience is at an end."""
+        if self.dry_run and method != "GET":
+            path += ("&" if "?" in path else "?") + "dryRun=All"
         try:
             return await self._once(method, path, body, content, accept, 1)
         except _Again as trouble:

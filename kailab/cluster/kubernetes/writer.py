@@ -39,7 +39,7 @@ class Writer:
         self._transport = transport
         self._resources = resources
         self._cache = cache
-        self._marks = marks
+        self.marks = marks
         self._patience = patience
         self.created: set[str] = set()
 
@@ -47,8 +47,8 @@ class Writer:
         """As it is sent: without what is the server's, in a namespace if its kind has one, with the marks."""
         self.created.add(resource.key)
         metadata = {key: value for key, value in obj["metadata"].items() if key not in _SERVER_FIELDS}
-        if self._marks:
-            metadata["labels"] = {**(metadata.get("labels") or {}), **self._marks}
+        if self.marks:
+            metadata["labels"] = {**(metadata.get("labels") or {}), **self.marks}
         if resource.namespaced:
             metadata.setdefault("namespace", "default")
         else:

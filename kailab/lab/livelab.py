@@ -1,0 +1,234 @@
+"""A lab on a real API server that outlives the command that began it: its cluster goes on by itself, and a small file says
+where it is.
+
+The scheduler under test runs as a process beside the control plane, kailab's too. In a cluster of somebody else's, which has
+no room for processes, whoever decides there decides; kailab's own can be run there with ``kailab scheduler run``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.embedded.persistence import read_state, write_state
+from kailab.cluster.kubernetes import Connection
+from kailab.engine.config import EngineConfig
+from kailab.errors import ConnectError, StateError
+from kailab.evidence.decision_file import read_decisions
+from kailab.lab import assembly
+from kailab.lab.home import LiveHome
+from kailab.lab.lab import Lab
+from kailab.lab.planes import open_home
+from kailab.scheduler import SchedulerSettings, UsageParams
+
+SCHEDULER = "kailab-scheduler"
+"""The process of kailab's scheduler beside a control plane."""
+
+DECISIONS = "decisions.json"
+CONFIG = "scheduler.yaml"
+Tell = Callable[[str], None]
+
+
+class Place(msgspec.Struct, kw_only=True):
+    """Where the cluster of a lab is. ``folder``: of its plane, empty for somebody else's cluster."""
+
+    backend: str
+    folder: str
+    kubeconfig: str
+    context: str | None
+    mark: str
+
+    @property
+    def decisions(self) -> Path:
+        return Path(self.folder) / DECISIONS
+
+
+class About(msgspec.Struct, kw_only=True):
+    """What a lab is, as its file has it. ``opened``: seconds since the epoch."""
+
+    fleet: str
+    scheduler: str
+    config: EngineConfig
+    usage: UsageParams
+    adopt_default_scheduler: bool
+    opened: float
+    place: Place
+
+
+def begin(
+    state: Path,
+    fleet: str | Path,
+    backend: str,
+    scheduler: str,
+    settings: SchedulerSettings,
+    *,
+    adopt_default_scheduler: bool = False,
+    devices: bool = False,
+    scheduler_config: Path | None = None,
+    kubeconfig: Path | None = None,
+    context: str | None = None,
+    components: Path | None = None,
+    kubernetes: str | None = None,
+    kai: Path | None = None,
+    kai_crds: Path | None = None,
+    tell: Tell = lambda _: None,
+) -> About:
+    """Bring one up and write its file. If anything fails nothing is left. Raises KailabError."""
+    described = assembly.fleet_of(fleet)
+    folder = (state.parent / backend).absolute() if backend != "kubeconfig" else None
+    home = open_home(
+        backend,
+        folder=folder,
+        kubeconfig=kubeconfig,
+        context=context,
+        components=components,
+        kubernetes=kubernetes,
+        kai=kai,
+        kai_crds=kai_crds,
+        scheduler=scheduler,
+        tell=tell,
+    )
+    try:
+        tell(f"creating the fleet {described.name}")
+        home.furnish(described, scheduler, settings, devices=devices)
+        where = kubeconfig.absolute() if kubeconfig is not None else _plane(home).kubeconfig
+        place = Place(backend=backend, folder=str(folder or ""), kubeconfig=str(where), context=context, mark=home.mark)
+        about = About(
+            fleet=described.name,
+            scheduler=scheduler,
+            config=settings.engine,
+            usage=settings.usage,
+            adopt_default_scheduler=adopt_default_scheduler,
+            opened=home.cluster.now(),
+            place=place,
+        )
+        if scheduler == "kailab" and home.plane is not None:
+            tell("starting kailab's scheduler")
+            _start_scheduler(home, about, scheduler_config)
+        write(state, about)
+    except BaseException:
+        home.close()
+        raise
+    home.leave()
+    return about
+
+
+def _plane(home: LiveHome) -> Any:
+    assert home.plane is not None
+    return home.plane
+
+
+def _start_scheduler(home: LiveHome, about: About, config: Path | None) -> None:
+    plane = _plane(home)
+    names = [assembly.SCHEDULER_NAMES["kailab"]]
+    if about.adopt_default_scheduler:
+        names.append(assembly.SCHEDULER_NAMES["kube-scheduler"])
+    command = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", str(plane.kubeconfig)]
+    command += [part for name in names for part in ("--scheduler-name", name)]
+    command += ["--no-leader-elect", "--decisions", str(about.place.decisions)]
+    if config is not None:
+        # A copy: the user's file may change or go while the lab is up.
+        kept = Path(about.place.folder) / CONFIG
+        kept.write_bytes(config.read_bytes())
+        command += ["--scheduler-config", str(kept)]
+    plane.spawn(SCHEDULER, command)
+
+
+def write(state: Path, about: About) -> None:
+    """Raises StateError."""
+    write_state(state, {"live": msgspec.to_builtins(about)})
+
+
+def read(state: Path) -> About | None:
+    """What a state file says of a lab on a real API server; None if it holds an embedded one. Raises StateError."""
+    content = read_state(state)
+    if "live" not in content:
+        return None
+    try:
+        return msgspec.convert(content["live"], About)
+    except msgspec.ValidationError as error:
+        raise StateError(f"{state}: damaged: {error}; start afresh with `kailab down` and `kailab up`") from error
+
+
+def resume(about: About, recorder: Any = None) -> Lab:
+    """The lab, to look at and to work with; it goes on by itself meanwhile. Raises ConnectError where its cluster does not
+    answer, with what has become of its processes."""
+    place = about.place
+    try:
+        home = LiveHome(place.backend, Connection.from_kubeconfig(place.kubeconfig, place.context), mark=place.mark)
+    except ConnectError as error:
+        raise ConnectError(f"{error}{_what_happened(place)}") from None
+    return Lab(
+        home.cluster,
+        about.fleet,
+        about.scheduler,
+        about.config,
+        recorder,
+        about.opened,
+        about.usage,
+        about.adopt_default_scheduler,
+        at_end=home.leave,
+        apart=True,
+        decided=_decided(about),
+    )
+
+
+def _decided(about: About) -> Callable[[], Any] | None:
+    """A reader of what kailab's scheduler decided, where it runs beside the lab."""
+    if about.scheduler != "kailab" or not about.place.folder:
+        return None
+
+    def read_them() -> Any:
+        try:
+            return read_decisions(about.place.decisions)
+        except StateError:
+            return None  # it has not been through a cycle yet
+
+    return read_them
+
+
+def processes(about: About) -> list[Any]:
+    """The processes of the lab: name, running, why it does not."""
+    if not about.place.folder:
+        return []
+    return list(attach(about.place).processes())
+
+
+def attach(place: Place) -> Any:
+    """The plane of a lab. Raises StateError."""
+    if place.backend == "kind":
+        from kailab.cluster.kind import KindPlane
+
+        return KindPlane.attach(Path(place.folder))
+    from kailab.cluster.controlplane import ControlPlane
+
+    return ControlPlane.attach(Path(place.folder))
+
+
+def _what_happened(place: Place) -> str:
+    if not place.folder:
+        return ""
+    try:
+        dead = [one for one in attach(place).processes() if not one.running]
+    except StateError as error:
+        return f"\n{error}"
+    return "".join(f"\n{one.name} does not run: {one.why}" for one in dead)
+
+
+def end(state: Path, about: About) -> None:
+    """Take it down: all its processes and files, or in somebody else's cluster all that carries its mark. Raises KailabError;
+    then the state file stays, so that it can be tried again."""
+    place = about.place
+    if place.folder:
+        if Path(place.folder).exists():
+            attach(place).down()
+    else:
+        home = LiveHome(place.backend, Connection.from_kubeconfig(place.kubeconfig, place.context), mark=place.mark)
+        try:
+            home.vacate()
+        finally:
+            home.leave()
+    state.unlink(missing_ok=True)
