@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kailab import __version__
-from kailab.cli import bench, conformance, evidence, explain, fleets, get, life, objects, scheduler, terminal
+from kailab.cli import bench, components, conformance, evidence, explain, fleets, get, life, objects, scheduler, terminal
 from kailab.cli.doctor import doctor
 from kailab.cli.faults import DEBUG, Faces
 
@@ -61,6 +61,7 @@ for _command in (
 for _name, _group in (
     ("fleet", fleets.app),
     ("evidence", evidence.app),
+    ("components", components.app),
     ("conformance", conformance.app),
     ("bench", bench.app),
     ("scheduler", scheduler.app),

@@ -1,15 +1,36 @@
 """The programs of a real control plane: the pinned set, found, downloaded or built."""
 
-from kailab.components.pins import DEFAULT_KUBERNETES, KUBERNETES, PROGRAMS, Pin, pins
-from kailab.components.sets import ComponentSet, MissingComponents, find_components
+from kailab.components.cache import Cache, Entry
+from kailab.components.failures import (
+    DamagedComponent,
+    DownloadFailed,
+    MissingComponents,
+    WrongChecksum,
+    WrongComponent,
+)
+from kailab.components.getting import Way, get_components
+from kailab.components.pins import DEFAULT_KUBERNETES, KUBERNETES, PROGRAMS, Pin, kubernetes_version, pins
+from kailab.components.sets import FOLDER, ComponentSet, find_components
+from kailab.components.sources import Sources
 
 __all__ = [
     "DEFAULT_KUBERNETES",
+    "FOLDER",
     "KUBERNETES",
     "PROGRAMS",
+    "Cache",
     "ComponentSet",
+    "DamagedComponent",
+    "DownloadFailed",
+    "Entry",
     "MissingComponents",
     "Pin",
+    "Sources",
+    "Way",
+    "WrongChecksum",
+    "WrongComponent",
     "find_components",
+    "get_components",
+    "kubernetes_version",
     "pins",
 ]

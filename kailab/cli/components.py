@@ -1,0 +1,86 @@
+"""``components``: the programs of a real control plane, got, listed and checked."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kailab.cli import terminal
+from kailab.cli.options import ComponentsOption, KubernetesOption, OutputOption, TextOrJson
+
+app = typer.Typer(
+    help="The programs of a real control plane: etcd, Kubernetes, KWOK.", no_args_is_help=True, rich_markup_mode=None
+)
+
+
+class By(StrEnum):
+    """As the components' own ``Way``, which takes longer to import than most commands to run."""
+
+    any = "any"
+    download = "download"
+    build = "build"
+
+
+@app.command()
+def get(
+    kubernetes: KubernetesOption = None,
+    source: Annotated[Path | None, typer.Option("--from", help="Copy them from this folder, nothing else.")] = None,
+    by: Annotated[
+        By, typer.Option("--by", help="Download them, build them with Go, or any: built where downloading fails.")
+    ] = By.any,
+    again: Annotated[bool, typer.Option("--again", help="Also those that are here.")] = False,
+) -> None:
+    """Get what is missing, into the cache that all labs share."""
+    import sys
+
+    from kailab.components import Way, get_components
+
+    with terminal.progress_bars() as progress:
+        found = get_components(
+            kubernetes,
+            way=Way(by.value),
+            adopt=source,
+            again=again,
+            tell=terminal.notice,
+            progress=progress if sys.stderr.isatty() else None,
+            use_folder=False,
+        )
+    for path in found.paths.values():
+        terminal.say(str(path))
+
+
+@app.command("list")
+def list_components(
+    kubernetes: KubernetesOption = None, folder: ComponentsOption = None, output: OutputOption = TextOrJson.text
+) -> None:
+    """What is here, and how it came."""
+    from kailab.components.inventory import inventory
+
+    _show([item._asdict() for item in inventory(kubernetes, folder)], output)
+
+
+@app.command()
+def verify(kubernetes: KubernetesOption = None, output: OutputOption = TextOrJson.text) -> None:
+    """Take the checksum of each program in the cache anew. Exit code 1 if one is wrong or missing."""
+    from kailab.components.inventory import verified
+
+    found = list(verified(kubernetes))
+    _show([item._asdict() for item in found], output)
+    if wrong := [item.name for item in found if item.state != "ok"]:
+        terminal.complain(f"not as they should be: {', '.join(wrong)}")
+        raise typer.Exit(1)
+
+
+def _show(items: list[dict[str, Any]], output: TextOrJson) -> None:
+    from kailab.cli.table import render
+
+    if output is TextOrJson.json:
+        terminal.say(json.dumps(items, indent=2))
+        return
+    # A whole checksum is for programs to read; people have `verify`.
+    rows = [[str(value)[:12] if name == "sha256" else str(value) for name, value in item.items()] for item in items]
+    terminal.say(render([name.upper() for name in items[0]], rows))

@@ -1,0 +1,217 @@
+"""Programs built from source with the Go toolchain, their modules through the user's own Go settings.
+
+The Go module proxy and its checksum database vouch for what is built. Kubernetes' own modules are taken apart from its
+repository: each k8s.io module that lives in it stands in by its published version, v0.minor.patch for v1.minor.patch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import tenacity
+
+from kailab.components.failures import BuildFailed
+from kailab.components.pins import KUBERNETES_PROGRAMS, Pin, this_machine
+
+_MODULES = {"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "kwok": "sigs.k8s.io/kwok"}
+_STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)(?:\s+\S+)?\s+=>\s+\./staging/", re.MULTILINE)
+_GO_LINE = re.compile(r"^go\s+(\S+)", re.MULTILINE)
+_ETCD_MAIN = """\
+package main
+
+import (
+	"os"
+
+	"go.etcd.io/etcd/server/v3/etcdmain"
+)
+
+func main() { etcdmain.Main(os.Args) }
+"""
+# With empty caches on two cores; what the programs of Kubernetes share is built with the first of them.
+_USUAL_SECONDS = {
+    "etcd": 60,
+    "kube-apiserver": 300,
+    "kube-controller-manager": 90,
+    "kube-scheduler": 30,
+    "kubectl": 60,
+    "kwok": 120,
+}
+_USUAL_CORES = 2
+_QUICK_SECONDS = 120.0
+_TELL_SECONDS = 1.0
+_LAST_LINES = 12
+
+Progress = Callable[[str, int, int], None]
+
+
+class Go(NamedTuple):
+    """``path``: of the command; ``version``: as in ``1.26.8``."""
+
+    path: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"go{self.version}"
+
+
+def find_go() -> Go | None:
+    """The Go toolchain; None: there is none that answers."""
+    path = shutil.which("go")
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, "env", "GOVERSION"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    version = done.stdout.strip().removeprefix("go")
+    return Go(path, version) if done.returncode == 0 and version else None
+
+
+def usual_seconds(pin: Pin) -> int:
+    """How long a build takes with empty caches on this machine, about."""
+    return max(_USUAL_SECONDS[pin.name] * _USUAL_CORES // max(os.cpu_count() or 1, 1), 5)
+
+
+def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
+    """The program, made in ``folder``. ``progress``: told, every second, what is done, and how many seconds of about how many.
+    Raises BuildFailed."""
+    module = _MODULES[pin.project]
+    program = folder / pin.name
+    with tempfile.TemporaryDirectory(prefix="kailab-build-") as made:
+        place = Path(made)
+        told = _Told(pin, progress)
+        (place / "go.mod").write_text(_go_mod(pin, go, module, place, told), encoding="utf-8")
+        if pin.project == "etcd":
+            (place / "main.go").write_text(_ETCD_MAIN, encoding="utf-8")
+            _run(go, ["mod", "tidy"], place, told)
+            package = "."
+        else:
+            package = f"{module}/cmd/{pin.name}"
+        flags = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags={_linked(pin)}"]
+        _run(go, ["build", *flags, "-o", str(program), package], place, told)
+    return program
+
+
+class _Told:
+    """Tells of one build, however many commands it takes."""
+
+    def __init__(self, pin: Pin, progress: Progress) -> None:
+        self.pin = pin
+        self._progress = progress
+        self._usual = usual_seconds(pin)
+        self._began = time.monotonic()
+
+    def now(self) -> None:
+        gone = int(time.monotonic() - self._began)
+        self._progress(f"building {self.pin}", gone, max(self._usual, gone + 1))
+
+
+def _go_mod(pin: Pin, go: Go, module: str, place: Path, told: _Told) -> str:
+    """Our own module around the one that is built: it lends it its requirements, and can replace what only its own
+    repository can."""
+    said = _run(go, ["mod", "download", "-json", f"{module}@{pin.version}"], place, told)
+    try:
+        theirs = Path(json.loads(said)["GoMod"]).read_text(encoding="utf-8")
+    except (ValueError, KeyError, OSError) as error:
+        raise BuildFailed(f"{module} {pin.version}: Go does not say where its go.mod is: {error}") from error
+    wanted = _GO_LINE.search(theirs)
+    lines = [
+        f"module kailab.invalid/{pin.project}",
+        f"go {wanted.group(1) if wanted else '1.24'}",
+        f"require {module} {pin.version}",
+    ]
+    if pin.project == "kubernetes":
+        staged = "v0" + pin.version.removeprefix("v1")
+        lines += [f"replace {name} => {name} {staged}" for name in dict.fromkeys(_STAGING.findall(theirs))]
+    return "\n".join(lines) + "\n"
+
+
+def _linked(pin: Pin) -> str:
+    """Flags of the linker: no debugging data; the version, which programs of Kubernetes know in no other way."""
+    flags = ["-s", "-w"]
+    if pin.name in KUBERNETES_PROGRAMS:
+        major, minor, _ = pin.version.removeprefix("v").split(".", 2)
+        values = {"gitVersion": pin.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+        for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
+            flags += [f"-X {package}.{name}={value}" for name, value in values.items()]
+    return " ".join(flags)
+
+
+def _environment() -> Mapping[str, str]:
+    """The user's settings of Go, but for those that would make something else of it."""
+    machine = this_machine()
+    own = {
+        "CGO_ENABLED": "0",
+        "GOWORK": "off",
+        "GOOS": machine.system,
+        "GOARCH": machine.architecture,
+        "GO111MODULE": "on",
+    }
+    return {**os.environ, **own}
+
+
+def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
+    """What the command printed. Raises BuildFailed; the command does not outlive us."""
+    with (
+        tempfile.TemporaryFile() as errors,
+        tempfile.TemporaryFile() as output,
+        subprocess.Popen(
+            [go.path, *arguments],
+            cwd=place,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=errors,
+            start_new_session=True,  # its compilers end with it
+        ) as process,
+    ):
+        try:
+            _await(process, told)
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
+        if process.returncode:
+            errors.seek(0)
+            raise BuildFailed(_told_failure(told.pin, go, arguments, errors.read().decode("utf-8", "replace")))
+        output.seek(0)
+        return output.read().decode("utf-8", "replace")
+
+
+def _await(process: subprocess.Popen[bytes], told: _Told) -> None:
+    def done() -> bool:
+        told.now()
+        try:
+            process.wait(timeout=_TELL_SECONDS)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    tenacity.Retrying(retry=tenacity.retry_if_result(lambda over: not over), wait=tenacity.wait_none())(done)
+
+
+def _told_failure(pin: Pin, go: Go, arguments: list[str], said: str) -> str:
+    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("go: downloading ")]
+    words = "\n".join(f"  {line[:300]}" for line in lines[-_LAST_LINES:])
+    told = f"{pin} can't be built: `go {' '.join(arguments[:2])}` of {go} failed:\n{words or '  (it said nothing)'}"
+    if "requires go >=" in said or "toolchain not available" in said:
+        told += f"\n  {pin} needs a newer Go than {go}"
+    if "no space left" in said:
+        told += "\n  a build needs about 5 GB for Go's caches"
+    return told

@@ -1,0 +1,178 @@
+"""The cache of programs: where each is kept, how it got there, and that it is still what was put there.
+
+``<cache>/kubernetes/v1.35.4/kube-apiserver`` and its like, beside them one manifest for each version. Files come in by
+rename, so that one is there whole or not at all; a lock keeps two processes from getting the same.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import hashlib
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+import tenacity
+
+from kailab.components.failures import DamagedComponent
+from kailab.components.pins import Pin, this_machine
+from kailab.errors import StateError
+
+MANIFEST = "manifest.json"
+_LOCK = ".lock"
+_LOCK_SECONDS = 7200.0  # as long as builds of others may take
+_LOCK_POLL_SECONDS = 0.2
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a program. ``how``: ``downloaded``, ``built`` or ``adopted``; ``source``: from where; ``machine``: what
+    it is made for; ``since``: when it came, UTC; ``seen``: size, inode, and times of change in ns when its checksum was last
+    found right."""
+
+    version: str
+    sha256: str
+    how: str
+    source: str
+    machine: str
+    since: str
+    seen: tuple[int, int, int, int] = (0, 0, 0, 0)
+
+
+class Cache:
+    """``root``: None for the user's own, as the XDG directories have it."""
+
+    def __init__(self, root: Path | None = None) -> None:
+        self.root = root or _users_own()
+
+    def folder(self, pin: Pin) -> Path:
+        return self.root / pin.project / pin.version
+
+    def path(self, pin: Pin) -> Path:
+        return self.folder(pin) / pin.name
+
+    def entry(self, pin: Pin) -> Entry | None:
+        """None: it is not here, or for another kind of machine."""
+        entry = self._manifest(pin).get(pin.name)
+        if entry is None or entry.machine != str(this_machine()) or not self.path(pin).is_file():
+            return None
+        return entry
+
+    def checked(self, pin: Pin, *, anew: bool = False) -> Path | None:
+        """The program, whose checksum is right; None if it is not here. Raises DamagedComponent.
+
+        The checksum is taken again if the file changed in any way since it was last right, or always with ``anew``.
+        """
+        entry, path = self.entry(pin), self.path(pin)
+        if entry is None:
+            return None
+        try:
+            seen = _seen(path)
+            if seen == entry.seen and not anew:
+                return path
+            found = sha256_of(path)
+        except OSError as error:
+            raise DamagedComponent(f"{path}: can't be read: {error.strerror or error}; {_cure(pin)}") from error
+        if found != entry.sha256:
+            raise DamagedComponent(
+                f"{path}: its sha256 is {found}, but {entry.sha256} was {entry.how}; it will not be run; {_cure(pin)}"
+            )
+        if seen != entry.seen:
+            # Only a note that saves time: a cache that can't be written serves as well.
+            with contextlib.suppress(OSError):
+                self._note(pin, msgspec.structs.replace(entry, seen=seen))
+        return path
+
+    def put(self, pin: Pin, file: Path, how: str, source: str) -> Path:
+        """Move a file in (from the same disk, else it is copied). Raises StateError if the cache can't be written."""
+        path = self.path(pin)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            arriving = path.with_name(f".{pin.name}.{os.getpid()}.arriving")
+            shutil.move(file, arriving)
+            arriving.chmod(0o755)
+            entry = Entry(
+                version=pin.version,
+                sha256=sha256_of(arriving),
+                how=how,
+                source=source,
+                machine=str(this_machine()),
+                since=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            )
+            os.replace(arriving, path)
+            self._note(pin, msgspec.structs.replace(entry, seen=_seen(path)))
+        except OSError as error:
+            raise StateError(f"{path}: can't be kept: {error.strerror or error}") from error
+        return path
+
+    @contextlib.contextmanager
+    def locked(self, pin: Pin, tell: Callable[[str], None]) -> Iterator[None]:
+        """Alone with the programs of this project and version. Raises StateError if others don't come to an end."""
+        folder = self.folder(pin)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            file = open(folder / _LOCK, "a")  # noqa: SIM115
+        except OSError as error:
+            raise StateError(f"{folder}: the cache can't be written: {error.strerror or error}") from error
+        with file:
+            if not _lock(file.fileno()):
+                tell(f"another process is getting {pin.project} {pin.version}; waiting for it")
+                waiting = tenacity.Retrying(
+                    wait=tenacity.wait_fixed(_LOCK_POLL_SECONDS),
+                    stop=tenacity.stop_after_delay(_LOCK_SECONDS),
+                    retry=tenacity.retry_if_result(lambda got: not got),
+                    retry_error_callback=lambda state: False,
+                )
+                if not waiting(_lock, file.fileno()):
+                    raise StateError(f"{folder}: another process holds it for {_LOCK_SECONDS / 3600:g} hours")
+            yield
+
+    def _manifest(self, pin: Pin) -> dict[str, Entry]:
+        """A damaged one counts as none: what it spoke of has to be got again."""
+        try:
+            return msgspec.json.decode((self.folder(pin) / MANIFEST).read_bytes(), type=dict[str, Entry])
+        except (OSError, msgspec.MsgspecError):
+            return {}
+
+    def _note(self, pin: Pin, entry: Entry) -> None:
+        path = self.folder(pin) / MANIFEST
+        # Held for a moment only; the other lock may be held by who gets another program of this version for minutes.
+        with open(path.with_name(f".{MANIFEST}.lock"), "a") as alone:
+            fcntl.flock(alone.fileno(), fcntl.LOCK_EX)
+            manifest = self._manifest(pin)
+            manifest[pin.name] = entry
+            temporary = path.with_name(f".{MANIFEST}.tmp")
+            temporary.write_bytes(msgspec.json.format(msgspec.json.encode(manifest, order="sorted")) + b"\n")
+            os.replace(temporary, path)
+
+
+def sha256_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _users_own() -> Path:
+    # A relative path is to be ignored, says the XDG specification.
+    base = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".cache") / "kailab" / "components"
+
+
+def _seen(path: Path) -> tuple[int, int, int, int]:
+    now = path.stat()
+    return now.st_size, now.st_ino, now.st_mtime_ns, now.st_ctime_ns
+
+
+def _cure(pin: Pin) -> str:
+    known = f" --kubernetes {pin.version}" if pin.project == "kubernetes" else ""
+    return f"get it again with `kailab components get{known}`"
+
+
+def _lock(file: int) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -1,0 +1,188 @@
+"""Files fetched over HTTP: resumed where a transfer broke off, checked against their published sha256."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import socket
+import tarfile
+import threading
+import urllib.error
+import urllib.request
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, TypeVar
+from urllib.parse import urlsplit
+
+import tenacity
+
+from kailab import __version__
+from kailab.components.cache import sha256_of
+from kailab.components.failures import DownloadFailed, Unreachable, WrongChecksum
+from kailab.components.sources import Published, checksum_in
+
+STALL_SECONDS = 30.0
+REACH_SECONDS = 10.0
+TRIES = 6
+_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.5, 15.0
+_CHUNK = 1 << 18
+_LONGEST_CHECKSUMS = 4_000_000
+
+T = TypeVar("T")
+Progress = Callable[[str, int, int], None]
+
+
+class _Passing(Exception):
+    """May be better the next time."""
+
+
+def fetch(published: Published, folder: Path, progress: Progress) -> Path:
+    """The program, in ``folder``; a part of it that an earlier call left there is made use of. ``progress``: told what, and how
+    many bytes of how many.
+
+    Raises Unreachable within some seconds, DownloadFailed, WrongChecksum.
+    """
+    check_reachable(published.checksums)
+    expected = _checksum(published)
+    arrived = folder / f"{published.name}.part"
+    resumed = arrived.exists() and arrived.stat().st_size > 0
+    _transfer(published, arrived, progress)
+    found = sha256_of(arrived)
+    if found != expected and resumed:
+        # The part that was here may have been of something else.
+        arrived.unlink()
+        _transfer(published, arrived, progress)
+        found = sha256_of(arrived)
+    if found != expected:
+        arrived.unlink()
+        raise WrongChecksum(
+            f"{published.url}: its sha256 is {found}, published is {expected}; it was removed and not run"
+        )
+    if not published.member:
+        return arrived
+    program = _unpacked(arrived, published, folder)
+    arrived.unlink()
+    return program
+
+
+def check_reachable(url: str) -> None:
+    """Raises Unreachable if the host can't be connected to, in ``REACH_SECONDS`` at most: looking up a name alone may take
+    systems longer than that. Behind a proxy the proxy is asked when it comes to it."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if urllib.request.getproxies().get(parts.scheme) and not urllib.request.proxy_bypass(host):
+        return
+    outcome: list[str] = []
+
+    def connect() -> None:
+        try:
+            port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+            socket.create_connection((host, port), timeout=REACH_SECONDS).close()
+        except (OSError, KeyError, ValueError) as error:
+            outcome.append(getattr(error, "strerror", None) or str(error))
+        else:
+            outcome.append("")
+
+    thread = threading.Thread(target=connect, daemon=True, name="reach")
+    thread.start()
+    thread.join(REACH_SECONDS)
+    if not outcome or outcome[0]:
+        raise Unreachable(f"{host} can't be reached: {outcome[0] if outcome else f'no answer in {REACH_SECONDS:g} s'}")
+
+
+def _checksum(published: Published) -> str:
+    def read() -> str:
+        with _opened(published.checksums) as answer:
+            return answer.read(_LONGEST_CHECKSUMS).decode("utf-8", "replace")
+
+    found = checksum_in(_retried(read, published.checksums), published.name)
+    if found is None:
+        raise DownloadFailed(f"{published.checksums}: no sha256 of {published.name} is published there")
+    return found
+
+
+def _transfer(published: Published, arrived: Path, progress: Progress) -> None:
+    def go_on() -> None:
+        there = arrived.stat().st_size if arrived.exists() else 0
+        with _opened(published.url, there) as answer:
+            goes_on = answer.status == http.client.PARTIAL_CONTENT
+            if there and goes_on and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {there}-"):
+                raise _Passing(f"{published.url}: it sent another part than was asked for")
+            there = there if goes_on else 0
+            length = int(answer.headers.get("Content-Length") or 0)
+            total = there + length if length else 0
+            with open(arrived, "ab" if goes_on else "wb") as file:
+                while chunk := answer.read(_CHUNK):
+                    file.write(chunk)
+                    there += len(chunk)
+                    progress(published.name, there, total)
+        if total and there < total:
+            raise _Passing(f"{published.url}: it broke off after {there} of {total} bytes")
+
+    try:
+        _retried(go_on, published.url)
+    except OSError as error:
+        raise DownloadFailed(f"{arrived}: can't be written: {error.strerror or error}") from error
+
+
+def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
+    """Raises _Passing for what may pass, DownloadFailed for what will not."""
+    headers = {"User-Agent": f"kailab/{__version__}", "Accept-Encoding": "identity"}
+    if start:
+        headers["Range"] = f"bytes={start}-"
+    try:
+        answer: http.client.HTTPResponse = urllib.request.urlopen(
+            urllib.request.Request(url, headers=headers), timeout=STALL_SECONDS
+        )
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
+            return _opened(url)  # all of it: what is here is no part of it
+        if error.code in (408, 425, 429) or error.code >= 500:
+            raise _Passing(f"{url}: it says {error.code} {error.reason}") from error
+        raise DownloadFailed(f"{url}: it says {error.code} {error.reason}") from error
+    except ValueError as error:
+        raise DownloadFailed(f"{url}: {error}") from error
+    return answer
+
+
+def _retried(work: Callable[[], T], url: str) -> T:
+    def attempt() -> T:
+        try:
+            return work()
+        except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
+            raise _Passing(f"{url}: {getattr(error, 'reason', None) or error or type(error).__name__}") from error
+
+    try:
+        return tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(TRIES),
+            wait=tenacity.wait_random_exponential(_FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS),
+            retry=tenacity.retry_if_exception_type(_Passing),
+            reraise=True,
+        )(attempt)
+    except _Passing as error:
+        raise DownloadFailed(f"{error} (tried {TRIES} times)") from error
+
+
+def _unpacked(archive: Path, published: Published, folder: Path) -> Path:
+    """One member of an archive, under its own name."""
+    program = folder / f"{published.member.rpartition('/')[2]}.unpacked"
+    try:
+        if archive.name.removesuffix(".part").endswith(".zip"):
+            with zipfile.ZipFile(archive) as packed, packed.open(published.member) as member:
+                _copy(member, program)
+        else:
+            with tarfile.open(archive, "r:gz") as unpacking:
+                found = unpacking.extractfile(published.member)
+                if found is None:
+                    raise KeyError(f"{published.member} is no file")
+                _copy(found, program)
+    except (KeyError, tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+        raise DownloadFailed(f"{published.url}: {published.member} can't be taken out of it: {error}") from error
+    return program
+
+
+def _copy(member: IO[bytes], program: Path) -> None:
+    with open(program, "wb") as file:
+        shutil.copyfileobj(member, file)

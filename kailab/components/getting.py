@@ -1,0 +1,202 @@
+"""Programs that are not here yet: taken from a folder, downloaded, or built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+
+from kailab.components.asking import check_version
+from kailab.components.cache import Cache
+from kailab.components.failures import BuildFailed, DamagedComponent, DownloadFailed, MissingComponents, Unreachable
+from kailab.components.pins import Pin, kubernetes_version, pins, this_machine
+from kailab.components.sets import ComponentSet, chosen_folder, find_components, in_cache
+from kailab.components.sources import Sources
+from kailab.errors import StateError
+
+_TELL_SECONDS = 15.0
+
+Tell = Callable[[str], None]
+Progress = Callable[[str, int, int], None]
+
+
+class Way(StrEnum):
+    """How to get programs."""
+
+    any = "any"
+    download = "download"
+    build = "build"
+
+
+def get_components(
+    kubernetes: str | None = None,
+    folder: Path | None = None,
+    *,
+    way: Way = Way.any,
+    adopt: Path | None = None,
+    again: bool = False,
+    use_folder: bool = True,
+    cache: Cache | None = None,
+    sources: Sources | None = None,
+    tell: Tell = lambda text: None,
+    progress: Progress | None = None,
+) -> ComponentSet:
+    """The set, once all of it is here: what is missing in the cache is got, in ``way``; with ``Way.any`` it is downloaded, and
+    built where that can't be done.
+
+    ``folder``: as in ``find_components``; nothing is got for a folder, but with ``use_folder`` False for the cache alone. ``adopt``: a folder from which programs of the right
+    version are copied, nothing else. ``again``: what is here is got anew. ``tell``: gets a line for each thing that happens;
+    ``progress``: what is done, how much of how much (bytes of a download, seconds of a build); None: told as lines.
+
+    Raises MissingComponents with the reason for each program that can't be had, WrongChecksum, WrongComponent, StateError.
+    """
+    if use_folder and adopt is None and (folder or chosen_folder()):
+        return find_components(kubernetes, folder)
+    wanted, cache = pins(kubernetes), cache or Cache()
+    work = _Getting(way, adopt, cache, sources or Sources.chosen(), tell, progress or _lines(tell))
+    failed: dict[Pin, str] = {}
+    for number, pin in enumerate(wanted, 1):
+        with cache.locked(pin, tell):
+            if not again and _is_here(cache, pin, tell):
+                continue
+            try:
+                work.get(pin, f"{number} of {len(wanted)}")
+            except (DownloadFailed, BuildFailed) as error:
+                failed[pin] = str(error)
+    if failed:
+        told = "\n".join(failed.values())
+        raise MissingComponents(f"{told}\n{_advice(kubernetes_version(kubernetes))}", tuple(failed))
+    return in_cache(kubernetes_version(kubernetes), cache)
+
+
+class _Getting:
+    """One run of getting what is missing."""
+
+    def __init__(
+        self, way: Way, adopt: Path | None, cache: Cache, sources: Sources, tell: Tell, progress: Progress
+    ) -> None:
+        self._way = way
+        self._adopt = adopt
+        self._cache = cache
+        self._sources = sources
+        self._tell = tell
+        self._progress = progress
+        self._unreachable: dict[str, Unreachable] = {}
+
+    def get(self, pin: Pin, which: str) -> None:
+        """Raises DownloadFailed or BuildFailed."""
+        if self._adopt is not None:
+            self._copy(pin, self._adopt)
+            return
+        problem: DownloadFailed | None = None
+        if self._way is not Way.build:
+            try:
+                self._download(pin, which)
+                return
+            except DownloadFailed as error:
+                problem = error
+        if self._way is Way.download:
+            raise DownloadFailed(f"{pin}: {problem}")
+        self._build(pin, which, problem)
+
+    def _copy(self, pin: Pin, folder: Path) -> None:
+        theirs = folder.expanduser().absolute() / pin.name
+        if not theirs.is_file():
+            raise DownloadFailed(f"{pin}: {theirs}: no such file")
+        check_version(pin, theirs)
+        copied = self._cache.folder(pin) / f".{pin.name}.{os.getpid()}.copied"
+        try:
+            shutil.copyfile(theirs, copied)
+            path = self._cache.put(pin, copied, "adopted", str(theirs))
+        except OSError as error:
+            raise StateError(f"{theirs}: can't be copied to {copied}: {error.strerror or error}") from error
+        finally:
+            copied.unlink(missing_ok=True)
+        self._tell(f"{pin}: copied from {theirs} to {path}")
+
+    def _download(self, pin: Pin, which: str) -> None:
+        from kailab.components.download import fetch
+
+        published = self._sources.published(pin, this_machine())
+        if published is None:
+            raise DownloadFailed(f"{pin}: nobody publishes it for {this_machine()}")
+        base = published.checksums.split("/", 3)[2]
+        if base in self._unreachable:
+            raise self._unreachable[base]
+        self._tell(f"{pin} ({which}): downloading from {published.url}")
+        try:
+            arrived = fetch(published, self._cache.folder(pin), self._progress)
+        except Unreachable as error:
+            self._unreachable[base] = error
+            raise
+        self._take(pin, arrived, "downloaded", published.url)
+
+    def _build(self, pin: Pin, which: str, problem: DownloadFailed | None) -> None:
+        from kailab.components.build import build, find_go, usual_seconds
+
+        before = f"{pin}: {problem}; " if problem else f"{pin}: "
+        go = find_go()
+        if go is None:
+            raise BuildFailed(f"{before}it can't be built: there is no Go here (`go` in PATH)")
+        if problem is not None:
+            self._tell(f"{pin}: {problem}; it is built instead")
+        usual = _told_time(usual_seconds(pin))
+        self._tell(f"{pin} ({which}): building with {go}; with nothing built before that takes about {usual}")
+        began = time.monotonic()
+        made = self._cache.folder(pin) / f".{pin.name}.{os.getpid()}.built"
+        made.mkdir(exist_ok=True)
+        try:
+            path = build(pin, go, made, self._progress)
+            self._take(pin, path, "built", f"the Go module proxy, with {go}")
+        except BuildFailed as error:
+            raise BuildFailed(f"{before}{error}" if problem else str(error)) from error
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+        self._tell(f"{pin}: built in {_told_time(int(time.monotonic() - began))}")
+
+    def _take(self, pin: Pin, file: Path, how: str, source: str) -> None:
+        file.chmod(0o755)
+        try:
+            check_version(pin, file)
+            self._cache.put(pin, file, how, source)
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def _is_here(cache: Cache, pin: Pin, tell: Tell) -> bool:
+    try:
+        return cache.checked(pin, anew=True) is not None
+    except DamagedComponent as error:
+        tell(f"{error.args[0].partition(';')[0]}; it is got again")
+        return False
+
+
+def _advice(version: str) -> str:
+    return (
+        f"get them where the internet can be reached, or with Go in PATH, or give a folder that has them: "
+        f"`kailab components get --kubernetes {version} --from FOLDER`"
+    )
+
+
+def _lines(tell: Tell) -> Progress:
+    """Progress as lines, now and then."""
+    last = [time.monotonic(), 0.0]
+
+    def progress(what: str, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now - last[0] < _TELL_SECONDS:
+            return
+        last[0] = now
+        if what.startswith("building"):
+            tell(f"{what}: {_told_time(done)} so far, of about {_told_time(total)}")
+        else:
+            tell(f"{what}: {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else f"{what}: {done / 1e6:.0f} MB")
+
+    return progress
+
+
+def _told_time(seconds: int) -> str:
+    return f"{seconds} s" if seconds < 120 else f"{seconds / 60:.0f} min"
