@@ -22,6 +22,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
+from kailab.cluster.controlplane.supervision import MARK
 from kailab.errors import ConnectError, InputError, StateError
 
 CREATE_SECONDS = 600.0
@@ -126,9 +127,16 @@ class Maker:
 
 
 def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) -> int:
-    """Exit code. A command that is given up goes with its children: kind would work on without its parent."""
+    """Exit code. A command that is given up goes with its children: kind would work on without its parent. They carry the mark of
+    the folder's processes, so that they are found if we can't do that any more."""
     with subprocess.Popen(
-        command, cwd=folder, stdout=out, stderr=out, stdin=subprocess.DEVNULL, start_new_session=True
+        command,
+        cwd=folder,
+        env={**os.environ, MARK: str(folder)},
+        stdout=out,
+        stderr=out,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
     ) as child:
         try:
             return child.wait(seconds)

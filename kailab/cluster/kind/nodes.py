@@ -35,6 +35,16 @@ def prepare(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]:
     return names
 
 
+def await_kube_scheduler(cluster: Cluster, seconds: float = READY_SECONDS) -> None:
+    """Return when kubeadm's kube-scheduler is Ready. Raises ConnectError."""
+
+    def lacking() -> str | None:
+        pods = cluster.list("Pod", "kube-system", {"component": "kube-scheduler"})
+        return None if any(map(_is_ready, pods)) else "its kube-scheduler is not Ready"
+
+    _await(seconds, lacking)
+
+
 def real_nodes(cluster: Cluster) -> list[dict[str, Any]]:
     """The nodes that are containers, not KWOK's."""
     key, value = FAKE
@@ -69,8 +79,8 @@ def _not_ready(cluster: Cluster) -> str | None:
     return f"not Ready: {', '.join(waiting)}" if waiting else None
 
 
-def _is_ready(node: dict[str, Any]) -> bool:
-    conditions = (node.get("status") or {}).get("conditions") or ()
+def _is_ready(obj: dict[str, Any]) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
     return any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions)
 
 

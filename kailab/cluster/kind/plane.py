@@ -8,7 +8,8 @@ kubeconfig and context are never touched.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,19 +26,18 @@ from kailab.cluster.kind.home import Home
 from kailab.errors import ConnectError, StateError
 
 if TYPE_CHECKING:
+    from kailab.cluster.protocol import Cluster
     from kailab.components import ComponentSet
 
 SPAWNED_GRACE_SECONDS = 5.0
 DELETE_TRIES = 3
+DELETE_PAUSE_SECONDS = 1.0
 
 Tell = Callable[[str], None]
 
 
 class KindPlane:
     """Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
-
-    has_kube_scheduler = True
-    """In the node, as kubeadm has it: it decides about pods that ask for it without being started."""
 
     def __init__(self, folder: Path, known: Home) -> None:
         self.folder = folder
@@ -89,7 +89,8 @@ class KindPlane:
                 tell(f"making the kind cluster {name}")
                 maker.create(name, folder, choices.image, choices.config)
                 tell("waiting for its nodes")
-                plane._make_ready()
+                with plane._connected() as cluster:
+                    nodes.prepare(cluster)
                 plane._start_kwok(components.path("kwok"), stages)
                 plane._home = known.done()
                 plane._home.write(folder)
@@ -205,6 +206,11 @@ class KindPlane:
         if name == kwok.NAME:
             self._await_kwok()
 
+    def start_kube_scheduler(self) -> None:
+        """Return when it works: the node has one, as kubeadm makes it. Raises ConnectError if that takes too long."""
+        with self._connected() as cluster:
+            nodes.await_kube_scheduler(cluster)
+
     def down(self) -> None:
         """End all processes, delete the cluster, remove the folder. Done again it does nothing. Raises ConnectError or
         StateError if something of it can't be ended; what is known of it is kept then."""
@@ -219,26 +225,31 @@ class KindPlane:
         home.remove(self.folder)
 
     def _delete(self) -> None:
-        # Docker at times says that a container can't be removed, while it is being removed.
+        def delete() -> None:
+            self._maker.delete(self.name, self.folder)
+            left = self.containers()
+            if left:
+                raise ConnectError(f"kind cluster {self.name!r}: containers were left: {', '.join(left)}")
+
+        # A container may be on its way, asked for by a kind that was killed; and Docker at times says that one can't be
+        # removed, while it is being removed.
         tenacity.Retrying(
             stop=tenacity.stop_after_attempt(DELETE_TRIES),
-            wait=tenacity.wait_fixed(1.0),
+            wait=tenacity.wait_fixed(DELETE_PAUSE_SECONDS),
             retry=tenacity.retry_if_exception_type(ConnectError),
             reraise=True,
-        )(self._maker.delete, self.name, self.folder)
-        left = self.containers()
-        if left:
-            raise ConnectError(f"kind cluster {self.name!r}: containers were left: {', '.join(left)}")
+        )(delete)
 
     def _write_kubeconfig(self) -> None:
-        write_private(self.kubeconfig, self._maker.kubeconfig(self.name).encode())
+        write_private(self.kubeconfig, f"{self._maker.kubeconfig(self.name).strip()}\n".encode())
 
-    def _make_ready(self) -> None:
+    @contextmanager
+    def _connected(self) -> Iterator[Cluster]:
         from kailab.cluster.kubernetes import Connection, KubernetesCluster
 
         cluster = KubernetesCluster(Connection.from_kubeconfig(self.kubeconfig), "kind")
         try:
-            nodes.prepare(cluster)
+            yield cluster
         finally:
             cluster.close()
 

@@ -1,0 +1,57 @@
+"""kind clusters for the tests of this folder, where there is a Docker engine with a node image."""
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from kailab.cluster.kind import KindPlane, kind_reason
+from kailab.cluster.kind.choices import choose
+from kailab.cluster.kind.engine import has_image
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.components import ComponentSet, MissingComponents, find_components
+
+REQUIRED = "KAILAB_REQUIRE_KIND"
+
+
+def _give_up(reason: str) -> None:
+    if os.environ.get(REQUIRED) == "1":
+        pytest.fail(f"{REQUIRED}=1, but {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def kind_here() -> None:
+    reason = kind_reason()
+    if reason is not None:
+        _give_up(f"no kind cluster can be made here: {reason}")
+    image = choose().image
+    if not has_image(image):
+        _give_up(f"the Docker engine has no node image {image}; pull it, or name another one in KAILAB_KIND_IMAGE")
+
+
+@pytest.fixture(scope="session")
+def components(kind_here: None) -> ComponentSet:
+    try:
+        return find_components()
+    except MissingComponents as error:
+        _give_up(f"KWOK is not here: {error}")
+        raise
+
+
+@pytest.fixture(scope="session")
+def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KindPlane]:
+    made = KindPlane.up(tmp_path_factory.mktemp("kind") / "plane", components=components)
+    try:
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def cluster(plane: KindPlane) -> Iterator[KubernetesCluster]:
+    found = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), name="kind")
+    try:
+        yield found
+    finally:
+        found.close()

@@ -1,0 +1,128 @@
+"""Why no kind cluster can be made, told at once."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kailab.cluster.kind import KindPlane, creation, kind_reason
+from kailab.cluster.kind.choices import NODE_IMAGE, choose, find_kind, name_for
+from kailab.components import PROGRAMS, ComponentSet
+from kailab.errors import ConnectError, InputError, KailabError, StateError
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> ComponentSet:
+    return ComponentSet("v1.35.4", {name: tmp_path / name for name in PROGRAMS})
+
+
+def _program(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    return path
+
+
+def _refused(folder: Path, programs: ComponentSet, **options: object) -> KailabError:
+    with pytest.raises(KailabError) as refused:
+        KindPlane.up(folder, components=programs, **options)
+    assert not folder.exists()
+    return refused.value
+
+
+def test_the_extra_is_not_installed(tmp_path: Path, programs: ComponentSet, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(creation, "find_spec", lambda name: None)
+    assert "kailab[kind]" in str(_refused(tmp_path / "lab", programs))
+    assert "kailab[kind]" in str(kind_reason())
+
+
+class TestNoEngine:
+    @pytest.fixture(autouse=True)
+    def _installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(creation, "find_spec", lambda name: object())
+
+    def test_no_docker(self, tmp_path: Path, programs: ComponentSet, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        assert "no docker command" in str(_refused(tmp_path / "lab", programs))
+        assert "no docker command" in str(kind_reason())
+
+    def test_no_engine(self, tmp_path: Path, programs: ComponentSet, monkeypatch: pytest.MonkeyPatch) -> None:
+        if shutil.which("docker") is None:
+            pytest.skip("there is no docker command here")
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+        refused = _refused(tmp_path / "lab", programs)
+        assert isinstance(refused, ConnectError)
+        assert "the Docker engine can't be reached" in str(refused)
+        assert str(kind_reason()) == str(refused)
+
+
+class TestChoices:
+    @pytest.fixture(autouse=True)
+    def _bare(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("KAILAB_KIND", "KAILAB_KIND_IMAGE", "KAILAB_KIND_CONFIG"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PATH", str(tmp_path / "path"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def test_kind_is_looked_for_in_order(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        with pytest.raises(ConnectError, match="no kind here"):
+            find_kind()
+        cached = _program(tmp_path / "cache" / "kailab" / "components" / "kind" / "v0.30.0" / "kind")
+        assert find_kind() == cached
+        on_path = _program(tmp_path / "path" / "kind")
+        assert find_kind() == on_path
+        told = _program(tmp_path / "told" / "kind")
+        monkeypatch.setenv("KAILAB_KIND", str(told))
+        assert find_kind() == told
+        assert find_kind(cached) == cached
+
+    def test_a_kind_that_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KAILAB_KIND", str(tmp_path / "missing"))
+        with pytest.raises(ConnectError, match=r"missing is no kind binary.*KAILAB_KIND"):
+            find_kind()
+
+    def test_image_and_configuration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        kind = _program(tmp_path / "kind")
+        assert choose(kind)[1:] == (NODE_IMAGE, None)
+        config = tmp_path / "kind.yaml"
+        monkeypatch.setenv("KAILAB_KIND_IMAGE", "mine:1")
+        monkeypatch.setenv("KAILAB_KIND_CONFIG", str(config))
+        with pytest.raises(InputError, match=r"kind\.yaml: there is no such file"):
+            choose(kind)
+        config.write_text("kind: Cluster\n")
+        assert choose(kind)[1:] == ("mine:1", config)
+        assert choose(kind, "other:2")[1:] == ("other:2", config)
+
+
+def test_an_image_that_can_not_be_pulled(kind_here: None, tmp_path: Path, programs: ComponentSet) -> None:
+    refused = _refused(tmp_path / "lab", programs, image="localhost:1/nothing:v0")
+    assert isinstance(refused, ConnectError)
+    assert "localhost:1/nothing:v0 is not here and can't be pulled" in str(refused)
+
+
+@pytest.mark.parametrize("name", ["Upper", "under_score", "-dash", "a" * 49])
+def test_a_name_that_can_not_be(kind_here: None, tmp_path: Path, programs: ComponentSet, name: str) -> None:
+    assert isinstance(_refused(tmp_path / "lab", programs, name=name), InputError)
+
+
+def test_a_folder_with_something_in_it(kind_here: None, tmp_path: Path, programs: ComponentSet) -> None:
+    (tmp_path / "mine").write_text("kept")
+    with pytest.raises(StateError, match="not empty"):
+        KindPlane.up(tmp_path, components=programs)
+    assert (tmp_path / "mine").read_text() == "kept"
+
+
+@pytest.mark.slow
+def test_what_kind_says_is_told(kind_here: None, tmp_path: Path, programs: ComponentSet) -> None:
+    config = tmp_path / "kind.yaml"
+    config.write_text("kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes: [{role: nonsense}]\n")
+    refused = _refused(tmp_path / "lab", programs, config=config)
+    assert isinstance(refused, ConnectError)
+    assert "nonsense" in str(refused)
+
+
+def test_names_are_valid_and_differ(tmp_path: Path) -> None:
+    names = {name_for(tmp_path / text) for text in ("lab", "Lab", "a b", "kailab-x_y", "é", "x" * 200)}
+    assert len(names) == 6
+    assert all(creation.check_name(name) == name for name in names)
+    assert name_for(tmp_path / "lab") == name_for(tmp_path / "." / "lab")
