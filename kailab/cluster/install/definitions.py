@@ -1,7 +1,7 @@
 """The CustomResourceDefinitions of Queue, PodGroup, BindRequest and Topology.
 
 Kept as YAML files in ``crds/``, as one would hand them to kubectl. They take every object that KAI's own take, but for
-PodGroups of more than 500 subgroups, and refuse what a schema can tell is wrong where KAI leaves that to its webhooks.
+PodGroups of more than 700 subgroups, and refuse what a schema can tell is wrong where KAI leaves that to its webhooks.
 """
 
 from __future__ import annotations

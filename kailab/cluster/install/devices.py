@@ -2,6 +2,9 @@
 
 As NVIDIA's DRA driver publishes them: driver ``gpu.nvidia.com``, a pool per node, a device per GPU with its type, model and
 UUID as attributes and its memory as capacity. GPUs that are split (MIG) are not published.
+
+A GPU is handed out either by the device plugin (``nvidia.com/gpu``) or by claims: schedulers add up what a node tells of both.
+So nodes whose GPUs are published here are those of ``claimed_nodes``.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ from collections.abc import Iterator
 from kailab.cluster.protocol import Object
 from kailab.fleet import Fleet
 from kailab.fleet.fleet import Pool
+from kailab.model import labels
 
 API_VERSION = "resource.k8s.io/v1"
 DRIVER = "gpu.nvidia.com"
@@ -23,6 +27,20 @@ MOST_DEVICES = 128
 def fleet_devices(fleet: Fleet) -> list[Object]:
     """resource.k8s.io/v1 objects: the DeviceClass, then ResourceSlices in the order of the fleet's nodes."""
     return [_device_class(), *(slice_ for pool in fleet.pools for slice_ in _slices(pool))]
+
+
+def claimed_nodes(fleet: Fleet) -> list[Object]:
+    """The fleet's nodes without the device plugin's resource, for a cluster that has ``fleet_devices``."""
+    return [_without_plugin(node) for node in fleet.nodes()]
+
+
+def _without_plugin(node: Object) -> Object:
+    status = node["status"]
+    left = {
+        field: {name: amount for name, amount in status[field].items() if name != labels.GPU_RESOURCE}
+        for field in ("capacity", "allocatable")
+    }
+    return {**node, "status": {**status, **left}}
 
 
 def _device_class() -> Object:
