@@ -33,11 +33,12 @@ def get(
         By, typer.Option("--by", help="Download them, build them with Go, or any: built where downloading fails.")
     ] = By.any,
     again: Annotated[bool, typer.Option("--again", help="Also those that are here.")] = False,
+    kind: Annotated[bool, typer.Option("--kind", help="kind too, for the backend of that name.")] = False,
 ) -> None:
     """Get what is missing, into the cache that all labs share."""
     import sys
 
-    from kailab.components import Way, get_components
+    from kailab.components import KIND, Way, get_components, get_program
 
     with terminal.progress_bars() as progress:
         found = get_components(
@@ -49,7 +50,11 @@ def get(
             progress=progress if sys.stderr.isatty() else None,
             use_folder=False,
         )
-    for path in found.paths.values():
+        paths = list(found.paths.values())
+        if kind:
+            shown = progress if sys.stderr.isatty() else None
+            paths.append(get_program(KIND, way=Way(by.value), again=again, tell=terminal.notice, progress=shown))
+    for path in paths:
         terminal.say(str(path))
 
 

@@ -8,14 +8,15 @@ from kailab.components.failures import (
     WrongChecksum,
     WrongComponent,
 )
-from kailab.components.getting import Way, get_components
-from kailab.components.pins import DEFAULT_KUBERNETES, KUBERNETES, PROGRAMS, Pin, kubernetes_version, pins
+from kailab.components.getting import Way, get_components, get_program
+from kailab.components.pins import DEFAULT_KUBERNETES, KIND, KUBERNETES, PROGRAMS, Pin, kubernetes_version, pins
 from kailab.components.sets import FOLDER, ComponentSet, find_components
 from kailab.components.sources import Sources
 
 __all__ = [
     "DEFAULT_KUBERNETES",
     "FOLDER",
+    "KIND",
     "KUBERNETES",
     "PROGRAMS",
     "Cache",
@@ -31,6 +32,7 @@ __all__ = [
     "WrongComponent",
     "find_components",
     "get_components",
+    "get_program",
     "kubernetes_version",
     "pins",
 ]

@@ -23,7 +23,12 @@ import tenacity
 from kailab.components.failures import BuildFailed
 from kailab.components.pins import KUBERNETES_PROGRAMS, Pin, this_machine
 
-_MODULES = {"kubernetes": "k8s.io/kubernetes", "etcd": "go.etcd.io/etcd/server/v3", "kwok": "sigs.k8s.io/kwok"}
+_MODULES = {
+    "kubernetes": "k8s.io/kubernetes",
+    "etcd": "go.etcd.io/etcd/server/v3",
+    "kwok": "sigs.k8s.io/kwok",
+    "kind": "sigs.k8s.io/kind",
+}
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)(?:\s+\S+)?\s+=>\s+\./staging/", re.MULTILINE)
 _GO_LINE = re.compile(r"^go\s+(\S+)", re.MULTILINE)
 _ETCD_MAIN = """\
@@ -45,6 +50,7 @@ _USUAL_SECONDS = {
     "kube-scheduler": 30,
     "kubectl": 60,
     "kwok": 120,
+    "kind": 20,
 }
 _USUAL_CORES = 2
 _QUICK_SECONDS = 120.0
@@ -102,6 +108,8 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
             (place / "main.go").write_text(_ETCD_MAIN, encoding="utf-8")
             _run(go, ["mod", "tidy"], place, told)
             package = "."
+        elif pin.project == "kind":
+            package = module
         else:
             package = f"{module}/cmd/{pin.name}"
         flags = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags={_linked(pin)}"]

@@ -166,7 +166,7 @@ def _seen(path: Path) -> tuple[int, int, int, int]:
 
 
 def _cure(pin: Pin) -> str:
-    known = f" --kubernetes {pin.version}" if pin.project == "kubernetes" else ""
+    known = {"kubernetes": f" --kubernetes {pin.version}", "kind": " --kind"}.get(pin.project, "")
     return f"get it again with `kailab components get{known}`"
 
 

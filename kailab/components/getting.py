@@ -72,6 +72,28 @@ def get_components(
     return in_cache(kubernetes_version(kubernetes), cache)
 
 
+def get_program(
+    pin: Pin,
+    *,
+    way: Way = Way.any,
+    again: bool = False,
+    cache: Cache | None = None,
+    sources: Sources | None = None,
+    tell: Tell = lambda text: None,
+    progress: Progress | None = None,
+) -> Path:
+    """One program by itself, once it is in the cache. See ``get_components``."""
+    cache = cache or Cache()
+    work = _Getting(way, None, cache, sources or Sources.chosen(), tell, progress or _lines(tell))
+    with cache.locked(pin, tell):
+        if again or not _is_here(cache, pin, tell):
+            try:
+                work.get(pin, "1 of 1")
+            except (DownloadFailed, BuildFailed) as error:
+                raise MissingComponents(str(error), (pin,)) from error
+    return cache.path(pin)
+
+
 class _Getting:
     """One run of getting what is missing."""
 

@@ -19,7 +19,7 @@ PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
 
 
 class Pin(NamedTuple):
-    """One program. ``project``: ``kubernetes``, ``etcd`` or ``kwok``; ``version``: with its ``v``."""
+    """One program. ``project``: ``kubernetes``, ``etcd``, ``kwok`` or ``kind``; ``version``: with its ``v``."""
 
     name: str
     project: str
@@ -27,6 +27,10 @@ class Pin(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
+
+
+KIND = Pin("kind", "kind", "v0.30.0")
+"""For the backend of that name; no part of a control plane."""
 
 
 def pins(kubernetes: str | None = None) -> tuple[Pin, ...]:

@@ -14,6 +14,7 @@ from kailab.components.pins import KUBERNETES_PROGRAMS, Machine, Pin
 
 _ETCD = "etcd-io/etcd"
 _KWOK = "kubernetes-sigs/kwok"
+_KIND = "kubernetes-sigs/kind"
 
 
 class Published(NamedTuple):
@@ -58,6 +59,9 @@ class Sources:
             ending = "tar.gz" if machine.system == "linux" else "zip"
             base = f"{self.github}/{_ETCD}/releases/download/{pin.version}"
             return Published(f"{base}/{stem}.{ending}", f"{base}/SHA256SUMS", f"{stem}/etcd")
+        if pin.name == "kind":
+            url = f"{self.github}/{_KIND}/releases/download/{pin.version}/{pin.name}-{kind}"
+            return Published(url, f"{url}.sha256sum")
         # KWOK's releases come without a file of checksums; GitHub tells those of what was uploaded.
         return Published(
             f"{self.github}/{_KWOK}/releases/download/{pin.version}/{pin.name}-{kind}",

@@ -1,13 +1,14 @@
 """Why no kind cluster can be made, told at once."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from kailab.cluster.kind import KindPlane, creation, kind_reason
-from kailab.cluster.kind.choices import NODE_IMAGE, choose, find_kind, name_for
-from kailab.components import PROGRAMS, ComponentSet
+from kailab.cluster.kind.choices import choose, find_kind, name_for, node_image
+from kailab.components import KIND, PROGRAMS, Cache, ComponentSet, DamagedComponent, Way, get_program
 from kailab.errors import ConnectError, InputError, KailabError, StateError
 
 
@@ -67,8 +68,12 @@ class TestChoices:
     def test_kind_is_looked_for_in_order(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(ConnectError, match="no kind here"):
             find_kind()
-        cached = _program(tmp_path / "cache" / "kailab" / "components" / "kind" / "v0.30.0" / "kind")
+        cached = Cache().put(KIND, _program(tmp_path / "made" / "kind"), "built", "this test")
+        assert cached.is_relative_to(tmp_path / "cache")
         assert find_kind() == cached
+        cached.write_text("something else")
+        with pytest.raises(DamagedComponent, match="components get --kind"):
+            find_kind()
         on_path = _program(tmp_path / "path" / "kind")
         assert find_kind() == on_path
         told = _program(tmp_path / "told" / "kind")
@@ -83,7 +88,8 @@ class TestChoices:
 
     def test_image_and_configuration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         kind = _program(tmp_path / "kind")
-        assert choose(kind)[1:] == (NODE_IMAGE, None)
+        assert choose(kind)[1:] == (node_image(), None)
+        assert choose(kind, kubernetes="v1.34.4").image == "kindest/node:v1.34.4"
         config = tmp_path / "kind.yaml"
         monkeypatch.setenv("KAILAB_KIND_IMAGE", "mine:1")
         monkeypatch.setenv("KAILAB_KIND_CONFIG", str(config))
@@ -126,3 +132,15 @@ def test_names_are_valid_and_differ(tmp_path: Path) -> None:
     assert len(names) == 6
     assert all(creation.check_name(name) == name for name in names)
     assert name_for(tmp_path / "lab") == name_for(tmp_path / "." / "lab")
+
+
+@pytest.mark.slow
+def test_kind_is_built_with_go(tmp_path: Path) -> None:
+    if shutil.which("go") is None:
+        pytest.skip("there is no Go here")
+    told: list[str] = []
+    path = get_program(KIND, way=Way.build, cache=Cache(tmp_path), tell=told.append)
+    assert (
+        subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1] == "0.30.0"
+    )
+    assert any("building" in line for line in told)

@@ -14,14 +14,12 @@ from typing import NamedTuple
 
 from kailab.cluster.kind.creation import library_reason
 from kailab.cluster.kind.engine import docker_reason
-from kailab.components import DEFAULT_KUBERNETES
-from kailab.errors import ConnectError, InputError
+from kailab.components import DEFAULT_KUBERNETES, KIND, Cache
+from kailab.errors import ConnectError, InputError, KailabError
 
-KIND = "v0.30.0"
 KIND_VARIABLE = "KAILAB_KIND"
 IMAGE_VARIABLE = "KAILAB_KIND_IMAGE"
 CONFIG_VARIABLE = "KAILAB_KIND_CONFIG"
-NODE_IMAGE = f"kindest/node:{DEFAULT_KUBERNETES}"
 _LONGEST = 30
 
 
@@ -33,31 +31,42 @@ class Choices(NamedTuple):
     config: Path | None
 
 
-def choose(kind: Path | None = None, image: str | None = None, config: Path | None = None) -> Choices:
-    """Raises ConnectError where there is no kind, InputError for a file that is not there."""
+def choose(
+    kind: Path | None = None,
+    image: str | None = None,
+    config: Path | None = None,
+    kubernetes: str = DEFAULT_KUBERNETES,
+) -> Choices:
+    """``kubernetes``: the release whose node image is the default. Raises ConnectError where there is no kind, InputError for
+    a file that is not there."""
     told = config or _path(CONFIG_VARIABLE)
     if told is not None and not told.is_file():
         raise InputError(f"{told}: there is no such file; it was named as kind's configuration")
-    return Choices(find_kind(kind), image or os.environ.get(IMAGE_VARIABLE) or NODE_IMAGE, told)
+    return Choices(find_kind(kind), image or os.environ.get(IMAGE_VARIABLE) or node_image(kubernetes), told)
+
+
+def node_image(kubernetes: str = DEFAULT_KUBERNETES) -> str:
+    """What kind publishes for a release of Kubernetes."""
+    return f"kindest/node:{kubernetes}"
 
 
 def find_kind(path: Path | None = None) -> Path:
-    """The kind binary: this one, else KAILAB_KIND's, else PATH's, else the cache's. Raises ConnectError."""
+    """The kind binary: this one, else KAILAB_KIND's, else PATH's, else the cache's. Raises ConnectError, DamagedComponent."""
     told = path or _path(KIND_VARIABLE)
     if told is not None:
         if not (told.is_file() and os.access(told, os.X_OK)):
             raise ConnectError(f"{told} is no kind binary; it was named as one (--kind or {KIND_VARIABLE})")
         return told.resolve()
-    cached = _cache() / "kind" / KIND / "kind"
     on_path = shutil.which("kind")
     if on_path is not None:
         return Path(on_path)
-    if cached.is_file():
-        return cached
-    raise ConnectError(
-        f"there is no kind here: not in PATH, not as {KIND_VARIABLE}, not as {cached}; "
-        f"with Go it is one command: go install sigs.k8s.io/kind@{KIND}"
-    )
+    cached = Cache().checked(KIND)
+    if cached is None:
+        raise ConnectError(
+            f"there is no kind here, neither in PATH nor named by {KIND_VARIABLE}; `kailab components get --kind` downloads "
+            "it, or builds it with Go"
+        )
+    return cached
 
 
 def kind_reason() -> str | None:
@@ -67,7 +76,7 @@ def kind_reason() -> str | None:
         return reason
     try:
         choose()
-    except (ConnectError, InputError) as error:
+    except KailabError as error:
         return str(error)
     return None
 
@@ -77,10 +86,6 @@ def name_for(folder: Path) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:_LONGEST].strip("-")
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
     return "-".join(part for part in ("kailab", slug.removeprefix("kailab").strip("-"), digest) if part)
-
-
-def _cache() -> Path:
-    return (_path("XDG_CACHE_HOME") or Path.home() / ".cache") / "kailab" / "components"
 
 
 def _path(variable: str) -> Path | None:

@@ -68,7 +68,7 @@ class KindPlane:
         tell = tell or (lambda _: None)
         check_library()
         check_docker()
-        choices = choose(kind, image, config)
+        choices = choose(kind, image, config, components.kubernetes)
         folder = home.resolved(folder)
         name = check_name(name or name_for(folder))
         known = Home(
