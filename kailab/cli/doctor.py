@@ -92,6 +92,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _backends() -> Iterator[Finding]:
+    from kailab.cluster.kind import kind_reason
     from kailab.fleet import available_fleets
     from kailab.lab import assembly
 
@@ -99,9 +100,10 @@ def _backends() -> Iterator[Finding]:
     yield Finding("backend", "embedded", "embedded" in assembly.BACKENDS, "needs nothing but Python", needed=True)
     for name, about in BACKENDS.items():
         there = name in assembly.BACKENDS
-        yield Finding(
-            "backend", name, there, about if there else f"{about}; this version of kailab has no such backend"
+        lacking = (
+            "this version of kailab has no such backend" if not there else kind_reason() if name == "kind" else None
         )
+        yield Finding("backend", name, lacking is None, f"{about}; {lacking}" if lacking else about)
     yield Finding("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
 
 
