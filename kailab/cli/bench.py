@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kailab.cli import terminal
-from kailab.cli.options import OutputOption, TextOrJson
+from kailab.cli.options import ComponentsOption, KaiCrdsOption, OutputOption, TextOrJson
 
 if TYPE_CHECKING:
     from kailab.bench import Outcome
@@ -23,10 +24,36 @@ JobsOption = Annotated[
 
 
 @app.command()
-def fill(fleet: FleetOption = "scale-500", jobs: JobsOption = None, output: OutputOption = TextOrJson.text) -> None:
-    """Fill an idle cluster with one-GPU Jobs."""
+def fill(
+    fleet: FleetOption = "scale-500",
+    jobs: JobsOption = None,
+    backend: Annotated[str, typer.Option("--backend", help="Where: embedded, or controlplane.")] = "embedded",
+    components: ComponentsOption = None,
+    kai: Annotated[
+        Path | None,
+        typer.Option(
+            "--kai-bin", help="Backend controlplane: a real KAI's binaries, to measure beside.", show_default=False
+        ),
+    ] = None,
+    kai_crds: KaiCrdsOption = None,
+    kai_pods: Annotated[int, typer.Option("--kai-pods", min=1, help="Pods for that KAI, which takes long.")] = 300,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """Fill an idle cluster with one-GPU Jobs. On a control plane: pods per second from submitted to bound, beside what the
+    API server takes at most from a bare client."""
     from kailab import bench
+    from kailab.lab.assembly import check_backend
 
+    check_backend(backend)
+    if backend != "embedded":
+        from kailab.bench.livefill import live_fill
+
+        with terminal.waiting("filling") as say:
+            live = live_fill(
+                fleet, jobs, backend, components=components, kai=kai, kai_crds=kai_crds, kai_pods=kai_pods, tell=say
+            )
+        terminal.say(json.dumps(live.as_dict(), indent=2) if output is TextOrJson.json else live.text())
+        return
     with terminal.progress_bars() as tell:
         outcome = bench.fill(fleet, jobs, tell)
     _show(outcome, output)

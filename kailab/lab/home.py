@@ -24,7 +24,7 @@ from kailab.lab.clearing import MARK, clear
 from kailab.scheduler import SchedulerSettings
 
 LIVE_BACKENDS = ("controlplane", "kind", "kubeconfig")
-NODES_SECONDS = 60.0
+NODES_SECONDS = 45.0
 _NOT_READY = "node.kubernetes.io/not-ready"
 _WATCHED = (
     "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",
@@ -145,23 +145,30 @@ class LiveHome:
         )
 
     def _await_nodes(self, names: set[str]) -> None:
-        def unready() -> list[str]:
-            nodes = {node["metadata"]["name"]: node for node in self.cluster.list("Node")}
-            return sorted(name for name in names if not _is_ready(nodes.get(name)))
+        """As long as more of them become ready; a large fleet takes its time."""
+        late = sorted(names)
+        while late:
+            before = len(late)
 
-        try:
-            tenacity.Retrying(
-                retry=tenacity.retry_if_result(bool),
-                stop=tenacity.stop_after_delay(NODES_SECONDS),
-                wait=lambda _: 0.1,
-                sleep=self.cluster.wait,  # type: ignore[arg-type]
-            )(unready)
-        except tenacity.RetryError as error:
-            late = error.last_attempt.result()
-            raise ConnectError(
-                f"{len(late)} of {len(names)} nodes ({', '.join(late[:3])} ...) are not ready after {NODES_SECONDS:.0f} s: "
-                "does KWOK run for this cluster, and does it manage nodes annotated kwok.x-k8s.io/node=fake?"
-            ) from None
+            def progress(before: int = before) -> bool:
+                nonlocal late
+                nodes = {node["metadata"]["name"]: node for node in self.cluster.list("Node")}
+                late = sorted(name for name in names if not _is_ready(nodes.get(name)))
+                return not late or len(late) < before
+
+            try:
+                tenacity.Retrying(
+                    retry=tenacity.retry_if_result(lambda done: not done),
+                    stop=tenacity.stop_after_delay(NODES_SECONDS),
+                    wait=lambda _: 0.1,
+                    sleep=self.cluster.wait,  # type: ignore[arg-type]
+                )(progress)
+            except tenacity.RetryError:
+                raise ConnectError(
+                    f"{len(late)} of {len(names)} nodes ({', '.join(late[:3])} ...) do not become ready, and none has for "
+                    f"{NODES_SECONDS:.0f} s: does KWOK run for this cluster, and does it manage nodes annotated "
+                    "kwok.x-k8s.io/node=fake?"
+                ) from None
 
     # --- a lab moves out ---------------------------------------------------------------------------------------------
 

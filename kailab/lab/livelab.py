@@ -7,7 +7,7 @@ no room for processes, whoever decides there decides; kailab's own can be run th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,19 +121,36 @@ def _plane(home: LiveHome) -> Any:
     return home.plane
 
 
+def scheduler_command(
+    kubeconfig: Path,
+    *,
+    names: Sequence[str] = (),
+    no_election: bool = False,
+    decisions: Path | None = None,
+    config: Path | None = None,
+) -> list[str]:
+    """How kailab's scheduler is run as a process."""
+    command = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", str(kubeconfig)]
+    command += [part for name in names for part in ("--scheduler-name", name)]
+    command += ["--no-leader-elect"] if no_election else []
+    command += ["--decisions", str(decisions)] if decisions is not None else []
+    command += ["--scheduler-config", str(config)] if config is not None else []
+    return command
+
+
 def _start_scheduler(home: LiveHome, about: About, config: Path | None) -> None:
     plane = _plane(home)
     names = [assembly.SCHEDULER_NAMES["kailab"]]
     if about.adopt_default_scheduler:
         names.append(assembly.SCHEDULER_NAMES["kube-scheduler"])
-    command = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", str(plane.kubeconfig)]
-    command += [part for name in names for part in ("--scheduler-name", name)]
-    command += ["--no-leader-elect", "--decisions", str(about.place.decisions)]
     if config is not None:
         # A copy: the user's file may change or go while the lab is up.
         kept = Path(about.place.folder) / CONFIG
         kept.write_bytes(config.read_bytes())
-        command += ["--scheduler-config", str(kept)]
+        config = kept
+    command = scheduler_command(
+        plane.kubeconfig, names=names, no_election=True, decisions=about.place.decisions, config=config
+    )
     plane.spawn(SCHEDULER, command)
 
 

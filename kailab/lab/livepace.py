@@ -25,8 +25,19 @@ class LiveCluster(Cluster, LiveNews, Protocol):
     """A cluster that changes by itself."""
 
 
+class Rest(Protocol):
+    """What tells of a scheduler in a process of its own whether it is done."""
+
+    def changed(self) -> None:
+        """Something has changed in the cluster."""
+
+    def at_rest(self) -> bool:
+        """It has looked at everything since, and has nothing under way."""
+
+
 class LivePace:
-    """``quiet``: seconds without a change that count as quiet once nothing is owed. ``considers``: see Owed.
+    """``quiet``: seconds without a change that count as quiet once nothing is owed. ``considers``: see Owed. ``rest``: whom to
+    ask too, before it is quiet.
 
     ``monotonic`` is the clock of waiting: one that no step of the machine's clock moves."""
 
@@ -37,6 +48,7 @@ class LivePace:
         scheduler: Scheduler,
         *,
         considers: Callable[[Object], bool],
+        rest: Rest | None = None,
         quiet: float = QUIET_SECONDS,
         owed: float = OWED_SECONDS,
         deadline: float = DEADLINE_SECONDS,
@@ -45,6 +57,7 @@ class LivePace:
         self._cluster = cluster
         self._controllers = controllers
         self._scheduler = scheduler
+        self._rest = rest
         self._quiet = quiet
         self._owed_patience = owed
         self._deadline = deadline
@@ -64,9 +77,13 @@ class LivePace:
         while True:
             if self._act():
                 changed_at = self._monotonic()
+                if self._rest is not None:
+                    self._rest.changed()
+            rested = self._rest is None or self._rest.at_rest()
             now = self._monotonic()
             still = now - changed_at
-            if still >= self._quiet and (not self._owed.debts() or still >= max(self._owed_patience, self._quiet)):
+            patient = still >= max(self._owed_patience, self._quiet)
+            if still >= self._quiet and (patient or (rested and not self._owed.debts())):
                 return
             if now - begun > self._deadline:
                 raise NotSettled(self._restless())

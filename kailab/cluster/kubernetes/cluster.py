@@ -301,6 +301,17 @@ class KubernetesCluster:
         same = before["metadata"]["resourceVersion"] == after["metadata"]["resourceVersion"]
         return after, "unchanged" if same else "configured"
 
+    @property
+    def marks(self) -> dict[str, str]:
+        return dict(self._writer.marks)
+
+    def raw(self, path: str) -> str:
+        """The text that a path of the server answers with, such as ``/metrics``. Raises ApiError."""
+        answer = self.transport.call(self.transport.request("GET", path, patience=self._patience, accept="*/*"))
+        if answer.code != 200:
+            raise refusal(answer.code, answer.body, f"GET {path}")
+        return answer.body.decode(errors="replace")
+
     def dry_run(self) -> None:
         """From now on nothing that is written is kept: the server checks it and says what it would be."""
         self.transport.dry_run = True

@@ -39,7 +39,7 @@ class Writer:
         self._transport = transport
         self._resources = resources
         self._cache = cache
-        self.marks = marks
+        self.marks: Mapping[str, str] = marks
         self._patience = patience
         self.created: set[str] = set()
 

@@ -1,0 +1,319 @@
+"""Filling a cluster on a real API server: pods per second from submitted to bound, beside what the server can take at all.
+
+Each pod asks for one GPU and is a PodGroup of its own. The rounds share one control plane, each from an empty cluster:
+
+* *ceiling*: a bare client sends what a KAI-compatible fill can't do without (the pod, its PodGroup, a binding that carries the
+  pod's annotation), side by side and as fast as the server takes it, knowing every answer beforehand;
+* *kailab*: its scheduler as a process; pods submitted as fast as the server takes them;
+* *kai*: a real KAI, where its binaries are given; fewer pods, as it takes long.
+
+Machines are noisy: only the ratios within one run mean something.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psutil
+import tenacity
+
+from kailab.bench import shapes
+from kailab.bench.rig import WrongOutcome
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Bind, Chain, Create
+from kailab.errors import InputError
+from kailab.fleet import Fleet
+from kailab.lab import assembly
+from kailab.lab.home import LiveHome
+from kailab.lab.livelab import scheduler_command
+from kailab.lab.planes import open_home
+from kailab.model import labels
+from kailab.scheduler import settings_of
+
+PATIENCE_SECONDS = 1200.0
+KAI_PODS = 300
+_HEALTH = re.compile(r"health and metrics at (http://\S+)")
+Tell = Callable[[str], None]
+
+
+class Round(NamedTuple):
+    """``seconds``: from the first pod submitted to the last one bound. ``writes``: requests that change something, by all
+    clients, from then until the cluster is quiet, by resource and verb. ``memory``: bytes of the scheduler, after; 0 for the
+    bare client."""
+
+    name: str
+    pods: int
+    seconds: float
+    writes: dict[str, int]
+    memory: int
+
+    @property
+    def pods_per_second(self) -> float:
+        return self.pods / self.seconds
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "pods": self.pods,
+            "seconds": round(self.seconds, 3),
+            "pods_per_second": round(self.pods_per_second, 1),
+            "writes_per_pod": {name: round(count / self.pods, 3) for name, count in sorted(self.writes.items())},
+            "memory_bytes": self.memory,
+        }
+
+
+class LiveOutcome(NamedTuple):
+    """The rounds of a run, in order."""
+
+    backend: str
+    fleet: str
+    nodes: int
+    gpus: int
+    rounds: tuple[Round, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "benchmark": "fill",
+            "backend": self.backend,
+            "fleet": self.fleet,
+            "nodes": self.nodes,
+            "gpus": self.gpus,
+            "results": [one.as_dict() for one in self.rounds],
+            "ratios": self.ratios(),
+        }
+
+    def ratios(self) -> dict[str, float]:
+        """Kailab's pods per second against the others'."""
+        speeds = {one.name: one.pods_per_second for one in self.rounds}
+        return {f"of {name}": round(speeds["kailab"] / speed, 3) for name, speed in speeds.items() if name != "kailab"}
+
+    def text(self) -> str:
+        lines = [f"fill on {self.fleet} ({self.backend}): {self.nodes} nodes, {self.gpus} GPUs"]
+        for one in self.rounds:
+            memory = f", {one.memory / 1024**2:,.0f} MiB" if one.memory else ""
+            lines += [
+                "",
+                f"{one.name}: {one.pods:,} pods in {one.seconds:.1f} s, {one.pods_per_second:.0f} pods/s{memory}",
+            ]
+            lines += [f"  {name:<34} {count / one.pods:>7.2f} a pod" for name, count in sorted(one.writes.items())]
+        lines.append("")
+        lines += [f"kailab is {ratio:.2f} {name}" for name, ratio in self.ratios().items()]
+        return "\n".join(lines)
+
+
+def live_fill(
+    fleet: str | Path | Fleet = "scale-500",
+    jobs: int | None = None,
+    backend: str = "controlplane",
+    *,
+    components: Path | None = None,
+    kai: Path | None = None,
+    kai_crds: Path | None = None,
+    kai_pods: int = KAI_PODS,
+    tell: Tell = lambda _: None,
+) -> LiveOutcome:
+    """``jobs``: pods, one per GPU of the fleet unless given. Raises InputError, WrongOutcome, ConnectError."""
+    described = assembly.fleet_of(fleet)
+    gpus = described.summary().gpus
+    number = gpus if jobs is None else jobs
+    if not 1 <= number <= gpus:
+        raise InputError(f"{number} jobs: expected 1 to {gpus}, which fit on {described.name}")
+    rounds = []
+    home = open_home(backend, components=components, kai=kai, kai_crds=kai_crds, tell=tell)
+    try:
+        bench = _Bench(home, described, tell)
+        rounds.append(bench.ceiling(number))
+        rounds.append(bench.kailab(number))
+        if kai is not None:
+            rounds.append(bench.kai(min(number, kai_pods)))
+    finally:
+        home.close()
+    summary = described.summary()
+    return LiveOutcome(backend, described.name, summary.nodes, gpus, tuple(rounds))
+
+
+class _Bench:
+    def __init__(self, home: LiveHome, fleet: Fleet, tell: Tell) -> None:
+        self._home = home
+        self._fleet = fleet
+        self._tell = tell
+
+    def ceiling(self, number: int) -> Round:
+        self._furnish("kube-scheduler")
+        cluster = self._home.cluster
+        nodes = self._slots()
+        chains: list[Chain] = []
+        for index, pod in enumerate(_pods(number)):
+            group = _podgroup(pod)
+            name = pod["metadata"]["name"]
+            chains.append(
+                [Create(pod), Create(group), Bind("default", name, nodes[index], {labels.POD_GROUP: f"pg-{name}"})]
+            )
+        self._tell(f"ceiling: {number} pods")
+        before, begun = self._writes(), time.perf_counter()
+        outcomes = cluster.write_all(chains)
+        seconds = time.perf_counter() - begun
+        failed = [outcome.error for outcome in outcomes if outcome.error is not None]
+        if failed:
+            raise WrongOutcome(f"the bare client failed {len(failed)} times: {failed[0]}")
+        self._quiet()
+        writes = _difference(self._writes(), before)
+        self._home.clear()
+        return Round("ceiling", number, seconds, writes, 0)
+
+    def kailab(self, number: int) -> Round:
+        self._furnish("kailab")
+        plane: Any = self._home.plane
+        process = plane.spawn("kailab-scheduler", scheduler_command(plane.kubeconfig, no_election=True))
+        try:
+            self._ready(process.log)
+            return self._filled("kailab", number, [process.pid])
+        finally:
+            plane.stop("kailab-scheduler")
+            self._home.clear()
+
+    def kai(self, number: int) -> Round:
+        self._furnish("kai")
+        plane: Any = self._home.plane
+        try:
+            pids = [one.pid for one in plane.processes() if one.name.startswith("kai-") and one.running]
+            return self._filled("kai", number, pids)
+        finally:
+            self._home.clear()
+
+    # --- parts -------------------------------------------------------------------------------------------------------
+
+    def _furnish(self, scheduler: str) -> None:
+        self._tell(f"{scheduler}: an empty cluster")
+        self._home.furnish(self._fleet, scheduler, settings_of(None))
+        for queue in (shapes.queue("bench"), shapes.queue("fill", "bench")):
+            self._home.cluster.apply(queue)
+
+    def _slots(self) -> list[str]:
+        """A node for each GPU of the cluster."""
+        nodes = self._home.cluster.list("Node")
+        return [
+            node["metadata"]["name"]
+            for node in nodes
+            for _ in range(int(node["status"]["allocatable"][labels.GPU_RESOURCE]))
+        ]
+
+    def _filled(self, name: str, number: int, pids: Sequence[int]) -> Round:
+        # Submitted over a connection of its own, as users do, so that watching does not wait for it.
+        cluster = self._home.cluster
+        watch = cluster.watch(("Pod",))
+        watch.poll()
+        submitter = KubernetesCluster(Connection.from_kubeconfig(self._plane_kubeconfig()), marks=cluster.marks)
+        try:
+            self._tell(f"{name}: {number} pods")
+            before, begun = self._writes(), time.perf_counter()
+            failed = [o.error for o in submitter.write_all([[Create(pod)] for pod in _pods(number)]) if o.error]
+            if failed:
+                raise WrongOutcome(f"{len(failed)} pods were not taken: {failed[0]}")
+            bound: set[str] = set()
+
+            def missing() -> int:
+                for event in watch.poll():
+                    if event.object["spec"].get("nodeName"):
+                        bound.add(event.object["metadata"]["uid"])
+                return number - len(bound)
+
+            try:
+                tenacity.Retrying(
+                    retry=tenacity.retry_if_result(bool),
+                    stop=tenacity.stop_after_delay(PATIENCE_SECONDS),
+                    wait=lambda _: 0.1,
+                    sleep=cluster.wait,  # type: ignore[arg-type]
+                )(missing)
+            except tenacity.RetryError:
+                raise WrongOutcome(f"{name} bound {len(bound)} of {number} pods in {PATIENCE_SECONDS:.0f} s") from None
+            seconds = time.perf_counter() - begun
+            self._quiet()
+            writes = _difference(self._writes(), before)
+            memory = sum(psutil.Process(pid).memory_info().rss for pid in pids)
+            return Round(name, number, seconds, writes, memory)
+        finally:
+            submitter.close()
+            watch.close()
+
+    def _plane_kubeconfig(self) -> Path:
+        assert self._home.plane is not None
+        return self._home.plane.kubeconfig
+
+    def _quiet(self) -> None:
+        """Until the API server has been written to by nobody for three seconds, but for heartbeats."""
+        last = -1
+        while (now := sum(self._writes().values())) != last:
+            last = now
+            self._home.cluster.wait(0)
+            time.sleep(3.0)
+
+    def _ready(self, log: Path) -> None:
+        """The scheduler has listed everything and leads."""
+
+        def ready() -> bool:
+            told = _HEALTH.search(log.read_text(errors="replace")) if log.exists() else None
+            if told is None:
+                return False
+            try:
+                with urllib.request.urlopen(f"{told[1]}/readyz", timeout=2) as answer:
+                    return bool(answer.status == 200)
+            except OSError:
+                return False
+
+        tenacity.Retrying(
+            retry=tenacity.retry_if_result(lambda ready: not ready),
+            stop=tenacity.stop_after_delay(60),
+            wait=tenacity.wait_fixed(0.1),
+        )(ready)
+
+    def _writes(self) -> dict[str, int]:
+        """Requests that changed something, by verb and resource, from the API server's own metrics; without what goes on
+        in an idle cluster."""
+        answer = self._home.cluster.raw("/metrics")
+        found: dict[str, int] = {}
+        for line in answer.splitlines():
+            if not line.startswith("apiserver_request_total{"):
+                continue
+            parts = dict(
+                part.split("=", 1) for part in line[line.index("{") + 1 : line.rindex("}")].split(",") if "=" in part
+            )
+            verb, resource = parts["verb"].strip('"'), parts["resource"].strip('"')
+            if verb not in ("POST", "PUT", "PATCH", "DELETE", "APPLY") or resource in (
+                "leases",
+                "nodes",
+                "",
+                "subjectaccessreviews",
+            ):
+                continue
+            sub = parts.get("subresource", '""').strip('"')
+            name = f"{verb.lower()} {resource}" + (f"/{sub}" if sub else "")
+            found[name] = found.get(name, 0) + int(float(line.rsplit(" ", 1)[1]))
+        return found
+
+
+def _difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
+    return {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)}
+
+
+def _pods(number: int) -> list[Object]:
+    found = []
+    for index in range(number):
+        job = shapes.job(f"fill-{index:06}", "fill")
+        template = job["spec"]["template"]
+        metadata = {"name": f"fill-{index:06}", "namespace": "default", "labels": template["metadata"]["labels"]}
+        found.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+    return found
+
+
+def _podgroup(pod: Object) -> Object:
+    name = f"pg-{pod['metadata']['name']}"
+    spec = {"minMember": 1, "queue": "fill", "priorityClassName": "train", "preemptibility": "preemptible"}
+    metadata = {"name": name, "namespace": "default", "labels": pod["metadata"]["labels"]}
+    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
