@@ -52,6 +52,16 @@ def run(
     queue_status: Annotated[
         bool, typer.Option("--queue-status/--no-queue-status", help="Write the status of queues and PodGroups.")
     ] = True,
+    reservations: Annotated[
+        bool,
+        typer.Option(
+            "--gpu-reservation/--no-gpu-reservation",
+            help="Hold shared GPUs by a pod each, so that others see them taken.",
+        ),
+    ] = True,
+    claims: Annotated[
+        bool, typer.Option("--resource-claims/--no-resource-claims", help="Allocate the ResourceClaims of pods (DRA).")
+    ] = True,
     leader_elect: Annotated[
         bool,
         typer.Option(
@@ -107,6 +117,8 @@ def run(
         node_pool=node_pool,
         grouping=grouping,
         queue_status=queue_status,
+        reservations=reservations,
+        claims=claims,
         period=period,
         identity=identity or default_identity(),
         lease=lease_name,

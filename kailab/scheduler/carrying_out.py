@@ -6,7 +6,7 @@ cache.Evict, evictor, status_updater, binder.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.writes import Bind as BindPod
@@ -15,7 +15,7 @@ from kailab.cluster.writes import Evict as EvictPod
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.records import Shape
-from kailab.errors import ApiError, NotFound
+from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
 from kailab.scheduler.checkpointing import ask_to_save
 from kailab.scheduler.conditions import not_scheduled, with_condition
@@ -23,6 +23,7 @@ from kailab.scheduler.cycle_record import Failure
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.numa import PREDICTED, as_annotation
 from kailab.scheduler.podgroups import node_pool
+from kailab.scheduler.preparing import Binding, Preparation
 from kailab.scheduler.tasks import group_labels
 
 EVICTION_REASON = "PreemptionByScheduler"
@@ -38,12 +39,19 @@ def received_type(shape: Shape) -> str:
 
 class Carrier:
     """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
-    order."""
+    order. ``preparations``: what has to be in place before a pod is bound."""
 
-    def __init__(self, cluster: Cluster, mirror: Mirror, checkpoint: Checkpoint | None = None) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        mirror: Mirror,
+        checkpoint: Checkpoint | None = None,
+        preparations: Sequence[Preparation] = (),
+    ) -> None:
         self._cluster = cluster
         self._mirror = mirror
         self._checkpoint = checkpoint
+        self._preparations = preparations
         self._complained: set[tuple[str, str]] = set()
         self.bound: dict[str, None] = {}
         self.evicted: dict[str, None] = {}
@@ -60,17 +68,32 @@ class Carrier:
 
     def _bind_all(self, binds: Iterable[Bind]) -> None:
         planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
-        outcomes = self._cluster.write_all([chain for _, chain in planned])
-        for (bind, _), outcome in zip(planned, outcomes, strict=True):
+        refused = self._prepare([bind for bind, _ in planned])
+        going = [(bind, chain) for bind, chain in planned if bind.task not in refused]
+        outcomes = self._cluster.write_all([chain for _, chain in going])
+        errors = {bind.task: outcome.error for (bind, _), outcome in zip(going, outcomes, strict=True)} | refused
+        # One of which no answer came may be bound all the same: what it needs stays in place.
+        failed = [task for task, error in errors.items() if error is not None and not isinstance(error, Unavailable)]
+        for preparation in self._preparations:
+            preparation.undo(failed)
+        for bind, _ in planned:
             task = self._mirror.tasks[bind.task]
             name = f"{task.namespace}/{task.name}"
-            if outcome.error is None:
+            error = errors[bind.task]
+            if error is None:
                 self._was_bound(bind, name)
                 continue
-            if bind.gpu_groups:
+            if bind.gpu_groups and bind.task not in refused:
                 self._unlabel(task.namespace, task.name, bind.gpu_groups)
-            text = f"Failed to bind pod {name} to node {bind.node}. {outcome.error}"
-            self._failed("bind", bind.task, text, outcome.error)
+            self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
+
+    def _prepare(self, binds: Sequence[Bind]) -> dict[str, ApiError]:
+        """Put in place what the pods need on their nodes. By UID, those that can't be bound, and why."""
+        refused: dict[str, ApiError] = {}
+        bindings = [Binding(self._mirror.pods[bind.task], bind.node, bind.gpu_groups) for bind in binds]
+        for preparation in self._preparations:
+            refused |= preparation.prepare([binding for binding in bindings if binding.uid not in refused])
+        return refused
 
     def _chain(self, bind: Bind) -> Chain | None:
         """What binding a pod takes; None for one that is gone."""

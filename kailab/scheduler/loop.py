@@ -3,7 +3,7 @@ rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -16,6 +16,7 @@ from kailab.scheduler.carrying_out import Carrier
 from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.preparing import Preparation
 from kailab.scheduler.reporting import Reporter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
@@ -25,7 +26,8 @@ class Scheduler:
 
     ``on_cycle`` is given each cycle that ran. ``usage``: how past use counts, where ``config.k_value`` is above 0.
     ``on_phase`` is told the phases of each cycle as they begin (the engine's, then "carry out", "status"), for timing.
-    ``scheduler_names``: the ``schedulerName`` of pods that are its to place.
+    ``scheduler_names``: the ``schedulerName`` of pods that are its to place. ``preparations``: what is to be in place on a
+    node before a pod is bound to it; they are stepped by whoever steps the scheduler.
     """
 
     def __init__(
@@ -38,6 +40,7 @@ class Scheduler:
         on_phase: Callable[[str], None] | None = None,
         scheduler_names: Iterable[str] = (SCHEDULER_NAME,),
         node_pool: str = DEFAULT_NODE_POOL,
+        preparations: Sequence[Preparation] = (),
     ) -> None:
         self.config = config or EngineConfig()
         self.mirror = Mirror(cluster, scheduler_names, node_pool)
@@ -46,7 +49,7 @@ class Scheduler:
         self._cluster = cluster
         self._on_cycle = on_cycle
         self._on_phase = on_phase
-        self._carrier = Carrier(cluster, self.mirror, self.config.checkpoint)
+        self._carrier = Carrier(cluster, self.mirror, self.config.checkpoint, preparations)
         self._reporter = Reporter(cluster, self.mirror)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         self._seen = -1

@@ -145,7 +145,7 @@ class Process:
 
         retrying = tenacity.Retrying(
             retry=tenacity.retry_if_exception(transient),
-            wait=tenacity.wait_exponential_jitter(initial=0.5, max=15.0, jitter=0.5),
+            wait=tenacity.wait_exponential(0.5, 15.0) + tenacity.wait_random(0, 0.5),
             before_sleep=told,
             sleep=rest,
         )

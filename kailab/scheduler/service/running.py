@@ -20,11 +20,14 @@ from kailab.engine.config import EngineConfig
 from kailab.errors import ApiError, KailabError
 from kailab.grouping import GroupingConfig, PodGrouper
 from kailab.model.labels import SCHEDULER_NAME
+from kailab.scheduler.claim_allocation import ClaimAllocator
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.mirror import KINDS
 from kailab.scheduler.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.preparing import Preparation
 from kailab.scheduler.queue_status import QueueStatus
+from kailab.scheduler.reservation import Reservations
 from kailab.scheduler.service.backoff import Backoff
 from kailab.scheduler.service.election import Alone, Leadership, steady
 from kailab.scheduler.service.guard import GuardedCluster
@@ -62,7 +65,8 @@ class Follower(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """What runs. ``period``: at least so many seconds from one cycle's begin to the next."""
+    """What runs. ``period``: at least so many seconds from one cycle's begin to the next. ``claims_alone``: there is no
+    resourceclaim controller in the cluster."""
 
     config: EngineConfig = field(default_factory=EngineConfig)
     usage: UsageParams = field(default_factory=UsageParams)
@@ -70,6 +74,9 @@ class Settings:
     node_pool: str = DEFAULT_NODE_POOL
     grouping: bool = True
     queue_status: bool = True
+    reservations: bool = True
+    claims: bool = True
+    claims_alone: bool = False
     period: float = 0.1
     identity: str = ""
     lease: str = ""
@@ -177,11 +184,12 @@ class Service:
             log.warning("the lease is lost: nothing is written any more; standing by")
             self._put_down()
         if self._warm is None:
-            self._warm = self.cluster.watch(KINDS)
+            self._warm = self.cluster.watch((*KINDS, "DeviceClass") if self.settings.claims else KINDS)
             self.standing.synced = True
         self._warm.poll()
         holder = self.leadership.holder
-        role = f"standing by; {holder} leads" if holder else "standing by; nobody leads"
+        others = holder and holder != self.settings.identity
+        role = f"standing by; {holder} leads" if others else "standing by; nobody leads"
         self._becomes(role, False)
         return SLICE_SECONDS
 
@@ -285,6 +293,12 @@ class Service:
                 self._controllers.append(PodGrouper(self.cluster, grouping))
             if settings.queue_status:
                 self._controllers.append(QueueStatus(self.cluster))
+            preparations: list[Preparation] = []
+            if settings.claims:
+                preparations.append(ClaimAllocator(self.cluster, alone=settings.claims_alone))
+            if settings.reservations:
+                preparations.append(Reservations(self.cluster))
+            self._controllers.extend(preparations)
             self.scheduler = Scheduler(
                 self.cluster,
                 settings.config,
@@ -293,6 +307,7 @@ class Service:
                 on_phase=self._on_phase,
                 scheduler_names=names,
                 node_pool=settings.node_pool,
+                preparations=preparations,
             )
             self.metrics.queues.objects(self.cluster.list("Queue"))
             self._followers.extend(self._followers_of(self.cluster))
