@@ -106,7 +106,6 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
         (place / "go.mod").write_text(_go_mod(pin, go, module, place, told), encoding="utf-8")
         if pin.project == "etcd":
             (place / "main.go").write_text(_ETCD_MAIN, encoding="utf-8")
-            _run(go, ["mod", "tidy"], place, told)
             package = "."
         elif pin.project == "kind":
             package = module

@@ -65,7 +65,7 @@ class ControlPlane:
         """Start one, and return when it works: the API is ready, and the namespace ``default`` has its ServiceAccount.
 
         ``folder``: must be new, empty, or what a start that was cut short has left. ``stages``: a file of KWOK stages, None:
-        KWOK's own. ``tell``: gets what is being waited for. Raises StateError for a folder that can't be used,
+        kailab's own. ``tell``: gets what is being waited for. Raises StateError for a folder that can't be used,
         ControlPlaneFailed with the last words of the process at fault; then nothing of it is left.
         """
         folder = home.claimed(folder)
@@ -113,7 +113,7 @@ class ControlPlane:
         plane._await(first)
         tell(f"starting {', '.join(later)}")
         plane._start(later)
-        plane._await(later)
+        plane._await(later, alive=[*first, *later])
         plane._home = known.done()
         plane._home.write(folder)
         return plane
@@ -218,13 +218,14 @@ class ControlPlane:
         for name in names:
             self._supervision.start(self._programs.record(name))
 
-    def _await(self, names: Sequence[str]) -> None:
+    def _await(self, names: Sequence[str], alive: Sequence[str] = ()) -> None:
+        """Until these work. Raises ControlPlaneFailed at once if one of them, or of ``alive``, ends."""
         lacking: dict[str, str] = {}
 
         def all_work() -> bool:
             lacking.clear()
             for one in self._supervision.records():
-                if not (process := self._supervision.look(one)).running:
+                if one.name in (*names, *alive) and not (process := self._supervision.look(one)).running:
                     raise self._failure(process)
             for name in names:
                 if lack := self._programs.look(name):

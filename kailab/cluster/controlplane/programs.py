@@ -86,8 +86,13 @@ class Programs:
         for name in (CONTROLLERS, SCHEDULER):
             self.identity(name, f"system:{name}", (ADMIN_GROUP,))
         self.identity(KWOK, "kwok-controller", (ADMIN_GROUP,))
-        told = "" if stages is None else f"---\n{stages.read_text(encoding='utf-8')}"
-        (self.folder / "kwok.yaml").write_text(_KWOK_CONFIG + told, encoding="utf-8")
+        if stages is None:
+            from kailab.cluster.stages import write_stages
+
+            stages = self.folder / "stages.yaml"
+            write_stages(stages)
+        told = stages.read_text(encoding="utf-8")
+        (self.folder / "kwok.yaml").write_text(f"{_KWOK_CONFIG}---\n{told}", encoding="utf-8")
 
     def identity(self, file: str, user: str, groups: tuple[str, ...]) -> Path:
         """A kubeconfig ``<file>.kubeconfig`` for a user of the API."""

@@ -1,0 +1,96 @@
+"""Real control planes for tests: the programs are found in the cache, never got here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import tenacity
+
+from kailab.cluster.controlplane import ControlPlane
+from kailab.cluster.controlplane.supervision import MARK
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.components import ComponentSet, MissingComponents, find_components
+
+REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
+
+
+@pytest.fixture(scope="session")
+def components() -> ComponentSet:
+    """The programs of a control plane. Where they are not, tests that need them are skipped, or fail where that is asked for."""
+    try:
+        return find_components()
+    except MissingComponents as missing:
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"{REQUIRED}=1, but {missing}")
+        pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def control_plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """One with KWOK, for all tests of a module."""
+    made = ControlPlane.up(tmp_path_factory.mktemp("controlplane") / "plane", components)
+    yield made
+    made.down()
+
+
+@pytest.fixture
+def connect() -> Iterator[Callable[[Path], KubernetesCluster]]:
+    """Connects to the cluster of a kubeconfig, until the test ends."""
+    made: list[KubernetesCluster] = []
+
+    def connected(kubeconfig: Path) -> KubernetesCluster:
+        made.append(KubernetesCluster(Connection.from_kubeconfig(kubeconfig), "controlplane"))
+        return made[-1]
+
+    yield connected
+    for cluster in made:
+        cluster.close()
+
+
+@pytest.fixture
+def left_over() -> Callable[[Path], list[psutil.Process]]:
+    """Finds what is left of the control plane of a folder."""
+    return processes_of
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], None]:
+    """Fails only if something does not come true in the time that anything here could need."""
+
+    def waiting(holds: Callable[[], bool]) -> None:
+        tenacity.Retrying(
+            wait=tenacity.wait_fixed(0.1),
+            stop=tenacity.stop_after_delay(90),
+            retry=tenacity.retry_if_result(lambda result: not result),
+        )(holds)
+
+    return waiting
+
+
+@pytest.fixture
+def config_map() -> Callable[[str], dict[str, Any]]:
+    """Something small that the store keeps."""
+
+    def named(name: str) -> dict[str, Any]:
+        metadata = {"name": name, "namespace": "default"}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"text": "kept"}}
+
+    return named
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Living processes whose environment or command names a folder."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            named = process.environ().get(MARK) == str(folder) or any(str(folder) in part for part in process.cmdline())
+            if named and process.status() != psutil.STATUS_ZOMBIE and process.pid != os.getpid():
+                found.append(process)
+        except psutil.Error:
+            continue
+    return found
