@@ -20,7 +20,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     except MissingComponents as missing:
         if os.environ.get("KAILAB_REQUIRE_CONTROLPLANE") == "1":
             raise
-        pytest.skip(f"needs the programs of a control plane: {missing}")
+        pytest.skip(str(missing))
     plane = ControlPlane.up(Path(tmp_path_factory.mktemp("install")) / "plane", components)
     cluster = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), "controlplane")
     yield cluster

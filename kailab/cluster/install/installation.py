@@ -19,6 +19,8 @@ from kailab.errors import AlreadyExists, ConnectError, NotFound
 INSTALLED_BY = "kailab.dev/installed-by"
 OWNER = "kailab"
 PATIENCE_SECONDS = 60.0
+GOING_SECONDS = 180.0
+"""An API server may look once in a minute whether the objects of a kind that is being removed are gone."""
 CRD = "CustomResourceDefinition"
 
 Tell: TypeAlias = Callable[[str], None]
@@ -74,10 +76,12 @@ def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
         except NotFound:
             continue
         say(f"removed {kind} {name}")
-    left = _await(lambda: [(kind, name) for kind, name in found if _find(cluster, kind, name) is not None])
+    left = _await(
+        lambda: [(kind, name) for kind, name in found if _find(cluster, kind, name) is not None], GOING_SECONDS
+    )
     if left:
         what = ", ".join(f"{kind} {name}" for kind, name in left)
-        raise ConnectError(f"{cluster.name}: {what} did not go in {PATIENCE_SECONDS:.0f} s; a finalizer may hold it")
+        raise ConnectError(f"{cluster.name}: {what} did not go in {GOING_SECONDS:.0f} s; a finalizer may hold it")
 
 
 def _silent(_: str) -> None:
@@ -104,7 +108,7 @@ def _settled(cluster: Cluster, name: str) -> Object | None:
     """A definition that is there to stay, or None; one that is being removed is waited for."""
     found = _find(cluster, CRD, name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
-        if _await(lambda: [CRD] if _find(cluster, CRD, name) is not None else []):
+        if _await(lambda: [CRD] if _find(cluster, CRD, name) is not None else [], GOING_SECONDS):
             raise ConnectError(
                 f"{cluster.name}: {CRD} {name} is being removed and does not go; remove its objects first"
             )
@@ -168,12 +172,12 @@ def _established(crd: Object | None) -> bool:
     return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
 
 
-def _await(left: Callable[[], list[T]]) -> list[T]:
+def _await(left: Callable[[], list[T]], seconds: float = PATIENCE_SECONDS) -> list[T]:
     """Ask again and again until nothing is left; what is left in the end."""
     rest: list[T] = Retrying(
         retry=retry_if_result(bool),
         wait=wait_exponential(multiplier=0.05, max=1.0),
-        stop=stop_after_delay(PATIENCE_SECONDS),
+        stop=stop_after_delay(seconds),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else [],
     )(left)
     return rest
