@@ -21,6 +21,7 @@ from kailab.errors import ConnectError, InputError, NotFound
 from kailab.evidence.standing import condition
 from kailab.fleet import Fleet
 from kailab.lab.clearing import MARK, clear
+from kailab.lab.livepace import Rest
 from kailab.scheduler import SchedulerSettings
 
 LIVE_BACKENDS = ("controlplane", "kind", "kubeconfig")
@@ -55,6 +56,9 @@ class Deciding(Protocol):
 
     def ensure(self, scheduler: str, settings: SchedulerSettings) -> None:
         """Have this one decide in the cluster, and none that would take its pods."""
+
+    def rest(self, scheduler: str) -> Rest | None:
+        """What tells whether this one is done; None if nothing does."""
 
 
 class LiveHome:
@@ -102,6 +106,10 @@ class LiveHome:
         for obj in others:
             cluster.apply(obj)
         self._await_nodes({obj["metadata"]["name"] for obj in objects if obj["kind"] == "Node"})
+
+    def rest(self, scheduler: str) -> Rest | None:
+        """What tells whether the scheduler under test is done; None if nothing does."""
+        return None if self._deciding is None else self._deciding.rest(scheduler)
 
     def _nodes(self, wanted: list[Object], tell: Tell) -> None:
         """Have these nodes; ones of an earlier lab that are the same stay."""

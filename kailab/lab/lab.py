@@ -33,7 +33,7 @@ from kailab.lab.explanation import Explanation
 from kailab.lab.garbage import collector_off
 from kailab.lab.home import LiveHome
 from kailab.lab.intake import Applied, Change, Source
-from kailab.lab.livepace import LivePace
+from kailab.lab.livepace import LivePace, Rest
 from kailab.lab.picture import Picture
 from kailab.lab.settle import VirtualPace
 from kailab.lab.subjects import Subject
@@ -67,9 +67,10 @@ class Lab:
         at_end: Callable[[], None] | None = None,
         apart: bool = False,
         decided: Callable[[], Decided | None] | None = None,
+        rest: Rest | None = None,
     ) -> None:
         """``at_end``: called once the lab has let go of the cluster. ``apart``: kailab's scheduler runs in a process of its
-        own; ``decided`` then tells what it decided."""
+        own; ``decided`` then tells what it decided. ``rest``: tells whether another's is done."""
         self.cluster = cluster
         self.fleet = fleet
         self.backend = cluster.name
@@ -84,14 +85,14 @@ class Lab:
         self.log = DecisionLog(Names(cluster), self.opened, keep_all=recorder is not None)
         self._at_end = at_end
         self._decided = decided
-        self._parts, self._pace = self._run_over(cluster, apart)
+        self._parts, self._pace = self._run_over(cluster, apart, rest)
         self._changed = True
         self._closed = False
         if recorder is not None:
             recorder.open(cluster, self.facts(), self.opened)
 
     def _run_over(
-        self, cluster: EmbeddedCluster | KubernetesCluster, apart: bool
+        self, cluster: EmbeddedCluster | KubernetesCluster, apart: bool, rest: Rest | None
     ) -> tuple[Parts, VirtualPace | LivePace]:
         tell = (self._on_cycle, self._on_seen, self.opened, self.usage, self.adopt_default_scheduler)
         if isinstance(cluster, EmbeddedCluster):
@@ -99,8 +100,8 @@ class Lab:
             return parts, VirtualPace(cluster, parts.controllers, parts.scheduler, self._describe)
         parts = assembly.build_live_parts(cluster, self.scheduler, self.config, *tell, apart)
         considers = assembly.considers(self.scheduler)
-        quiet = assembly.QUIET_SECONDS["kube-scheduler" if apart else self.scheduler]
-        return parts, LivePace(cluster, parts.controllers, parts.scheduler, considers=considers, quiet=quiet)
+        quiet = assembly.QUIET_SECONDS["kube-scheduler" if apart or rest else self.scheduler]
+        return parts, LivePace(cluster, parts.controllers, parts.scheduler, considers=considers, rest=rest, quiet=quiet)
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -150,7 +151,7 @@ class Lab:
             leave = home.close if own else home.clear
             return cls(
                 live, described.name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler,
-                at_end=leave,
+                at_end=leave, rest=home.rest(scheduler),
             )  # fmt: skip
         except BaseException:
             if own:

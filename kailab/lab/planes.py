@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.kubernetes import Connection
 from kailab.errors import InputError
 from kailab.lab.home import LiveHome
+from kailab.lab.livepace import Rest
 from kailab.scheduler import SchedulerSettings
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ class Processes:
                 undertest.start_kai(self._plane, self._home.cluster, self._kai, config=settings)
                 self._kai_settings = settings
             undertest.check_kai(self._plane)
+
+    def rest(self, scheduler: str) -> Rest | None:
+        if scheduler != "kai":
+            return None
+        from kailab.undertest.kai_rest import KaiRest
+
+        assert self._home is not None
+        return KaiRest(self._plane, self._home.cluster)
 
 
 def open_home(
