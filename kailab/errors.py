@@ -62,10 +62,13 @@ class EvidenceError(KailabError):
 
 
 class ApiError(KailabError):
-    """A cluster refused a request. ``reason`` is the Kubernetes status reason (``NotFound``, ``Conflict`` ...)."""
+    """A cluster refused a request. ``reason`` is the Kubernetes status reason (``NotFound``, ``Conflict`` ...).
+
+    ``doubtful``: nobody knows; it may have been carried out all the same."""
 
     reason = "InternalError"
     code = 500
+    doubtful = False
 
 
 class NotFound(ApiError):

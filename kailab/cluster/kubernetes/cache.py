@@ -4,7 +4,11 @@ All of it happens in the thread that uses the cluster. Three rules make what is 
 
 * an answer to a write counts at once, so nobody decides twice on what was there before it;
 * of two states of an object the one with the higher resourceVersion holds, whichever way it came;
-* a pod bound here is bound, from the server's yes on, though the watch may tell of older states first.
+* a pod bound here is bound, from the server's yes on, though the watch may tell of older states first; one of which nobody
+  knows whether it was bound counts as bound until the server has said what is true.
+
+*Assumed* annotations of a pod are ours alone until the pod is bound: the binding carries them to the server, which saves a
+write for each pod.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from kailab.cluster.kubernetes.informer import News
+from kailab.cluster.kubernetes.informer import Doubt, News
 from kailab.cluster.memorywatch import MemoryWatch, WatchHub
 from kailab.cluster.protocol import Object, WatchEvent
 
@@ -37,7 +41,9 @@ class Cache:
         self.hub = WatchHub()
         self.kinds: dict[str, Objects] = {}
         self._gone: dict[str, None] = {}  # UIDs of what we deleted and the server has not told as deleted yet
+        self.assumed: dict[str, dict[str, str]] = {}  # uid -> annotations that the server does not have yet
         self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
+        self._doubts: dict[str, int] = {}  # uid -> number of the latest question about a pod
 
     def open(self, kinds: Iterable[str] | None) -> MemoryWatch:
         """A watch, begun with what is there."""
@@ -60,6 +66,8 @@ class Cache:
             self._listed(news.kind, news.listed)
         elif news.type == "DELETED":
             self._remove(news.kind, news.object)
+        elif news.type == "LOOKED_UP":
+            self._looked_up(news)
         elif news.type != "REFUSED":
             self.put(news.kind, news.object)
 
@@ -92,17 +100,55 @@ class Cache:
             if version_of(obj) <= version_of(before):
                 return before
             obj = _sharing(before, obj)
-        if kind == "Pod" and uid in self._bound:
-            if obj["spec"].get("nodeName"):
-                del self._bound[uid]
-            else:
-                obj = {**obj, "spec": {**obj["spec"], "nodeName": self._bound[uid]}}
+        if kind == "Pod":
+            if uid in self._bound:
+                obj = self._as_bound(uid, obj)
+            if uid in self.assumed:
+                obj = self._as_assumed(uid, obj)
         known[key] = obj
         self.hub.publish("ADDED" if before is None else "MODIFIED", kind, obj)
         return obj
 
+    def _as_bound(self, uid: str, pod: Object) -> Object:
+        if pod["spec"].get("nodeName"):
+            del self._bound[uid]
+            return pod
+        return {**pod, "spec": {**pod["spec"], "nodeName": self._bound[uid]}}
+
+    def _as_assumed(self, uid: str, pod: Object) -> Object:
+        metadata = pod["metadata"]
+        there = metadata.get("annotations") or {}
+        lacking = {key: value for key, value in self.assumed[uid].items() if there.get(key) != value}
+        if not lacking:
+            del self.assumed[uid]
+            return pod
+        return {**pod, "metadata": {**metadata, "annotations": {**there, **lacking}}}
+
+    def assume(self, namespace: str, name: str, annotations: dict[str, str]) -> Object | None:
+        """The pod with these annotations, from now on, for us; None if it is not known."""
+        pods = self.kinds.get("Pod", {})
+        pod = pods.get((namespace, name))
+        if pod is None:
+            return None
+        uid = pod["metadata"]["uid"]
+        self.assumed[uid] = {**self.assumed.get(uid, {}), **annotations}
+        pods[namespace, name] = pod = self._as_assumed(uid, pod)
+        self.hub.publish("MODIFIED", "Pod", pod)
+        return pod
+
+    def forget_assumed(self) -> None:
+        """Pods look again as the server has them."""
+        assumed, self.assumed = self.assumed, {}
+        pods = self.kinds.get("Pod", {})
+        for key, pod in [(key, pod) for key, pod in pods.items() if pod["metadata"]["uid"] in assumed]:
+            metadata = pod["metadata"]
+            ours = assumed[metadata["uid"]]
+            kept = {name: value for name, value in metadata["annotations"].items() if ours.get(name) != value}
+            pods[key] = pod = {**pod, "metadata": {**metadata, "annotations": kept}}
+            self.hub.publish("MODIFIED", "Pod", pod)
+
     def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """The server has bound a pod."""
+        """The server has bound a pod, or may have."""
         pods = self.kinds.get("Pod", {})
         pod = pods.get((namespace, name))
         if pod is None or pod["metadata"].get("uid") != uid or pod["spec"].get("nodeName"):
@@ -110,6 +156,29 @@ class Cache:
         self._bound[uid] = node
         pods[namespace, name] = pod = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self.hub.publish("MODIFIED", "Pod", pod)
+
+    def doubt(self, doubt: Doubt) -> None:
+        """The answer to this question, and to none before it, will say whether a pod is bound."""
+        self._doubts[doubt.uid] = doubt.number
+
+    def _looked_up(self, news: News) -> None:
+        """What the server has under the name of an object of which we were in doubt: itself, another one, nothing."""
+        if news.doubt is None:
+            return
+        key, uid, number = news.doubt
+        pod = self.kinds.get("Pod", {}).get(key)
+        there = bool(news.object) and news.object["metadata"].get("uid") == uid
+        latest = self._doubts.get(uid) == number
+        if latest:
+            del self._doubts[uid]
+        if latest and uid in self._bound and not (there and news.object["spec"].get("nodeName")):
+            del self._bound[uid]
+            if pod is not None and pod["metadata"].get("uid") == uid:
+                spec = {name: value for name, value in pod["spec"].items() if name != "nodeName"}
+                self.kinds["Pod"][key] = pod = {**pod, "spec": spec}
+                self.hub.publish("MODIFIED", "Pod", pod)
+        if news.object:
+            self.put("Pod", news.object)
 
     def deleted(self, kind: str, namespace: str, name: str) -> None:
         """The server says that an object is gone at once."""
@@ -126,6 +195,8 @@ class Cache:
         if told:
             self._gone.pop(uid, None)
         self._bound.pop(uid, None)
+        self._doubts.pop(uid, None)
+        self.assumed.pop(uid, None)
         known = self.kinds.get(kind, {})
         before = known.get(key_of(obj))
         if before is not None and before["metadata"].get("uid") == uid:

@@ -18,6 +18,7 @@ from typing import Any, Literal, TypeAlias
 from kailab.cluster.kubernetes import requests
 from kailab.cluster.kubernetes.cache import Cache, key_of
 from kailab.cluster.kubernetes.connection import Connection
+from kailab.cluster.kubernetes.doubts import Doubts
 from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, News
 from kailab.cluster.kubernetes.refusals import refusal
@@ -81,7 +82,8 @@ class KubernetesCluster:
         self.resources = Resources(self._ask)
         self.events = EventWriter(self.transport, socket.gethostname())
         self._cache = Cache()
-        self._writer = Writer(self.transport, self.resources, self._cache, dict(marks or {}), patience)
+        doubts = Doubts(self.transport, self._tell)
+        self._writer = Writer(self.transport, self.resources, self._cache, doubts, dict(marks or {}), patience)
         self._informers: dict[str, Informer] = {}
         self._missing: dict[str, None] = {}  # kinds watched that the server does not have
         self._looked_at = 0.0
@@ -342,6 +344,14 @@ class KubernetesCluster:
         )
         for space in spaces:
             self.transport.call(requests.send(self.transport, requests.deleting_all(resource, space), self._patience))
+
+    def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
+        """See ``Assuming``."""
+        self.take_news()
+        return self._cache.assume(namespace, pod, dict(annotations))
+
+    def forget_assumed(self) -> None:
+        self._cache.forget_assumed()
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         """See ``Cluster``. If the server is given up on, what has not been sent by then is not sent."""

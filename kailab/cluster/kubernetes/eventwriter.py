@@ -20,6 +20,8 @@ from kailab.model.times import format_time
 
 AT_ONCE = 6
 MOST_WAITING = 20_000
+MOST_HELD_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
 _REMEMBERED = 10_000
 _PATIENCE = 10.0
 Identity: TypeAlias = tuple[str, str, str, str]
@@ -117,9 +119,17 @@ class EventWriter:
     async def _work(self) -> None:
         try:
             while self._waiting:
+                await self._give_way()
                 await self._send(self._waiting.popleft())
         finally:
             self._busy -= 1
+
+    async def _give_way(self) -> None:
+        """Writes that somebody waits for go first, but not for ever."""
+        waited = 0.0
+        while self._transport.urgent and waited < MOST_HELD_SECONDS and len(self._waiting) < MOST_WAITING // 2:
+            await asyncio.sleep(_LOOK_SECONDS)
+            waited += _LOOK_SECONDS
 
     async def _send(self, send: _Send) -> None:
         known = send.known

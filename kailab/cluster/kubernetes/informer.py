@@ -2,13 +2,14 @@
 
 Runs in the transport's loop and only hands news on. A watch that ends is taken up again where it was; one that the server
 no longer remembers (410) begins with a new list. In trouble it pauses, longer each time, and never gives up: a server
-that was restarted finds its watchers back.
+that was restarted finds its watchers back. A watch that does not last is trouble too, whatever it delivers before it ends.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
@@ -23,17 +24,28 @@ from kailab.errors import ApiError, Gone, Unavailable
 
 PAGE = 1000
 _LONGEST_PAUSE = 10.0
+_LASTING_SECONDS = 5.0
 _decode = msgspec.json.Decoder().decode
 
 
+class Doubt(NamedTuple):
+    """What the server was asked about a pod, by namespace and name; ``number`` grows from question to question."""
+
+    key: tuple[str, str]
+    uid: str
+    number: int
+
+
 class News(NamedTuple):
-    """``listed``: all objects of the kind as of now. Otherwise one event of the watch; ``refused``: why there is no list."""
+    """``listed``: all objects of the kind as of now. Otherwise one event of the watch; ``refused``: why there is no list.
+    LOOKED_UP answers ``doubt``, a question about a pod; no object: there is none of that name."""
 
     kind: str
-    type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED"]
+    type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED", "LOOKED_UP"]
     object: Object
     listed: list[Object]
     refused: ApiError | None = None
+    doubt: Doubt | None = None
 
 
 class Informer:
@@ -47,6 +59,7 @@ class Informer:
         self._tell = tell
         self._version = ""
         self._pause = 0.0
+        self._begun = time.monotonic()
         self._task: Any = None
 
     def start(self) -> None:
@@ -63,9 +76,10 @@ class Informer:
                 if not self._version:
                     await self._list()
                 await self._watch()
-                self._pause = 0.0
+                await self._rest()
             except Gone:
                 self._version = ""
+                await self._rest()
             except ApiError as error:
                 if not self._version and not isinstance(error, Unavailable):
                     self._tell(News(self.resource.key, "REFUSED", {}, [], error))
@@ -74,6 +88,10 @@ class Informer:
                 await self._rest()
 
     async def _rest(self) -> None:
+        lasted = time.monotonic() - self._begun
+        self._begun = time.monotonic()
+        if lasted > _LASTING_SECONDS + self._pause:
+            self._pause = 0.0
         self._pause = min(_LONGEST_PAUSE, max(0.1, self._pause * 2))
         await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause)
 
@@ -126,7 +144,6 @@ class Informer:
         if type == "ERROR":
             raise refusal(int(obj.get("code") or 500), msgspec.json.encode(obj), f"watch {self.resource.plural}")
         self._version = obj["metadata"]["resourceVersion"]
-        self._pause = 0.0
         if type != "BOOKMARK":
             obj["metadata"].pop("managedFields", None)
             self._tell(News(self.resource.key, type, obj, []))

@@ -1,7 +1,8 @@
 """Each write of the protocol as the requests that carry it out, and what their answers mean.
 
 A request that was sent twice may have been carried out the first time, its answer lost: then "it exists already", "it is
-bound already", "it is gone already" are the success that was asked for.
+bound already", "it is gone already" are the success that was asked for. Where the last word is no word either, the write is
+*doubtful*.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 
 from kailab.cluster.kubernetes.refusals import refusal
 from kailab.cluster.kubernetes.resources import Resource
-from kailab.cluster.kubernetes.transport import Answer, Transport
+from kailab.cluster.kubernetes.transport import Answer, NoAnswer, Transport
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Unavailable
 
@@ -143,19 +144,35 @@ def disrupting(
     return Request("PATCH", path, body, STRATEGIC, f"evict Pod {pod}")
 
 
-async def send(transport: Transport, request: Request, patience: float) -> Answer:
-    """The answer to a request that was carried out. Raises ApiError for one that was not."""
-    answer = await transport.request(request.method, request.path, request.body, request.content, patience=patience)
+async def send(transport: Transport, request: Request, patience: float, brief: bool = False) -> Answer:
+    """The answer to a request that was carried out. Raises ApiError for one that was not, or that is ``doubtful``."""
+    answer = await transport.request(
+        request.method, request.path, request.body, request.content, patience=patience, brief=brief
+    )
     if answer.code < 300:
         return answer
-    if answer.tries > 1:
+    if answer.doubtful:
         if request.method == "DELETE" and answer.code == 404:
             return Answer(200, b"{}", answer.tries)
         if request.resolve and answer.code == 409:
-            there = await transport.request("GET", request.resolve, patience=patience)
+            there = await _look(transport, request.resolve, patience, brief)
             if there.code == 200 and _is_ours(there, request):
                 return there if not request.resolve_node else Answer(201, b"{}", answer.tries)
-    raise refusal(answer.code, answer.body, request.told)
+    error = refusal(answer.code, answer.body, request.told)
+    error.doubtful = answer.doubtful and answer.code not in (404, 409)
+    raise error
+
+
+async def _look(transport: Transport, path: str, patience: float, brief: bool) -> Answer:
+    """What is there now. Raises ApiError, ``doubtful``, if the server does not say."""
+    try:
+        there = await transport.request("GET", path, patience=patience, brief=brief)
+        if there.code >= 429:
+            raise refusal(there.code, there.body, f"GET {path}")
+    except ApiError as error:
+        error.doubtful = True
+        raise
+    return there
 
 
 def _is_ours(there: Answer, request: Request) -> bool:
@@ -169,15 +186,18 @@ def _is_ours(there: Answer, request: Request) -> bool:
 async def send_in_order(
     transport: Transport, requests: list[Request], batch: Batch
 ) -> tuple[list[Answer], ApiError | None]:
-    """The answers of a chain, up to the first refusal, and that."""
+    """The answers of a chain, up to the first refusal, and that.
+
+    A server that is gone is gone for all of a batch; a write that alone gets no good answer holds up nobody."""
     answers: list[Answer] = []
     try:
         for request in requests:
             if batch.lost is not None:
                 raise batch.lost
-            answers.append(await send(transport, request, batch.patience))
-    except Unavailable as error:
-        batch.lost = batch.lost or error
+            answers.append(await send(transport, request, batch.patience, brief=True))
+    except NoAnswer as error:
+        if not error.own and batch.lost is None:
+            batch.lost = NoAnswer(str(error))
         return answers, error
     except ApiError as error:
         return answers, error

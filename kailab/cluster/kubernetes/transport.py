@@ -1,7 +1,8 @@
 """Requests to one API server, from an event loop in a thread of its own.
 
 What goes wrong on the way is tried again here, with growing pauses and as long as ``patience`` says: no connection, a
-time-out, 429 (after its Retry-After), 500, 502, 503, 504. What the server refuses is handed back at once.
+time-out, 429 (after its Retry-After), 500, 502, 503, 504. What the server refuses is handed back at once. A *brief* request
+gives up sooner where the trouble may be its own and not the server's, so that those beside it do not wait for it.
 """
 
 from __future__ import annotations
@@ -24,27 +25,52 @@ from kailab.errors import ConnectError, Unauthorized, Unavailable
 T = TypeVar("T")
 
 ANSWER_SECONDS = 20.0
+LEAST_ANSWER_SECONDS = 10.0
+WATCH_SECONDS = 150.0
+"""A watch that is silent for so long is taken for dead: servers send a bookmark about each minute."""
+
+BRIEF_TRIES = 3
 CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 20.0
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 _TOO_MUCH = frozenset((429, 503, 504))
+_OWN = frozenset((500, 504))
 _SKEW_SECONDS = 2.0
 _CREDENTIALS_SECONDS = 30.0
 
 
 class Answer(NamedTuple):
-    """``tries``: how often it was sent. Above 1 an earlier one may have been carried out though no answer came."""
+    """``tries``: how often it was sent. ``doubtful``: one of them may have been carried out, though no answer said so."""
 
     code: int
     body: bytes
     tries: int = 1
+    doubtful: bool = False
+
+
+class NoAnswer(Unavailable):
+    """``own``: others may have got theirs."""
+
+    own = False
 
 
 class _Again(Exception):
-    def __init__(self, told: str, after: float | None = None, answer: Answer | None = None) -> None:
+    """``own``: it may be this request alone that has trouble; ``sent``: it may have been carried out."""
+
+    def __init__(
+        self,
+        told: str,
+        after: float | None = None,
+        answer: Answer | None = None,
+        *,
+        own: bool = False,
+        sent: bool = True,
+    ) -> None:
         super().__init__(told)
         self.after = after
         self.answer = answer
+        self.own = own
+        self.sent = sent
 
 
 class Transport:
@@ -56,6 +82,7 @@ class Transport:
         self.sent: dict[tuple[str, int], int] = {}  # (method, code; 0: no answer) -> count
         self.may_write: Callable[[], bool] | None = None  # asked before anything but a GET is sent
         self.dry_run = False
+        self.urgent = 0  # batches of writes under way that somebody waits for
         self._tls = connection.tls()
         self._offset = time.time() - time.monotonic()
         self._looked_at = 0.0
@@ -142,55 +169,77 @@ class Transport:
         *,
         patience: float = PATIENCE_SECONDS,
         accept: str = "application/json",
+        brief: bool = False,
     ) -> Answer:
-        """Raises Unavailable once patience is at an end."""
+        """Raises Unavailable once patience is at an end. ``brief``: see above."""
         if self.dry_run and method != "GET":
             path += ("&" if "?" in path else "?") + "dryRun=All"
         try:
-            return await self._once(method, path, body, content, accept, 1)
+            return await self._once(method, path, body, content, accept, 1, patience)
         except _Again as trouble:
-            if patience <= 0:
-                return self._give_up(trouble, method, path)
-            return await self._persist(method, path, body, content, accept, patience, trouble)
+            if patience <= 0 or (brief and trouble.own and trouble.answer is None):
+                return self._give_up(trouble, method, path, trouble.sent)
+            return await self._persist(method, path, body, content, accept, patience, trouble, brief)
 
     async def _persist(
-        self, method: str, path: str, body: bytes | None, content: str, accept: str, patience: float, first: _Again
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        content: str,
+        accept: str,
+        patience: float,
+        first: _Again,
+        brief: bool,
     ) -> Answer:
         tries = 1
         last = first
+        sent = first.sent
 
         def pause(state: tenacity.RetryCallState) -> float:
             if last.after is not None:
                 return last.after * (1 + random.random() / 4)
             return random.uniform(0.5, 1.0) * min(0.1 * 2**state.attempt_number, 3.0)
 
+        def enough(state: tenacity.RetryCallState) -> bool:
+            return brief and last.own and (last.answer is None or tries >= BRIEF_TRIES)
+
         async def again() -> Answer:
-            nonlocal tries, last
+            nonlocal tries, last, sent
             tries += 1
             try:
-                return await self._once(method, path, body, content, accept, tries)
+                answer = await self._once(method, path, body, content, accept, tries, patience)
             except _Again as trouble:
                 last = trouble
+                sent = sent or trouble.sent
                 raise
+            except Unavailable as error:
+                error.doubtful = sent
+                raise
+            return answer._replace(doubtful=sent)
 
         await asyncio.sleep(first.after if first.after is not None else random.uniform(0.05, 0.15))
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(_Again),
-            stop=tenacity.stop_after_delay(patience),
+            stop=lambda state: enough(state) or tenacity.stop_after_delay(patience)(state),
             wait=pause,
             reraise=True,
         )
         try:
             return await retrying(again)
         except _Again as trouble:
-            return self._give_up(trouble, method, path)
+            return self._give_up(trouble, method, path, sent)
 
-    def _give_up(self, trouble: _Again, method: str, path: str) -> Answer:
+    def _give_up(self, trouble: _Again, method: str, path: str, sent: bool) -> Answer:
         if trouble.answer is not None:
-            return trouble.answer
-        raise Unavailable(f"{self.connection.server} does not answer {method} {path.partition('?')[0]}: {trouble}")
+            return trouble.answer._replace(doubtful=sent)
+        error = NoAnswer(f"{self.connection.server} does not answer {method} {path.partition('?')[0]}: {trouble}")
+        error.doubtful, error.own = sent, trouble.own
+        raise error
 
-    async def _once(self, method: str, path: str, body: bytes | None, content: str, accept: str, tries: int) -> Answer:
+    async def _once(
+        self, method: str, path: str, body: bytes | None, content: str, accept: str, tries: int, patience: float
+    ) -> Answer:
         session = await self._ready()
         headers = {"Accept": accept, **self._headers}
         if body is not None:
@@ -202,7 +251,15 @@ class Transport:
         begun = time.monotonic()
         try:
             async with session.request(
-                method, self._url(path), data=body, headers=headers, ssl=self._tls or True, allow_redirects=False
+                method,
+                self._url(path),
+                data=body,
+                headers=headers,
+                ssl=self._tls or True,
+                allow_redirects=False,
+                timeout=aiohttp.ClientTimeout(
+                    total=min(ANSWER_SECONDS, max(patience, LEAST_ANSWER_SECONDS)), sock_connect=CONNECT_SECONDS
+                ),
             ) as response:
                 data = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
@@ -210,7 +267,9 @@ class Transport:
             self._count(method, 0)
             if isinstance(error, aiohttp.ClientSSLError):
                 raise Unavailable(f"{self.connection.server}: {error}") from error
-            raise _Again(str(error) or type(error).__name__) from error
+            unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
+            late = isinstance(error, TimeoutError) and not unsent
+            raise _Again(str(error) or type(error).__name__, own=late, sent=not unsent) from error
         except BaseException:
             self.pressure.overloaded(time.monotonic())
             raise
@@ -224,7 +283,8 @@ class Transport:
             self.pressure.answered(moment - begun, moment)
         answer = Answer(code, data, tries)
         if code in _AGAIN:
-            raise _Again(f"HTTP {code}", _retry_after(response.headers.get("Retry-After")), answer)
+            after = _retry_after(response.headers.get("Retry-After"))
+            raise _Again(f"HTTP {code}", after, answer, own=code in _OWN, sent=code != 429)
         return answer
 
     def stream(self, path: str) -> Any:
@@ -234,7 +294,7 @@ class Transport:
             self._url(path),
             headers={"Accept": "application/json", **self._headers},
             ssl=self._tls or True,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=330.0),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=WATCH_SECONDS),
         )
 
     async def _ready(self) -> aiohttp.ClientSession:

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from kailab.cluster.kubernetes import requests
 from kailab.cluster.kubernetes.cache import Cache
+from kailab.cluster.kubernetes.doubts import Doubts
 from kailab.cluster.kubernetes.refusals import refusal
 from kailab.cluster.kubernetes.requests import Batch, Request, body_of
 from kailab.cluster.kubernetes.resources import Resource, Resources
 from kailab.cluster.kubernetes.transport import Answer, Transport, side_by_side
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
-from kailab.errors import ApiError, Unavailable
+from kailab.errors import ApiError, Conflict, Unavailable
 from kailab.model.times import format_time
 
 MOST_AT_ONCE = 256
+Sent: TypeAlias = tuple[list[Answer], ApiError | None]
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
 
 
@@ -34,8 +36,15 @@ class Writer:
     """``marks``: labels that all that is created or applied gets."""
 
     def __init__(
-        self, transport: Transport, resources: Resources, cache: Cache, marks: Mapping[str, str], patience: float
+        self,
+        transport: Transport,
+        resources: Resources,
+        cache: Cache,
+        doubts: Doubts,
+        marks: Mapping[str, str],
+        patience: float,
     ) -> None:
+        self._doubts = doubts
         self._transport = transport
         self._resources = resources
         self._cache = cache
@@ -71,7 +80,7 @@ class Writer:
         if not work:
             return []
         try:
-            results = self._transport.call(side_by_side(work, MOST_AT_ONCE))
+            results = self._transport.call(self._urgently(work))
         except Unavailable as error:  # closed
             return [Outcome([], error) for _ in plans]
         outcomes = []
@@ -84,8 +93,29 @@ class Writer:
                     break
                 objects.append(self._done(one, answers[position:end]))
                 position = end
+            if refused is not None and len(objects) < len(plan):
+                self._doubt(plan[len(objects)], refused)
             outcomes.append(Outcome(objects, refused or failed))
         return outcomes
+
+    def _doubt(self, planned: _Planned, error: ApiError) -> None:
+        """Of a pod that may be bound or evicted all the same, or that somebody else has changed, the truth is found out."""
+        if not planned.uid or not (error.doubtful or isinstance(error, Conflict)):
+            return
+        match planned.write:
+            case Bind(namespace, pod, node, _):
+                if error.doubtful:
+                    self._cache.bound(namespace, pod, planned.uid, node)
+                self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, planned.uid))
+            case Evict(namespace, pod):
+                self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, planned.uid))
+
+    async def _urgently(self, work: Sequence[Callable[[], Awaitable[Sent]]]) -> list[Sent]:
+        self._transport.urgent += 1
+        try:
+            return await side_by_side(work, MOST_AT_ONCE)
+        finally:
+            self._transport.urgent -= 1
 
     def _plan(self, chain: Chain) -> tuple[list[_Planned], ApiError | None]:
         planned = []
@@ -115,7 +145,8 @@ class Writer:
             case Bind(namespace, pod, node, annotations):
                 resource = self._resources.of("Pod")
                 uid = self._uid(namespace, pod)
-                request = requests.binding(resource, namespace, pod, uid, node, annotations)
+                notes = {**self._cache.assumed.get(uid, {}), **(annotations or {})}
+                request = requests.binding(resource, namespace, pod, uid, node, notes)
                 return _Planned(write, resource, uid, [request])
             case Evict(namespace, pod, reason, message, grace):
                 resource = self._resources.of("Pod")

@@ -1,0 +1,55 @@
+"""Pods of which we are in doubt: a binding or an eviction was sent, and no answer said what became of it.
+
+The server is asked until it says what is true, in the background. Until then such a pod counts as bound where it was sent
+to: a GPU that may be taken is not given to another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tenacity
+
+from kailab.cluster.kubernetes.informer import Doubt, News
+from kailab.cluster.kubernetes.refusals import refusal
+from kailab.cluster.kubernetes.requests import body_of
+from kailab.cluster.kubernetes.resources import Resource
+from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.protocol import Object
+from kailab.errors import ApiError
+
+_PATIENCE_SECONDS = 5.0
+_LONGEST_PAUSE = 10.0
+
+
+class Doubts:
+    """``tell`` takes what the server says, from the loop's thread."""
+
+    def __init__(self, transport: Transport, tell: Callable[[News], None]) -> None:
+        self._transport = transport
+        self._tell = tell
+        self._asked = 0
+
+    def ask(self, pods: Resource, namespace: str, name: str, uid: str) -> Doubt:
+        """Find out what is true of a pod. Returns the question; the news that answers it names it."""
+        self._asked += 1
+        doubt = Doubt((namespace, name), uid, self._asked)
+        self._transport.start(self._find_out(pods, doubt))
+        return doubt
+
+    async def _find_out(self, pods: Resource, doubt: Doubt) -> None:
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type(ApiError),
+            wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),
+        )
+        found: Object = await retrying(self._get, pods, *doubt.key)
+        self._tell(News(pods.key, "LOOKED_UP", found, [], doubt=doubt))
+
+    async def _get(self, pods: Resource, namespace: str, name: str) -> Object:
+        path = pods.path(namespace, name)
+        answer = await self._transport.request("GET", path, patience=_PATIENCE_SECONDS)
+        if answer.code == 404:
+            return {}
+        if answer.code != 200:
+            raise refusal(answer.code, answer.body, f"GET {path}")
+        return body_of(answer)
