@@ -167,7 +167,7 @@ def embedded() -> Place:
 
 
 @pytest.fixture(scope="session")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real control plane whose KWOK plays our stages."""
     try:
         components = find_components()
@@ -176,9 +176,14 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
             raise
         pytest.skip(str(missing))
     folder = tmp_path_factory.mktemp("stages")
-    plane = ControlPlane.up(folder / "plane", components, stages=write_stages(folder / "stages.yaml"))
+    made = ControlPlane.up(folder / "plane", components, stages=write_stages(folder / "stages.yaml"))
+    yield made
+    made.down()
+
+
+@pytest.fixture(scope="session")
+def real(plane: ControlPlane) -> Iterator[Place]:
     cluster = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), "controlplane")
     cluster.create(node())
     yield Place(cluster)
     cluster.close()
-    plane.down()
