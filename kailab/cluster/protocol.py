@@ -123,3 +123,15 @@ class LiveNews(Protocol):
 
     def wait(self, seconds: float) -> bool:
         """Sleep until a watch has news, at most so long. True if there is some."""
+
+
+@runtime_checkable
+class Assuming(Protocol):
+    """What a cluster offers to which a write is dear, beside ``Cluster``."""
+
+    def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
+        """Give a pod that is not bound yet annotations without writing them: all that reads this cluster sees them, the server
+        gets them with the binding. Who assumes must write them if the pod is not bound after all. None: no such pod."""
+
+    def forget_assumed(self) -> None:
+        """Pods look again as the server has them."""

@@ -8,10 +8,10 @@ deleted here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from kailab.cluster.protocol import Cluster, Object, WatchEvent
+from kailab.cluster.protocol import Assuming, Cluster, Object, WatchEvent
 from kailab.cluster.writes import Create, Patch, Update
 from kailab.errors import AlreadyExists, ApiError, Conflict, KailabError, NotFound
 from kailab.grouping.clusterreader import ClusterReader, Read
@@ -48,8 +48,15 @@ class _Planned(NamedTuple):
 class PodGrouper:
     """The podgrouper as a controller over any cluster."""
 
-    def __init__(self, cluster: Cluster, config: GroupingConfig | None = None) -> None:
+    def __init__(
+        self, cluster: Cluster, config: GroupingConfig | None = None, cycles: Callable[[], int] | None = None
+    ) -> None:
+        """``cycles``: how many cycles the scheduler over the same cluster has run. With it the annotation that names a pod's
+        PodGroup is not written at once: most pods are bound in the next cycle, and the binding carries it. What is not bound
+        then gets it by a write of its own."""
         self._cluster = cluster
+        self._cycles = cycles if isinstance(cluster, Assuming) else None
+        self._assumed: dict[_Key, tuple[int, _Wanted]] = {}
         self._config = config or GroupingConfig()
         self._watch = cluster.watch(("Pod", "PodGroup"))
         self._reads = ClusterReader(cluster)
@@ -86,7 +93,9 @@ class PodGrouper:
         return self._wrote
 
     def close(self) -> None:
-        """End the watches."""
+        """End the watches. What was assumed and not written is forgotten: whoever comes next works it out anew."""
+        if self._cycles is not None and isinstance(self._cluster, Assuming):
+            self._cluster.forget_assumed()
         self._watch.close()
         self._reads.close()
 
@@ -247,16 +256,54 @@ class PodGrouper:
             else:
                 self._warned.pop(wanted.key, None)
         self._wanted = []
+        left_over = self._left_over()
+        tagged = left_over + [one for one in tagged if not self._assume(one)]
         chains = [[Patch("Pod", one.key[1], one.key[0], {"metadata": one.patch})] for one in tagged]
         for one, outcome in zip(tagged, self._cluster.write_all(chains), strict=True):
             if outcome.error is None and (pod := outcome.objects[0]) is not None:
-                self._wrote = True
-                self._withdraw(one.key, one.pod)
-                self._enrol(one.key, pod)
-                self._pods[one.key] = pod
-                self._warned.pop(one.key, None)
+                self._tagged(one, pod)
             elif outcome.error is not None and not isinstance(outcome.error, NotFound):
+                if one in left_over:  # its annotation looks written here; only this can write it
+                    self._assumed[one.key] = (-1, one)
                 self._failed(one.key, one.pod, outcome.error, one.reads)
+
+    def _assume(self, wanted: _Wanted) -> bool:
+        """Leave it to the binding to write the annotation; False where that can't be."""
+        if self._cycles is None or wanted.patch.keys() != {"annotations"} or wanted.pod["spec"].get("nodeName"):
+            return False
+        assert isinstance(self._cluster, Assuming)
+        pod = self._cluster.assume(*wanted.key, wanted.patch["annotations"])
+        if pod is None:
+            return False
+        self._tagged(wanted, pod)
+        self._assumed[wanted.key] = (self._cycles(), wanted)
+        return True
+
+    def _left_over(self) -> list[_Wanted]:
+        """What was assumed of pods that a cycle has seen since and not bound."""
+        if self._cycles is None or not self._assumed:
+            return []
+        cycle = self._cycles()
+        found = []
+        for key, (assumed_in, wanted) in list(self._assumed.items()):
+            if assumed_in >= cycle:
+                continue
+            del self._assumed[key]
+            pod = self._pods.get(key)
+            if (
+                pod is not None
+                and not pod["spec"].get("nodeName")
+                and pod["metadata"]["uid"] == wanted.pod["metadata"]["uid"]
+            ):
+                found.append(wanted)
+        return found
+
+    def _tagged(self, wanted: _Wanted, pod: Object) -> None:
+        self._wrote = True
+        self._withdraw(wanted.key, wanted.pod)
+        self._enrol(wanted.key, pod)
+        self._pods[wanted.key] = pod
+        self._warned.pop(wanted.key, None)
 
     def _failed(self, key: _Key, pod: Object, problem: KailabError, reads: Iterable[Read]) -> None:
         """What another try may cure is tried again in the next step; what only a change can cure is told."""

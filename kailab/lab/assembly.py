@@ -24,7 +24,9 @@ from kailab.lab.settle import Controller
 from kailab.lab.settle import Scheduler as Deciding
 from kailab.model import labels
 from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
+from kailab.scheduler.claim_allocation import ClaimAllocator
 from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.reservation import Reservations
 from kailab.workloads import WorkloadControllers
 
 BACKENDS = ("embedded", *LIVE_BACKENDS)
@@ -168,9 +170,13 @@ def _deciding(
     adopt_default_scheduler: bool,
 ) -> Parts:
     names = (labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if adopt_default_scheduler else ()))
-    grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names))
-    deciding = Scheduler(cluster, config, on_cycle, usage=usage, scheduler_names=names)
-    return Parts([grouper, QueueStatus(cluster)], deciding)
+    live = isinstance(cluster, KubernetesCluster)
+    preparations: list[ClaimAllocator | Reservations] = [ClaimAllocator(cluster), Reservations(cluster)] if live else []
+    deciding = Scheduler(
+        cluster, config, on_cycle, usage=usage, scheduler_names=names, preparations=preparations, sparing=live
+    )
+    grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names), lambda: deciding.cycles)
+    return Parts([grouper, QueueStatus(cluster), *preparations], deciding)
 
 
 def considers(scheduler: str) -> Callable[[dict[str, Any]], bool]:

@@ -1,6 +1,6 @@
 """Carrying out what a cycle decided: binds and evictions, with the events KAI records about them.
 
-What the cluster refuses is recorded and left for the next cycle; it never stops the rest. Source: KAI cache.Bind,
+What the cluster refuses is recorded, never stops the rest, and is tried again after a while. Source: KAI cache.Bind,
 cache.Evict, evictor, status_updater, binder.
 """
 
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Bind as BindPod
 from kailab.cluster.writes import Chain, Patch, Write
 from kailab.cluster.writes import Evict as EvictPod
@@ -20,6 +21,7 @@ from kailab.model import labels as names
 from kailab.scheduler.checkpointing import ask_to_save
 from kailab.scheduler.conditions import not_scheduled, with_condition
 from kailab.scheduler.cycle_record import Failure
+from kailab.scheduler.holding import HeldBack
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.numa import PREDICTED, as_annotation
 from kailab.scheduler.podgroups import node_pool
@@ -39,7 +41,8 @@ def received_type(shape: Shape) -> str:
 
 class Carrier:
     """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
-    order. ``preparations``: what has to be in place before a pod is bound."""
+    order. ``preparations``: what has to be in place before a pod is bound. ``sparing``: no event that says only what another
+    one says."""
 
     def __init__(
         self,
@@ -47,24 +50,36 @@ class Carrier:
         mirror: Mirror,
         checkpoint: Checkpoint | None = None,
         preparations: Sequence[Preparation] = (),
+        sparing: bool = False,
     ) -> None:
         self._cluster = cluster
+        self._sparing = sparing
         self._mirror = mirror
         self._checkpoint = checkpoint
         self._preparations = preparations
-        self._complained: set[tuple[str, str]] = set()
+        self._complained: dict[str, str] = {}  # uid -> what was told last of its failing
+        self._evictions: Retries[str] = Retries()
+        self.held_back = HeldBack(mirror)
+        self.unreachable = False
         self.bound: dict[str, None] = {}
         self.evicted: dict[str, None] = {}
         self.failures: list[Failure] = []
         self.wrote = False
 
+    @property
+    def retry_at(self) -> float | None:
+        """When something that failed is to be tried again."""
+        moments = (self.held_back.next_at, self._evictions.next_at)
+        return min((moment for moment in moments if moment is not None), default=None)
+
     def carry_out(self, decisions: Decisions) -> None:
         """Binds, then evictions: the order of the actions that decide them."""
-        self.bound, self.evicted, self.failures, self.wrote = {}, {}, [], False
+        self.bound, self.evicted, self.failures, self.wrote, self.unreachable = {}, {}, [], False, False
         self._bind_all(decisions.binds)
         self._evict_all(decisions.evictions)
-        if not self.failures:
-            self._complained.clear()
+        for uid in [uid for uid in self._complained if uid not in self._mirror.pods]:
+            del self._complained[uid]
+            self._evictions.done(uid)
 
     def _bind_all(self, binds: Iterable[Bind]) -> None:
         planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
@@ -83,7 +98,7 @@ class Carrier:
             if error is None:
                 self._was_bound(bind, name)
                 continue
-            if bind.gpu_groups and bind.task not in refused:
+            if bind.gpu_groups and bind.task not in refused and not error.doubtful:
                 self._unlabel(task.namespace, task.name, bind.gpu_groups)
             self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
 
@@ -111,13 +126,16 @@ class Carrier:
 
     def _was_bound(self, bind: Bind, name: str) -> None:
         pod = self._mirror.pods[bind.task]
+        self._complained.pop(bind.task, None)
+        self.held_back.bound(bind.task)
         self.wrote = True
         self.bound[bind.podgroup] = None
         pool = node_pool((self._mirror.podgroup_objects.get(bind.podgroup) or _EMPTY)["metadata"])
         self._cluster.event(
             pod, "Normal", "Scheduled", f"Successfully assigned pod {name} to node {bind.node} at node-pool {pool}"
         )
-        self._cluster.event(pod, "Normal", "Bound", f"Pod bound successfully to node {bind.node}", "binder")
+        if not self._sparing:
+            self._cluster.event(pod, "Normal", "Bound", f"Pod bound successfully to node {bind.node}", "binder")
 
     def _unlabel(self, namespace: str, name: str, groups: tuple[str, ...]) -> None:
         """A pod that is not bound must not look as if it sat on a GPU."""
@@ -135,15 +153,17 @@ class Carrier:
                 self._failed("evict", evict.task, text, outcome.error)
                 continue
             self.wrote = True
+            self._complained.pop(evict.task, None)
+            self._evictions.done(evict.task)
             self.evicted[evict.podgroup] = None
             podgroup = self._mirror.podgroup_objects.get(evict.podgroup)
             if podgroup is not None:
                 self._cluster.event(podgroup, "Normal", "Evict", write.message)
 
     def _eviction(self, evict: Evict) -> EvictPod | None:
-        """How a pod is evicted; None for one that is gone."""
+        """How a pod is evicted; None for one that is gone, or whose eviction has failed and is not due again."""
         task = self._mirror.tasks.get(evict.task)
-        if task is None:
+        if task is None or self._evictions.held(evict.task, self._cluster.now()):
             return None
         message = evict.message or self._eviction_message(evict, f"{task.namespace}/{task.name}")
         grace = None
@@ -171,14 +191,23 @@ class Carrier:
         """Tell once per pod and text; a refusal that repeats every second is no news."""
         self.failures.append(Failure(verb=verb, task=uid, message=message))
         pod = self._mirror.pods.get(uid)
-        if pod is None or isinstance(error, NotFound) or (uid, message) in self._complained:
+        if pod is None or isinstance(error, NotFound):
             return
-        self._complained.add((uid, message))
+        now = self._cluster.now()
+        if isinstance(error, Unavailable) and not error.doubtful:
+            self.unreachable = True  # it was not even sent: none of the pod's
+        elif verb == "bind":
+            self.held_back.failed(uid, error, now)
+        else:
+            self._evictions.failed(uid, now)
+        if self._complained.get(uid) == message:
+            return
+        self._complained[uid] = message
         self.wrote = True
         self._cluster.event(pod, "Warning", "FailedBinding" if verb == "bind" else "FailedEviction", message)
         if verb == "bind":
             current = (pod.get("status") or {}).get("conditions") or ()
-            conditions = with_condition(current, not_scheduled(message, "BindingError"), self._cluster.now())
+            conditions = with_condition(current, not_scheduled(message, "BindingError"), now)
             if conditions is not None:
                 metadata = pod["metadata"]
                 try:

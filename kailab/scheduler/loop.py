@@ -27,7 +27,9 @@ class Scheduler:
     ``on_cycle`` is given each cycle that ran. ``usage``: how past use counts, where ``config.k_value`` is above 0.
     ``on_phase`` is told the phases of each cycle as they begin (the engine's, then "carry out", "status"), for timing.
     ``scheduler_names``: the ``schedulerName`` of pods that are its to place. ``preparations``: what is to be in place on a
-    node before a pod is bound to it; they are stepped by whoever steps the scheduler.
+    node before a pod is bound to it; they are stepped by whoever steps the scheduler. ``sparing``: where writes are dear, those
+    that nobody would read are left out: an event that says what another one says, the start of work while no queue protects
+    it by a min-runtime and no policy ranks by it.
     """
 
     def __init__(
@@ -41,6 +43,7 @@ class Scheduler:
         scheduler_names: Iterable[str] = (SCHEDULER_NAME,),
         node_pool: str = DEFAULT_NODE_POOL,
         preparations: Sequence[Preparation] = (),
+        sparing: bool = False,
     ) -> None:
         self.config = config or EngineConfig()
         self.mirror = Mirror(cluster, scheduler_names, node_pool)
@@ -49,8 +52,8 @@ class Scheduler:
         self._cluster = cluster
         self._on_cycle = on_cycle
         self._on_phase = on_phase
-        self._carrier = Carrier(cluster, self.mirror, self.config.checkpoint, preparations)
-        self._reporter = Reporter(cluster, self.mirror)
+        self._carrier = Carrier(cluster, self.mirror, self.config.checkpoint, preparations, sparing)
+        self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else lambda: True)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         self._seen = -1
         self._retry = False
@@ -67,7 +70,7 @@ class Scheduler:
     @property
     def wake_at(self) -> float | None:
         """The earliest time at which a cycle could decide differently though nothing else changes; None: never."""
-        moments = [self._wake_at, self.mirror.stuck_at]
+        moments = [self._wake_at, self.mirror.stuck_at, self._carrier.retry_at, self._reporter.retry_at]
         if self._usage is not None:
             moments.append(self._usage.next_refresh)
         return min((moment for moment in moments if moment is not None), default=None)
@@ -90,6 +93,7 @@ class Scheduler:
         """
         self.mirror.update()
         now = self._cluster.now()
+        self._carrier.held_back.look(now)
         due = self._seen != self.mirror.snapshot.version or self._retry
         if not due and ((wake_at := self.wake_at) is None or now < wake_at):
             return False
@@ -119,7 +123,7 @@ class Scheduler:
         carrier.carry_out(decisions)
         self._phase("status")
         reporter.report(decisions, carrier.bound, carrier.evicted)
-        self._retry = bool(carrier.failures)
+        self._retry = carrier.unreachable
         self._wake_at = decisions.wake_at
         recorded = self._usage is not None and self._usage.observe(now, decisions.queues, self.mirror.capacity())
         record = CycleRecord(
@@ -134,6 +138,16 @@ class Scheduler:
         if self._on_cycle is not None:
             self._on_cycle(record)
         return carrier.wrote or reporter.wrote or recorded
+
+    def _starts_matter(self) -> bool:
+        config = self.config
+        return bool(
+            config.reclaim_min_runtime > 0
+            or config.preempt_min_runtime > 0
+            or config.weighted_order is not None
+            or config.victim_order != "queue"
+            or any(queue.reclaim_min_runtime or queue.preempt_min_runtime for queue in self.mirror.queues.values())
+        )
 
     def _phase(self, name: str) -> None:
         if self._on_phase is not None:

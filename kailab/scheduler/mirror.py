@@ -81,6 +81,7 @@ class Mirror:
         self._watched_labels: set[str] = set()
         self._pod_terms = False  # some pod looks at other pods: shapes then carry labels and namespace
         self._overlays: dict[tuple[Any, ...], Shape] = {}
+        self._held_back: dict[str, str] = {}
         self._leaving: dict[str, float] = {}
         self._now = 0.0
         self._cluster = cluster
@@ -116,6 +117,15 @@ class Mirror:
     def stuck_at(self) -> float | None:
         """When the next pod being deleted will count as stuck, if it is still there."""
         return min(self._leaving.values()) if self._leaving else None
+
+    def hold_back(self, uid: str, why: str | None) -> None:
+        """Let a pod that waits count as blocked, ``why`` told; None: no longer."""
+        if why is None:
+            self._held_back.pop(uid, None)
+        else:
+            self._held_back[uid] = why
+        if uid in self.pods:
+            self._refresh(uid)
 
     def close(self) -> None:
         self._watch.close()
@@ -396,7 +406,8 @@ class Mirror:
         shape = self._shapes.of(pod)
         if (shape.affinity or shape.anti_affinity) and self._note_terms(shape.affinity + shape.anti_affinity):
             self._refresh_all()
-        if not self._pod_terms and uid not in self._claiming and uid not in self._referring:
+        held_back = self._held_back.get(uid) if self._held_back and not pod["spec"].get("nodeName") else None
+        if not self._pod_terms and uid not in self._claiming and uid not in self._referring and held_back is None:
             return shape
         labels: tuple[tuple[str, str], ...] = ()
         namespace = ""
@@ -408,6 +419,8 @@ class Mirror:
         dra, claims, blocked = self._claims.of_pod(pod) if uid in self._claiming else ((), (), ())
         missing = [ref for ref in self._referring.get(uid, ()) if ref not in self._existing]
         blocked += tuple(references.sentence(ref) for ref in missing)
+        if held_back is not None:
+            blocked += (held_back,)
         key = (id(shape), labels, namespace, dra, claims, blocked)  # shapes are interned and never let go
         overlaid = self._overlays.get(key)
         if overlaid is None:

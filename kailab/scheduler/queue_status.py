@@ -6,7 +6,7 @@ and each queue is written once per step, and only if what it says has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
@@ -24,6 +24,8 @@ from kailab.scheduler.podgroup_status import (
     quantities,
 )
 
+MOST_HELD_SECONDS = 15.0
+QUEUE_SECONDS = 1.0
 _NOTHING: Mapping[str, Any] = {}
 Sums = dict[str, Amounts]
 """Field of the status -> resource -> amount."""
@@ -42,10 +44,17 @@ def _move(into: Sums, amounts: Mapping[str, Mapping[str, int]], sign: int) -> No
 
 class QueueStatus:
     """Writes ``status`` of queues (allocated, allocatedNonPreemptible, requested, childQueues) and of PodGroups
-    (resourcesStatus)."""
+    (resourcesStatus).
 
-    def __init__(self, cluster: Cluster) -> None:
+    ``busy``: whether there is more urgent to write (binds). Then what people read waits: PodGroups for so long as
+    MOST_HELD_SECONDS, queues for QUEUE_SECONDS; what changes meanwhile is written once."""
+
+    def __init__(self, cluster: Cluster, busy: Callable[[], bool] | None = None) -> None:
         self._cluster = cluster
+        self._busy = busy
+        self._held_since: float | None = None
+        self._queues_at = float("-inf")
+        self._unwritten: dict[GroupName, None] = {}
         self._watch = cluster.watch((*KINDS, "Queue"))
         self._totals = GroupTotals()
         self._counted: dict[GroupName, tuple[str, Sums]] = {}  # what each group adds, and to which queue
@@ -55,12 +64,11 @@ class QueueStatus:
         self._parents: dict[str, str] = {}
         self._children: dict[str, list[str]] = {}
         self._dirty: dict[str, None] = {}
-        self._failed_groups: dict[GroupName, None] = {}
 
     def step(self) -> bool:
         """Handle what the watch delivered; True if anything was written."""
         events = self._watch.poll()
-        if not events and not self._failed_groups and not self._dirty:
+        if not events and not self._unwritten and not self._dirty:
             return False
         latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in (*KINDS, "Queue")}
         for event in events:
@@ -69,13 +77,34 @@ class QueueStatus:
         if latest["Queue"]:
             self._take_queues(latest["Queue"])
         self._totals.take(latest)
-        groups = self._totals.dirty
-        groups.update(self._failed_groups)
-        self._totals.dirty, self._failed_groups = {}, {}
-        wrote = self._write({name: patch for name in groups if (patch := self._settle_group(name)) is not None})
+        groups, self._totals.dirty = self._totals.dirty, {}
+        for name in groups:
+            self._count(name)
+        self._unwritten.update(groups)
+        held = self._holds()
+        wrote = False
+        if not held:
+            unwritten, self._unwritten = self._unwritten, {}
+            wrote = self._write({name: patch for name in unwritten if (patch := self._group_patch(name)) is not None})
+        now = self._cluster.now()
+        if held and now - self._queues_at < QUEUE_SECONDS:
+            return wrote
+        self._queues_at = now
         queues, self._dirty = self._dirty, {}
         changes = {queue: patch for queue in sorted(queues) if (patch := self._queue_patch(queue)) is not None}
         return self._write_queues(changes) or wrote
+
+    def _holds(self) -> bool:
+        if self._busy is None or not self._busy():
+            self._held_since = None
+            return False
+        now = self._cluster.now()
+        if self._held_since is None:
+            self._held_since = now
+        if now - self._held_since < MOST_HELD_SECONDS:
+            return True
+        self._held_since = None
+        return False
 
     def _write(self, patches: Mapping[GroupName, dict[str, Any]]) -> bool:
         """The status of PodGroups. What failed is tried again in the next step."""
@@ -85,7 +114,7 @@ class QueueStatus:
             if outcome.error is None:
                 wrote = True
             elif not isinstance(outcome.error, NotFound):
-                self._failed_groups[name] = None
+                self._unwritten[name] = None
         return wrote
 
     def _write_queues(self, patches: Mapping[str, dict[str, Any]]) -> bool:
@@ -103,8 +132,13 @@ class QueueStatus:
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
-    def _settle_group(self, name: GroupName) -> dict[str, Any] | None:
-        """Count what a PodGroup holds now to its queue. The status patch that it needs."""
+    def _group_patch(self, name: GroupName) -> dict[str, Any] | None:
+        """The status patch that a PodGroup needs."""
+        group = self._totals.groups.get(name)
+        return group_patch(group) if group is not None else None
+
+    def _count(self, name: GroupName) -> None:
+        """Count what a PodGroup holds now to its queue."""
         group = self._totals.groups[name]
         before = self._counted.pop(name, None)
         if group.object is None:
@@ -112,14 +146,13 @@ class QueueStatus:
                 self._add(before[0], before[1], -1)
             if not any(group.requested.values()) and not any(group.allocated.values()):
                 del self._totals.groups[name]
-            return None
+            return
         after = {field: dict(amounts) for field, amounts in group_amounts(group).items()}
         self._counted[name] = (group.queue, after)
         if before != (group.queue, after):
             if before is not None:
                 self._add(before[0], before[1], -1)
             self._add(group.queue, after, 1)
-        return group_patch(group)
 
     def _add(self, queue: str, amounts: Sums, sign: int) -> None:
         _move(self._own.setdefault(queue, _no_sums()), amounts, sign)

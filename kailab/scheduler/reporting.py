@@ -6,10 +6,11 @@ nothing. Source: KAI status_updater.RecordJobStatusEvent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch
 from kailab.engine.decisions import Code, Decisions, Pending, Pipeline, QueueState
 from kailab.engine.records import PodGroup, PodSet, Status, SubGroup, Task
@@ -34,14 +35,18 @@ _WAITING = (Status.PENDING, Status.GATED)
 class Reporter:
     """Writes status for one scheduler. ``wrote``: whether the last ``report`` wrote anything."""
 
-    def __init__(self, cluster: Cluster, mirror: Mirror) -> None:
+    def __init__(self, cluster: Cluster, mirror: Mirror, starts_matter: Callable[[], bool] = lambda: True) -> None:
+        """``starts_matter``: whether anybody reads when work started; its annotation is written only then."""
         self._cluster = cluster
         self._mirror = mirror
+        self._starts_matter = starts_matter
+        self._starts_written = starts_matter()
         self._said: dict[str, Pending] = {}
         self._promised: dict[str, Pipeline] = {}
         self._recorded: set[tuple[str, str, str]] | None = None
         self._queues: Mapping[str, QueueState] = {}
         self._gathered: list[tuple[str, Patch]] = []
+        self._retries: Retries[None] = Retries()
         self.wrote = False
 
     def report(self, decisions: Decisions, bound: Iterable[str], evicted: Iterable[str]) -> None:
@@ -65,9 +70,19 @@ class Reporter:
         for uid in [uid for uid in self._mirror.conditioned if uid not in held_back]:
             if not any(task.status in _WAITING for task in self._mirror.members(uid)):
                 self._patch_group(uid, {"status": {"schedulingConditions": None}}, "status")
-        for uid in self._write():
+        again = self._write()
+        for uid in again:
             said.pop(uid, None)
+        if again:
+            self._retries.failed(None, decisions.now)
+        else:
+            self._retries.done(None)
         self._said = said
+
+    @property
+    def retry_at(self) -> float | None:
+        """When to tell again what could not be told."""
+        return self._retries.next_at
 
     def _write(self) -> list[str]:
         """Send what was gathered. PodGroups of which something failed that has to be tried again."""
@@ -86,10 +101,7 @@ class Reporter:
     def _timestamps(self, decisions: Decisions, bound: set[str], evicted: list[str]) -> None:
         """Annotations: last start, last eviction, stale since."""
         stamp = format_time(decisions.now)
-        changes: dict[str, dict[str, str | None]] = {}
-        for uid in decisions.started:
-            if uid in bound:
-                changes.setdefault(uid, {})[names.LAST_START] = stamp
+        changes: dict[str, dict[str, str | None]] = self._starts(decisions, bound, stamp)
         for uid in evicted:
             changes.setdefault(uid, {})[LAST_EVICTION] = stamp
         for uid in decisions.stale:
@@ -103,6 +115,30 @@ class Reporter:
                 changes.setdefault(uid, {})[names.STALE_SINCE] = None
         for uid, change in changes.items():
             self._patch_group(uid, {"metadata": {"annotations": change}})
+
+    def _starts(self, decisions: Decisions, bound: set[str], stamp: str) -> dict[str, dict[str, str | None]]:
+        """When what was bound started. Where that begins to matter only now, also for what runs already: since the first of
+        its pods was scheduled."""
+        matters = self._starts_matter()
+        changes: dict[str, dict[str, str | None]] = {}
+        if matters and not self._starts_written:
+            for uid, record in self._mirror.podgroups.items():
+                since = self._scheduled_since(uid) if record.last_start is None else ""
+                if since:
+                    changes[uid] = {names.LAST_START: since}
+        self._starts_written = matters
+        if matters:
+            changes |= {uid: {names.LAST_START: stamp} for uid in decisions.started if uid in bound}
+        return changes
+
+    def _scheduled_since(self, uid: str) -> str:
+        found = []
+        for task in self._mirror.members(uid):
+            pod = self._mirror.pods.get(task.uid)
+            for condition in ((pod or {}).get("status") or {}).get("conditions") or ():
+                if condition["type"] == "PodScheduled" and condition["status"] == "True":
+                    found.append(condition.get("lastTransitionTime") or "")
+        return min((moment for moment in found if moment), default="")
 
     def _patch_group(self, uid: str, patch: dict[str, Any], subresource: Literal["", "status"] = "") -> None:
         obj = self._mirror.podgroup_objects.get(uid)

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from kailab.cluster.protocol import Cluster, LiveNews, Object, Watch
+from kailab.cluster.protocol import Assuming, Cluster, LiveNews, Object, Watch
 from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
 from kailab.errors import ApiError, Unavailable
 
@@ -46,6 +46,16 @@ class GuardedCluster:
         if isinstance(self.inner, LiveNews):
             return self.inner.wait(seconds)
         return self._pause.wait(max(0.0, seconds))
+
+    def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:
+        """See ``Assuming``. A cluster that can't assume is written to."""
+        if isinstance(self.inner, Assuming):
+            return self.inner.assume(namespace, pod, annotations)
+        return self.patch("Pod", pod, namespace, {"metadata": {"annotations": dict(annotations)}})
+
+    def forget_assumed(self) -> None:
+        if isinstance(self.inner, Assuming):
+            self.inner.forget_assumed()
 
     # --- reading -----------------------------------------------------------------------------------------------------
 

@@ -41,6 +41,9 @@ BATCH_SECONDS = 0.05
 SLICE_SECONDS = 0.5
 """The longest sleep: a stop or a lost lease is noticed by then."""
 
+BINDING_SECONDS = 1.0
+"""So long after the last bind more of them are to be expected."""
+
 log = logging.getLogger("kailab.scheduler")
 
 
@@ -117,6 +120,7 @@ class Service:
         self._backoff = Backoff(0.5, 30.0)
         self._retry = Backoff(0.2, 10.0)
         self._next_cycle = 0.0
+        self._bound_at = float("-inf")
         self._unanswered = 0
         self._phase = ""
         self._phase_at = 0.0
@@ -249,6 +253,8 @@ class Service:
         # Long cycles leave the cluster and the other threads as much time as they took, up to a second.
         self._next_cycle = max(now + self.settings.period, end + max(pause, min(end - now, 1.0)))
         decisions = record.decisions
+        if decisions.binds:
+            self._bound_at = end
         if decisions.binds or decisions.evictions:
             log.info(
                 "cycle %d: %d bound, %d evicted, %d promised, %d groups wait, %.3f s",
@@ -260,6 +266,13 @@ class Service:
                 end - now,
             )
         return wrote
+
+    def _cycles_run(self) -> int:
+        return self.scheduler.cycles if self.scheduler is not None else 0
+
+    def _binding(self) -> bool:
+        """Whether pods are being bound, one cycle after the other: what nobody waits for is written afterwards."""
+        return self._clock() - self._bound_at < BINDING_SECONDS
 
     def _on_phase(self, name: str) -> None:
         now = self._clock()
@@ -290,9 +303,9 @@ class Service:
         try:
             if settings.grouping:
                 grouping = GroupingConfig(scheduler_names=names)
-                self._controllers.append(PodGrouper(self.cluster, grouping))
+                self._controllers.append(PodGrouper(self.cluster, grouping, self._cycles_run))
             if settings.queue_status:
-                self._controllers.append(QueueStatus(self.cluster))
+                self._controllers.append(QueueStatus(self.cluster, self._binding))
             preparations: list[Preparation] = []
             if settings.claims:
                 preparations.append(ClaimAllocator(self.cluster, alone=settings.claims_alone))
@@ -308,6 +321,7 @@ class Service:
                 scheduler_names=names,
                 node_pool=settings.node_pool,
                 preparations=preparations,
+                sparing=True,
             )
             self.metrics.queues.objects(self.cluster.list("Queue"))
             self._followers.extend(self._followers_of(self.cluster))

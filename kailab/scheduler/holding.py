@@ -1,0 +1,74 @@
+"""Pods that can't be bound though they fit are held back, each for a while of its own.
+
+Such a pod counts as one that fits nowhere until its pause is over: neither does it keep a place from others, nor is its gang
+begun without it. A change of the pod ends the pause. KAI's scheduler leaves this to its binder, which tries a BindRequest again
+with growing pauses up to its backoffLimit while the pod keeps its place, and forgets the failure with the BindRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.cluster.retries import Retries
+from kailab.errors import ApiError
+from kailab.model import labels as names
+from kailab.scheduler.mirror import Mirror
+
+
+class HeldBack:
+    """Over a mirror, which shows the pods that are held back as blocked."""
+
+    def __init__(self, mirror: Mirror) -> None:
+        self._mirror = mirror
+        self._retries: Retries[str] = Retries()
+        self._as_tried: dict[str, Any] = {}  # uid -> what was tried to bind
+        self._held: dict[str, float] = {}
+
+    @property
+    def next_at(self) -> float | None:
+        return min(self._held.values(), default=None)
+
+    def failed(self, uid: str, error: ApiError, now: float) -> None:
+        """A pod could not be bound."""
+        pod = self._mirror.pods.get(uid)
+        if pod is None:
+            return
+        known = _what_counts(pod)
+        if self._as_tried.get(uid, known) != known:
+            self._retries.done(uid)
+        self._as_tried[uid] = known
+        self._held[uid] = self._retries.failed(uid, now)
+        self._mirror.hold_back(uid, f"Binding failed ({error.reason}); it is tried again after a pause")
+
+    def bound(self, uid: str) -> None:
+        if uid in self._as_tried:
+            self._forget(uid)
+
+    def look(self, now: float) -> None:
+        """Let go of those whose pause is over, and of those that have changed or are gone."""
+        for uid in list(self._as_tried):
+            pod = self._mirror.pods.get(uid)
+            if pod is None or _what_counts(pod) != self._as_tried[uid]:
+                self._forget(uid)
+            elif uid in self._held and self._held[uid] <= now:
+                del self._held[uid]
+                self._mirror.hold_back(uid, None)
+
+    def _forget(self, uid: str) -> None:
+        self._retries.done(uid)
+        del self._as_tried[uid]
+        self._held.pop(uid, None)
+        self._mirror.hold_back(uid, None)
+
+
+def _what_counts(pod: Object) -> tuple[Any, ...]:
+    """What of a pod could make its binding go well: not its node, nor what is written for its binding."""
+    metadata = pod["metadata"]
+    spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
+    labels = {
+        key: value
+        for key, value in (metadata.get("labels") or {}).items()
+        if key != names.GPU_GROUP and not key.startswith(names.GPU_MULTI_GROUP_PREFIX)
+    }
+    return spec, labels, metadata.get("deletionTimestamp")
