@@ -120,7 +120,8 @@ class EventWriter:
         try:
             while self._waiting:
                 await self._give_way()
-                await self._send(self._waiting.popleft())
+                if self._waiting:  # the others may have sent them meanwhile
+                    await self._send(self._waiting.popleft())
         finally:
             self._busy -= 1
 
