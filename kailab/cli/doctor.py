@@ -50,7 +50,7 @@ def doctor(output: OutputOption = TextOrJson.text, state: StateOption = STATE) -
     """Say what is here: Python, packages, backends, optional tools. Exit code 1 if something needed is missing."""
     from kailab.cli.table import render
 
-    found = [*_python(), *_packages(), *_backends(), *_places(state), *_tools()]
+    found = [*_python(), *_packages(), *_backends(), *_components(), *_control_planes(), *_places(state), *_tools()]
     if output is TextOrJson.json:
         terminal.say(json.dumps([finding._asdict() for finding in found], indent=2))
     else:
@@ -105,6 +105,39 @@ def _backends() -> Iterator[Finding]:
         )
         yield Finding("backend", name, lacking is None, f"{about}; {lacking}" if lacking else about)
     yield Finding("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
+
+
+def _components() -> Iterator[Finding]:
+    """The programs of a control plane, and for those that are missing how they would be got."""
+    from kailab.components.inventory import inventory
+    from kailab.errors import KailabError
+
+    try:
+        found = list(inventory())
+    except KailabError as error:
+        yield Finding("component", "any", False, str(error))
+        return
+    ways = _ways() if any(item.state == "missing" for item in found) else ""
+    for item in found:
+        there = item.state == "ok"
+        told = f"{item.about} ({item.path})" if there else ways if item.state == "missing" else item.about
+        yield Finding("component", item.name, there, f"{item.version}; {told}")
+
+
+def _ways() -> str:
+    from kailab.components.build import find_go
+
+    go = find_go()
+    built = f"else builds it with {go} ({go.path})" if go else "can't build it: there is no Go"
+    return f"`kailab components get` downloads it, {built}"
+
+
+def _control_planes() -> Iterator[Finding]:
+    from kailab.cluster.controlplane import running
+
+    found = running()
+    told = ", ".join(map(str, found)) or "none runs"
+    yield Finding("control planes", "running", bool(found), told)
 
 
 def _places(state: Path) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from pathlib import Path
 
 import msgspec
@@ -65,7 +66,7 @@ def claimed(folder: Path) -> Path:
                 f"{folder}: not empty ({', '.join(strange[:3])} ...); a control plane needs a folder of its own"
             )
         folder.chmod(0o700)
-        write_private(folder / FILE, b"{}")
+        _mark(folder)
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise StateError(f"{folder}: can't be the folder of a control plane: {error.strerror or error}") from error
@@ -77,6 +78,16 @@ def claimed(folder: Path) -> Path:
     return folder
 
 
+def _mark(folder: Path) -> None:
+    """Nobody else can begin here from now on."""
+    begun = Home(kubernetes="", ports={}, binaries={}, starter=this_process(), created=time.time())
+    try:
+        with open(os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(msgspec.json.encode(begun))
+    except FileExistsError:
+        raise StateError(f"{folder}: another process is starting a control plane here") from None
+
+
 def read(folder: Path) -> Home:
     """Raises StateError if no control plane is there, or what is known of it is damaged or of another version."""
     try:
@@ -86,7 +97,7 @@ def read(folder: Path) -> Home:
     except OSError as error:
         raise StateError(f"{folder}: the control plane can't be read: {error.strerror or error}") from error
     except msgspec.MsgspecError:
-        # Also the mark of a start that got no further.
+        # Also the mark of a start that got no further than making it.
         return Home(kubernetes="", ports={}, binaries={}, starter=(0, 0.0), created=0.0)
     if known.format != FORMAT:
         raise StateError(f"{folder}: a control plane in format {known.format}; this kailab knows format {FORMAT}")

@@ -193,7 +193,8 @@ class ControlPlane:
         self._supervision.signal(name, signal)
 
     def stop(self, name: str, grace: float = GRACE_SECONDS) -> None:
-        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. Nothing if it does not run."""
+        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. One that has ended by itself
+        counts as stopped then, and is no failure any more."""
         self._supervision.record(name)
         self._supervision.stop([name], grace)
 

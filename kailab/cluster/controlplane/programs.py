@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kailab.cluster.controlplane import kwok
 from kailab.cluster.controlplane.certificates import Authority, Pair, signing_key
 from kailab.cluster.controlplane.kubeconfigs import ADMIN_GROUP, write_kubeconfig
 from kailab.cluster.controlplane.ports import LOOPBACK
@@ -43,16 +44,6 @@ _LOOK_SECONDS = 2.0
 _LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
 _SYNCS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cron-job", "namespace", "ttl-after-finished",
           "serviceaccount-token", "resource-quota")  # fmt: skip
-
-_KWOK_CONFIG = """\
-apiVersion: config.kwok.x-k8s.io/v1alpha1
-kind: KwokConfiguration
-options:
-  podPlayStageParallelism: 16
-  nodePlayStageParallelism: 16
-  nodeLeaseParallelism: 8
-  podsOnNodeSyncParallelism: 4
-"""
 
 
 class Programs:
@@ -92,7 +83,7 @@ class Programs:
             stages = self.folder / "stages.yaml"
             write_stages(stages)
         told = stages.read_text(encoding="utf-8")
-        (self.folder / "kwok.yaml").write_text(f"{_KWOK_CONFIG}---\n{told}", encoding="utf-8")
+        kwok.write_config(self.folder, told)
 
     def identity(self, file: str, user: str, groups: tuple[str, ...]) -> Path:
         """A kubeconfig ``<file>.kubeconfig`` for a user of the API."""
@@ -226,16 +217,7 @@ class Programs:
         ]
 
     def _kwok(self) -> list[str]:
-        return [
-            f"--kubeconfig={self.folder / 'kwok.kubeconfig'}",
-            # Relative, as it takes a list of files, which a comma in the path would break.
-            "--config=kwok.yaml",
-            "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-            "--node-lease-duration-seconds=40",
-            f"--server-address={LOOPBACK}:{self.ports[KWOK]}",
-            "--node-ip=127.0.0.1",
-            "-v=WARN",
-        ]
+        return kwok.arguments(self.folder / "kwok.kubeconfig", self.ports[KWOK])
 
     def _scheduler(self) -> list[str]:
         own, serving = self.folder / f"{SCHEDULER}.kubeconfig", self._pair("serving")

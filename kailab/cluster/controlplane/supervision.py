@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal as signals
 import subprocess
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -43,7 +44,7 @@ echo $? >"$files.exit"
 
 
 class Record(msgspec.Struct, frozen=True):
-    """How a process was started. ``stopped``: it was ended on purpose."""
+    """How a process was started. ``since``: the first time, seconds since the epoch; ``stopped``: it was ended on purpose."""
 
     name: str
     argv: list[str]
@@ -51,6 +52,7 @@ class Record(msgspec.Struct, frozen=True):
     port: int = 0
     spawned: bool = False
     stopped: bool = False
+    since: float = 0.0
 
 
 class Process(NamedTuple):
@@ -81,10 +83,10 @@ class Supervision:
         found = []
         for path in self._files.glob("*.json"):
             try:
-                found.append((path.stat().st_mtime_ns, msgspec.json.decode(path.read_bytes(), type=Record)))
+                found.append(msgspec.json.decode(path.read_bytes(), type=Record))
             except (OSError, msgspec.MsgspecError):
                 continue
-        return [record for _, record in sorted(found, key=lambda one: (one[1].spawned, one[0]))]
+        return sorted(found, key=lambda one: (one.spawned, one.since))
 
     def record(self, name: str) -> Record:
         """Raises StateError if there is none of this name."""
@@ -141,14 +143,14 @@ class Supervision:
         _send(process, number)
 
     def stop(self, names: Iterable[str], grace: float = GRACE_SECONDS) -> None:
-        """End them on purpose: asked to, and after ``grace`` seconds made to. What doesn't run is left as it is."""
+        """End them on purpose: asked to, and after ``grace`` seconds made to. One that has ended by itself counts as
+        stopped from now on."""
+        names = list(names)
         running = {name: process for name in names if (process := self._process(name))}
-        for name, process in running.items():
+        for name in names:
             stopped = msgspec.structs.replace(self.record(name), stopped=True)
-            path = self._files / f"{name}.json"
-            times = path.stat()
-            write_private(path, msgspec.json.encode(stopped))
-            os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+            write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
+        for process in running.values():
             _send(process, signals.SIGTERM)
         if wait_until(lambda: not any(self._alive(name) for name in running), grace):
             return
@@ -264,7 +266,8 @@ def record(
     port: int = 0,
     spawned: bool = False,
 ) -> Record:
-    return Record(name, [str(part) for part in argv], dict(environment or {}), port, spawned)
+    command = [str(part) for part in argv]
+    return Record(name, command, dict(environment or {}), port, spawned, since=time.time())
 
 
 def _number(path: Path) -> int | None:
