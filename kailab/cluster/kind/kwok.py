@@ -1,4 +1,4 @@
-"""KWOK as a local process beside a kind cluster: it plays the fake nodes and their pods, and leaves real ones alone."""
+"""KWOK as a local process beside a kind cluster: made ready, and waited for."""
 
 from __future__ import annotations
 
@@ -7,46 +7,24 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
+from kailab.cluster.controlplane import kwok
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.controlplane.supervision import wait_until
 from kailab.cluster.stages import write_stages
 from kailab.errors import ConnectError
 
 NAME = "kwok"
-CONFIG = "kwok.yaml"
 HEALTHY_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
 _POLL_SECONDS = 0.1
 
-_OPTIONS = """\
-apiVersion: config.kwok.x-k8s.io/v1alpha1
-kind: KwokConfiguration
-options:
-  podPlayStageParallelism: 16
-  nodePlayStageParallelism: 16
-  nodeLeaseParallelism: 8
-  podsOnNodeSyncParallelism: 4
-"""
-
 
 def prepare(folder: Path, stages: Path | None) -> None:
     """Write its configuration. ``stages``: a file of Stage objects, None: kailab's own."""
-    path = folder / CONFIG
-    told = (stages or write_stages(path)).read_text(encoding="utf-8")
-    path.write_text(f"{_OPTIONS}---\n{told}", encoding="utf-8")
-
-
-def arguments(kubeconfig: Path, port: int) -> list[str]:
-    return [
-        f"--kubeconfig={kubeconfig}",
-        # Relative, as it takes a list of files, which a comma in the path would break.
-        f"--config={CONFIG}",
-        "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-lease-duration-seconds=40",
-        f"--server-address={LOOPBACK}:{port}",
-        f"--node-ip={LOOPBACK}",
-        "-v=WARN",
-    ]
+    own = folder / "stages.yaml"
+    told = (stages or write_stages(own)).read_text(encoding="utf-8")
+    own.unlink(missing_ok=True)
+    kwok.write_config(folder, told)
 
 
 def await_healthy(port: int, why_not: Callable[[], str]) -> None:

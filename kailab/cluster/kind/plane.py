@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from kailab.cluster.controlplane.certificates import write_private
+from kailab.cluster.controlplane.kwok import arguments
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.supervision import GRACE_SECONDS, Process, Supervision, record
 from kailab.cluster.kind import home, kwok, nodes
@@ -256,7 +257,7 @@ class KindPlane:
     def _start_kwok(self, program: Path, stages: Path | None) -> None:
         kwok.prepare(self.folder, stages)
         (port,) = free_ports(1)
-        self._supervision.start(record(kwok.NAME, [program, *kwok.arguments(self.kubeconfig, port)], port=port))
+        self._supervision.start(record(kwok.NAME, [program, *arguments(self.kubeconfig, port)], port=port))
         self._await_kwok()
 
     def _await_kwok(self) -> None:
