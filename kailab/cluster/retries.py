@@ -1,0 +1,51 @@
+"""When to try again what failed, each thing at its own pace: one that always fails is not hammered, and delays nobody else."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import tenacity
+
+K = TypeVar("K")
+
+FIRST_SECONDS = 0.5
+LONGEST_SECONDS = 30.0
+
+
+class Retries(Generic[K]):
+    """Pauses by key: ``first`` seconds after the first failure, twice as long after each further one, ``longest`` at most.
+
+    Times are a cluster's ``now``. No jitter: the same failures at the same times give the same pauses."""
+
+    def __init__(self, first: float = FIRST_SECONDS, longest: float = LONGEST_SECONDS) -> None:
+        self._wait = tenacity.wait_exponential(first, longest)
+        self._failures: dict[K, int] = {}
+        self._until: dict[K, float] = {}
+
+    def failed(self, key: K, now: float) -> float:
+        """Note a failure. Returns the time at which to try again."""
+        state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
+        state.attempt_number = self._failures[key] = self._failures.get(key, 0) + 1
+        self._until[key] = now + self._wait(state)
+        return self._until[key]
+
+    def done(self, key: K) -> None:
+        """It went well, or need not be tried any more."""
+        self._failures.pop(key, None)
+        self._until.pop(key, None)
+
+    def held(self, key: K, now: float) -> bool:
+        """Whether its pause is not over."""
+        return now < self._until.get(key, now)
+
+    def due(self, now: float) -> list[K]:
+        """Those whose pause is over, in the order in which they failed, each told once."""
+        found = [key for key, until in self._until.items() if until <= now]
+        for key in found:
+            del self._until[key]
+        return found
+
+    @property
+    def next_at(self) -> float | None:
+        """When the next pause is over; None: nothing waits."""
+        return min(self._until.values(), default=None)
