@@ -108,6 +108,12 @@ class Cache:
             raise StateError(f"{path}: can't be kept: {error.strerror or error}") from error
         return path
 
+    def clear_remains(self, pin: Pin) -> None:
+        """Remove what killed processes left of their work on a program; but the part of a download is of use yet. To be called by
+        who has the lock."""
+        for path in self.folder(pin).glob(f".{pin.name}.*"):
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink(missing_ok=True)
+
     @contextlib.contextmanager
     def locked(self, pin: Pin, tell: Callable[[str], None]) -> Iterator[None]:
         """Alone with the programs of this project and version. Raises StateError if others don't come to an end."""

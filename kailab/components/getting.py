@@ -110,6 +110,7 @@ class _Getting:
 
     def get(self, pin: Pin, which: str) -> None:
         """Raises DownloadFailed or BuildFailed."""
+        self._cache.clear_remains(pin)
         if self._adopt is not None:
             self._copy(pin, self._adopt)
             return

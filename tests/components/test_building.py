@@ -1,0 +1,68 @@
+"""Programs built from source."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from kailab.components import Cache, MissingComponents, Way, get_components, pins
+from kailab.components.asking import told_version
+from kailab.components.build import BuildFailed, Go, build, find_go
+
+ETCD = pins()[0]
+REQUIRED = "KAILAB_REQUIRE_BUILD"
+
+
+def stand_in(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    """A ``go`` that answers to its version and then does as the script says."""
+    folder.mkdir()
+    go = folder / "go"
+    go.write_text(f'#!/bin/sh\n[ "$1" = env ] && {{ echo go1.99.1; exit; }}\n{script}\n')
+    go.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_what_go_said_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Cache) -> None:
+    stand_in(tmp_path / "go", monkeypatch, "echo 'go: downloading x' >&2; echo 'go.mod requires go >= 2.0' >&2; exit 1")
+    told: list[str] = []
+    with pytest.raises(MissingComponents) as failed:
+        get_components(way=Way.build, cache=cache, tell=told.append)
+    assert "etcd v3.6.8 can't be built: `go mod download` of go1.99.1 failed:\n  go.mod requires go >= 2.0" in str(
+        failed.value
+    )
+    assert "needs a newer Go than go1.99.1" in str(failed.value)
+    assert "go: downloading" not in str(failed.value)
+    assert any(line.startswith("etcd v3.6.8 (1 of 6): building with go1.99.1") for line in told)
+    assert not [path for path in cache.root.rglob("*") if path.is_file() and not path.name.startswith(".")]
+
+
+def test_a_build_that_is_interrupted_leaves_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pid = tmp_path / "pid"
+    stand_in(tmp_path / "go", monkeypatch, f"sleep 1000 & echo $! > {pid}; wait")
+    go = find_go()
+    assert go == Go(str(tmp_path / "go" / "go"), "1.99.1")
+
+    def interrupt(what: str, seconds: int, of: int) -> None:
+        assert what == "building etcd v3.6.8"
+        if pid.exists() and pid.read_text().strip():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build(ETCD, go, tmp_path, interrupt)
+    status = Path(f"/proc/{int(pid.read_text())}/stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.environ.get(REQUIRED) != "1", reason=f"takes minutes and Go's module proxy: set {REQUIRED}=1")
+def test_etcd_is_built_from_source(tmp_path: Path) -> None:
+    go = find_go()
+    assert go is not None
+    told: list[int] = []
+    made = build(ETCD, go, tmp_path, lambda what, seconds, of: told.append(seconds))
+    assert told_version("etcd", made) == ETCD.version
+    assert told == sorted(told)
+    with pytest.raises(BuildFailed, match="can't be built"):
+        build(ETCD._replace(version="v3.6.9999"), go, tmp_path, lambda *_: None)
