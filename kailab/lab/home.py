@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import tenacity
 
-from kailab.cluster.install import fleet_devices, install, uninstall
+from kailab.cluster.install import claimed_nodes, fleet_devices, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Create, Delete
@@ -100,7 +100,8 @@ class LiveHome:
         if self._deciding is not None:
             with cluster.unmarked():
                 self._deciding.ensure(scheduler, settings)
-        objects = fleet.objects()
+        objects = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
+        objects += claimed_nodes(fleet) if devices else fleet.nodes()
         self._nodes([obj for obj in objects if obj["kind"] == "Node"], tell)
         others = [obj for obj in objects if obj["kind"] != "Node"] + (fleet_devices(fleet) if devices else [])
         for obj in others:

@@ -7,6 +7,7 @@ anew after a back-off owes nothing: that may take minutes.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -45,6 +46,7 @@ class Owed:
     # --- controllers -------------------------------------------------------------------------------------------------
 
     def _of_owners(self) -> Iterator[str]:
+        alive = self._alive()
         for kind in ("Deployment", "ReplicaSet", "StatefulSet"):
             for obj in self._objects[kind].values():
                 if _unfinished(obj):
@@ -57,6 +59,17 @@ class Owed:
                 yield f"Job {_name(job)} counts its pods"
             elif not _ended(job) and not job["spec"].get("suspend") and self._lacks_pods(job):
                 yield f"Job {_name(job)} is making its pods"
+
+    def _alive(self) -> Counter[str]:
+        """UID of a controller -> its pods that neither ended nor are on their way out."""
+        return Counter(
+            reference["uid"]
+            for pod in self._objects["Pod"].values()
+            if "deletionTimestamp" not in pod["metadata"]
+            and (pod.get("status") or _NOTHING).get("phase") not in ("Succeeded", "Failed")
+            for reference in pod["metadata"].get("ownerReferences") or ()
+            if reference.get("controller")
+        )
 
     @staticmethod
     def _lacks_pods(job: Object) -> bool:
