@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 EVIDENCE ?= evidence
 FLEET ?= lesson
 SCHEDULER ?= kailab
+BACKEND ?= embedded
 ARGS ?=
 
 .DEFAULT_GOAL := help
@@ -32,14 +33,14 @@ lab: lab-up exercises ## Set up, start a lab, run the exercises: the main job
 	@$(BIN)/kailab evidence list --evidence $(EVIDENCE) | sed -n '1p;$$p'
 	@echo "Look closer: $(BIN)/kailab evidence show, $(BIN)/kailab report"
 
-lab-up: $(READY) ## Start a lab of 32 fake GPUs (FLEET=..., SCHEDULER=...)
-	@$(BIN)/kailab up --fleet $(FLEET) --scheduler $(SCHEDULER)
+lab-up: $(READY) ## Start a lab of 32 fake GPUs (FLEET=..., SCHEDULER=..., BACKEND=...)
+	@$(BIN)/kailab up --fleet $(FLEET) --scheduler $(SCHEDULER) --backend $(BACKEND)
 
 lab-down: $(READY) ## End the lab
 	@$(BIN)/kailab down
 
-exercises: $(READY) ## Run the exercises (ARGS="-n auto -k gang" for pytest)
-	@$(BIN)/pytest exercises/ --kailab-evidence $(EVIDENCE) $(ARGS)
+exercises: $(READY) ## Run the exercises (BACKEND=...; ARGS="-n auto -k gang" for pytest)
+	@$(BIN)/pytest exercises/ --kailab-backend $(BACKEND) --kailab-evidence $(EVIDENCE) $(ARGS)
 
 test: lint ## Run all checks and tests (ARGS=... for pytest)
 	@$(BIN)/pytest -n auto $(ARGS)

@@ -55,7 +55,7 @@ def find_kind(path: Path | None = None) -> Path:
     told = path or _path(KIND_VARIABLE)
     if told is not None:
         if not (told.is_file() and os.access(told, os.X_OK)):
-            raise ConnectError(f"{told} is no kind binary; it was named as one (--kind or {KIND_VARIABLE})")
+            raise ConnectError(f"{told} is no kind binary; it was named as one (by {KIND_VARIABLE} or the caller)")
         return told.resolve()
     on_path = shutil.which("kind")
     if on_path is not None:
