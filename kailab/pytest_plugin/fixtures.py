@@ -135,6 +135,11 @@ class Labs:
         backend = self._settings.backend
         if backend == "embedded" and scheduler == "kai":
             pytest.skip("a real KAI can't run on backend embedded: it needs a real API server")
+        only = self._item.get_closest_marker("kailab_only")
+        if only is not None and scheduler != "kailab":
+            if not only.args:
+                raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_only needs a reason")
+            pytest.skip(f"not with {scheduler}: {only.args[0]}")
         marker = self._item.get_closest_marker("kailab_backend")
         if marker is not None and backend not in marker.args:
             pytest.skip(f"this test runs on {', '.join(marker.args)} only, not on {backend}")

@@ -207,6 +207,25 @@ def test_what_cannot_run_is_skipped_with_its_reason(pytester, option, reason):
     result.stdout.fnmatch_lines([f"*{reason}*"])
 
 
+def test_what_only_kailab_has_is_skipped_under_others_with_its_reason(pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kailab_only("others keep no log")
+        def test_it(lab): pass
+
+        @pytest.mark.kailab_only
+        def test_no_reason(lab): pass
+        """
+    )
+    pytester.runpytest_subprocess("--kailab-evidence=off", "-k", "test_it").assert_outcomes(passed=1)
+    result = pytester.runpytest_subprocess("--kailab-evidence=off", "--kailab-scheduler=kube-scheduler", "-rs")
+    result.assert_outcomes(skipped=1, errors=1)
+    result.stdout.fnmatch_lines(["*not with kube-scheduler: others keep no log*"])
+    result.stdout.fnmatch_lines(["*marker kailab_only needs a reason*"])
+
+
 def test_a_backend_that_there_is_not_is_a_usage_error(pytester):
     result = pytester.runpytest_subprocess("--kailab-backend", "moon")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
