@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Assuming, Cluster, Object, WatchEvent
+from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Create, Patch, Update
 from kailab.errors import AlreadyExists, ApiError, Conflict, KailabError, NotFound
 from kailab.grouping.clusterreader import ClusterReader, Read
@@ -67,6 +68,7 @@ class PodGrouper:
         self._due: dict[_Key, None] = {}
         self._waiting: dict[Read, dict[_Key, None]] = {}
         self._warned: dict[_Key, str] = {}
+        self._retries: Retries[_Key] = Retries(0.2)
         self._planned: dict[_Key, _Planned] = {}
         self._refused: dict[_Key, ApiError] = {}
         self._wanted: list[_Wanted] = []
@@ -81,6 +83,7 @@ class PodGrouper:
                 self._take_pod_group(event)
         for read in self._reads.changes():
             self._due.update(self._waiting.pop(read, ()))
+        self._due.update(dict.fromkeys(self._retries.due(self._cluster.now())))
         due, self._due = self._due, {}
         self._wrote = False
         for key in due:
@@ -164,6 +167,7 @@ class PodGrouper:
         self._withdraw(key, pod)
         self._pods.pop(key, None)
         self._warned.pop(key, None)
+        self._retries.done(key)
 
     # --- grouping a pod -----------------------------------------------------------------------------------------------
 
@@ -283,10 +287,10 @@ class PodGrouper:
         """What was assumed of pods that a cycle has seen since and not bound."""
         if self._cycles is None or not self._assumed:
             return []
-        cycle = self._cycles()
+        cycle, now = self._cycles(), self._cluster.now()
         found = []
         for key, (assumed_in, wanted) in list(self._assumed.items()):
-            if assumed_in >= cycle:
+            if assumed_in >= cycle or self._retries.held(key, now):
                 continue
             del self._assumed[key]
             pod = self._pods.get(key)
@@ -304,11 +308,12 @@ class PodGrouper:
         self._enrol(wanted.key, pod)
         self._pods[wanted.key] = pod
         self._warned.pop(wanted.key, None)
+        self._retries.done(wanted.key)
 
     def _failed(self, key: _Key, pod: Object, problem: KailabError, reads: Iterable[Read]) -> None:
-        """What another try may cure is tried again in the next step; what only a change can cure is told."""
+        """What another try may cure is tried again after a while; what only a change can cure is told."""
         if isinstance(problem, Conflict) or (isinstance(problem, ApiError) and problem.code >= 500):
-            self._due[key] = None
+            self._retries.failed(key, self._cluster.now())
         else:
             self._warn(key, pod, str(problem), reads)
 

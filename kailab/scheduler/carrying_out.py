@@ -72,6 +72,11 @@ class Carrier:
         moments = (self.held_back.next_at, self._evictions.next_at)
         return min((moment for moment in moments if moment is not None), default=None)
 
+    def look(self, now: float) -> None:
+        """See what may be tried again."""
+        self.held_back.look(now)
+        self._evictions.due(now)
+
     def carry_out(self, decisions: Decisions) -> None:
         """Binds, then evictions: the order of the actions that decide them."""
         self.bound, self.evicted, self.failures, self.wrote, self.unreachable = {}, {}, [], False, False
@@ -98,6 +103,8 @@ class Carrier:
             if error is None:
                 self._was_bound(bind, name)
                 continue
+            if error.doubtful:
+                self.bound[bind.podgroup] = None
             if bind.gpu_groups and bind.task not in refused and not error.doubtful:
                 self._unlabel(task.namespace, task.name, bind.gpu_groups)
             self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
@@ -120,8 +127,9 @@ class Carrier:
             told[PREDICTED] = as_annotation(bind.numa_zones)
         chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, told)]
         if bind.gpu_groups:
-            labels = {"metadata": {"labels": group_labels(bind.gpu_groups)}}
-            chain.insert(0, Patch("Pod", task.name, task.namespace, labels))
+            # Of a try that failed there may be labels left.
+            labels = {**dict.fromkeys(group_labels(task.gpu_groups)), **group_labels(bind.gpu_groups)}
+            chain.insert(0, Patch("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
         return chain
 
     def _was_bound(self, bind: Bind, name: str) -> None:

@@ -76,6 +76,11 @@ class Scheduler:
         return min((moment for moment in moments if moment is not None), default=None)
 
     @property
+    def unreachable(self) -> bool:
+        """Whether the latest cycle had to leave something undone because the server did not answer."""
+        return self._retry
+
+    @property
     def past_usage(self) -> Mapping[str, Mapping[str, float]] | None:
         """Queue -> resource -> part of the cluster it used, where past use counts; None where it does not."""
         return None if self._usage is None else self._usage.latest
@@ -93,7 +98,7 @@ class Scheduler:
         """
         self.mirror.update()
         now = self._cluster.now()
-        self._carrier.held_back.look(now)
+        self._carrier.look(now)
         due = self._seen != self.mirror.snapshot.version or self._retry
         if not due and ((wake_at := self.wake_at) is None or now < wake_at):
             return False

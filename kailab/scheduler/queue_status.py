@@ -10,8 +10,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
+from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch
-from kailab.errors import NotFound
+from kailab.errors import ApiError, NotFound
 from kailab.scheduler.podgroup_status import (
     FIELDS,
     KINDS,
@@ -55,6 +56,7 @@ class QueueStatus:
         self._held_since: float | None = None
         self._queues_at = float("-inf")
         self._unwritten: dict[GroupName, None] = {}
+        self._retries: Retries[GroupName | str] = Retries()
         self._watch = cluster.watch((*KINDS, "Queue"))
         self._totals = GroupTotals()
         self._counted: dict[GroupName, tuple[str, Sums]] = {}  # what each group adds, and to which queue
@@ -84,15 +86,32 @@ class QueueStatus:
         held = self._holds()
         wrote = False
         if not held:
-            unwritten, self._unwritten = self._unwritten, {}
+            unwritten = self._due_of(self._unwritten)
             wrote = self._write({name: patch for name in unwritten if (patch := self._group_patch(name)) is not None})
         now = self._cluster.now()
         if held and now - self._queues_at < QUEUE_SECONDS:
             return wrote
         self._queues_at = now
-        queues, self._dirty = self._dirty, {}
+        queues = self._due_of(self._dirty)
         changes = {queue: patch for queue in sorted(queues) if (patch := self._queue_patch(queue)) is not None}
         return self._write_queues(changes) or wrote
+
+    def _due_of(self, waiting: dict[Any, None]) -> list[Any]:
+        """Take out what may be written now; what has failed waits for its time."""
+        now = self._cluster.now()
+        found = [one for one in waiting if not self._retries.held(one, now)]
+        for one in found:
+            del waiting[one]
+        return found
+
+    def _outcome(self, one: GroupName | str, error: ApiError | None, waiting: dict[Any, None]) -> bool:
+        """What could not be written waits to be tried again. True if it was written."""
+        if error is None or isinstance(error, NotFound):
+            self._retries.done(one)
+        else:
+            waiting[one] = None
+            self._retries.failed(one, self._cluster.now())
+        return error is None
 
     def _holds(self) -> bool:
         if self._busy is None or not self._busy():
@@ -107,24 +126,18 @@ class QueueStatus:
         return False
 
     def _write(self, patches: Mapping[GroupName, dict[str, Any]]) -> bool:
-        """The status of PodGroups. What failed is tried again in the next step."""
+        """The status of PodGroups."""
         chains = [[Patch("PodGroup", name, space, patch, "status")] for (space, name), patch in patches.items()]
         wrote = False
         for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
-            if outcome.error is None:
-                wrote = True
-            elif not isinstance(outcome.error, NotFound):
-                self._unwritten[name] = None
+            wrote |= self._outcome(name, outcome.error, self._unwritten)
         return wrote
 
     def _write_queues(self, patches: Mapping[str, dict[str, Any]]) -> bool:
         chains = [[Patch("Queue", name, None, patch, "status")] for name, patch in patches.items()]
         wrote = False
         for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
-            if outcome.error is None:
-                wrote = True
-            elif not isinstance(outcome.error, NotFound):
-                self._dirty[name] = None
+            wrote |= self._outcome(name, outcome.error, self._dirty)
         return wrote
 
     def close(self) -> None:

@@ -121,7 +121,6 @@ class Service:
         self._retry = Backoff(0.2, 10.0)
         self._next_cycle = 0.0
         self._bound_at = float("-inf")
-        self._unanswered = 0
         self._phase = ""
         self._phase_at = 0.0
         self._phases: dict[str, float] = {}
@@ -219,6 +218,7 @@ class Service:
         for follower in self._followers:
             self._followed(follower.turn)
         if wrote:
+            self.metrics.queues.objects(self.cluster.list("Queue"))
             return 0.0
         left = max(0.0, self._next_cycle - self._clock())
         wake_at = scheduler.wake_at
@@ -236,20 +236,18 @@ class Service:
         self._on_phase("")
         end = self._phase_at
         self.metrics.phases(self._phases, end - now, self.settings.config.actions)
-        self.metrics.queues.objects(self.cluster.list("Queue"))
         record = scheduler.history.latest
         assert record is not None
         if record.failures:
-            unreachable = self.cluster.unanswered > self._unanswered
-            pause = self._retry.next() if unreachable else min(self._retry.next(), 1.0)
             for failure in record.failures[:3]:
                 log.warning("%s", failure.message)
             if len(record.failures) > 3:
                 log.warning("... and %d more that were not carried out", len(record.failures) - 3)
+        pause = 0.0
+        if scheduler.unreachable:
+            pause = self._retry.next()
         else:
             self._retry.reset()
-            pause = 0.0
-        self._unanswered = self.cluster.unanswered
         # Long cycles leave the cluster and the other threads as much time as they took, up to a second.
         self._next_cycle = max(now + self.settings.period, end + max(pause, min(end - now, 1.0)))
         decisions = record.decisions
