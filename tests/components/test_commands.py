@@ -61,6 +61,7 @@ def test_it_is_told_what_cannot_be_got(published: Published) -> None:
     assert "'9.9' is not among the releases" in unknown.stderr
 
 
+@pytest.mark.slow
 def test_doctor_tells_what_is_missing_and_how_it_is_got(published: Published) -> None:
     published.publish_all()
     found = json.loads(kailab("doctor", "-o", "json").stdout)

@@ -85,6 +85,9 @@ def test_a_stranger_is_refused(control_plane: ControlPlane, connect: Connect, tm
 def test_another_user_may_do_what_rbac_allows(control_plane: ControlPlane, connect: Connect, eventually: Waits) -> None:
     admin = connect(control_plane.kubeconfig)
     theirs = control_plane.kubeconfig_for("jane@example.org", ["lookers"])
+    assert (
+        len({theirs, *(control_plane.kubeconfig_for(name) for name in ("jane@example.org", "jane/example.org"))}) == 3
+    )
     assert theirs.stat().st_mode & 0o777 == 0o600
     jane = connect(theirs)
     with pytest.raises(Forbidden, match=r"jane@example\.org"):
@@ -157,7 +160,11 @@ def test_two_do_not_know_each_other(
     control_plane.check()
 
 
-def test_down_leaves_nothing(components: ComponentSet, tmp_path: Path, left_over: Finds) -> None:
+def test_down_leaves_nothing(
+    components: ComponentSet, tmp_path: Path, left_over: Finds, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A user's own settings of etcd are not for this one.
+    monkeypatch.setenv("ETCD_LISTEN_METRICS_URLS", "nonsense")
     plane = ControlPlane.up(tmp_path / "plane", components, kube_scheduler=True)
     assert [one.name for one in plane.processes()] == [*PROGRAMS, "kube-scheduler"]
     plane.spawn("parent", ["/bin/sh", "-c", "sleep 1000 & sleep 1000"])

@@ -6,6 +6,8 @@ import os
 import re
 from pathlib import Path
 
+import msgspec
+
 LINES = 8
 _TAIL_BYTES = 64_000
 _LONGEST = 400
@@ -15,13 +17,34 @@ _FATAL = re.compile(r'^(panic: |fatal error: |Error: |F\d{4} |Traceback )|"level
 _TRACE = re.compile(r"^(goroutine \d+|created by |\t| {4})")
 
 
+class _Said(msgspec.Struct):
+    """What etcd and KWOK write."""
+
+    level: str = ""
+    msg: str = ""
+    error: str = ""
+    err: str = ""
+
+
 def last_words(log: Path, lines: int = LINES) -> str:
     """At most so many lines, indented; empty if there are none."""
     said = [line for line in tail(log) if not _TRACE.match(line)]
     fatal = next((at for at in range(len(said) - 1, -1, -1) if _FATAL.search(said[at])), None)
     # A Python traceback says at its end what happened.
     chosen = said[-lines:] if fatal is None or said[fatal].startswith("Traceback") else said[fatal : fatal + lines]
-    return "\n".join(f"  {line[:_LONGEST]}" for line in chosen)
+    return "\n".join(f"  {_plain(line)[:_LONGEST]}" for line in chosen)
+
+
+def _plain(line: str) -> str:
+    """A line of a log in JSON as text, without the place in the source; any other as it is."""
+    if not line.startswith("{"):
+        return line
+    try:
+        said = msgspec.json.decode(line, type=_Said)
+    except msgspec.MsgspecError:
+        return line
+    about = said.error or said.err
+    return f"{said.level.lower()}: {said.msg}{f': {about}' if about else ''}" if said.msg else line
 
 
 def tail(log: Path) -> list[str]:

@@ -7,6 +7,7 @@ the folder.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -150,8 +151,9 @@ class ControlPlane:
         """A kubeconfig for another user of the API, whom RBAC allows what bindings there give him."""
         if not user:
             raise StateError("a user of the API needs a name")
-        plain = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in user)
-        return self._programs.identity(f"user-{plain}", user, tuple(groups))
+        plain = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in user)[:40]
+        whole = hashlib.sha256("\n".join((user, *groups)).encode()).hexdigest()[:8]
+        return self._programs.identity(f"user-{plain}-{whole}", user, tuple(groups))
 
     def processes(self) -> list[Process]:
         """All, as they are now: those of the control plane, then those spawned."""

@@ -32,6 +32,9 @@ START_SECONDS = 10.0
 GRACE_SECONDS = 10.0
 KILL_SECONDS = 20.0
 
+# What programs of the control plane get of the environment: not the ETCD_..., GODEBUG or proxies that a user may have set.
+_INHERITED = frozenset({"PATH", "HOME", "TMPDIR", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"})
+
 # The shell gives the process the log and nothing of the terminal. $1 is where its files are; the rest is the command.
 _SUPERVISE = """
 umask 077; files=$1; log=$2; shift 2
@@ -110,7 +113,8 @@ class Supervision:
                 Path(f"{files}{ending}").unlink(missing_ok=True)
             write_private(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
             shell = ["/bin/sh", "-c", _SUPERVISE, "kailab", str(files), str(self.log(record.name)), *record.argv]
-            environment = {**os.environ, **record.environment, MARK: str(self.folder)}
+            inherited = {name: value for name, value in os.environ.items() if record.spawned or name in _INHERITED}
+            environment = {**inherited, **record.environment, MARK: str(self.folder)}
             self._own.append(
                 subprocess.Popen(
                     shell,
