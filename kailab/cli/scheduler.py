@@ -148,3 +148,16 @@ def _log_to_stderr() -> None:
     level = logging.DEBUG if os.environ.get("KAILAB_DEBUG") else logging.INFO
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("kailab").setLevel(level)
+
+
+@app.command()
+def manifests(
+    image: Annotated[
+        str, typer.Option("--image", help="An image with kailab in it, that the cluster can pull.", show_default=False)
+    ],
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is to run.")] = "kai-scheduler",
+) -> None:
+    """Print what runs the scheduler in a cluster: a ServiceAccount, exactly the rights that it uses, a Deployment."""
+    from kailab.scheduler.service.manifests import manifests as rendered
+
+    terminal.say(rendered(namespace, image).rstrip())

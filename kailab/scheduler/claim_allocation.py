@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.scheduler.devices import Choice, DeviceId, Inventory, choose, device_id
@@ -64,6 +65,7 @@ class ClaimAllocator:
         self._taken: dict[DeviceId, Key] = {}
         self._users: dict[str, dict[Key, None]] = {}  # pod UID -> claims reserved for it
         self._gone: dict[str, None] = {}  # pods that need their claims no longer
+        self._retries: Retries[str] = Retries()
 
     # --- before binding ----------------------------------------------------------------------------------------------
 
@@ -90,7 +92,7 @@ class ClaimAllocator:
         """Do what the resourceclaim controller does, where there is none. True if anything was written."""
         self._take()
         gone, self._gone = self._gone, {}
-        return self._release(gone)
+        return self._release((*gone, *self._retries.due(self._cluster.now())))
 
     def close(self) -> None:
         self._watch.close()
@@ -253,7 +255,11 @@ class ClaimAllocator:
         current = {key: self._claims[key]["metadata"]["resourceVersion"] for key in freed}
         self._cluster.write_all([[_finalizers(key, names, current[key])] for key, names in freed.items()])
         if self._alone:
-            self._gone.update((uid, None) for key in failed for uid in pods if key in self._users.get(uid, _NOTHING))
+            for uid in pods:
+                if any(key in failed for key in self._users.get(uid, ())):
+                    self._retries.failed(uid, self._cluster.now())
+                else:
+                    self._retries.done(uid)
         return len(failed) < len(changes)
 
     # --- what the watch says -----------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Create, Delete
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.model import labels as names
@@ -87,6 +88,7 @@ class Reservations:
         self._groups_of: dict[str, tuple[str, ...]] = {}
         self._reserving: dict[str, dict[str, Object]] = {}  # group -> UID -> pod
         self._dirty: dict[str, None] = {}
+        self._retries: Retries[str] = Retries()
 
     def prepare(self, bindings: Sequence[Binding]) -> dict[str, ApiError]:
         """Reserve what pods that share GPUs will sit on."""
@@ -105,6 +107,8 @@ class Reservations:
     def step(self) -> bool:
         """Reserve what is shared and not reserved, let go what nobody shares. True if anything was written."""
         self._take()
+        now = self._cluster.now()
+        self._dirty.update(dict.fromkeys(self._retries.due(now)))
         groups, self._dirty = self._dirty, {}
         missing: dict[str, tuple[str, Object]] = {}
         doomed: list[tuple[str, Object]] = []
@@ -113,19 +117,20 @@ class Reservations:
             ours = [pod for pod in self._reserving.get(group, _NOTHING).values() if _is_ours(pod)]
             needless = [pod for pod in ours if not self._sharing.get(group) or _ended(pod)]
             doomed += [(group, pod) for pod in needless if "deletionTimestamp" not in pod["metadata"]]
-            if sharing and not self._reserved(group):
-                if needless:
-                    self._dirty[group] = None  # the name is taken until that one is gone
-                else:
-                    missing[group] = (sharing[0]["spec"]["nodeName"], sharing[0])
+            # One that has ended keeps the name until it is gone, which will be news.
+            if sharing and not needless and not self._reserved(group):
+                missing[group] = (sharing[0]["spec"]["nodeName"], sharing[0])
         chains = [[Delete("Pod", pod["metadata"]["name"], RESERVATION_NAMESPACE, 0)] for _, pod in doomed]
-        wrote = bool(missing)
+        failed: dict[str, ApiError] = self._reserve(missing)
         for (group, _), outcome in zip(doomed, self._cluster.write_all(chains), strict=True):
-            wrote |= outcome.error is None
             if outcome.error is not None and not isinstance(outcome.error, NotFound):
-                self._dirty[group] = None
-        self._dirty.update(dict.fromkeys(self._reserve(missing)))
-        return wrote
+                failed[group] = outcome.error
+        for group in groups:
+            if group in failed:
+                self._retries.failed(group, now)
+            else:
+                self._retries.done(group)
+        return len(failed) < len(missing) + len({group for group, _ in doomed})
 
     def close(self) -> None:
         self._watch.close()

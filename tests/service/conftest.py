@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
+import sys
+import urllib.error
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
+import tenacity
+from prometheus_client.parser import text_string_to_metric_families
 
+from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.install import install
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.stages import write_stages
+from kailab.components import MissingComponents, find_components
+from kailab.errors import NotFound, Unavailable
+from kailab.fleet import load_fleet
 from kailab.scheduler.service import Election, Service, Settings, Terms
 
 Obj = dict[str, Any]
@@ -78,8 +97,6 @@ class Cut:
         self.off = False
 
     def __getattr__(self, name: str) -> Any:
-        from kailab.errors import Unavailable
-
         if self.off and name in ("get", "create", "update"):
             raise Unavailable("the server can't be reached")
         return getattr(self._cluster, name)
@@ -121,6 +138,139 @@ def world() -> World:
 
 @pytest.fixture
 def build() -> Any:
-    import sys
-
     return sys.modules[__name__]
+
+
+# --- real processes ----------------------------------------------------------------------------------------------------
+
+REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
+
+
+@pytest.fixture(scope="session")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """A control plane with the lesson fleet's nodes, KAI's kinds, and a queue."""
+    try:
+        components = find_components()
+    except MissingComponents as error:
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"{REQUIRED}=1, but {error}")
+        pytest.skip(f"the programs of a control plane are not here: {error}")
+    folder = tmp_path_factory.mktemp("service")
+    stages = folder / "stages.yaml"
+    write_stages(stages)
+    made = ControlPlane.up(folder / "plane", components, stages=stages)
+    try:
+        cluster = KubernetesCluster(Connection.from_kubeconfig(made.kubeconfig))
+        install(cluster)
+        for obj in (*load_fleet("lesson").objects(), queue("team")):
+            cluster.apply(obj)
+        cluster.close()
+        yield made
+    finally:
+        made.down()
+
+
+@pytest.fixture
+def live(plane: ControlPlane) -> Iterator[KubernetesCluster]:
+    """The plane's cluster; what a test leaves in the namespace default is taken out."""
+    cluster = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig))
+    try:
+        yield cluster
+        for kind in ("Deployment", "Pod", "ResourceClaim", "ResourceClaimTemplate", "PodGroup"):
+            for obj in cluster.list(kind, "default"):
+                with suppress(NotFound):
+                    cluster.delete(kind, obj["metadata"]["name"], "default", *((0,) if kind == "Pod" else ()))
+        eventually(lambda: not cluster.list("Pod", "default"))
+    finally:
+        cluster.close()
+
+
+class Running:
+    """One ``kailab scheduler run`` beside a control plane."""
+
+    def __init__(self, plane: ControlPlane, name: str, *options: str, kubeconfig: Path | None = None) -> None:
+        self.plane = plane
+        self.name = name
+        command = [sys.executable, "-m", "kailab.cli.main", "scheduler", "run"]
+        known = ["--kubeconfig", str(kubeconfig or plane.kubeconfig), "--identity", name]
+        plane.spawn(name, [*command, *known, *options])
+        eventually(lambda: " at http://" in self.log() or not self.process.running)
+        found = re.search(r"health and metrics at (\S+)", self.log())
+        assert found, self.log()
+        self.url = found[1]
+
+    @property
+    def process(self) -> Any:
+        return next(one for one in self.plane.processes() if one.name == self.name)
+
+    def log(self) -> str:
+        path = self.plane.log(self.name)
+        return path.read_text() if path.exists() else ""
+
+    def ask(self, path: str) -> tuple[int, str]:
+        try:
+            with urllib.request.urlopen(self.url + path, timeout=30) as response:
+                return response.status, response.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except (urllib.error.URLError, TimeoutError) as error:
+            return 0, str(error)
+
+    def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        code, text = self.ask("/metrics")
+        assert code == 200, text
+        families = text_string_to_metric_families(text)
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in families
+            for sample in family.samples
+        }
+
+    def metric(self, of: str, /, **labels: str) -> float:
+        return self.metrics().get((of, tuple(sorted(labels.items()))), 0.0)
+
+    def is_ready(self, text: str) -> bool:
+        return self.ask("/readyz") == (200, f"ok: {text}\n")
+
+    def end(self, number: int = signal.SIGTERM) -> int | None:
+        """The exit code."""
+        self.plane.kill(self.name, number)
+        eventually(lambda: not self.process.running)
+        return self.process.exit
+
+
+SHORT = ("--lease-duration", "6", "--renew-deadline", "4", "--retry-period", "1")
+
+
+@pytest.fixture
+def start(plane: ControlPlane) -> Iterator[Callable[..., Running]]:
+    """Runs schedulers until the test ends."""
+    made: list[Running] = []
+
+    def started(name: str, *options: str, **more: Any) -> Running:
+        made.append(Running(plane, f"{name}-{len(made)}-{uuid.uuid4().hex[:6]}", *options, **more))
+        return made[-1]
+
+    yield started
+    for one in made:
+        if one.process.running:
+            plane.kill(one.name, signal.SIGCONT)
+            plane.stop(one.name)
+
+
+def eventually(holds: Callable[[], Any]) -> None:
+    """Fails only if something does not come true in the time that anything here could need."""
+    tenacity.Retrying(
+        wait=tenacity.wait_fixed(0.2),
+        stop=tenacity.stop_after_delay(120),
+        retry=tenacity.retry_if_result(lambda result: not result),
+    )(holds)
+
+
+def live_pod(name: str, gpus: int = 1, **more: Any) -> Obj:
+    """As ``pod``, for fleets whose nodes keep others off."""
+    return pod(name, gpus, tolerations=[{"operator": "Exists"}], **more)
+
+
+def bound(cluster: Any, *names: str) -> bool:
+    return all(cluster.get("Pod", name, "default")["spec"].get("nodeName") for name in names)
