@@ -125,7 +125,7 @@ def live_fill(
     if not 1 <= number <= gpus:
         raise InputError(f"{number} jobs: expected 1 to {gpus}, which fit on {described.name}")
     rounds = []
-    home = open_home(backend, components=components, kai=kai, kai_crds=kai_crds, tell=tell)
+    home = open_home(backend, components=components, kai=kai, kai_crds=kai_crds, get=True, tell=tell)
     try:
         bench = _Bench(home, described, tell)
         rounds.append(bench.ceiling(number))

@@ -34,7 +34,7 @@ def run_live(
         waiting.put(scenario)
 
     def fresh() -> LiveHome:
-        home = open_home(backend, scheduler=scheduler, tell=tell, **where)
+        home = open_home(backend, scheduler=scheduler, get=True, tell=tell, **where)
         homes.append(home)
         return home
 

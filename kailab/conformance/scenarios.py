@@ -136,15 +136,26 @@ def _held_back(cluster: Cluster) -> dict[str, int]:
     """App -> pods that its Jobs owe and hold back after failures. A Job whose pods were evicted waits 10 s after one of them,
     minutes after several at once; where the recorded cluster lost pods before they were counted as failed, it did not."""
     found: Counter[str] = Counter()
+    phases: dict[str, Counter[str]] = {}
+    for pod in cluster.list("Pod"):
+        phase = (
+            "Terminating" if "deletionTimestamp" in pod["metadata"] else pod.get("status", {}).get("phase", "Pending")
+        )
+        if pod.get("status", {}).get("phase") == "Failed":
+            phase = "Failed"
+        for reference in pod["metadata"].get("ownerReferences") or ():
+            phases.setdefault(reference["uid"], Counter())[phase] += 1
     for job in cluster.list("Job"):
-        spec, status = job["spec"], job.get("status") or {}
+        spec, status, seen = job["spec"], job.get("status") or {}, phases.get(job["metadata"]["uid"], Counter())
         app = spec["template"]["metadata"].get("labels", {}).get("app", "")
-        if not status.get("failed") or any(c["status"] == "True" for c in status.get("conditions") or ()):
+        if not (status.get("failed") or seen["Failed"]) or any(
+            c["status"] == "True" for c in status.get("conditions") or ()
+        ):
             continue
         wanted = spec.get("parallelism", 1)
         if spec.get("completions") is not None:
             wanted = min(wanted, spec["completions"] - status.get("succeeded", 0))
-        found[app] += max(0, wanted - status.get("active", 0))
+        found[app] += max(0, wanted - seen["Pending"] - seen["Running"])
     return found
 
 

@@ -22,7 +22,7 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
         raise NotFound(f'queues.scheduling.run.ai "{name}" not found')
     queue = shares[name]
     lines = [_head(queue), _holding(queue)]
-    lines += _borrowing(shares, queue)
+    lines += _borrowing(picture, shares, queue)
     lines += _lending(shares, queue)
     lines += _waiting(picture, shares, queue)
     return Explanation("queue", name, tuple(lines), _data(shares, queue))
@@ -41,10 +41,13 @@ def _holding(queue: QueueStanding) -> str:
     return text + "."
 
 
-def _borrowing(shares: Shares, queue: QueueStanding) -> Iterable[str]:
+def _borrowing(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
     if not queue.borrowed:
         return
     yield f"It borrows {gpus(queue.borrowed)}: {_from(shares.lenders(queue.name))}."
+    if queue.fair_share is None and picture.scheduler == "kai":
+        yield "KAI keeps to itself what share it works out: who may take this back is not known here."
+        return
     if queue.fair_share is None:
         yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."
         return

@@ -407,7 +407,7 @@ class Lab:
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.opened
             self.log.evictions = [{**entry, "t": entry["t"] + shift} for entry in decided.evictions]
-        return Picture(self.cluster, self.log)
+        return Picture(self.cluster, self.log, self.scheduler)
 
     def explain_pod(self, name: str, namespace: str = "default") -> Explanation:
         """Why a pod is where it is, or is not. Raises NotFound."""

@@ -89,6 +89,7 @@ def begin(
         kai=kai,
         kai_crds=kai_crds,
         scheduler=scheduler,
+        get=True,
         tell=tell,
     )
     try:

@@ -55,10 +55,22 @@ class Owed:
             status = job.get("status") or _NOTHING
             if not status.get("startTime") and not job["spec"].get("suspend") and not _ended(job):
                 yield f"Job {_name(job)} is being started"
-            elif status.get("uncountedTerminatedPods") or (status.get("terminating") and not status.get("active")):
+            elif not _ended(job) and self._miscounts(job, alive[job["metadata"]["uid"]]):
                 yield f"Job {_name(job)} counts its pods"
             elif not _ended(job) and not job["spec"].get("suspend") and self._lacks_pods(job):
                 yield f"Job {_name(job)} is making its pods"
+
+    def _miscounts(self, job: Object, alive: int) -> bool:
+        """Its status is late. Not so while it holds on to failed pods: a Job controller in back-off counts them only then (its
+        own update, with all other pods ready and none counted as active, is refused by validation)."""
+        status, uid = job.get("status") or _NOTHING, job["metadata"]["uid"]
+        if status.get("active", 0) == alive:
+            return False
+        return not any(
+            (pod.get("status") or _NOTHING).get("phase") == "Failed" and pod["metadata"].get("finalizers")
+            for pod in self._objects["Pod"].values()
+            if any(reference["uid"] == uid for reference in pod["metadata"].get("ownerReferences") or ())
+        )
 
     def _alive(self) -> Counter[str]:
         """UID of a controller -> its pods that neither ended nor are on their way out."""
@@ -100,7 +112,8 @@ class Owed:
         notes = metadata.get("annotations") or _NOTHING
         if "deletionTimestamp" in metadata:
             slow = _seconds(notes.get(TERMINATION), TERMINATION_SECONDS) > PROMPT_SECONDS or _saves(notes)
-            held = set(metadata.get("finalizers") or ()) - {"batch.kubernetes.io/job-tracking"}
+            # A pod that has ended is held by a finalizer alone: whoever set that takes its time.
+            held = metadata.get("finalizers") and phase in ("Succeeded", "Failed")
             stuck = spec.get("nodeName") and (node is None or not _ready(node))
             return "" if slow or held or stuck else "is leaving"
         for reference in metadata.get("ownerReferences") or ():

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.evidence import kai_words
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
@@ -20,11 +21,12 @@ Row = dict[str, Any]
 
 
 class Picture:
-    """``log`` is what the scheduler under test decided so far."""
+    """``log`` is what the scheduler under test decided so far, ``scheduler`` its name."""
 
-    def __init__(self, cluster: Cluster, log: DecisionLog) -> None:
+    def __init__(self, cluster: Cluster, log: DecisionLog, scheduler: str = "kailab") -> None:
         self.cluster = cluster
         self.log = log
+        self.scheduler = scheduler
         self.now = cluster.now()
 
     @cached_property
@@ -126,7 +128,7 @@ class Picture:
     def code_of(self, row: Row) -> str:
         """Why a pod waits: the code of its PodGroup's reason, else the reason its own condition gives."""
         entry = self.pending.get(group_of(row)) if row["podgroup"] else None
-        return entry["reason"] if entry else row.get("reason", "")
+        return entry["reason"] if entry else (kai_words.code(row.get("message", "")) or row.get("reason", ""))
 
 
 def group_of(row: Mapping[str, Any]) -> str:

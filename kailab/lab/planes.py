@@ -91,11 +91,13 @@ def open_home(
     kai: Path | None = None,
     kai_crds: Path | None = None,
     scheduler: str = "kailab",
+    get: bool = False,
     tell: Tell = _silent,
 ) -> LiveHome:
     """A home of this backend, empty. ``folder``: where a plane keeps its files (None: a temporary one). ``components``: the folder
     of its programs, ``kubernetes``: their version. ``kai``, ``kai_crds``: see ``kailab.undertest.find_kai``; looked at now if
-    it is the scheduler, so that a folder that is wrong is told before anything is started. Raises ConnectError, InputError, and
+    it is the scheduler, so that a folder that is wrong is told before anything is started. ``get``: download or build programs
+    that are missing, which may take many minutes. Raises ConnectError, InputError, and
     what the planes raise."""
     found = None
     if scheduler == "kai" and backend != "kubeconfig":
@@ -110,20 +112,21 @@ def open_home(
         raise InputError(f"a kubeconfig is for the backend kubeconfig; {backend} makes its own")
     where = folder or Path(tempfile.mkdtemp(prefix="kailab-"))
     try:
-        return _own(backend, where, components, kubernetes, found, tell)
+        return _own(backend, where, _programs(components, kubernetes, get, tell), found, tell)
     except BaseException:
         if folder is None:
             shutil.rmtree(where, ignore_errors=True)
         raise
 
 
-def _own(
-    backend: str, folder: Path, components: Path | None, kubernetes: str | None, kai: KaiFolder | None, tell: Tell
-) -> LiveHome:
-    from kailab.components import find_components
+def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell) -> ComponentSet:
+    from kailab.components import find_components, get_components
 
+    return get_components(kubernetes, folder, tell=tell) if get else find_components(kubernetes, folder)
+
+
+def _own(backend: str, folder: Path, programs: ComponentSet, kai: KaiFolder | None, tell: Tell) -> LiveHome:
     plane: Any
-    programs = find_components(kubernetes, components)
     if backend == "kind":
         from kailab.cluster.kind import KindPlane
 
