@@ -1,0 +1,118 @@
+"""Processes that die: the scheduler again and again, the API server, its store, a leader beside its standby."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+
+import pytest
+
+from tests.faults import work
+from tests.faults.api import patiently
+from tests.faults.conftest import Candidate, Field
+
+pytestmark = pytest.mark.slow
+
+KILLS = 50
+SEED = 7
+TERMS = ("--lease-duration", "4", "--renew-deadline", "2.5", "--retry-period", "0.5")
+
+
+def test_a_scheduler_killed_fifty_times(field: Field) -> None:
+    """At random moments from its start on, while gangs and single pods come and go."""
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    field.fleet(work.twenty())
+    names = ("team-a", "team-b", "team-c", "team-d")
+    field.create(*work.queues(160, *names), work.flood("flood", 60))
+    gangs: dict[str, int] = {}
+    scheduler = field.scheduler()
+    for number in range(KILLS):
+        if len(gangs) == 10:  # 12 GPUs each at most: they always fit
+            gone = chance.choice(sorted(gangs))
+            del gangs[gone]
+            for attempt in patiently():
+                with attempt:
+                    field.api.delete("Job", gone, propagationPolicy="Background")
+        name = f"gang-{number}"
+        gangs[name] = chance.randint(2, 12)
+        field.create(work.gang(name, chance.choice(names), gangs[name]))
+        # Starting takes more than a second; the work of a start is done in the next one or two.
+        field.looks(chance.uniform(0.2, 4.0))
+        scheduler.crash()
+        scheduler.again()
+    full = min(160, sum(gangs.values()) + 60)
+    field.settled({**gangs, "flood": full - sum(gangs.values())}, full)
+    field.nobody_restarted()
+
+
+@pytest.mark.parametrize("name", ["kube-apiserver", "etcd"])
+def test_a_server_started_anew_while_filling(field: Field, name: str) -> None:
+    scheduler = field.scheduler()
+    filling = work.filling()
+    field.create(*filling.objects)
+    field.until(lambda seen: sum(seen.used().values()) > 0, "the first pods are bound")
+    field.plane.kill(name, signal.SIGKILL)
+    time.sleep(2.0)
+    field.plane.restart(name)
+    field.create(work.gang("late", "team-a", 2))
+    field.until(lambda seen: len(seen.of("late")) == 2, "the controllers are at work again")
+    for attempt in patiently():
+        with attempt:
+            field.api.delete("Job", "late", propagationPolicy="Background")
+    field.settled(filling.owed, filling.full)
+    assert scheduler.running
+
+
+def holder(field: Field) -> str:
+    for attempt in patiently():
+        with attempt:
+            leases = field.api.list("Lease", "kai-scheduler")
+    return str(leases[0]["spec"].get("holderIdentity") or "") if leases else ""
+
+
+def two(field: Field) -> tuple[dict[str, Candidate], dict[str, object]]:
+    """Candidates by identity, each behind a proxy that counts what it writes."""
+    candidates, proxies = {}, {}
+    for identity in ("first", "second"):
+        proxy = proxies[identity] = field.proxy()
+        candidates[identity] = field.scheduler(
+            "--identity", identity, *TERMS, kubeconfig=proxy.kubeconfig, elected=True
+        )
+    return candidates, proxies
+
+
+def test_a_leader_that_dies(field: Field) -> None:
+    candidates, _ = two(field)
+    filling = work.filling()
+    field.create(*filling.objects)
+    field.until(lambda seen: sum(seen.used().values()) > 0, "the first pods are bound")
+    leader = holder(field)
+    candidates[leader].crash()
+    field.settled(filling.owed, filling.full)
+    assert holder(field) not in ("", leader)
+
+
+def test_a_leader_that_is_frozen_beyond_its_lease(field: Field) -> None:
+    """When it goes on, another one leads, and it writes nothing any more: it only asks for the lease."""
+    candidates, proxies = two(field)
+    filling = work.filling()
+    field.create(*filling.objects)
+    field.until(lambda seen: sum(seen.used().values()) > 0, "the first pods are bound")
+    leader = holder(field)
+    candidates[leader].signal(signal.SIGSTOP)
+    time.sleep(1.0)  # what it had sent is done
+    frozen = time.monotonic()
+    field.until(lambda seen: holder(field) not in ("", leader), "the other one leads")
+    candidates[leader].signal(signal.SIGCONT)
+    field.create(work.pod("late", "team-b", 0))
+    field.settled({**filling.owed, "late": 1}, filling.full)
+    written = [
+        (one.method, one.path)
+        for one in proxies[leader].since(frozen)
+        if one.writes and not one.path.startswith("/apis/coordination.k8s.io/")
+    ]
+    assert written == []
+    assert any(one.writes for one in proxies[holder(field)].since(frozen))
+    field.nobody_restarted()

@@ -1,0 +1,124 @@
+"""Fleets to fill and work to fill them with.
+
+``filling``: three queues. Two own the fleet's quota by gangs and single pods; the third owns nothing and floods whatever is
+free, so that a full fleet means that all which fits runs, and gangs that come late have to take their place back from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from kailab.fleet import Fleet, load_fleet, read_fleet
+from tests.faults.api import Obj
+
+TWENTY = """\
+apiVersion: kailab.dev/v1
+kind: Fleet
+name: twenty
+pools:
+  - {name: gpu, count: 20, gpus: 8, gpuModel: H100, gpuMemory: 80Gi, cpu: 96, memory: 1000Gi}
+"""
+
+
+def lesson() -> Fleet:
+    """32 GPUs on 5 nodes."""
+    return load_fleet("lesson")
+
+
+def twenty() -> Fleet:
+    """160 GPUs on 20 nodes."""
+    return read_fleet(TWENTY)
+
+
+def queue(name: str, quota: int, parent: str = "org") -> Obj:
+    unlimited = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    resources = {"gpu": {**unlimited, "quota": quota}, "cpu": unlimited, "memory": unlimited}
+    spec = {"resources": resources, **({"parentQueue": parent} if parent else {})}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def queues(total: int, *names: str) -> list[Obj]:
+    """``names`` share a quota of ``total`` equally; ``spare`` has none."""
+    return [
+        queue("org", total, ""),
+        *(queue(name, total // len(names)) for name in names),
+        queue("spare", 0),
+    ]
+
+
+def _template(app: str, queue: str, gpus: int, **spec: Any) -> Obj:
+    asked = {"cpu": "100m", **({"nvidia.com/gpu": str(gpus)} if gpus else {})}
+    return {
+        "metadata": {"labels": {"app": app, "kai.scheduler/queue": queue}},
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "terminationGracePeriodSeconds": 0,
+            "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
+            "containers": [
+                {"name": "work", "image": "busybox:1.36", "resources": {"limits": asked, "requests": asked}}
+            ],
+            **spec,
+        },
+    }
+
+
+def pod(name: str, queue: str, gpus: int = 1, *, app: str = "", annotations: Obj | None = None) -> Obj:
+    made = _template(app or name, queue, gpus)
+    metadata = {**made["metadata"], "name": name, "namespace": "default", "annotations": annotations or {}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made["spec"]}
+
+
+def gang(name: str, queue: str, size: int, gpus: int = 1, *, annotations: Obj | None = None) -> Obj:
+    """A Job whose pods start together or not at all."""
+    notes = {"kai.scheduler/batch-min-member": str(size), **(annotations or {})}
+    labels = {"app": name, "kai.scheduler/queue": queue}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": "default", "labels": labels, "annotations": notes},
+        "spec": {
+            "parallelism": size,
+            "completions": size,
+            "backoffLimit": 1000,
+            "template": _template(name, queue, gpus, restartPolicy="Never"),
+        },
+    }
+
+
+def flood(name: str, replicas: int) -> Obj:
+    """Single pods that may run while nobody else wants their place, and come again when they are evicted."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": name, "kai.scheduler/queue": "spare"}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": _template(name, "spare", 1, priorityClassName="train"),
+        },
+    }
+
+
+@dataclass
+class Work:
+    """Objects in the order in which they come. ``owed``: app -> pods that run in the end; ``full``: GPUs in use then."""
+
+    objects: list[Obj]
+    owed: dict[str, int] = field(default_factory=dict)
+    full: int = 0
+
+
+def filling() -> Work:
+    """For the lesson fleet: 24 GPUs of work that is owed its place, and a flood for the other 8."""
+    objects = [
+        *queues(32, "team-a", "team-b"),
+        flood("flood", 40),
+        gang("eight", "team-a", 8),
+        gang("pairs", "team-a", 4, 2),
+        gang("six", "team-b", 6),
+        pod("one", "team-b"),
+        pod("other", "team-b"),
+    ]
+    owed = {"eight": 8, "pairs": 4, "six": 6, "one": 1, "other": 1, "flood": 8}
+    return Work(objects, owed, 32)
