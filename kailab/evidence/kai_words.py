@@ -1,4 +1,5 @@
-"""Evictions in a real KAI's words: what the condition that it leaves on an evicted pod says of the action, and for whom.
+"""A real KAI's words, read: what the condition that it leaves on an evicted pod says of the action, and for whom; and the code
+of the reason for which a pod waits.
 
 Source: KAI's unschedule_info.go. Kailab's own scheduler uses the same words.
 """
@@ -16,6 +17,15 @@ _FORMS = (
 )
 
 
+_CODES = (
+    "OverLimit",
+    "NonPreemptibleOverQuota",
+    "PodSchedulingErrors",
+    "PreemptionDelayNotElapsed",
+    "QueueDoesNotExist",
+)
+
+
 class Told(NamedTuple):
     """``beneficiary``: ``namespace/name`` of the PodGroup that the room is made for; empty for none."""
 
@@ -29,3 +39,10 @@ def eviction(message: str) -> Told | None:
         if found := form.match(message):
             return Told(action, found.groupdict().get("whom", ""))
     return None
+
+
+def code(message: str) -> str:
+    """The code that the message of a pod that waits begins with; empty if it has none. A PodGroup that runs in part has no
+    condition that would say it."""
+    first, colon, _ = message.partition(":")
+    return first if colon and first in _CODES else ""

@@ -3,7 +3,7 @@
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.evidence.kai_words import Told, eviction
+from kailab.evidence.kai_words import Told, code, eviction
 from kailab.evidence.observed import Observer
 
 
@@ -30,6 +30,21 @@ from kailab.evidence.observed import Observer
 )
 def test_words(message: str, told: Told | None) -> None:
     assert eviction(message) == told
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("OverLimit: team-a quota has reached the allowable limit of GPUs. Limit is 12 GPUs", "OverLimit"),
+        ("NonPreemptibleOverQuota: Non-preemptible workload is over quota", "NonPreemptibleOverQuota"),
+        ("0/5 nodes are available: 5 Insufficient nvidia.com/gpu", ""),
+        ("Note: OverLimit", ""),
+        ("OverLimit", ""),
+        ("", ""),
+    ],
+)
+def test_codes(message: str, told: str) -> None:
+    assert code(message) == told
 
 
 def pod(name: str, group: str) -> dict:
