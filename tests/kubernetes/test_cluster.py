@@ -1,0 +1,252 @@
+"""The cluster protocol over a real API server: our own writes are seen at once, those of others soon after."""
+
+from collections.abc import Callable
+
+import pytest
+import tenacity
+
+from kailab.cluster.kubernetes import KubernetesCluster
+from kailab.cluster.writes import Bind, Create, Delete, Evict, Patch
+from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+
+pytestmark = pytest.mark.slow
+
+
+def pod(name: str, **spec) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "main"}], **spec},
+    }
+
+
+def config_map(name: str, **data: str) -> dict:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
+
+
+def soon(condition: Callable[[], bool]) -> None:
+    tenacity.Retrying(
+        retry=tenacity.retry_if_result(lambda holds: not holds),
+        stop=tenacity.stop_after_delay(30),
+        wait=tenacity.wait_fixed(0.02),
+    )(condition)
+
+
+# --- reading what was written -------------------------------------------------------------------------------------------
+
+
+def test_what_is_created_is_there_at_once_and_told_to_watchers(cluster):
+    watch = cluster.watch(["Pod"])
+    created = cluster.create(pod("a"))
+    assert cluster.get("Pod", "a", "default") == created
+    assert [(event.type, event.object["metadata"]["name"]) for event in watch.poll()] == [("ADDED", "a")]
+
+
+def test_what_others_write_arrives(cluster, other):
+    watch = cluster.watch(["Pod"])
+    other.create(pod("theirs"))
+    soon(lambda: any(event.object["metadata"]["name"] == "theirs" for event in watch.poll()))
+    assert [one["metadata"]["name"] for one in cluster.list("Pod", "default")] == ["theirs"]
+
+
+def test_a_watch_begins_with_what_is_there(cluster, other):
+    other.create(pod("early"))
+    assert [event.object["metadata"]["name"] for event in cluster.watch(["Pod"]).poll()] == ["early"]
+
+
+def test_a_bound_pod_is_bound_at_once_whatever_the_watch_still_tells(cluster):
+    watch = cluster.watch(["Pod"])
+    cluster.create(pod("a"))
+    cluster.patch("Pod", "a", "default", {"metadata": {"labels": {"step": "one"}}})
+    cluster.bind("default", "a", "n1", {"told": "yes"})
+    assert cluster.get("Pod", "a", "default")["spec"]["nodeName"] == "n1"
+    seen = []
+    soon(lambda: seen.extend(watch.poll()) or "told" in (seen[-1].object["metadata"].get("annotations") or {}))
+    nodes = [event.object["spec"].get("nodeName") for event in seen]
+    assert nodes == sorted(nodes, key=lambda node: node is not None), "bound, and then not bound again"
+
+
+def test_a_second_binding_is_a_conflict(cluster):
+    cluster.create(pod("a"))
+    cluster.bind("default", "a", "n1")
+    with pytest.raises(Conflict, match="already assigned"):
+        cluster.bind("default", "a", "n2")
+
+
+def test_an_evicted_pod_says_why_and_leaves(cluster):
+    cluster.watch(["Pod"])
+    cluster.create(pod("a"))
+    cluster.bind("default", "a", "n1")
+    cluster.evict("default", "a", "PreemptionByScheduler", "for somebody else", 5)
+    there = cluster.get("Pod", "a", "default")
+    assert there["metadata"]["deletionGracePeriodSeconds"] == 5
+    condition = next(one for one in there["status"]["conditions"] if one["type"] == "DisruptionTarget")
+    assert (condition["reason"], condition["message"]) == ("PreemptionByScheduler", "for somebody else")
+
+
+def test_what_is_deleted_is_gone_at_once_and_does_not_come_back(cluster):
+    watch = cluster.watch(["ConfigMap"])
+    cluster.create(config_map("a"))
+    for number in range(5):
+        cluster.patch("ConfigMap", "a", "default", {"data": {"number": str(number)}})
+    watch.poll()
+    cluster.delete("ConfigMap", "a", "default")
+    assert [event.type for event in watch.poll()] == ["DELETED"]
+    cluster.create(config_map("after"))
+    seen = []
+    soon(lambda: seen.extend(watch.poll()) or bool(seen))
+    assert {event.object["metadata"]["name"] for event in seen} == {"after"}
+
+
+def test_a_pod_made_anew_under_its_name_is_another(cluster):
+    watch = cluster.watch(["Pod"])
+    first = cluster.create(pod("a"))["metadata"]["uid"]
+    cluster.delete("Pod", "a", "default", 0)
+    second = cluster.create(pod("a"))["metadata"]["uid"]
+    told = [(event.type, event.object["metadata"]["uid"]) for event in watch.poll()]
+    assert told == [("ADDED", first), ("DELETED", first), ("ADDED", second)]
+
+
+# --- apply --------------------------------------------------------------------------------------------------------------
+
+
+def test_apply_creates_changes_and_leaves_alone(cluster):
+    assert cluster.apply(config_map("a", one="1", two="2"))[1] == "created"
+    assert cluster.apply(config_map("a", one="1", two="2"))[1] == "unchanged"
+    after, what = cluster.apply(config_map("a", one="1"))
+    assert (what, after["data"]) == ("configured", {"one": "1"})
+
+
+def test_apply_leaves_the_fields_of_others(cluster, other):
+    cluster.apply(config_map("a", ours="1"))
+    other.patch("ConfigMap", "a", "default", {"data": {"theirs": "2"}})
+    assert cluster.apply(config_map("a"))[0]["data"] == {"theirs": "2"}
+
+
+# --- refusals -----------------------------------------------------------------------------------------------------------
+
+
+def test_refusals_are_the_errors_of_the_protocol(cluster):
+    cluster.create(config_map("a"))
+    with pytest.raises(AlreadyExists):
+        cluster.create(config_map("a"))
+    with pytest.raises(NotFound):
+        cluster.get("ConfigMap", "b", "default")
+    with pytest.raises(NotFound, match="no kind"):
+        cluster.get("Unheard.example.com", "b")
+    with pytest.raises(Invalid) as refused:
+        cluster.create(pod("a", restartPolicy="Perhaps"))
+    assert refused.value.field == "spec.restartPolicy"
+    with pytest.raises(Conflict):
+        cluster.update({**config_map("a"), "metadata": {"name": "a", "namespace": "default", "resourceVersion": "1"}})
+
+
+def test_kinds_that_the_server_lacks_are_empty_and_watched_for(cluster):
+    watch = cluster.watch(["NodeResourceTopology"])
+    assert watch.poll() == []
+    assert cluster.list("NodeResourceTopology") == []
+
+
+# --- many at once -------------------------------------------------------------------------------------------------------
+
+
+def test_chains_go_side_by_side_and_each_stops_at_its_first_refusal(cluster):
+    chains = [
+        [
+            Create(pod("a")),
+            Bind("default", "a", "n1"),
+            Patch("Pod", "a", "default", {"metadata": {"labels": {"x": "y"}}}),
+        ],
+        [Create(pod("b")), Bind("default", "nobody", "n1"), Create(config_map("never"))],
+        [Delete("Pod", "nobody", "default")],
+    ]
+    first, second, third = cluster.write_all(chains)
+    assert first.error is None
+    assert first.objects[2]["metadata"]["labels"] == {"x": "y"}
+    assert isinstance(second.error, ApiError)
+    assert len(second.objects) == 1
+    assert isinstance(third.error, NotFound)
+    with pytest.raises(NotFound):
+        cluster.get("ConfigMap", "never", "default")
+
+
+def test_hundreds_of_writes_are_each_carried_out_once(cluster):
+    outcomes = cluster.write_all([[Create(config_map(f"m{number}"))] for number in range(300)])
+    assert [outcome.error for outcome in outcomes] == [None] * 300
+    assert len(cluster.list("ConfigMap", "default", {})) >= 300
+
+
+def test_an_eviction_of_a_pod_on_its_way_out_is_done_already(cluster):
+    cluster.watch(["Pod"])
+    cluster.create(pod("a"))
+    cluster.bind("default", "a", "n1")
+    cluster.evict("default", "a", "Reason", "once")
+    before = cluster.get("Pod", "a", "default")["metadata"]["resourceVersion"]
+    (outcome,) = cluster.write_all([[Evict("default", "a", "Reason", "twice")]])
+    assert outcome.error is None
+    assert cluster.get("Pod", "a", "default")["metadata"]["resourceVersion"] == before
+
+
+# --- assumed annotations --------------------------------------------------------------------------------------------------
+
+
+def test_assumed_annotations_are_ours_until_the_binding_carries_them(cluster, other):
+    watch = cluster.watch(["Pod"])
+    cluster.create(pod("a"))
+    cluster.assume("default", "a", {"pod-group-name": "g"})
+    assert cluster.get("Pod", "a", "default")["metadata"]["annotations"]["pod-group-name"] == "g"
+    assert "annotations" not in other.get("Pod", "a", "default")["metadata"]
+    cluster.patch("Pod", "a", "default", {"metadata": {"labels": {"x": "y"}}})
+    cluster.bind("default", "a", "n1", {"more": "1"})
+    assert other.get("Pod", "a", "default")["metadata"]["annotations"] == {"pod-group-name": "g", "more": "1"}
+    assert all(
+        event.object["metadata"]["annotations"]["pod-group-name"] == "g"
+        for event in watch.poll()
+        if event.type == "MODIFIED"
+    )
+
+
+def test_what_was_assumed_can_be_forgotten(cluster):
+    cluster.watch(["Pod"])
+    cluster.create(pod("a"))
+    cluster.assume("default", "a", {"pod-group-name": "g"})
+    cluster.forget_assumed()
+    assert "pod-group-name" not in (cluster.get("Pod", "a", "default")["metadata"].get("annotations") or {})
+
+
+# --- events, marks, trying ----------------------------------------------------------------------------------------------
+
+
+def test_repeated_events_count_up(cluster):
+    there = cluster.create(pod("a"))
+    for _ in range(3):
+        cluster.event(there, "Warning", "Unschedulable", "no room")
+        cluster.events.flush(5)
+
+    def counted() -> bool:
+        return [(e["reason"], e["count"]) for e in cluster.list("Event", "default") if e["message"] == "no room"] == [
+            ("Unschedulable", 3)
+        ]
+
+    soon(counted)
+
+
+def test_what_a_marked_connection_creates_carries_its_marks(kubeconfig):
+    from kailab.cluster.kubernetes import Connection
+
+    marked = KubernetesCluster(Connection.from_kubeconfig(kubeconfig), marks={"kailab.dev/lab": "x"})
+    try:
+        assert marked.create(config_map("marked"))["metadata"]["labels"] == {"kailab.dev/lab": "x"}
+        with marked.unmarked():
+            assert "labels" not in marked.create(config_map("plain"))["metadata"]
+    finally:
+        marked.delete_all("ConfigMap", "default")
+        marked.close()
+
+
+def test_a_dry_run_keeps_nothing(cluster, other):
+    cluster.dry_run()
+    assert cluster.apply(config_map("a"))[1] == "created"
+    with pytest.raises(NotFound):
+        other.get("ConfigMap", "a", "default")
