@@ -76,6 +76,10 @@ class Picture:
             key = f"{namespace}/{name}"
             if key not in waiting and (entry := _from_status(key, group)) is not None:
                 waiting[key] = entry
+        if self.log.last is None:
+            for key, rows in self.by_group.items():
+                if key not in waiting and (entry := _from_pods(key, rows)) is not None:
+                    waiting[key] = entry
         return waiting
 
     def waiting(self) -> list[dict[str, Any]]:
@@ -134,6 +138,25 @@ class Picture:
 def group_of(row: Mapping[str, Any]) -> str:
     """``namespace/name`` of the PodGroup of a pod row."""
     return f"{row['name'].split('/', 1)[0]}/{row['podgroup']}"
+
+
+def _from_pods(name: str, rows: list[Row]) -> dict[str, Any] | None:
+    """What a real KAI says of a PodGroup that runs in part: nothing on itself, a reason on each pod that waits."""
+    waiting = [row for row in rows if row["phase"] == "Pending" and not row["node"] and row.get("message")]
+    if not waiting:
+        return None
+    first = waiting[0]
+    return {
+        "podgroup": name,
+        "pods": [row["name"] for row in waiting],
+        "queue": first["queue"],
+        "reason": kai_words.code(first["message"]) or first["reason"],
+        "message": first["message"],
+        "numbers": {},
+        "queue_context": "",
+        "fits": [],
+        "tried": [],
+    }
 
 
 def _from_status(name: str, group: Object) -> dict[str, Any] | None:
