@@ -84,6 +84,12 @@ def test_the_nodes_own_kube_scheduler_decides(plane: KindPlane, cluster: Kuberne
     cluster.delete("Pod", "asks", "default")
 
 
+def test_its_controllers_may_ask_often(cluster: KubernetesCluster) -> None:
+    for component in ("kube-controller-manager", "kube-scheduler"):
+        (pod,) = cluster.list("Pod", "kube-system", {"component": component})
+        assert "--kube-api-qps=1000" in pod["spec"]["containers"][0]["command"]
+
+
 def test_the_kubeconfig_is_for_its_owner_only(plane: KindPlane) -> None:
     assert stat.S_IMODE(plane.kubeconfig.stat().st_mode) == 0o600
     assert stat.S_IMODE(plane.folder.stat().st_mode) == 0o700

@@ -5,9 +5,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kailab.cluster.kind import KindPlane, creation, kind_reason
 from kailab.cluster.kind.choices import choose, find_kind, name_for, node_image
+from kailab.cluster.kind.config import cluster_config
 from kailab.components import KIND, PROGRAMS, Cache, ComponentSet, DamagedComponent, Way, get_program
 from kailab.errors import ConnectError, InputError, KailabError, StateError
 
@@ -132,6 +134,36 @@ def test_names_are_valid_and_differ(tmp_path: Path) -> None:
     assert len(names) == 6
     assert all(creation.check_name(name) == name for name in names)
     assert name_for(tmp_path / "lab") == name_for(tmp_path / "." / "lab")
+
+
+@pytest.mark.parametrize(
+    "text, told",
+    [
+        ("kind: [", "no YAML"),
+        ("- a list", "no configuration of kind's"),
+        ("kind: Pod", "no configuration of kind's"),
+        ("kind: Cluster\nkubeadmConfigPatches: x", "kubeadmConfigPatches: expected a list"),
+    ],
+)
+def test_a_configuration_that_is_none(tmp_path: Path, text: str, told: str) -> None:
+    path = tmp_path / "kind.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=f"kind.yaml.*{told}"):
+        cluster_config(path)
+
+
+def test_the_users_configuration_has_the_last_word(tmp_path: Path) -> None:
+    path = tmp_path / "kind.yaml"
+    theirs = {
+        "kind": "Cluster",
+        "kubeadmConfigPatches": ["kind: InitConfiguration\n"],
+        "nodes": [{"role": "control-plane", "extraMounts": [{"hostPath": "cni", "containerPath": "/etc/cni"}]}],
+    }
+    path.write_text(yaml.safe_dump(theirs))
+    described = cluster_config(path)
+    assert described["kubeadmConfigPatches"][1:] == theirs["kubeadmConfigPatches"]
+    assert described["nodes"][0]["extraMounts"][0]["hostPath"] == str(tmp_path / "cni")
+    assert cluster_config(None)["kubeadmConfigPatches"] == described["kubeadmConfigPatches"][:1]
 
 
 @pytest.mark.slow

@@ -81,7 +81,7 @@ class Maker:
                 )
             yield
 
-    def create(self, name: str, folder: Path, image: str, config: Path | None) -> None:
+    def create(self, name: str, folder: Path, image: str, config: Path) -> None:
         """A new cluster; ``folder/kubeconfig`` (0600) and ``folder/logs/kind.log`` are written. Raises ConnectError with kind's
         reason."""
         self._run("create", name, folder, CREATE_SECONDS, image=image, config=config)

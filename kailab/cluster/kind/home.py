@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import yaml
 
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.supervision import MARK, Supervision
@@ -14,6 +16,7 @@ from kailab.errors import StateError
 
 FILE = "kind.json"
 KUBECONFIG = "kubeconfig"
+CONFIG = "kind.yaml"
 FORMAT = 1
 
 
@@ -75,6 +78,13 @@ def read(folder: Path) -> Home | None:
     if known.format != FORMAT:
         raise StateError(f"{folder}: a kind cluster in format {known.format}; this kailab knows format {FORMAT}")
     return known
+
+
+def write_config(folder: Path, described: dict[str, Any]) -> Path:
+    """Kind's configuration of the cluster, as a file for kind."""
+    path = folder / CONFIG
+    path.write_text(yaml.safe_dump(described, sort_keys=False), encoding="utf-8")
+    return path
 
 
 def has_kubeconfig(folder: Path) -> bool:

@@ -21,6 +21,7 @@ from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.supervision import GRACE_SECONDS, Process, Supervision, record
 from kailab.cluster.kind import home, kwok, nodes
 from kailab.cluster.kind.choices import choose, name_for
+from kailab.cluster.kind.config import cluster_config
 from kailab.cluster.kind.creation import Maker, check_library, check_name
 from kailab.cluster.kind.engine import check_docker, containers, provide_image
 from kailab.cluster.kind.home import Home
@@ -70,6 +71,7 @@ class KindPlane:
         check_library()
         check_docker()
         choices = choose(kind, image, config, components.kubernetes)
+        described = cluster_config(choices.config)
         folder = home.resolved(folder)
         name = check_name(name or name_for(folder))
         known = Home(
@@ -88,7 +90,7 @@ class KindPlane:
                 provide_image(choices.image, tell)
                 known.write(folder)
                 tell(f"making the kind cluster {name}")
-                maker.create(name, folder, choices.image, choices.config)
+                maker.create(name, folder, choices.image, home.write_config(folder, described))
                 tell("waiting for its nodes")
                 with plane._connected() as cluster:
                     nodes.prepare(cluster)

@@ -1,0 +1,58 @@
+"""kind's configuration of a cluster: the user's, if there is one, with what labs need on top.
+
+kubeadm lets the controller manager send 20 requests a second. A lab's Jobs and Deployments would get their pods so slowly, and so
+mixed, that schedulers see other work than on the other backends.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kailab.errors import InputError, Where
+
+API = "kind.x-k8s.io/v1alpha4"
+_MANY = {"kube-api-qps": "1000", "kube-api-burst": "2000"}
+# The version that kind writes; a kind that writes another one leaves the patch out.
+_PATCH = {
+    "apiVersion": "kubeadm.k8s.io/v1beta3",
+    "kind": "ClusterConfiguration",
+    "controllerManager": {"extraArgs": _MANY},
+    "scheduler": {"extraArgs": _MANY},
+}
+
+
+def cluster_config(path: Path | None) -> dict[str, Any]:
+    """``path``: the user's, None: none. Raises InputError with the place for what is no configuration of kind's."""
+    described: dict[str, Any] = {"kind": "Cluster", "apiVersion": API} if path is None else _read(path)
+    if path is not None:
+        _settle_mounts(described, path)
+    patches = described.setdefault("kubeadmConfigPatches", [])
+    if not isinstance(patches, list):
+        raise InputError("kubeadmConfigPatches: expected a list", Where(file=str(path)))
+    patches.insert(0, yaml.safe_dump(_PATCH, sort_keys=False))  # first: the user's own have the last word
+    return described
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        described = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise InputError(f"no YAML: {error}", Where(file=str(path))) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"kind's configuration can't be read: {error}", Where(file=str(path))) from error
+    if not isinstance(described, dict) or described.get("kind") != "Cluster":
+        raise InputError(
+            f"no configuration of kind's: expected kind: Cluster, apiVersion: {API}", Where(file=str(path))
+        )
+    return described
+
+
+def _settle_mounts(described: dict[str, Any], path: Path) -> None:
+    """Relative paths are the file's: kind would take them from where it happens to run."""
+    for node in described.get("nodes") or ():
+        for mount in (node.get("extraMounts") or ()) if isinstance(node, dict) else ():
+            if isinstance(mount, dict) and isinstance(mount.get("hostPath"), str):
+                mount["hostPath"] = str(path.resolve().parent / mount["hostPath"])
