@@ -127,6 +127,9 @@ class Mirror:
         if uid in self.pods:
             self._refresh(uid)
 
+    def is_held_back(self, uid: str) -> bool:
+        return uid in self._held_back
+
     def close(self) -> None:
         self._watch.close()
 

@@ -111,7 +111,8 @@ class Reporter:
                 self._event(uid, "StaleJob", _stale_message(record, self._mirror.members(uid)))
         stale = set(decisions.stale)
         for uid in self._mirror.marked_stale:
-            if uid not in stale:
+            # A gang that lacks only a pod which can't be bound is not whole because that was tried again.
+            if uid not in stale and not any(self._mirror.is_held_back(task.uid) for task in self._mirror.members(uid)):
                 changes.setdefault(uid, {})[names.STALE_SINCE] = None
         for uid, change in changes.items():
             self._patch_group(uid, {"metadata": {"annotations": change}})

@@ -34,10 +34,11 @@ def test_a_scheduler_killed_fifty_times(field: Field) -> None:
             del gangs[gone]
             for attempt in patiently():
                 with attempt:
-                    field.api.delete("Job", gone, propagationPolicy="Background")
+                    field.api.delete("ReplicaSet", gone, propagationPolicy="Background")
+                    field.api.delete("PodGroup", gone)
         name = f"gang-{number}"
         gangs[name] = chance.randint(2, 12)
-        field.create(work.gang(name, chance.choice(names), gangs[name]))
+        field.create(*work.gang(name, chance.choice(names), gangs[name]))
         # Starting takes more than a second; the work of a start is done in the next one or two.
         field.looks(chance.uniform(0.2, 4.0))
         scheduler.crash()
@@ -56,7 +57,7 @@ def test_a_server_started_anew_while_filling(field: Field, name: str) -> None:
     field.plane.kill(name, signal.SIGKILL)
     time.sleep(2.0)
     field.plane.restart(name)
-    field.create(work.gang("late", "team-a", 2))
+    field.create(work.job("late", "team-a", 2))
     field.until(lambda seen: len(seen.of("late")) == 2, "the controllers are at work again")
     for attempt in patiently():
         with attempt:

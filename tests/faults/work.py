@@ -69,19 +69,49 @@ def pod(name: str, queue: str, gpus: int = 1, *, app: str = "", annotations: Obj
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made["spec"]}
 
 
-def gang(name: str, queue: str, size: int, gpus: int = 1, *, annotations: Obj | None = None) -> Obj:
-    """A Job whose pods start together or not at all."""
-    notes = {"kai.scheduler/batch-min-member": str(size), **(annotations or {})}
+def gang(name: str, queue: str, size: int, gpus: int = 1, *, grace: str = "60s") -> list[Obj]:
+    """Pods that start together or not at all, and come again at once when they are lost: a Job would wait for minutes."""
+    template = _template(name, queue, gpus)
+    template["metadata"]["annotations"] = {"pod-group-name": name, "kai.scheduler/skip-podgrouper": "true"}
+    labels = {"app": name, "kai.scheduler/queue": queue}
+    return [
+        {
+            "apiVersion": "scheduling.run.ai/v2alpha2",
+            "kind": "PodGroup",
+            "metadata": {
+                "name": name,
+                "namespace": "default",
+                "labels": labels,
+                "annotations": {"kai.scheduler/staleness-grace-period": grace},
+            },
+            "spec": {"minMember": size, "queue": queue, "priorityClassName": "train"},
+        },
+        {
+            "apiVersion": "apps/v1",
+            "kind": "ReplicaSet",
+            "metadata": {"name": name, "namespace": "default", "labels": labels},
+            "spec": {"replicas": size, "selector": {"matchLabels": {"app": name}}, "template": template},
+        },
+    ]
+
+
+def job(name: str, queue: str, size: int) -> Obj:
+    """A gang as a Job: kailab makes its PodGroup."""
     labels = {"app": name, "kai.scheduler/queue": queue}
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": {"name": name, "namespace": "default", "labels": labels, "annotations": notes},
+        "metadata": {
+            "name": name,
+            "namespace": "default",
+            "labels": labels,
+            "annotations": {"kai.scheduler/batch-min-member": str(size)},
+        },
         "spec": {
             "parallelism": size,
             "completions": size,
             "backoffLimit": 1000,
-            "template": _template(name, queue, gpus, restartPolicy="Never"),
+            "template": _template(name, queue, 1, restartPolicy="Never"),
         },
     }
 
@@ -114,9 +144,9 @@ def filling() -> Work:
     objects = [
         *queues(32, "team-a", "team-b"),
         flood("flood", 40),
-        gang("eight", "team-a", 8),
-        gang("pairs", "team-a", 4, 2),
-        gang("six", "team-b", 6),
+        *gang("eight", "team-a", 8),
+        *gang("pairs", "team-a", 4, 2),
+        *gang("six", "team-b", 6),
         pod("one", "team-b"),
         pod("other", "team-b"),
     ]

@@ -1,0 +1,126 @@
+"""Pods that can't be bound: at their own pace, in nobody's way, and not as part of a gang that would be half bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kailab.cluster.retries import Retries
+from kailab.errors import ApiError
+
+TRIED = list[tuple[str, float]]
+
+
+@pytest.fixture
+def refuse(lab, monkeypatch) -> Callable[[str], TRIED]:
+    """Refuse to bind a pod from now on; what was tried, and when."""
+
+    def refusing(name: str) -> TRIED:
+        real, tried = lab.cluster.bind, []
+
+        def bind(namespace: str, pod: str, node: str, annotations: Any = None) -> None:
+            if pod == name:
+                tried.append((pod, lab.cluster.now()))
+                raise ApiError("no")
+            real(namespace, pod, node, annotations)
+
+        monkeypatch.setattr(lab.cluster, "bind", bind)
+        return tried
+
+    return refusing
+
+
+def run(lab, seconds: int) -> None:
+    for _ in range(seconds * 4):
+        lab.grouper.step()
+        lab.scheduler.step()
+        lab.cluster.advance(0.25)
+
+
+def bound(lab) -> set[str]:
+    return {name for name, node in lab.placed().items() if node}
+
+
+def team(build) -> list[Any]:
+    return [build.queue("org"), build.queue("team", "org", build.share(16, -1, 1))]
+
+
+def test_pauses_double_up_to_a_bound() -> None:
+    retries: Retries[str] = Retries(0.5, 30.0)
+    now, pauses = 0.0, []
+    for _ in range(9):
+        until = retries.failed("a", now)
+        assert retries.held("a", now)
+        assert retries.next_at == until
+        assert retries.due(until - 0.01) == []
+        assert retries.due(until) == ["a"]
+        pauses.append(until - now)
+        now = until
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
+    retries.done("a")
+    assert not retries.held("a", now)
+    assert retries.failed("a", now) == now + 0.5
+    assert retries.failed("b", now) == now + 0.5
+
+
+def test_ever_more_seldom(lab, build, refuse) -> None:
+    lab.apply(*team(build), build.pod("bad", 1, "team"))
+    tried = refuse("bad")
+    run(lab, 100)
+    assert 6 <= len(tried) <= 10
+
+
+def test_its_place_is_given_to_others(lab, build, refuse) -> None:
+    lab.apply(*team(build), build.pod("bad", 8, "team"))
+    tried = refuse("bad")
+    run(lab, 3)
+    lab.apply(*(build.pod(f"good-{number}", 8, "team") for number in range(2)))
+    run(lab, 3)
+    assert bound(lab) == {"good-0", "good-1"}
+    assert tried
+
+
+def test_a_change_of_the_pod_ends_the_pause(lab, build, refuse) -> None:
+    lab.apply(*team(build), build.pod("bad", 1, "team"))
+    tried = refuse("bad")
+    run(lab, 40)
+    count = len(tried)
+    lab.cluster.patch("Pod", "bad", "default", {"metadata": {"labels": {"tried": "again"}}})
+    run(lab, 3)
+    assert len(tried) >= count + 3
+
+
+def test_a_restarted_scheduler_tries_at_once(lab, build, refuse) -> None:
+    lab.apply(*team(build), build.pod("bad", 1, "team"))
+    tried = refuse("bad")
+    run(lab, 40)
+    count = len(tried)
+    lab.restart()
+    run(lab, 1)
+    assert len(tried) > count
+
+
+def test_a_gang_is_not_begun_without_one_that_is_held_back(lab, build, refuse) -> None:
+    lab.apply(*team(build), build.podgroup("gang", "team", 3), *(build.member(f"m{n}", "gang") for n in range(3)))
+    tried = refuse("m1")
+    lab.scheduler.step()
+    assert bound(lab) == {"m0", "m2"}
+    assert tried
+    for name in ("m0", "m2"):
+        lab.cluster.delete("Pod", name, "default", 0)
+    lab.scheduler.step()
+    lab.apply(*(build.member(f"n{n}", "gang") for n in range(2)))
+    lab.scheduler.step()
+    assert bound(lab) == set()
+
+
+def test_a_gang_that_lacks_one_stays_stale_while_that_is_tried_again(lab, build, refuse) -> None:
+    lab.apply(*team(build), build.podgroup("gang", "team", 3), *(build.member(f"m{n}", "gang") for n in range(3)))
+    tried = refuse("m1")
+    run(lab, 55)
+    assert bound(lab) == {"m0", "m2"}
+    assert len(tried) > 4
+    run(lab, 40)
+    assert bound(lab) == set()
