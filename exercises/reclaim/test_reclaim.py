@@ -181,12 +181,25 @@ def test_a_jobs_patience_ends_at_six(lab):
 
 
 def test_a_patient_job_lives_on(lab):
-    """The same with a high backoffLimit: 16 pods go on working, the others are made anew and wait."""
+    """The same with a high backoffLimit: 16 pods go on working, and the Job has not failed."""
     lab.apply("manifests/queues.yaml", "manifests/patient.yaml")
     expect(lab.job("patient")).running(pods=32)
 
     lab.apply("manifests/owner.yaml")
-    expect(lab.job("patient")).running(pods=16).pending(pods=16)
+    expect(lab.job("patient")).running(pods=16)
+    conditions = lab.get("Job", "patient")["status"].get("conditions", ())
+    assert "Failed" not in {condition["type"] for condition in conditions}
+
+
+@pytest.mark.kailab_backend("embedded")
+def test_a_patient_job_makes_its_pods_anew(lab):
+    """The other 16 come back and wait their turn. A Job holds back with this, twice as long after each failure, up to ten
+    minutes."""
+    lab.apply("manifests/queues.yaml", "manifests/patient.yaml")
+    expect(lab.job("patient")).running(pods=32)
+
+    lab.apply("manifests/owner.yaml")
+    eventually(lambda: expect(lab.job("patient")).running(pods=16).pending(pods=16), within=660)
 
 
 def test_the_default_scheduler_gives_nothing_back(baseline_lab):
