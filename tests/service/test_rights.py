@@ -23,8 +23,9 @@ IMAGE = "registry.example.com/kailab:1.0"
 
 Right = tuple[str, str, str]  # group, resource with subresource, verb
 
-# What only comes up when an answer is lost or a watch is late, so that no exercise can be sure to need it.
+# What only comes up when an answer is lost, a watch is late or an event repeats, so that no exercise can be sure to need it.
 RARE = {
+    ("", "events", "patch"),
     ("", "pods", "get"),
     ("scheduling.run.ai", "podgroups", "get"),
     *(("apps", name, "get") for name in ("daemonsets", "deployments", "replicasets", "statefulsets")),
@@ -241,8 +242,11 @@ def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
             obj["metadata"]["labels"]["priorityClassName"] = "build"
             live.create(obj)
         steps.until(build, lambda: build.bound(live, *(obj["metadata"]["name"] for obj in urgent)))
-        # A group that is to be another: its Job asks for more of its pods at once.
-        live.patch("Job", "j", "default", {"metadata": {"labels": {"kai.scheduler/queue": "other"}}})
+        # A group that is to be another: its Job gets a class, and a new pod for which that is seen.
+        live.patch("Job", "j", "default", {"metadata": {"labels": {"priorityClassName": "build"}}})
+        for pod in live.list("Pod", "default", {"job-name": "j"}):
+            live.delete("Pod", pod["metadata"]["name"], "default", 0)
+        steps.until(build, lambda: ("scheduling.run.ai", "podgroups", "update") in used)
         live.delete("Pod", "shared", "default", 0)
         for number in range(3):
             live.delete("Pod", f"urgent-{number}", "default", 0)
@@ -279,7 +283,6 @@ def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
         steps.until(build, lambda: build.bound(live, "claims"))
         steps.until(build, lambda: ("batch", "cronjobs", "watch") in used)
         wanted = {found for found in granted() if found[0] not in ELSEWHERE} - RARE
-        steps.until(build, lambda: not wanted - used or not steps.service.scheduler)
         refused = {
             code: count
             for cluster in steps.clusters
@@ -310,7 +313,7 @@ def test_the_process_works_with_these_rights_alone(live, kubeconfig, start, buil
     build.eventually(lambda: not live.list("Pod", "kai-resource-reservation"))
     assert not [key for key in one.metrics() if key[0] == "kailab_api_requests_total" and ("code", "403") in key[1]]
     assert one.end() == 0
-    assert not re.search(r"WARNING|ERROR|403|orbidden", one.log()), one.log()
+    assert not re.search(r"WARNING|ERROR|\b403\b|orbidden", one.log()), one.log()
 
 
 @pytest.mark.slow

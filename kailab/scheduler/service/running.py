@@ -212,13 +212,15 @@ class Service:
         wrote = False
         for controller in self._controllers:
             wrote |= controller.step()
+        cycles = scheduler.cycles
         now = self._clock()
         if now >= self._next_cycle:
             wrote |= self._cycle(scheduler, now)
         for follower in self._followers:
             self._followed(follower.turn)
-        if wrote:
+        if wrote or scheduler.cycles != cycles:
             self.metrics.queues.objects(self.cluster.list("Queue"))
+        if wrote:
             return 0.0
         left = max(0.0, self._next_cycle - self._clock())
         wake_at = scheduler.wake_at
