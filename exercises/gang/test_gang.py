@@ -53,6 +53,7 @@ def test_a_gang_is_never_seen_in_part(lab):
 def test_a_deployment_is_no_gang(lab):
     """The same annotation on a Deployment does nothing: each replica is a PodGroup of its own, and 8 of 10 run."""
     lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
+    lab.settle()
     lab.apply("manifests/deployment-of-10.yaml")
 
     expect(lab.deployment("gang")).running(pods=8).pending(pods=2)
