@@ -11,7 +11,7 @@ BACKEND ?= embedded
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab lab-up lab-down exercises test lint format bench lock clean
+.PHONY: help setup components lab lab-up lab-down exercises test lint format bench lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,8 +42,12 @@ lab-down: $(READY) ## End the lab
 exercises: $(READY) ## Run the exercises (BACKEND=...; ARGS="-n auto -k gang" for pytest)
 	@$(BIN)/pytest exercises/ --kailab-backend $(BACKEND) --kailab-evidence $(EVIDENCE) $(ARGS)
 
-test: lint ## Run all checks and tests (ARGS=... for pytest)
-	@$(BIN)/pytest -n auto $(ARGS)
+components: $(READY) ## Get the programs of a real control plane (downloaded, or built with Go)
+	@$(BIN)/kailab components get >/dev/null
+
+test: lint components ## Run all checks and tests, on a real control plane too (ARGS=... for pytest)
+	@KAILAB_REQUIRE_CONTROLPLANE=1 $(BIN)/pytest -n auto $(ARGS)
+	@$(BIN)/pytest exercises/ --kailab-backend controlplane --kailab-required --kailab-evidence off -n 2
 
 lint: $(READY) ## Check format, style, types and layers
 	@$(BIN)/ruff format --check .

@@ -172,7 +172,7 @@ class _Bench:
         plane: Any = self._home.plane
         process = plane.spawn("kailab-scheduler", scheduler_command(plane.kubeconfig, no_election=True))
         try:
-            self._ready(process.log)
+            await_ready(process.log)
             return self._filled("kailab", number, [process.pid])
         finally:
             plane.stop("kailab-scheduler")
@@ -254,25 +254,6 @@ class _Bench:
             self._home.cluster.wait(0)
             time.sleep(3.0)
 
-    def _ready(self, log: Path) -> None:
-        """The scheduler has listed everything and leads."""
-
-        def ready() -> bool:
-            told = _HEALTH.search(log.read_text(errors="replace")) if log.exists() else None
-            if told is None:
-                return False
-            try:
-                with urllib.request.urlopen(f"{told[1]}/readyz", timeout=2) as answer:
-                    return bool(answer.status == 200)
-            except OSError:
-                return False
-
-        tenacity.Retrying(
-            retry=tenacity.retry_if_result(lambda ready: not ready),
-            stop=tenacity.stop_after_delay(60),
-            wait=tenacity.wait_fixed(0.1),
-        )(ready)
-
     def _writes(self) -> dict[str, int]:
         """Requests that changed something, by verb and resource, from the API server's own metrics; without what goes on
         in an idle cluster."""
@@ -296,6 +277,26 @@ class _Bench:
             name = f"{verb.lower()} {resource}" + (f"/{sub}" if sub else "")
             found[name] = found.get(name, 0) + int(float(line.rsplit(" ", 1)[1]))
         return found
+
+
+def await_ready(log: Path) -> None:
+    """Return when the scheduler that writes this log has listed everything and leads."""
+
+    def ready() -> bool:
+        told = _HEALTH.search(log.read_text(errors="replace")) if log.exists() else None
+        if told is None:
+            return False
+        try:
+            with urllib.request.urlopen(f"{told[1]}/readyz", timeout=2) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    tenacity.Retrying(
+        retry=tenacity.retry_if_result(lambda ready: not ready),
+        stop=tenacity.stop_after_delay(60),
+        wait=tenacity.wait_fixed(0.1),
+    )(ready)
 
 
 def _difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:

@@ -102,5 +102,23 @@ def gang(
     _show(outcome, output)
 
 
+@app.command()
+def churn(
+    duration: Annotated[str, typer.Option("--for", help="How long: 60s, 30m.")] = "5m",
+    fleet: FleetOption = "lesson",
+    components: ComponentsOption = None,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """A control plane under steady work, jobs arriving, finishing and being reclaimed: does anything grow?"""
+    from kailab.bench.churn import churn as run
+    from kailab.model.times import duration_seconds
+
+    with terminal.waiting("churning") as tell:
+        found = run(duration_seconds(duration), fleet, components=components, tell=tell)
+    terminal.say(json.dumps(found.as_dict(), indent=2) if output is TextOrJson.json else found.text())
+    if not found.alive:
+        raise typer.Exit(1)
+
+
 def _show(outcome: Outcome, output: TextOrJson) -> None:
     terminal.say(json.dumps(outcome.as_dict(), indent=2) if output is TextOrJson.json else outcome.text())

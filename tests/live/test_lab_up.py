@@ -1,0 +1,123 @@
+"""``kailab up --backend controlplane``, used with kubectl and with kailab, and down again."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
+EXERCISES = Path(__file__).resolve().parents[2] / "exercises"
+
+
+def kailab(folder: Path, *arguments: str, code: int = 0) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "kailab", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    return done.stdout if code == 0 else done.stderr
+
+
+def of_folder(folder: Path) -> list[psutil.Process]:
+    """Processes that have something of a folder in their command line or environment."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            known = [*process.cmdline(), *process.environ().values()]
+        except psutil.Error:
+            continue
+        if process.pid != os.getpid() and any(str(folder / ".kailab") in text for text in known):
+            found.append(process)
+    return found
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("lab")
+    told = kailab(folder, "up", "--backend", "controlplane")
+    yield folder, told
+    kailab(folder, "down")
+
+
+def kubectl(components, told: str, *arguments: str) -> dict:
+    kubeconfig = told.partition("export KUBECONFIG=")[2].strip()
+    done = subprocess.run(
+        [components.path("kubectl"), "--kubeconfig", kubeconfig, *arguments, "-o", "json"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return json.loads(done.stdout)
+
+
+def test_kubectl_sees_gpus_queues_and_podgroups(up, components):
+    folder, told = up
+    kailab(folder, "apply", "-f", str(EXERCISES / "gang/manifests/queues.yaml"))
+    kailab(folder, "apply", "-f", str(EXERCISES / "gang/manifests/filler.yaml"))
+    nodes = kubectl(components, told, "get", "nodes")["items"]
+    assert sum(int(node["status"]["allocatable"]["nvidia.com/gpu"]) for node in nodes) == 32
+    assert {queue["metadata"]["name"] for queue in kubectl(components, told, "get", "queues")["items"]} >= {"team-a"}
+    groups = kubectl(components, told, "get", "podgroups", "-A")["items"]
+    assert len(groups) == 24
+    pods = kubectl(components, told, "get", "pods")["items"]
+    assert {pod["status"]["phase"] for pod in pods} == {"Running"}
+
+
+def test_kailab_explains_what_its_scheduler_decided_in_another_process(up):
+    folder, _ = up
+    kailab(folder, "apply", "-f", str(EXERCISES / "gang/manifests/gang-of-10.yaml"))
+    told = kailab(folder, "explain", "job", "gang")
+    assert "there is room for 8 of the 10 pods" in told
+
+
+def test_a_dry_run_changes_nothing(up):
+    folder, _ = up
+    kailab(folder, "apply", "--dry-run", "-f", str(EXERCISES / "gang/manifests/ring.yaml"))
+    assert "ring" not in kailab(folder, "get", "pods")
+
+
+def test_up_again_says_that_it_is_up(up):
+    folder, _ = up
+    before = {process.pid for process in of_folder(folder)}
+    kailab(folder, "up", "--backend", "controlplane")
+    assert {process.pid for process in of_folder(folder)} == before
+    assert "a lab is up already" in kailab(folder, "up", "--backend", "embedded", code=2)
+
+
+def test_a_process_that_died_is_told(up):
+    folder, _ = up
+    # Above each process stands a shell with the same arguments.
+    scheduler = next(
+        process
+        for process in of_folder(folder)
+        if process.cmdline()[:4] == [sys.executable, "-m", "kailab", "scheduler"]
+    )
+    scheduler.kill()
+    psutil.wait_procs([scheduler], timeout=10)
+    status = kailab(folder, "status")
+    assert "Ended" in status
+    assert "kailab-scheduler" in status
+
+
+def test_down_leaves_no_process_and_no_file(tmp_path):
+    kailab(tmp_path, "up", "--backend", "controlplane")
+    assert of_folder(tmp_path)
+    kailab(tmp_path, "down")
+    assert of_folder(tmp_path) == []
+    assert [path.name for path in (tmp_path / ".kailab").iterdir()] == ["lab.state.lock"]
+    assert "no lab is up" not in kailab(tmp_path, "up")
+    kailab(tmp_path, "down")
+
+
+def test_a_kubernetes_version_that_is_not_known_is_told(tmp_path):
+    told = kailab(tmp_path, "up", "--backend", "controlplane", "--kubernetes", "v1.2.3", code=2)
+    assert "v1.2.3" in told
