@@ -6,6 +6,7 @@ to: a GPU that may be taken is not given to another one.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import tenacity
@@ -20,6 +21,8 @@ from kailab.errors import ApiError
 
 _PATIENCE_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
+_UNDER_WAY_SECONDS = 1.0
+"""A server whose client has hung up ends what it did for it, at once or not at all."""
 
 
 class Doubts:
@@ -30,14 +33,17 @@ class Doubts:
         self._tell = tell
         self._asked = 0
 
-    def ask(self, pods: Resource, namespace: str, name: str, uid: str) -> Doubt:
-        """Find out what is true of a pod. Returns the question; the news that answers it names it."""
+    def ask(self, pods: Resource, namespace: str, name: str, uid: str, under_way: bool) -> Doubt:
+        """Find out what is true of a pod. ``under_way``: a request that nobody waits for any more may still be at work.
+        Returns the question; the news that answers it names it."""
         self._asked += 1
         doubt = Doubt((namespace, name), uid, self._asked)
-        self._transport.start(self._find_out(pods, doubt))
+        self._transport.start(self._find_out(pods, doubt, under_way))
         return doubt
 
-    async def _find_out(self, pods: Resource, doubt: Doubt) -> None:
+    async def _find_out(self, pods: Resource, doubt: Doubt, under_way: bool) -> None:
+        if under_way:
+            await asyncio.sleep(_UNDER_WAY_SECONDS)
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(ApiError),
             wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),

@@ -175,7 +175,7 @@ class Transport:
         if self.dry_run and method != "GET":
             path += ("&" if "?" in path else "?") + "dryRun=All"
         try:
-            return await self._once(method, path, body, content, accept, 1, patience)
+            return await self._once(method, path, body, content, accept, 1, 0.0 if brief else patience)
         except _Again as trouble:
             if patience <= 0 or (brief and trouble.own and trouble.answer is None):
                 return self._give_up(trouble, method, path, trouble.sent)
@@ -208,7 +208,7 @@ class Transport:
             nonlocal tries, last, sent
             tries += 1
             try:
-                answer = await self._once(method, path, body, content, accept, tries, patience)
+                answer = await self._once(method, path, body, content, accept, tries, 0.0 if brief else patience)
             except _Again as trouble:
                 last = trouble
                 sent = sent or trouble.sent

@@ -12,7 +12,7 @@ from kailab.cluster.kubernetes.doubts import Doubts
 from kailab.cluster.kubernetes.refusals import refusal
 from kailab.cluster.kubernetes.requests import Batch, Request, body_of
 from kailab.cluster.kubernetes.resources import Resource, Resources
-from kailab.cluster.kubernetes.transport import Answer, Transport, side_by_side
+from kailab.cluster.kubernetes.transport import Answer, NoAnswer, Transport, side_by_side
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
 from kailab.errors import ApiError, Conflict, Unavailable
@@ -106,9 +106,13 @@ class Writer:
             case Bind(namespace, pod, node, _):
                 if error.doubtful:
                     self._cache.bound(namespace, pod, planned.uid, node)
-                self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, planned.uid))
+                self._ask(planned, namespace, pod, error)
             case Evict(namespace, pod):
-                self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, planned.uid))
+                self._ask(planned, namespace, pod, error)
+
+    def _ask(self, planned: _Planned, namespace: str, pod: str, error: ApiError) -> None:
+        under_way = isinstance(error, NoAnswer)
+        self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, planned.uid, under_way))
 
     async def _urgently(self, work: Sequence[Callable[[], Awaitable[Sent]]]) -> list[Sent]:
         self._transport.urgent += 1
