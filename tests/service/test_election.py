@@ -82,6 +82,23 @@ def test_a_holder_that_can_not_renew_stops_writing_before_anyone_may_take_over(w
     assert world.node_of("p") == "n1"
 
 
+def test_only_the_leader_tells_of_queues_and_pods(world, build) -> None:
+    a, b = world.candidate("a"), world.candidate("b")
+    world.cluster.create(build.pod("p"))
+    world.run(3)
+
+    def told(one):
+        text = one.service.metrics.text().decode()
+        return ["kai_queue_info{" in text, "kailab_pods{" in text, "kai_queue_fair_share_gpu{" in text]
+
+    assert told(a) == [True] * 3
+    assert told(b) == [False] * 3
+    a.cut.off = True
+    world.run(25)
+    assert told(a) == [False] * 3
+    assert told(b) == [True] * 3
+
+
 def test_a_former_leader_comes_back_as_a_standby_and_may_lead_again(world, build) -> None:
     a, b = world.candidate("a"), world.candidate("b")
     world.run(5)

@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from kailab.cluster.writes import Create
+from kailab.errors import NotFound, Unavailable
 from kailab.evidence.decision_file import read_decisions
 from kailab.model.times import parse_time
 
@@ -141,9 +143,40 @@ def test_it_waits_for_a_server_that_is_not_up_yet(live, plane, start, build) -> 
         assert code == 503
         assert "no Kubernetes API answers there" in told
         assert one.ask("/livez")[0] == 200
+        # One that is asked to end in the meantime does.
+        two = start("two")
+        build.eventually(lambda: "trying again" in two.log())
+        assert two.end() == 0
     finally:
         plane.restart("kube-apiserver")
     build.eventually(lambda: one.is_ready(f"leading as {one.name}"))
+
+
+def test_without_an_election_it_acts_at_once_and_makes_no_lease(live, start, build) -> None:
+    one = start("one", "--no-leader-elect", "--lease-name", "not-made")
+    build.eventually(lambda: one.is_ready(f"leading as {one.name}"))
+    live.create(build.live_pod("a"))
+    build.eventually(lambda: build.bound(live, "a"))
+    assert one.end() == 0
+    with pytest.raises(NotFound):
+        live.get("Lease", "not-made", "kai-scheduler")
+
+
+def test_a_batch_is_not_sent_to_its_end_by_who_may_write_no_more(live, build) -> None:
+    asked = []
+
+    def ten_times() -> bool:
+        asked.append(None)
+        return len(asked) <= 10
+
+    live.transport.may_write = ten_times
+    try:
+        outcomes = live.write_all([[Create(build.live_pod(f"p{number}"))] for number in range(40)])
+    finally:
+        live.transport.may_write = None
+    assert sum(outcome.error is None for outcome in outcomes) == 10
+    assert all(isinstance(outcome.error, Unavailable) for outcome in outcomes if outcome.error is not None)
+    build.eventually(lambda: len(live.list("Pod", "default")) == 10)
 
 
 def run(*options: str, **env: str):

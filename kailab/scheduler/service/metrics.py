@@ -90,7 +90,6 @@ class Metrics:
             registry=registry,
         )
         self._snapshot = gauge("kailab_snapshot_objects", "What the latest cycle decided on", ["kind"])
-        self._pods = Series(registry, "kailab_pods", "Pods known, by the scheduler's status of them", ["status"])
         self._pending = Series(
             registry, "kailab_pending_podgroups", "PodGroups that wait after the latest cycle, by reason", ["reason"]
         )
@@ -120,6 +119,12 @@ class Metrics:
 
     def began_to_lead(self) -> None:
         self._terms.inc()
+
+    def leads_no_more(self) -> None:
+        """What only the leader knows is told by the leader only."""
+        self._watching.scheduler = None
+        self._pending.replace({})
+        self.queues.forget()
 
     def failed(self, error: BaseException) -> None:
         self._failures.labels(type(error).__name__).inc()
@@ -177,9 +182,8 @@ class Metrics:
         )
         for kind, known_objects in kinds:
             self._snapshot.labels(kind).set(len(known_objects))
-        statuses = Counting(task.status.name.lower() for task in mirror.tasks.values())
+        self._watching.scheduler = scheduler
         reasons = Counting(str(pending.code) for pending in decisions.pending)
-        self._pods.replace({(status,): count for status, count in statuses.items()})
         self._pending.replace({(reason,): count for reason, count in reasons.items()})
         self.queues.decided(decisions, scheduler.past_usage)
 
@@ -191,11 +195,18 @@ class Metrics:
 
 
 class _ClusterCollector:
-    """Read off the cluster's connection when it is scraped."""
+    """Read off the cluster's connection and the mirror when they are scraped: nothing that every cycle should pay for."""
 
     cluster: GuardedCluster | None = None
+    scheduler: Scheduler | None = None
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
+        if self.scheduler is not None:
+            pods = GaugeMetricFamily("kailab_pods", "Pods known, by the scheduler's status of them", None, ["status"])
+            tasks = list(self.scheduler.mirror.tasks.values())  # in one go: the other thread goes on
+            for status, count in sorted(Counting(task.status.name.lower() for task in tasks).items()):
+                pods.add_metric((status,), count)
+            yield pods
         if self.cluster is None:
             return
         writes = CounterMetricFamily(

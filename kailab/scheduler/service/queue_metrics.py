@@ -69,6 +69,14 @@ class QueueMetrics:
             for resource, series in table.items():
                 series.replace(found[resource])
 
+    def forget(self) -> None:
+        """Tell of no queue."""
+        for series in (self._info, *(one for table in self._tables() for one in table.values())):
+            series.replace({})
+
+    def _tables(self) -> tuple[dict[str, Series], ...]:
+        return self._fair, self._usage, self._quota, self._allocated
+
     def objects(self, queues: Iterable[Object]) -> None:
         """Quota and allocation, as the queue objects say."""
         self._display = {}

@@ -342,6 +342,7 @@ class Service:
         parts: list[Part] = list(self._controllers)
         self._followers, self._controllers = [], []
         scheduler, self.scheduler = self.scheduler, None
+        self.metrics.leads_no_more()
         for part in parts:
             part.close()
         if scheduler is not None:
