@@ -1,0 +1,102 @@
+"""A lab in a cluster of somebody else's: it brings in what it marks, and takes out only that."""
+
+import pytest
+
+from kailab.cluster.controlplane import ControlPlane
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.errors import InputError
+from kailab.lab import Lab, expect
+from kailab.lab.clearing import MARK
+
+pytestmark = pytest.mark.slow
+
+THEIRS = [
+    {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "theirs", "namespace": "default"},
+        "data": {"a": "b"},
+    },
+    {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "theirs", "namespace": "default"},
+        "spec": {
+            "replicas": 1,
+            "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {
+                "metadata": {"labels": {"app": "theirs"}},
+                "spec": {"containers": [{"name": "main", "image": "main"}]},
+            },
+        },
+    },
+]
+QUEUES = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: org}
+spec: {resources: {gpu: {quota: -1, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+---
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team}
+spec: {parentQueue: org, resources: {gpu: {quota: 8, limit: -1}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
+"""
+WORK = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: work}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: work}}
+  template:
+    metadata: {labels: {app: work, kai.scheduler/queue: team}}
+    spec:
+      schedulerName: kai-scheduler
+      tolerations: [{key: kwok.x-k8s.io/node, operator: Exists}]
+      containers: [{name: main, image: main, resources: {limits: {nvidia.com/gpu: "1"}}}]
+"""
+
+
+@pytest.fixture(scope="module")
+def plane(components, tmp_path_factory):
+    plane = ControlPlane.up(tmp_path_factory.mktemp("foreign"), components)
+    yield plane
+    plane.down()
+
+
+@pytest.fixture
+def owner(plane):
+    """Whose cluster it is."""
+    cluster = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), "theirs")
+    for obj in THEIRS:
+        cluster.apply(obj)
+    yield cluster
+    cluster.delete("Deployment", "theirs", "default")
+    cluster.close()
+
+
+def test_it_takes_out_what_it_brought_in_and_nothing_else(plane, owner):
+    kinds = ("ConfigMap", "Deployment", "ReplicaSet", "PriorityClass", "Namespace", "CustomResourceDefinition")
+    before = {kind: {obj["metadata"]["name"] for obj in owner.list(kind)} for kind in kinds}
+    with Lab.open("lesson", backend="kubeconfig", kubeconfig=plane.kubeconfig) as lab:
+        lab.apply(QUEUES, WORK)
+        expect(lab.deployment("work")).running(pods=3)
+        ours = [*owner.list("Node"), *owner.list("Queue"), owner.get("Deployment", "work", "default")]
+        assert {len(obj["metadata"]["labels"][MARK]) for obj in ours} == {12}
+        assert MARK not in (owner.get("Deployment", "theirs", "default")["metadata"].get("labels") or {})
+    assert {kind: {obj["metadata"]["name"] for obj in owner.list(kind)} for kind in kinds} == before
+    assert owner.list("Node") == []
+    assert [pod["metadata"]["labels"]["app"] for pod in owner.list("Pod", "default")] == ["theirs"]
+
+
+def test_a_node_that_is_theirs_is_not_taken_over(plane, owner):
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a100-0"}, "status": {}}
+    owner.apply(node)
+    try:
+        with pytest.raises(InputError, match="node 'a100-0' that is not this lab's"):
+            Lab.open("lesson", backend="kubeconfig", kubeconfig=plane.kubeconfig)
+        assert MARK not in (owner.get("Node", "a100-0")["metadata"].get("labels") or {})
+        assert len(owner.list("Node")) == 1
+    finally:
+        owner.delete("Node", "a100-0")
