@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,18 +21,22 @@ from tests.faults import oracle, work
 from tests.faults.api import Api, Obj, Refused, patiently
 from tests.faults.proxy import Fault, Proxy
 
+KAILAB = ("-m", "kailab")
+PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
 PATIENCE_SECONDS = 240.0
 QUIET_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 
 
 class Candidate:
-    """A scheduler as a process of the control plane."""
+    """A scheduler as a process of the control plane. ``program``: what Python runs."""
 
-    def __init__(self, plane: ControlPlane, name: str, kubeconfig: Path, *options: str) -> None:
+    def __init__(
+        self, plane: ControlPlane, name: str, kubeconfig: Path, *options: str, program: Sequence[str] = KAILAB
+    ) -> None:
         self.name = name
         self._plane = plane
-        argv = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", kubeconfig, *options]
+        argv = [sys.executable, *program, "scheduler", "run", "--kubeconfig", kubeconfig, *options]
         self.pid = plane.spawn(name, argv).pid
 
     @property
@@ -82,11 +86,17 @@ class Field:
 
     # --- what plays --------------------------------------------------------------------------------------------------
 
-    def scheduler(self, *options: str, kubeconfig: Path | None = None, elected: bool = False) -> Candidate:
+    def scheduler(
+        self,
+        *options: str,
+        kubeconfig: Path | None = None,
+        elected: bool = False,
+        program: Sequence[str] = KAILAB,
+    ) -> Candidate:
         name = f"candidate-{len(self.candidates)}"
         if not elected:
             options = ("--no-leader-elect", *options)
-        made = Candidate(self.plane, name, kubeconfig or self.plane.kubeconfig, *options)
+        made = Candidate(self.plane, name, kubeconfig or self.plane.kubeconfig, *options, program=program)
         self.candidates.append(made)
         return made
 
@@ -113,8 +123,7 @@ class Field:
         for proxy in self.proxies:
             proxy.close()
         self.candidates, self.proxies = [], []
-        if any(not one.running for one in self.plane.processes() if not one.name.startswith("candidate")):
-            pytest.fail("a test left the control plane broken")
+        self.plane.check(PROGRAMS)
 
         def empty() -> bool:
             for attempt in patiently():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Iterator
 
@@ -62,16 +61,12 @@ def test_the_servers_clock_is_followed(cluster: KubernetesCluster, proxy: Proxy)
 
 
 def test_a_scheduler_whose_clock_steps(field: Field) -> None:
-    argv = [sys.executable, "-c", STEPPING, "scheduler", "run", "--kubeconfig", field.plane.kubeconfig]
     terms = ("--lease-duration", "4", "--renew-deadline", "2.5", "--retry-period", "0.5")
-    field.plane.spawn("stepping", [*argv, *terms])
-    try:
-        filling = work.filling()
-        field.create(*filling.objects)
-        field.settled(filling.owed, filling.full)
-        assert next(one for one in field.plane.processes() if one.name == "stepping").running
-    finally:
-        field.plane.stop("stepping")
+    field.scheduler(*terms, elected=True, program=("-c", STEPPING))
+    filling = work.filling()
+    field.create(*filling.objects)
+    field.settled(filling.owed, filling.full)
+    field.nobody_restarted()
 
 
 def test_a_server_whose_clock_steps(field: Field) -> None:
