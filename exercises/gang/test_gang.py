@@ -131,7 +131,7 @@ def test_a_gang_that_lost_a_member_goes_after_its_grace(lab):
     lab.delete("Pod", "ring-2")
     expect(lab.app("ring")).running(pods=3)
     stays(lambda: expect(lab.app("ring")).running(pods=3), for_=lost + 58 - lab.now)
-    eventually(lambda: expect(lab.app("ring")).running(pods=0).evicted(pods=3, by="stalegangeviction"), within=15)
+    eventually(lambda: expect(lab.app("ring")).running(pods=0).evicted(pods=3, by="stalegangeviction"), within=60)
 
 
 def test_a_gang_that_gets_its_member_back_stays(lab):

@@ -16,7 +16,7 @@ def test_reclaim_waits_for_min_runtime(lab):
     lab.apply("manifests/owner.yaml")
     expect(lab.queue("team-b")).running(pods=0)
     stays(lambda: expect(lab.queue("team-b")).running(pods=0), for_=begun + 44 - lab.now)
-    eventually(lambda: expect(lab.queue("team-b")).running(gpus=16), within=20)
+    eventually(lambda: expect(lab.queue("team-b")).running(gpus=16), within=60)
 
 
 def test_work_that_has_run_long_enough_goes_at_once(lab):
@@ -38,7 +38,7 @@ def test_a_department_protects_its_teams(lab):
     lab.apply("manifests/owner.yaml")
     expect(lab.queue("team-b")).running(pods=0)
     stays(lambda: expect(lab.queue("team-b")).running(pods=0), for_=begun + 44 - lab.now)
-    eventually(lambda: expect(lab.queue("team-b")).running(gpus=16), within=20)
+    eventually(lambda: expect(lab.queue("team-b")).running(gpus=16), within=60)
 
 
 def test_the_surplus_of_an_elastic_gang_is_not_protected(lab):
@@ -61,7 +61,7 @@ def test_preemption_waits_for_min_runtime(lab):
     stays(
         lambda: expect(lab.app("high")).running(pods=0).pending(pods=4, reason="OverLimit"), for_=begun + 44 - lab.now
     )
-    eventually(lambda: expect(lab.app("high")).running(pods=4), within=20)
+    eventually(lambda: expect(lab.app("high")).running(pods=4), within=60)
     expect(lab.app("low")).running(pods=4)
 
 
@@ -74,7 +74,7 @@ def test_a_patient_owner_evicts_nobody_at_first(lab):
     lab.apply("manifests/patient-owner.yaml")
     expect(lab.queue("team-b")).running(pods=0)
     stays(lambda: expect(lab.queue("team-a")).running(gpus=32).not_evicted(), for_=asked + 44 - lab.now)
-    eventually(lambda: expect(lab.queue("team-b")).running(gpus=8), within=20)
+    eventually(lambda: expect(lab.queue("team-b")).running(gpus=8), within=60)
 
 
 def test_a_patient_owner_takes_what_becomes_free(lab):

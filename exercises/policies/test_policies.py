@@ -221,7 +221,7 @@ def test_victims_keep_their_gpus_until_their_state_is_saved(lab):
 
     expect(lab.queue("owner")).pending(pods=4, reason="Pipelined")
     stays(lambda: expect(lab.queue("owner")).running(pods=0), for_=10)
-    eventually(lambda: expect(lab.queue("owner")).running(pods=4), within=30)
+    eventually(lambda: expect(lab.queue("owner")).running(pods=4), within=60)
     expect(lab.queue("team-b")).evicted(pods=4)
     assert len(events(lab, "Checkpointing")) == len(events(lab, "Checkpointed")) == 4
 

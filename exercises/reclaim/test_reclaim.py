@@ -99,7 +99,7 @@ def test_min_runtime_protects_until_it_has_passed(lab):
     expect(lab.queue("team-b")).running(pods=0).pending(pods=16)
 
     stays(lambda: expect(lab.queue("team-a")).running(gpus=32), for_=begun + 44 - lab.now)
-    eventually(lambda: expect(lab.queue("team-b")).running(gpus=16), within=20)
+    eventually(lambda: expect(lab.queue("team-b")).running(gpus=16), within=60)
     expect(lab.queue("team-a")).running(gpus=16)
 
 

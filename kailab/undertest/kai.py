@@ -21,7 +21,7 @@ from kailab.scheduler import SchedulerSettings
 from kailab.undertest import programs
 from kailab.undertest.kai_folder import KaiFolder, find_kai
 from kailab.undertest.kai_settings import KaiSettings, kai_settings
-from kailab.undertest.programs import PortTaken, Program, SchedulerFailed, answers, shows
+from kailab.undertest.programs import PortTaken, Program, SchedulerFailed, answers, says, shows
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
@@ -39,7 +39,9 @@ _PORT_TRIES = 5
 _FIXED_PORT = 8080  # podgroupcontroller serves metrics here, whatever its flags say
 _NOT_AT_WORK = "its controller has not started"
 _AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
-_CYCLE_DONE = r"^kai_e2e_scheduling_latency_milliseconds (?!0$)"
+CYCLE_ENDS = "End scheduling"
+"""What the scheduler's log says after each cycle. Its metrics give the length of the last one in whole milliseconds, which may
+be 0, or the same as before."""
 
 Tell = Callable[[str], None]
 
@@ -67,7 +69,7 @@ def start_kai(
     retry = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_PORT_TRIES), retry=tenacity.retry_if_exception_type(PortTaken), reraise=True
     )
-    retry(lambda: programs.run(plane, _programs(found.binaries, arguments, tell or (lambda _: None))))
+    retry(lambda: programs.run(plane, _programs(plane, found.binaries, arguments, tell or (lambda _: None))))
 
 
 def check_kai(plane: ControlPlane) -> None:
@@ -90,7 +92,9 @@ def _configured(plane: ControlPlane, config: SchedulerSettings | EngineConfig | 
     return (f"--scheduler-conf={path.absolute()}", *settings.flags)
 
 
-def _programs(binaries: Mapping[str, Path], configured: Sequence[str], tell: Tell) -> list[Program]:
+def _programs(
+    plane: ControlPlane, binaries: Mapping[str, Path], configured: Sequence[str], tell: Tell
+) -> list[Program]:
     metrics, plugins, grouper, grouper_probe, binder, binder_probe, queues, groups, groups_probe = free_ports(9)
     found = [
         Program(
@@ -98,9 +102,9 @@ def _programs(binaries: Mapping[str, Path], configured: Sequence[str], tell: Tel
             binaries["scheduler"],
             # The condition that an eviction leaves on its pod is how a lab sees that it was one.
             (*_FAST, _at("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
-             "--update-pod-eviction-condition=true", *configured),
+             "--update-pod-eviction-condition=true", "--v=2", *configured),
             metrics,
-            shows(_metrics(metrics), _CYCLE_DONE, "its first scheduling cycle is not done"),
+            says(plane.log("kai-scheduler"), CYCLE_ENDS, "its first scheduling cycle is not done"),
         ),
         Program(
             "kai-podgrouper",

@@ -120,6 +120,37 @@ def shows(url: str, pattern: str, meaning: str) -> Callable[[], str | None]:
     return look
 
 
+class Heard:
+    """Counts the lines of a log with some words in them, from now on."""
+
+    def __init__(self, log: Path, words: str) -> None:
+        self._log = log
+        self._words = words.encode()
+        self._at = log.stat().st_size if log.exists() else 0
+        self._rest = b""
+        self.count = 0
+
+    def listen(self) -> int:
+        """How many there are so far."""
+        try:
+            with open(self._log, "rb") as file:
+                file.seek(self._at)
+                news = file.read()
+        except OSError:
+            return self.count
+        self._at += len(news)
+        lines = (self._rest + news).split(b"\n")
+        self._rest = lines.pop()  # it may be written in parts
+        self.count += sum(self._words in line for line in lines)
+        return self.count
+
+
+def says(log: Path, words: str, meaning: str) -> Callable[[], str | None]:
+    """A look at a log: words must be in what is written from now on. ``meaning``: what is missing as long as they aren't."""
+    heard = Heard(log, words)
+    return lambda: None if heard.listen() else meaning
+
+
 def fetch(url: str) -> tuple[str, str | None]:
     """The text behind a local URL, and what went wrong. Certificates are the process's own, so they are not checked."""
     context = ssl.create_default_context()

@@ -24,6 +24,7 @@ from kailab.undertest import (
     stop_kube_scheduler,
 )
 from kailab.undertest import kai as kai_processes
+from kailab.undertest.kai_rest import KaiRest
 
 pytestmark = pytest.mark.slow
 
@@ -125,6 +126,28 @@ def test_each_process_of_kai_is_missed(plane: ControlPlane, cluster: KubernetesC
     eventually(lambda: name not in running(plane))
     with pytest.raises(SchedulerFailed, match=f"{name} does not run: it was killed by SIGKILL"):
         check_kai(plane)
+
+
+def test_rest_is_two_cycles_without_a_change(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
+    start_kai(plane, cluster, kai)
+    rest = KaiRest(plane, cluster)
+    assert not rest.at_rest()
+    eventually(rest.at_rest)
+    rest.changed()
+    assert not rest.at_rest()
+    eventually(rest.at_rest)
+
+
+def test_what_is_under_way_is_no_rest(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
+    """A pod that no PodGroup was made for: the podgrouper is dead, which is told as soon as it is looked for."""
+    start_kai(plane, cluster, kai)
+    rest = KaiRest(plane, cluster)
+    eventually(rest.at_rest)
+    plane.stop("kai-podgrouper")
+    cluster.create(pod("ungrouped", "kai-scheduler", "team-a"))
+    with pytest.raises(SchedulerFailed, match="kai-podgrouper does not run"):
+        eventually(rest.at_rest)
+    cluster.delete("Pod", "ungrouped", "default", 0)
 
 
 def test_settings_reach_kai(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:

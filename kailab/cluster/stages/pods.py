@@ -6,9 +6,11 @@ from kailab.cluster import lifecycle
 from kailab.cluster.protocol import Object
 from kailab.cluster.stages import questions, templates
 from kailab.cluster.stages.stage import Rule, absent, among, outside, present, stage
+from kailab.model import labels
 
 _PHASE = ".status.phase"
 _POLICY = ".spec.restartPolicy"
+_DEVICE = f'.metadata.annotations["{labels.RESERVED_DEVICE}"]'
 _STAYS = absent(".metadata.deletionTimestamp")
 _LEAVES = present(".metadata.deletionTimestamp")
 _FREE = absent(".metadata.finalizers")
@@ -21,12 +23,24 @@ _HOW = {"stopped": None, "checkpointed": lifecycle.CHECKPOINTED, "checkpoint-los
 
 def pod_stages() -> list[Object]:
     """In the order of a pod's life."""
-    return [_ready(), *_endings(), _restart(), *_departures(), _released()]
+    return [_ready(), _reserved(), *_endings(), _restart(), *_departures(), _released()]
 
 
 def _ready() -> Object:
     rules = [_STAYS, among(_PHASE, "Pending")]
     return stage("pod-ready", "Pod", rules, due=questions.TO_READY, patch=templates.READY)
+
+
+def _reserved() -> Object:
+    """A pod that holds a shared GPU for a real KAI tells which one it got: its program would ask the device plugin, and KAI's
+    binder waits for it. It ends by no run time of its own, so no other stage matches."""
+    rules = [
+        _STAYS,
+        among(".metadata.namespace", labels.RESERVATION_NAMESPACE),
+        among(_PHASE, "Running"),
+        absent(_DEVICE),
+    ]
+    return stage("gpu-reserved", "Pod", rules, patch=templates.RESERVED, subresource="")
 
 
 def _endings() -> list[Object]:

@@ -42,19 +42,20 @@ def stage(
     due: str = "",
     default_delay: float = 0.0,
     patch: str = "",
+    subresource: str = "status",
     delete: bool = False,
     said: Said | None = None,
     annotations: dict[str, str] | None = None,
 ) -> Object:
     """``due``: a jq expression for the time left, as a Go duration; ``default_delay`` (seconds) where it gives none.
-    ``patch``: a Go template of a strategic merge patch of the object, for its status subresource."""
+    ``patch``: a Go template of a strategic merge patch of the object, for this subresource (empty: for the rest of it)."""
     following: dict[str, Any] = {}
     if said is not None:
         following["event"] = said._asdict()
     if delete:
         following["delete"] = True
     if patch:
-        following["patches"] = [{"subresource": "status", "template": patch}]
+        following["patches"] = [{**({"subresource": subresource} if subresource else {}), "template": patch}]
     selector: dict[str, Any] = {"matchExpressions": [{"jq": _expression(rule)} for rule in rules]}
     if annotations:
         selector["matchAnnotations"] = annotations

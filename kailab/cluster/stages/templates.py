@@ -153,3 +153,9 @@ RESTARTED = (
     + _conditions(lifecycle.READY_CONDITIONS, "True")
     + _container(True, _SAME, "    state:\n      running:\n        startedAt: {{ $now | Quote }}\n", _LAST)
 )
+
+RESERVED = f"""\
+metadata:
+  annotations:
+    {labels.RESERVED_DEVICE}: {{{{ .metadata.uid | Quote }}}}
+"""
