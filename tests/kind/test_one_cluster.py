@@ -6,11 +6,12 @@ import stat
 
 import pytest
 
+from kailab.cluster.controlplane import ControlPlaneFailed
 from kailab.cluster.controlplane.supervision import wait_until
 from kailab.cluster.kind import KindPlane, nodes
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet
-from kailab.errors import ConnectError, NotFound, StateError
+from kailab.errors import NotFound, StateError
 from kailab.fleet import load_fleet
 
 pytestmark = pytest.mark.slow
@@ -120,7 +121,7 @@ def test_processes_beside_it(plane: KindPlane) -> None:
     plane.kill("listener", signal.SIGTERM)
     assert wait_until(lambda: not plane.processes()[1].running, SECONDS)
     assert "SIGTERM" in plane.processes()[1].why
-    with pytest.raises(ConnectError, match="listener does not run"):
+    with pytest.raises(ControlPlaneFailed, match="listener does not run"):
         plane.check()
     plane.restart("listener")
     plane.check(["listener"])
@@ -134,7 +135,7 @@ def test_processes_beside_it(plane: KindPlane) -> None:
 
 def test_kwok_starts_again(plane: KindPlane, cluster: KubernetesCluster, fleet: list[str]) -> None:
     plane.kill("kwok")
-    with pytest.raises(ConnectError, match="kwok does not run"):
+    with pytest.raises(ControlPlaneFailed, match="kwok does not run"):
         plane.check(["kwok"])
     plane.restart("kwok")
     cluster.create(_pod("later", schedulerName="nobody", nodeName=fleet[1]))

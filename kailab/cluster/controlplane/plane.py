@@ -20,7 +20,8 @@ from kailab.cluster.controlplane.home import Home
 from kailab.cluster.controlplane.lastwords import tail
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.programs import APISERVER, CONTROLLERS, ETCD, KWOK, PORTS, SCHEDULER, Programs
-from kailab.cluster.controlplane.supervision import GRACE_SECONDS, Process, Supervision, record, wait_until
+from kailab.cluster.controlplane.supervised import ControlPlaneFailed, Supervised
+from kailab.cluster.controlplane.supervision import Process, Supervision, wait_until
 from kailab.errors import StateError
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 READY_SECONDS = 120.0  # much more than it takes: seconds on a quiet machine
 POLL_SECONDS = 0.05
-RESTART_GRACE_SECONDS = 2.0  # an API server waits for its watchers to leave, and they don't
 SPAWNED_GRACE_SECONDS = 5.0
 _PORT_TRIES = 5
 _PORT_TAKEN = "address already in use"
@@ -36,22 +36,19 @@ _PORT_TAKEN = "address already in use"
 Tell = Callable[[str], None]
 
 
-class ControlPlaneFailed(StateError):
-    """A process of a control plane ended, or did not get to work. The text has its last words."""
-
-
 class _PortTaken(ControlPlaneFailed):
     """Somebody took a port between our look at it and the start of the process."""
 
 
-class ControlPlane:
+class ControlPlane(Supervised):
     """Made by ``up`` and ``attach``."""
 
+    own = PORTS
+
     def __init__(self, folder: Path, known: Home) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self._home = known
         self._programs = Programs(folder, known.ports, {name: Path(path) for name, path in known.binaries.items()})
-        self._supervision = Supervision(folder)
 
     @classmethod
     def up(
@@ -155,58 +152,9 @@ class ControlPlane:
         whole = hashlib.sha256("\n".join((user, *groups)).encode()).hexdigest()[:8]
         return self._programs.identity(f"user-{plain}-{whole}", user, tuple(groups))
 
-    def processes(self) -> list[Process]:
-        """All, as they are now: those of the control plane, then those spawned."""
-        return [self._supervision.look(one) for one in self._supervision.records()]
-
-    status = processes
-
-    def check(self, names: Sequence[str] | None = None) -> None:
-        """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
-        for one in self._supervision.records():
-            if one.name in names if names is not None else not one.stopped:
-                process = self._supervision.look(one)
-                if not process.running:
-                    raise ControlPlaneFailed(f"{self.folder}: {one.name} does not run: {process.why}")
-
     def missing(self, name: str) -> str | None:
         """One look at a program of the control plane: None if it works, else what it lacks."""
         return self._programs.look(name)
-
-    def log(self, name: str) -> Path:
-        return self._supervision.log(name)
-
-    def spawn(
-        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
-    ) -> Process:
-        """Run one more process, which lives and ends with the control plane. Returns at once.
-
-        ``env``: added to this process's own environment. Paths in ``argv`` should be absolute: it runs in the folder of the
-        control plane. Raises StateError if one of this name runs.
-        """
-        if not name or name in (*PORTS, "") or "/" in name:
-            raise StateError(f"{name!r} can't be the name of a spawned process")
-        made = record(name, argv, env, port, spawned=True)
-        self._supervision.start(made)
-        return self._supervision.look(made)
-
-    def kill(self, name: str, signal: int = 9) -> None:
-        """Send a signal (SIGKILL) to a process. Raises StateError if it does not run."""
-        self._supervision.signal(name, signal)
-
-    def stop(self, name: str, grace: float = GRACE_SECONDS) -> None:
-        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. One that has ended by itself
-        counts as stopped then, and is no failure any more."""
-        self._supervision.record(name)
-        self._supervision.stop([name], grace)
-
-    def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
-        """Stop it if it runs, start it as before, with its data and ports; one of the control plane works on return."""
-        one = self._supervision.record(name)
-        self._supervision.stop([name], grace)
-        self._supervision.start(one)
-        if not one.spawned:
-            self._await([name])
 
     def start_kube_scheduler(self) -> None:
         """Start kube-scheduler beside it, and return when it works."""

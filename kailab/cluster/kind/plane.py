@@ -8,8 +8,9 @@ kubeconfig and context are never touched.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ import tenacity
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.kwok import arguments
 from kailab.cluster.controlplane.ports import free_ports
-from kailab.cluster.controlplane.supervision import GRACE_SECONDS, Process, Supervision, record
+from kailab.cluster.controlplane.supervised import ControlPlaneFailed, Supervised
+from kailab.cluster.controlplane.supervision import Record, record
 from kailab.cluster.kind import home, kwok, nodes
 from kailab.cluster.kind.choices import choose, name_for
 from kailab.cluster.kind.config import cluster_config
@@ -38,14 +40,15 @@ DELETE_PAUSE_SECONDS = 1.0
 Tell = Callable[[str], None]
 
 
-class KindPlane:
+class KindPlane(Supervised):
     """Made by ``up`` and ``attach``. Used like ``kailab.cluster.controlplane.ControlPlane``."""
 
+    own = (kwok.NAME,)
+
     def __init__(self, folder: Path, known: Home) -> None:
-        self.folder = folder
+        super().__init__(folder)
         self._home = known
         self._maker = Maker(Path(known.kind), Path(known.kubectl))
-        self._supervision = Supervision(folder)
 
     @classmethod
     def up(
@@ -162,52 +165,12 @@ class KindPlane:
         """The real nodes. Raises ConnectError."""
         return containers(self.name)
 
-    def processes(self) -> list[Process]:
-        """Those beside the cluster: KWOK, then those spawned."""
-        return [self._supervision.look(one) for one in self._supervision.records()]
-
-    status = processes
-
     def check(self, names: Sequence[str] | None = None) -> None:
-        """Raises ConnectError if one of these processes (None: any that was not stopped on purpose, or a node) has ended."""
-        for one in self._supervision.records():
-            if one.name in names if names is not None else not one.stopped:
-                process = self._supervision.look(one)
-                if not process.running:
-                    raise ConnectError(f"{self.folder}: {one.name} does not run: {process.why}")
+        """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose, or all nodes) has
+        ended."""
+        super().check(names)
         if names is None and not containers(self.name, running=True):
-            raise ConnectError(f"{self.folder}: no node of the kind cluster {self.name!r} runs")
-
-    def log(self, name: str) -> Path:
-        return self._supervision.log(name)
-
-    def spawn(
-        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
-    ) -> Process:
-        """Run one more process, which lives and ends with the cluster. Returns at once. Raises StateError if one of this name
-        runs. ``env``: added to this process's own environment."""
-        if name in ("", kwok.NAME) or "/" in name:
-            raise StateError(f"{name!r} can't be the name of a spawned process")
-        made = record(name, argv, env, port, spawned=True)
-        self._supervision.start(made)
-        return self._supervision.look(made)
-
-    def kill(self, name: str, signal: int = 9) -> None:
-        """Send a signal (SIGKILL) to a process. Raises StateError if it does not run."""
-        self._supervision.signal(name, signal)
-
-    def stop(self, name: str, grace: float = GRACE_SECONDS) -> None:
-        """End one process on purpose: SIGTERM, and SIGKILL after ``grace`` seconds. Nothing if it does not run."""
-        self._supervision.record(name)
-        self._supervision.stop([name], grace)
-
-    def restart(self, name: str, grace: float = GRACE_SECONDS) -> None:
-        """Stop it if it runs, and start it as before; KWOK works on return."""
-        one = self._supervision.record(name)
-        self._supervision.stop([name], grace)
-        self._supervision.start(one)
-        if name == kwok.NAME:
-            self._await_kwok()
+            raise ControlPlaneFailed(f"{self.folder}: no node of the kind cluster {self.name!r} runs")
 
     def start_kube_scheduler(self) -> None:
         """Return when it works: the node has one, as kubeadm makes it. Raises ConnectError if that takes too long."""
@@ -260,11 +223,14 @@ class KindPlane:
         kwok.prepare(self.folder, stages)
         (port,) = free_ports(1)
         self._supervision.start(record(kwok.NAME, [program, *arguments(self.kubeconfig, port)], port=port))
-        self._await_kwok()
+        self._await([kwok.NAME])
 
-    def _await_kwok(self) -> None:
-        kept = self._supervision.record(kwok.NAME)
-        kwok.await_healthy(kept.port, lambda: self._supervision.look(kept).why)
+    def _await(self, names: Sequence[str]) -> None:
+        for kept in map(self._supervision.record, names):
+            kwok.await_healthy(kept.port, partial(self._why_not, kept))
+
+    def _why_not(self, kept: Record) -> str:
+        return self._supervision.look(kept).why
 
 
 def take_down(folder: Path) -> None:
