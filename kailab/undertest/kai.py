@@ -43,6 +43,9 @@ CYCLE_ENDS = "End scheduling"
 """What the scheduler's log says after each cycle. Its metrics give the length of the last one in whole milliseconds, which may
 be 0, or the same as before."""
 
+# What the containers of a pod with a part of a GPU find in their environment would be prepared by KAI's webhook.
+_NO_ENVIRONMENT = '--plugins={"gpusharing":{"enabled":false}}'
+
 Tell = Callable[[str], None]
 
 
@@ -117,7 +120,7 @@ def _programs(
             "kai-binder",
             binaries["binder"],
             (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
-             "--fake-gpu-nodes=true"),
+             "--fake-gpu-nodes=true", _NO_ENVIRONMENT),
             binder,
             shows(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
         ),
