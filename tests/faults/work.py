@@ -140,7 +140,7 @@ class Work:
 
 
 def filling() -> Work:
-    """For the lesson fleet: 24 GPUs of work that is owed its place, and a flood for the other 8."""
+    """For the lesson fleet: 26 GPUs of work that is owed its place, two of them shared, and a flood for the other 6."""
     objects = [
         *queues(32, "team-a", "team-b"),
         flood("flood", 40),
@@ -149,6 +149,8 @@ def filling() -> Work:
         *gang("six", "team-b", 6),
         pod("one", "team-b"),
         pod("other", "team-b"),
+        *(pod(f"half-{n}", "team-b", 0, app="half", annotations={"gpu-fraction": "0.5"}) for n in range(4)),
     ]
-    owed = {"eight": 8, "pairs": 4, "six": 6, "one": 1, "other": 1, "flood": 8}
+    # Whoever shares a GPU has it held by a pod of the scheduler's, which counts as the one that uses it.
+    owed = {"eight": 8, "pairs": 4, "six": 6, "one": 1, "other": 1, "half": 4, "flood": 6}
     return Work(objects, owed, 32)
