@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -12,7 +13,7 @@ import yaml
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.kubernetes.transport import Transport
 from kailab.engine.config import EngineConfig
-from kailab.errors import InputError
+from kailab.errors import InputError, NotFound
 from kailab.model.kinds import KINDS
 from kailab.scheduler.service import Election, Service, Settings
 from kailab.scheduler.service.manifests import manifests
@@ -225,6 +226,8 @@ def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
 
     monkeypatch.setattr(Transport, "_once", noting)
     monkeypatch.setattr(Transport, "stream", watching)
+    with suppress(NotFound):  # left by a test before this one
+        live.delete("Lease", "kailab-scheduler", "kai-scheduler")
     steps = Steps(kubeconfig)
     try:
         for obj in work(build):
@@ -296,7 +299,8 @@ def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
     finally:
         steps.close()
         for kind, name in (("ResourceSlice", "one"), ("DeviceClass", "any"), ("CronJob", "c"), ("Job", "j")):
-            live.delete(kind, name, "default" if kind.endswith("ob") else None)
+            with suppress(NotFound):
+                live.delete(kind, name, "default" if kind.endswith("ob") else None)
         for kind, name in (("StatefulSet", "s"), ("DaemonSet", "ds")):
             live.delete(kind, name, "default")
 
