@@ -9,7 +9,19 @@ from typing import Annotated
 import typer
 
 from kailab import __version__
-from kailab.cli import bench, components, conformance, evidence, explain, fleets, get, life, objects, scheduler, terminal
+from kailab.cli import (
+    bench,
+    components,
+    conformance,
+    evidence,
+    explain,
+    fleets,
+    get,
+    life,
+    objects,
+    scheduler,
+    terminal,
+)
 from kailab.cli.doctor import doctor
 from kailab.cli.faults import DEBUG, Faces
 

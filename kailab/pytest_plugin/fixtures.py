@@ -15,13 +15,12 @@ if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.lab import Lab
     from kailab.lab.home import LiveHome
-    from kailab.pytest_plugin.homes import Homes  # noqa: F401: in quotes below
+    from kailab.pytest_plugin.homes import Homes  # noqa: F401 (in quotes below)
 
 SETTINGS = pytest.StashKey[Settings]()
 EVIDENCE = pytest.StashKey[Evidence]()
 LABS = pytest.StashKey["Labs"]()
 HOMES = pytest.StashKey["Homes"]()
-
 
 
 class Labs:

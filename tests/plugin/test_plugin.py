@@ -196,7 +196,10 @@ def test_ini_marker_and_option(pytester):
 @pytest.mark.parametrize(
     ("option", "reason"),
     [
-        (("--kailab-backend", "controlplane", "--kailab-components", "nowhere"), "backend controlplane with kailab can't run here"),
+        (
+            ("--kailab-backend", "controlplane", "--kailab-components", "nowhere"),
+            "backend controlplane with kailab can't run here",
+        ),
         (("--kailab-scheduler", "kai"), "a real KAI can't run on backend embedded"),
     ],
 )
