@@ -47,7 +47,9 @@ def test_low_priority_starves_behind_high(lab):
 
 def test_explain_says_what_holds_it_and_who_is_ahead(lab):
     """It is not the fleet (24 GPUs are idle) but the team's limit; and the waiting rest of the backlog comes first."""
-    lab.apply("manifests/queues-one-team.yaml", "manifests/important.yaml", "manifests/humble.yaml")
+    lab.apply("manifests/queues-one-team.yaml", "manifests/important.yaml")
+    expect(lab.job("important")).running(pods=8)
+    lab.apply("manifests/humble.yaml")
     expect(lab.pod("humble")).pending(pods=1, reason="OverLimit")
 
     team = lab.explain_queue("team-a").data

@@ -165,14 +165,14 @@ def _from_status(name: str, group: Object) -> dict[str, Any] | None:
     if not conditions:
         return None
     last = conditions[-1]
-    reasons = last.get("reasons") or ()
-    queue = ((reasons[0].get("details") or {}).get("queueDetails") or {}) if reasons else {}
+    reasons = last.get("reasons") or ()  # the last one tells what else could have been done, and why it was not
+    queue = ((reasons[-1].get("details") or {}).get("queueDetails") or {}) if reasons else {}
     return {
         "podgroup": name,
         "pods": [],
         "queue": group["spec"].get("queue", ""),
-        "reason": reasons[0].get("reason") if reasons else "Unschedulable",
-        "message": reasons[0].get("message", "") if reasons else last.get("message", ""),
+        "reason": reasons[-1].get("reason") if reasons else "Unschedulable",
+        "message": reasons[-1].get("message", "") if reasons else last.get("message", ""),
         "numbers": {},
         "queue_context": queue.get("name", ""),
         "fits": [],
