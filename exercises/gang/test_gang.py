@@ -60,21 +60,30 @@ def test_a_deployment_is_no_gang(lab):
     assert all(group["spec"]["minMember"] == 1 for group in lab.get("PodGroup"))
 
 
+def runs_and_waits(lab):
+    """The gang that runs and the one that waits: which is which depends on whose pods were there first."""
+    expect(lab).running(pods=20).pending(pods=20)
+    running = {row["app"] for row in lab.picture().rows if row["phase"] == "Running"}
+    return ("first", "second") if "first" in running else ("second", "first")
+
+
 def test_two_gangs_of_twenty_on_32_gpus_one_runs(lab):
-    """No deadlock: the first runs whole, the second waits whole and holds nothing."""
+    """No deadlock: one runs whole, the other waits whole and holds nothing."""
     lab.apply("manifests/queues.yaml", "manifests/two-gangs.yaml")
 
-    expect(lab.job("first")).runs_whole(pods=20)
-    expect(lab.job("second")).waits_whole(pods=20)
+    runs, waits = runs_and_waits(lab)
+    expect(lab.job(runs)).runs_whole(pods=20)
+    expect(lab.job(waits)).waits_whole(pods=20)
 
 
-def test_the_second_gang_follows_when_the_first_is_done(lab):
+def test_the_other_gang_follows_when_the_first_is_done(lab):
     """The wait ends by itself, and all twenty start."""
     lab.apply("manifests/queues.yaml", "manifests/two-gangs.yaml")
-    expect(lab.job("second")).waits_whole(pods=20)
+    runs, waits = runs_and_waits(lab)
+    expect(lab.job(waits)).waits_whole(pods=20)
 
-    lab.delete("Job", "first")
-    expect(lab.job("second")).runs_whole(pods=20)
+    lab.delete("Job", runs)
+    expect(lab.job(waits)).runs_whole(pods=20)
 
 
 def test_the_default_scheduler_starts_gangs_in_part(baseline_lab):
@@ -108,8 +117,9 @@ def test_gang_scheduling_does_not(lab):
     """The same arrivals: no pod starts before its gang is complete, and then one gang runs whole."""
     pods_of_both_gangs_arrive_in_turn(lab)
 
-    expect(lab.job("first")).runs_whole(pods=20)
-    expect(lab.job("second")).waits_whole(pods=20)
+    runs, waits = runs_and_waits(lab)
+    expect(lab.job(runs)).runs_whole(pods=20)
+    expect(lab.job(waits)).waits_whole(pods=20)
 
 
 def test_an_elastic_gang_starts_small_and_grows(lab):
