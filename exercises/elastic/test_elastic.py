@@ -56,11 +56,15 @@ def test_it_reclaims_only_what_is_its_own(lab):
 
 
 def test_minimum_comes_before_surplus(lab):
-    """Two elastic jobs and 8 GPUs: each gets the 4 it needs before either gets a fifth."""
-    lab.apply("manifests/queues-one-team.yaml", "manifests/filler.yaml")
+    """Two elastic jobs wait, 8 GPUs come free: each gets the 4 it needs before either gets a fifth."""
+    lab.apply("manifests/queues-one-team.yaml", "manifests/tenant.yaml")
+    expect(lab.pod("tenant")).running()
+    lab.apply("manifests/filler.yaml")
     lab.settle()
     lab.apply("manifests/two-elastic.yaml")
+    expect(lab).running(gpus=32)
 
+    lab.delete("Pod", "tenant")
     expect(lab.job("one")).running(pods=4)
     expect(lab.job("two")).running(pods=4)
 
