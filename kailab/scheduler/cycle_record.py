@@ -10,7 +10,7 @@ import msgspec
 from kailab.engine.decisions import Decisions, Evict, Pending
 from kailab.scheduler.mirror import Mirror
 
-MOST_REMEMBERED = 100_000
+MOST_REMEMBERED = 1_000
 """Decisions kept in all, over however many cycles."""
 
 

@@ -22,7 +22,7 @@ AT_ONCE = 6
 MOST_WAITING = 20_000
 MOST_HELD_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
-_REMEMBERED = 10_000
+_REMEMBERED = 2_000
 _PATIENCE = 10.0
 Identity: TypeAlias = tuple[str, str, str, str]
 
