@@ -93,6 +93,7 @@ def test_work_runs_in_leaf_queues_only(lab, pod, reason):
 def test_the_default_scheduler_knows_arrival_order_only(baseline_lab):
     """The contrast: 40 one-GPU pods where one GPU of 32 is taken. 31 run, 9 wait; nobody asks whose they are."""
     baseline_lab.apply("manifests/queues.yaml", "manifests/taken.yaml")
+    baseline_lab.settle()
     baseline_lab.apply("manifests/pressure.yaml")
 
     expect(baseline_lab.app("pressure")).running(pods=31).pending(pods=9)
@@ -100,7 +101,10 @@ def test_the_default_scheduler_knows_arrival_order_only(baseline_lab):
 
 def test_under_the_default_scheduler_the_second_team_gets_nothing(baseline_lab):
     """Its quota of 8 means nothing to a scheduler that does not know queues."""
-    baseline_lab.apply("manifests/queues.yaml", "manifests/taken.yaml", "manifests/pressure.yaml")
+    baseline_lab.apply("manifests/queues.yaml", "manifests/taken.yaml")
+    baseline_lab.settle()
+    baseline_lab.apply("manifests/pressure.yaml")
+    baseline_lab.settle()
     baseline_lab.apply("manifests/late.yaml")
 
     expect(baseline_lab.queue("team-a")).running(gpus=31)

@@ -205,6 +205,7 @@ def test_a_patient_job_makes_its_pods_anew(lab):
 def test_the_default_scheduler_gives_nothing_back(baseline_lab):
     """The contrast: who came first keeps all 32 GPUs, and the owner waits."""
     baseline_lab.apply("manifests/queues.yaml", "manifests/borrower.yaml")
+    baseline_lab.settle()
     baseline_lab.apply("manifests/owner.yaml")
 
     expect(baseline_lab.queue("team-a")).running(gpus=32).not_evicted()
