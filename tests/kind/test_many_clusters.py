@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,7 @@ def test_side_by_side_and_found_again(
 
 _UP = """
 import sys
+import tempfile
 from pathlib import Path
 from kailab.cluster.kind import KindPlane
 from kailab.components import find_components
@@ -105,5 +107,6 @@ def test_a_start_cut_short(components: ComponentSet, tmp_path: Path, number: int
             KindPlane.attach(folder)
         take_down(folder)
     assert _left_of(folder) == []
+    assert not list(Path(tempfile.gettempdir()).glob(f"*{name_for(folder)}*"))
     choices = choose()
     assert name_for(folder) not in Maker(choices.kind, choices.kind).clusters()

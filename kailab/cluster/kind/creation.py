@@ -89,6 +89,9 @@ class Maker:
     def delete(self, name: str, folder: Path) -> None:
         """Also where there is none of that name. Raises ConnectError."""
         self._run("delete", name, folder, DELETE_SECONDS)
+        # Held and let go: whoever was killed while it made the cluster has left the file of its lock.
+        with suppress(StateError), _name_held(name):
+            pass
 
     def _ask(self, *arguments: str) -> str:
         try:
