@@ -125,6 +125,7 @@ def test_gang_scheduling_does_not(lab):
 def test_an_elastic_gang_starts_small_and_grows(lab):
     """4 are enough, 12 are wanted, 8 are free: 8 run now, the other 4 when there is room."""
     lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
+    lab.settle()
     lab.apply("manifests/elastic.yaml")
     expect(lab.job("elastic")).running(pods=8).pending(pods=4)
 
