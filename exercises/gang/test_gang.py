@@ -10,6 +10,7 @@ pytestmark = pytest.mark.exercise("gang")
 def test_ten_wanted_eight_free_none_runs(lab):
     """The gang takes nothing while it can't have all, and the 8 free GPUs stay free for others."""
     lab.apply("manifests/queues.yaml", "manifests/filler.yaml")
+    lab.settle()
     lab.apply("manifests/gang-of-10.yaml")
 
     expect(lab.job("gang")).waits_whole(pods=10, reason="PodSchedulingErrors")
