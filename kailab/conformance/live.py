@@ -1,9 +1,10 @@
-"""Scenarios on a real API server: several clusters side by side, each running one scenario after the other."""
+"""Scenarios on a real API server: several clusters side by side, each running one scenario after the other in a process of
+its own."""
 
 from __future__ import annotations
 
+import multiprocessing
 import queue
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -15,63 +16,89 @@ from kailab.lab.home import LiveHome
 from kailab.lab.planes import open_home
 
 Scenario = Mapping[str, Any]
+Where = Mapping[str, Any]
+Tell = Callable[[str], None]
 
 
 def run_live(
-    scenarios: Sequence[Scenario],
-    scheduler: str,
-    backend: str,
-    labs: int,
-    where: Mapping[str, Any],
-    tell: Callable[[str], None],
+    scenarios: Sequence[Scenario], scheduler: str, backend: str, labs: int, where: Where, tell: Tell
 ) -> Iterator[Result]:
     """Results as they come. ``where``: the arguments of ``open_home``. Raises KailabError where no cluster comes up; one that
     breaks later is replaced."""
-    homes: list[LiveHome] = []
-    waiting: queue.SimpleQueue[Scenario | None] = queue.SimpleQueue()
-    done: queue.SimpleQueue[Result] = queue.SimpleQueue()
-    for scenario in scenarios:
-        waiting.put(scenario)
+    if labs == 1 or backend == "kubeconfig" or len(scenarios) == 1:
+        yield from _one_by_one(scenarios, scheduler, backend, where, tell)
+    else:
+        yield from _side_by_side(scenarios, scheduler, backend, min(labs, len(scenarios)), where)
 
-    def fresh() -> LiveHome:
-        home = open_home(backend, scheduler=scheduler, get=True, tell=tell, **where)
-        homes.append(home)
-        return home
 
-    def work(home: LiveHome) -> None:
-        while (scenario := waiting.get()) is not None:
+def _one_by_one(
+    scenarios: Sequence[Scenario] | Iterator[Scenario], scheduler: str, backend: str, where: Where, tell: Tell
+) -> Iterator[Result]:
+    home: LiveHome | None = None
+    try:
+        for scenario in scenarios:
+            home = home or open_home(backend, scheduler=scheduler, get=True, tell=tell, **where)
             result = run_scenario(scenario, scheduler, backend, home)
-            done.put(result)
             if any("stopped:" in one or "kailab failed:" in one for one in result.differences):
                 # What stopped it may have left something behind.
-                homes.remove(home)
+                broken, home = home, None
                 with suppress(KailabError):
-                    home.close()
-                home = fresh()
-
-    try:
-        threads = [
-            threading.Thread(target=work, args=(fresh(),), name=f"lab-{number}", daemon=True)
-            for number in range(min(labs, len(scenarios)) if backend != "kubeconfig" else 1)
-        ]
-        for thread in threads:
-            waiting.put(None)
-            thread.start()
-        for _ in scenarios:
-            yield _next(done, threads)
+                    broken.close()
+            yield result
     finally:
-        while not waiting.empty():
-            waiting.get()
-        for _ in homes:
-            waiting.put(None)
-        for home in list(homes):
+        if home is not None:
             home.close()
 
 
-def _next(done: queue.SimpleQueue[Result], threads: Sequence[threading.Thread]) -> Result:
+def _side_by_side(
+    scenarios: Sequence[Scenario], scheduler: str, backend: str, labs: int, where: Where
+) -> Iterator[Result]:
+    context = multiprocessing.get_context("spawn")
+    waiting: Any = context.Queue()
+    done: Any = context.Queue()
+    for scenario in [*scenarios, *[None] * labs]:
+        waiting.put(scenario)
+    workers = [
+        context.Process(target=_work, args=(waiting, done, scheduler, backend, dict(where)), name=f"lab-{number}")
+        for number in range(labs)
+    ]
+    for worker in workers:
+        worker.start()
+    try:
+        for _ in scenarios:
+            outcome = _next(done, workers)
+            if isinstance(outcome, KailabError):
+                raise outcome
+            yield outcome
+    except BaseException:
+        for worker in workers:
+            worker.terminate()
+        raise
+    finally:
+        for worker in workers:
+            worker.join()
+
+
+def _work(waiting: Any, done: Any, scheduler: str, backend: str, where: Where) -> None:
+    """One process: scenarios from the queue until there are no more. A signal to end lets it take its cluster down."""
+    import signal
+
+    def ended(*_: Any) -> None:
+        raise SystemExit(143)
+
+    signal.signal(signal.SIGTERM, ended)
+    try:
+        for result in _one_by_one(iter(waiting.get, None), scheduler, backend, where, lambda _: None):
+            done.put(result)
+    except KailabError as error:
+        done.put(KailabError(str(error)))
+
+
+def _next(done: Any, workers: Sequence[Any]) -> Result | KailabError:
     while True:
         try:
-            return done.get(timeout=1.0)
+            found: Result | KailabError = done.get(timeout=1.0)
+            return found
         except queue.Empty:
-            if not any(thread.is_alive() for thread in threads):
+            if not any(worker.is_alive() for worker in workers):
                 raise KailabError("no cluster is left to run scenarios in") from None

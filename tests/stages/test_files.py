@@ -21,12 +21,13 @@ def test_every_stage_is_of_a_kind_that_kwok_is_given() -> None:
     assert {stage["spec"]["resourceRef"]["kind"] for stage in stages()} == {"Node", "Pod"}
 
 
-def test_every_write_to_a_pod_is_tied_to_the_state_it_was_made_for() -> None:
+def test_every_status_of_a_pod_is_tied_to_the_state_it_was_made_for() -> None:
     pods = [stage["spec"]["next"] for stage in stages() if stage["spec"]["resourceRef"]["kind"] == "Pod"]
     for following in pods:
         patches = following.get("patches", [])
         assert bool(following.get("delete")) != bool(patches)
-        assert all("resourceVersion: {{ .metadata.resourceVersion | Quote }}" in patch["template"] for patch in patches)
+        told = [patch["template"] for patch in patches if patch.get("subresource") == "status"]
+        assert all("resourceVersion: {{ .metadata.resourceVersion | Quote }}" in template for template in told)
 
 
 def test_a_lost_checkpoint_is_told_in_the_words_of_the_embedded_cluster() -> None:
