@@ -100,7 +100,7 @@ def open_home(
     that are missing, which may take many minutes. Raises ConnectError, InputError, and
     what the planes raise."""
     found = None
-    if scheduler == "kai" and backend != "kubeconfig":
+    if (scheduler == "kai" or kai is not None) and backend != "kubeconfig":
         from kailab.undertest import find_kai
 
         found = find_kai(kai, kai_crds)
