@@ -129,9 +129,18 @@ def half_bound(picture: Picture) -> list[str]:
 def missing(picture: Picture, owed: Mapping[str, int], full: int) -> list[str]:
     """What fits and does not run. ``owed``: how many pods of an app must run; ``full``: GPUs in use when all that fits runs."""
     found = [
-        f"{app}: {len(picture.running(app))} run, {count} must"
+        f"{app}: {len(picture.running(app))} run, {count} must; there are {_told(picture.of(app))}"
         for app, count in owed.items()
         if len(picture.running(app)) != count
     ]
     used = sum(picture.used().values())
     return found if used == full else [*found, f"{used} GPUs are in use of the {full} that can be"]
+
+
+def _told(pods: list[Obj]) -> str:
+    """Of each pod: where it is and how far it came."""
+    return ", ".join(
+        f"{pod['metadata']['name']} ({node_of(pod) or 'unbound'}, {pod['status'].get('phase')}"
+        f"{', leaving' if is_leaving(pod) else ''})"
+        for pod in pods
+    )

@@ -52,6 +52,6 @@ def test_missing() -> None:
     one = placed(work.pod("one", "q", 2), "a100-0")
     assert oracle.missing(picture(one), {"one": 1}, 2) == []
     assert oracle.missing(picture(one), {"one": 2}, 4) == [
-        "one: 1 run, 2 must",
+        "one: 1 run, 2 must; there are one (a100-0, Running)",
         "2 GPUs are in use of the 4 that can be",
     ]
