@@ -25,8 +25,12 @@ from kailab.scheduler.podgroup_status import (
     quantities,
 )
 
-MOST_HELD_SECONDS = 15.0
+MOST_HELD_SECONDS = 30.0
 QUEUE_SECONDS = 1.0
+AT_ONCE = 200
+"""PodGroups written in one step of a live cluster: what is bound next must not wait for thousands."""
+
+AT_ONCE_WHILE_BUSY = 32
 _NOTHING: Mapping[str, Any] = {}
 Sums = dict[str, Amounts]
 """Field of the status -> resource -> amount."""
@@ -47,15 +51,14 @@ class QueueStatus:
     """Writes ``status`` of queues (allocated, allocatedNonPreemptible, requested, childQueues) and of PodGroups
     (resourcesStatus).
 
-    ``busy``: whether there is more urgent to write (binds). Then what people read waits: PodGroups for so long as
-    MOST_HELD_SECONDS, queues for QUEUE_SECONDS; what changes meanwhile is written once."""
+    ``busy``: whether there is more urgent to write (binds). Then what people read waits: each PodGroup for so long as
+    MOST_HELD_SECONDS, queues for QUEUE_SECONDS; what changes meanwhile is written once. Without it all is written at once."""
 
     def __init__(self, cluster: Cluster, busy: Callable[[], bool] | None = None) -> None:
         self._cluster = cluster
         self._busy = busy
-        self._held_since: float | None = None
         self._queues_at = float("-inf")
-        self._unwritten: dict[GroupName, None] = {}
+        self._unwritten: dict[GroupName, float] = {}  # since when, in that order
         self._retries: Retries[GroupName | str] = Retries()
         self._watch = cluster.watch((*KINDS, "Queue"))
         self._totals = GroupTotals()
@@ -82,47 +85,50 @@ class QueueStatus:
         groups, self._totals.dirty = self._totals.dirty, {}
         for name in groups:
             self._count(name)
-        self._unwritten.update(groups)
-        held = self._holds()
-        wrote = False
-        if not held:
-            unwritten = self._due_of(self._unwritten)
-            wrote = self._write({name: patch for name in unwritten if (patch := self._group_patch(name)) is not None})
         now = self._cluster.now()
-        if held and now - self._queues_at < QUEUE_SECONDS:
+        for name in groups:
+            self._unwritten.setdefault(name, now)
+        busy = self._busy is not None and self._busy()
+        wrote = self._write(self._group_patches(busy, now))
+        if busy and now - self._queues_at < QUEUE_SECONDS:
             return wrote
         self._queues_at = now
-        queues = self._due_of(self._dirty)
+        queues = [queue for queue in self._dirty if not self._retries.held(queue, now)]
+        for queue in queues:
+            del self._dirty[queue]
         changes = {queue: patch for queue in sorted(queues) if (patch := self._queue_patch(queue)) is not None}
         return self._write_queues(changes) or wrote
 
-    def _due_of(self, waiting: dict[Any, None]) -> list[Any]:
-        """Take out what may be written now; what has failed waits for its time."""
-        now = self._cluster.now()
-        found = [one for one in waiting if not self._retries.held(one, now)]
-        for one in found:
-            del waiting[one]
+    def _group_patches(self, busy: bool, now: float) -> dict[GroupName, dict[str, Any]]:
+        """What PodGroups need now, those first that have waited longest; what has failed waits for its time."""
+        most = AT_ONCE_WHILE_BUSY if busy else AT_ONCE
+        found: dict[GroupName, dict[str, Any]] = {}
+        looked_at = []
+        for name, since in self._unwritten.items():
+            if (busy and now - since < MOST_HELD_SECONDS) or (self._busy is not None and len(found) == most):
+                break
+            if self._retries.held(name, now):
+                continue
+            looked_at.append(name)
+            group = self._totals.groups.get(name)
+            patch = group_patch(group) if group is not None else None
+            if patch is not None:
+                found[name] = patch
+        for name in looked_at:
+            del self._unwritten[name]
         return found
 
-    def _outcome(self, one: GroupName | str, error: ApiError | None, waiting: dict[Any, None]) -> bool:
-        """What could not be written waits to be tried again. True if it was written."""
+    def _written(self, one: GroupName | str, error: ApiError | None) -> bool:
+        """Whether it was. What could not be is tried again after a while."""
         if error is None or isinstance(error, NotFound):
             self._retries.done(one)
-        else:
-            waiting[one] = None
-            self._retries.failed(one, self._cluster.now())
-        return error is None
-
-    def _holds(self) -> bool:
-        if self._busy is None or not self._busy():
-            self._held_since = None
-            return False
+            return error is None
         now = self._cluster.now()
-        if self._held_since is None:
-            self._held_since = now
-        if now - self._held_since < MOST_HELD_SECONDS:
-            return True
-        self._held_since = None
+        self._retries.failed(one, now)
+        if isinstance(one, str):
+            self._dirty[one] = None
+        else:
+            self._unwritten[one] = now
         return False
 
     def _write(self, patches: Mapping[GroupName, dict[str, Any]]) -> bool:
@@ -130,25 +136,20 @@ class QueueStatus:
         chains = [[Patch("PodGroup", name, space, patch, "status")] for (space, name), patch in patches.items()]
         wrote = False
         for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
-            wrote |= self._outcome(name, outcome.error, self._unwritten)
+            wrote |= self._written(name, outcome.error)
         return wrote
 
     def _write_queues(self, patches: Mapping[str, dict[str, Any]]) -> bool:
         chains = [[Patch("Queue", name, None, patch, "status")] for name, patch in patches.items()]
         wrote = False
         for name, outcome in zip(patches, self._cluster.write_all(chains), strict=True):
-            wrote |= self._outcome(name, outcome.error, self._dirty)
+            wrote |= self._written(name, outcome.error)
         return wrote
 
     def close(self) -> None:
         self._watch.close()
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
-
-    def _group_patch(self, name: GroupName) -> dict[str, Any] | None:
-        """The status patch that a PodGroup needs."""
-        group = self._totals.groups.get(name)
-        return group_patch(group) if group is not None else None
 
     def _count(self, name: GroupName) -> None:
         """Count what a PodGroup holds now to its queue."""
