@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from kailab.cluster.controlplane import ControlPlane
+from kailab.cluster.writes import Create
+from tests.stages.conftest import NODE
 
 pytestmark = pytest.mark.slow
 
@@ -24,3 +26,25 @@ def test_lives_go_on_where_a_killed_kwok_left_them(real: Any, plane: ControlPlan
     assert real.spans(done)[1] >= 4
     real.gone("to-be-gone")
     real.until("unseen", lambda pod: pod["status"]["phase"] == "Running")
+
+
+def test_a_store_that_dies_under_kwoks_hands(real: Any, plane: ControlPlane) -> None:
+    """KWOK gives up a change that is cut off: it must not be left at that."""
+    names = [f"many-{number}" for number in range(300)]
+    spec = {
+        "nodeName": NODE,
+        "containers": [{"name": "main", "image": "pause"}],
+        "tolerations": [{"operator": "Exists"}],
+    }
+    notes = {"kailab.dev/ready-seconds": "2"}
+    pods = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": notes}, "spec": spec}
+        for name in names
+    ]
+    failed = [outcome.error for outcome in real.cluster.write_all([[Create(pod)] for pod in pods]) if outcome.error]
+    assert failed == []
+    real.until(names[0], lambda pod: pod["status"]["phase"] == "Running")  # and the others are about to
+    plane.kill("etcd")
+    plane.restart("etcd")
+    for name in names:
+        real.until(name, lambda pod: pod["status"]["phase"] == "Running")

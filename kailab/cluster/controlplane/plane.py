@@ -20,7 +20,7 @@ from kailab.cluster.controlplane.home import Home
 from kailab.cluster.controlplane.lastwords import tail
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.programs import APISERVER, CONTROLLERS, ETCD, KWOK, PORTS, SCHEDULER, Programs
-from kailab.cluster.controlplane.supervised import ControlPlaneFailed, Supervised
+from kailab.cluster.controlplane.supervised import RESTART_GRACE_SECONDS, ControlPlaneFailed, Supervised
 from kailab.cluster.controlplane.supervision import Process, Supervision, wait_until
 from kailab.errors import StateError
 
@@ -160,6 +160,19 @@ class ControlPlane(Supervised):
         """Start kube-scheduler beside it, and return when it works."""
         self._start([SCHEDULER])
         self._await([SCHEDULER])
+
+    def restart(self, name: str, grace: float = RESTART_GRACE_SECONDS) -> None:
+        """See ``Supervised``. With the API server or its store KWOK starts anew, too: it gives up a change that was answered
+        with 500 or cut off (KWOK v0.7.0, shouldRetry), so that a pod just bound would wait to run for good; at its
+        start it looks at all there are."""
+        if name == KWOK:
+            self._supervision.stop([KWOK], grace)
+            self._programs.free_nodes()
+        super().restart(name, grace)
+        running = {one.name for one in self.processes() if one.running}
+        if name in (ETCD, APISERVER) and {APISERVER, KWOK} <= running:
+            self._await([APISERVER])
+            self.restart(KWOK)
 
     def down(self) -> None:
         """End all processes, spawned ones in their own way for some seconds; remove the folder. Done again it does nothing."""

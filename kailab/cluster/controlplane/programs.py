@@ -39,6 +39,7 @@ _PKI = "pki"
 _PROXY = "front-proxy-client"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
+_NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _LOOK_SECONDS = 2.0
 # A lab has no volumes to attach, no cloud, no network routes; each controller left out is watches and memory saved.
 _LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
@@ -107,18 +108,23 @@ class Programs:
         """One look at a program: None if it works, else what is missing."""
         base = f"https://{LOOPBACK}:{self.ports[name]}"
         if name == ETCD:
-            text, problem = _get(f"{base}/health", self._store_tls)
+            text, problem = _ask(f"{base}/health", self._store_tls)
             return problem or (None if json.loads(text or "{}").get("health") == "true" else f"it says {text}")
         if name == KWOK:
-            return _get(f"http://{LOOPBACK}:{self.ports[name]}/healthz", None)[1]
+            return _ask(f"http://{LOOPBACK}:{self.ports[name]}/healthz", None)[1]
         if name == APISERVER:
-            return _get(f"{base}/readyz", self._tls)[1]
-        problem = _get(f"{base}/healthz", self._tls)[1]
+            return _ask(f"{base}/readyz", self._tls)[1]
+        problem = _ask(f"{base}/healthz", self._tls)[1]
         if problem is None and name == CONTROLLERS:
             # Pods are refused in a namespace without its account: a lab can be used from then on.
-            missing = _get(f"{self.server}{_DEFAULT_ACCOUNT}", self._tls)[1]
+            missing = _ask(f"{self.server}{_DEFAULT_ACCOUNT}", self._tls)[1]
             return missing and f"the ServiceAccount of the namespace default is not made yet ({missing})"
         return problem
+
+    def free_nodes(self) -> None:
+        """Let the next KWOK have its nodes at once: it goes by another name than the last, whose leases it would wait for.
+        Where the API server does not do it, they run out."""
+        _ask(f"{self.server}{_NODE_LEASES}", self._tls, "DELETE")
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -245,13 +251,14 @@ def _context(authority: Path, client: Pair) -> ssl.SSLContext:
     return context
 
 
-def _get(url: str, context: ssl.SSLContext | None) -> tuple[str, str | None]:
-    """The text behind a local URL, and what went wrong."""
+def _ask(url: str, context: ssl.SSLContext | None, method: str = "GET") -> tuple[str, str | None]:
+    """What a local URL answers, and what went wrong."""
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if context is not None:
         handlers.append(urllib.request.HTTPSHandler(context=context))
+    asked = urllib.request.Request(url, method=method)
     try:
-        with urllib.request.build_opener(*handlers).open(url, timeout=_LOOK_SECONDS) as answer:
+        with urllib.request.build_opener(*handlers).open(asked, timeout=_LOOK_SECONDS) as answer:
             return answer.read().decode("utf-8", "replace"), None
     except urllib.error.HTTPError as error:
         told = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]
