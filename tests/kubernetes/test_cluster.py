@@ -1,5 +1,6 @@
 """The cluster protocol over a real API server: our own writes are seen at once, those of others soon after."""
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -250,3 +251,18 @@ def test_a_dry_run_keeps_nothing(cluster, other):
     assert cluster.apply(config_map("a"))[1] == "created"
     with pytest.raises(NotFound):
         other.get("ConfigMap", "a", "default")
+
+
+def test_events_give_way_to_writes_that_somebody_waits_for(cluster, other):
+    about = other.create(pod("a"))
+    chains = [[Create(config_map(f"many-{number:03}"))] for number in range(400)]
+    writing = threading.Thread(target=cluster.write_all, args=(chains,))
+    writing.start()
+    soon(lambda: len(other.list("ConfigMap", "default")) > 5)
+    cluster.event(about, "Normal", "Scheduled", "it can wait")
+    writing.join()
+    soon(lambda: any(one["reason"] == "Scheduled" for one in other.list("Event", "default")))
+    event = next(one for one in other.list("Event", "default") if one["reason"] == "Scheduled")
+    maps = [one for one in other.list("ConfigMap", "default") if one["metadata"]["name"].startswith("many-")]
+    assert len(maps) == 400
+    assert int(event["metadata"]["resourceVersion"]) > max(int(one["metadata"]["resourceVersion"]) for one in maps)

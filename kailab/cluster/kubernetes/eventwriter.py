@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import uuid
 from collections import OrderedDict, deque
+from time import monotonic
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -20,7 +21,8 @@ from kailab.model.times import format_time
 
 AT_ONCE = 6
 MOST_WAITING = 20_000
-MOST_HELD_SECONDS = 10.0
+MOST_HELD_SECONDS = 30.0
+QUIET_SECONDS = 0.2
 _LOOK_SECONDS = 0.05
 _REMEMBERED = 2_000
 _PATIENCE = 10.0
@@ -39,6 +41,7 @@ class _Send(NamedTuple):
     body: dict[str, Any] | None
     namespace: str
     known: _Known
+    since: float
 
 
 class EventWriter:
@@ -50,6 +53,7 @@ class EventWriter:
         self._known: OrderedDict[Identity, _Known] = OrderedDict()
         self._waiting: deque[_Send] = deque()
         self._busy = 0
+        self._flushing = False
         self.dropped = 0
 
     def event(
@@ -67,7 +71,7 @@ class EventWriter:
             if known.queued:
                 return  # it goes out with the count it then has
             known.queued = True
-            send = _Send(None, known.namespace, known)
+            send = _Send(None, known.namespace, known, monotonic())
         else:
             namespace = metadata.get("namespace") or "default"
             name = f"{metadata['name'][:220]}.{uuid.uuid4().hex[:16]}"
@@ -75,7 +79,7 @@ class EventWriter:
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
             body = self._body(involved, known, now, type, reason, message, component)
-            send = _Send(body, namespace, known)
+            send = _Send(body, namespace, known, monotonic())
         if len(self._waiting) >= MOST_WAITING:
             self.dropped += 1
             known.queued = False
@@ -126,11 +130,15 @@ class EventWriter:
             self._busy -= 1
 
     async def _give_way(self) -> None:
-        """Writes that somebody waits for go first, but not for ever."""
-        waited = 0.0
-        while self._transport.urgent and waited < MOST_HELD_SECONDS and len(self._waiting) < MOST_WAITING // 2:
+        """Writes that somebody waits for go first, and what follows close upon them; but no event waits for ever."""
+        while (
+            self._waiting
+            and not self._flushing
+            and self._transport.is_urgent(QUIET_SECONDS)
+            and monotonic() - self._waiting[0].since < MOST_HELD_SECONDS
+            and len(self._waiting) < MOST_WAITING // 2
+        ):
             await asyncio.sleep(_LOOK_SECONDS)
-            waited += _LOOK_SECONDS
 
     async def _send(self, send: _Send) -> None:
         known = send.known
@@ -155,8 +163,10 @@ class EventWriter:
         """Wait until all is sent, at most so long."""
 
         async def wait() -> None:
+            self._flushing = True
             end = asyncio.get_running_loop().time() + seconds
             while (self._waiting or self._busy) and asyncio.get_running_loop().time() < end:
                 await asyncio.sleep(0.02)
+            self._flushing = False
 
         self._transport.call(wait())

@@ -11,7 +11,8 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
@@ -82,7 +83,8 @@ class Transport:
         self.sent: dict[tuple[str, int], int] = {}  # (method, code; 0: no answer) -> count
         self.may_write: Callable[[], bool] | None = None  # asked before anything but a GET is sent
         self.dry_run = False
-        self.urgent = 0  # batches of writes under way that somebody waits for
+        self._urgent = 0  # batches of writes under way that somebody waits for
+        self._urgent_at = float("-inf")
         self._tls = connection.tls()
         self._offset = time.time() - time.monotonic()
         self._looked_at = 0.0
@@ -311,6 +313,20 @@ class Transport:
             self._headers_at = time.monotonic()
             self._headers = await self.connection.credentials()
         return self._session
+
+    @contextmanager
+    def urgently(self) -> Iterator[None]:
+        """While somebody waits for writes; in the loop's thread."""
+        self._urgent += 1
+        try:
+            yield
+        finally:
+            self._urgent -= 1
+            self._urgent_at = time.monotonic()
+
+    def is_urgent(self, quiet: float) -> bool:
+        """Whether somebody waits for writes, or did within the last ``quiet`` seconds."""
+        return self._urgent > 0 or time.monotonic() - self._urgent_at < quiet
 
     async def prepare(self) -> None:
         """Credentials and session, for ``stream``."""

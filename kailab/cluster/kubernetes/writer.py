@@ -115,11 +115,8 @@ class Writer:
         self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, planned.uid, under_way))
 
     async def _urgently(self, work: Sequence[Callable[[], Awaitable[Sent]]]) -> list[Sent]:
-        self._transport.urgent += 1
-        try:
+        with self._transport.urgently():
             return await side_by_side(work, MOST_AT_ONCE)
-        finally:
-            self._transport.urgent -= 1
 
     def _plan(self, chain: Chain) -> tuple[list[_Planned], ApiError | None]:
         planned = []
