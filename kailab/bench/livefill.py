@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
-import tenacity
 
 from kailab.bench import shapes
 from kailab.bench.rig import WrongOutcome
+from kailab.cluster.controlplane.lastwords import last_words
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Object
+from kailab.cluster.waiting import wait_until
 from kailab.cluster.writes import Bind, Chain, Create
 from kailab.errors import InputError
 from kailab.fleet import Fleet
@@ -37,6 +38,7 @@ from kailab.model import labels
 from kailab.scheduler import settings_of
 
 PATIENCE_SECONDS = 1200.0
+READY_SECONDS = 60.0
 KAI_PODS = 300
 _HEALTH = re.compile(r"health and metrics at (http://\S+)")
 Tell = Callable[[str], None]
@@ -218,21 +220,14 @@ class _Bench:
                 raise WrongOutcome(f"{len(failed)} pods were not taken: {failed[0]}")
             bound: set[str] = set()
 
-            def missing() -> int:
+            def all_bound() -> bool:
                 for event in watch.poll():
                     if event.object["spec"].get("nodeName"):
                         bound.add(event.object["metadata"]["uid"])
-                return number - len(bound)
+                return len(bound) == number
 
-            try:
-                tenacity.Retrying(
-                    retry=tenacity.retry_if_result(bool),
-                    stop=tenacity.stop_after_delay(PATIENCE_SECONDS),
-                    wait=lambda _: 0.1,
-                    sleep=cluster.wait,  # type: ignore[arg-type]
-                )(missing)
-            except tenacity.RetryError:
-                raise WrongOutcome(f"{name} bound {len(bound)} of {number} pods in {PATIENCE_SECONDS:.0f} s") from None
+            if not wait_until(all_bound, PATIENCE_SECONDS, sleep=cluster.wait):
+                raise WrongOutcome(f"{name} bound {len(bound)} of {number} pods in {PATIENCE_SECONDS:.0f} s")
             seconds = time.perf_counter() - begun
             self._quiet()
             writes = _difference(self._writes(), before)
@@ -280,7 +275,7 @@ class _Bench:
 
 
 def await_ready(log: Path) -> None:
-    """Return when the scheduler that writes this log has listed everything and leads."""
+    """Return when the scheduler that writes this log has listed everything and leads. Raises WrongOutcome."""
 
     def ready() -> bool:
         told = _HEALTH.search(log.read_text(errors="replace")) if log.exists() else None
@@ -292,11 +287,10 @@ def await_ready(log: Path) -> None:
         except OSError:
             return False
 
-    tenacity.Retrying(
-        retry=tenacity.retry_if_result(lambda ready: not ready),
-        stop=tenacity.stop_after_delay(60),
-        wait=tenacity.wait_fixed(0.1),
-    )(ready)
+    if not wait_until(ready, READY_SECONDS):
+        raise WrongOutcome(
+            f"the scheduler does not get to work in {READY_SECONDS:.0f} s; its last words:\n{last_words(log)}"
+        )
 
 
 def _difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:

@@ -6,13 +6,12 @@ is helped along where a fake node would take its time.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
-
-import tenacity
 
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
+from kailab.cluster.waiting import look_until
 from kailab.cluster.writes import Delete
 from kailab.errors import ConnectError, NotFound, Unavailable
 from kailab.model.kinds import KINDS
@@ -92,20 +91,11 @@ def _delete(cluster: KubernetesCluster, found: Found) -> None:
             raise ConnectError(f"the cluster can't be cleared: {outcome.error}")
 
 
-def _until_gone(cluster: KubernetesCluster, left: object) -> None:
-    assert callable(left)
-    try:
-        tenacity.Retrying(
-            retry=tenacity.retry_if_result(bool),
-            stop=tenacity.stop_after_delay(PATIENCE_SECONDS),
-            wait=lambda _: 0.15,
-            sleep=cluster.wait,  # type: ignore[arg-type]
-        )(left)
-    except tenacity.RetryError as error:
-        there = ", ".join(error.last_attempt.result()[:5])
-        raise ConnectError(
-            f"{cluster.name}: still there {PATIENCE_SECONDS:.0f} s after it was deleted: {there}"
-        ) from None
+def _until_gone(cluster: KubernetesCluster, left: Callable[[], list[str]]) -> None:
+    there = look_until(left, lambda names: not names, PATIENCE_SECONDS, pause=0.15, sleep=cluster.wait)
+    if there:
+        told = ", ".join(there[:5])
+        raise ConnectError(f"{cluster.name}: still there {PATIENCE_SECONDS:.0f} s after it was deleted: {told}")
 
 
 def _all_kinds(cluster: KubernetesCluster) -> list[str]:

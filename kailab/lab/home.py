@@ -11,11 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-import tenacity
-
 from kailab.cluster.install import claimed_nodes, fleet_devices, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Object
+from kailab.cluster.waiting import look_until
 from kailab.cluster.writes import Create, Delete
 from kailab.errors import ConnectError, InputError, NotFound
 from kailab.evidence.standing import condition
@@ -155,29 +154,24 @@ class LiveHome:
 
     def _await_nodes(self, names: set[str]) -> None:
         """As long as more of them become ready; a large fleet takes its time."""
+
+        def look() -> list[str]:
+            nodes = {node["metadata"]["name"]: node for node in self.cluster.list("Node")}
+            return sorted(name for name in names if not _is_ready(nodes.get(name)))
+
+        def fewer(seen: list[str]) -> bool:
+            return len(seen) < len(late)
+
         late = sorted(names)
         while late:
-            before = len(late)
-
-            def progress(before: int = before) -> bool:
-                nonlocal late
-                nodes = {node["metadata"]["name"]: node for node in self.cluster.list("Node")}
-                late = sorted(name for name in names if not _is_ready(nodes.get(name)))
-                return not late or len(late) < before
-
-            try:
-                tenacity.Retrying(
-                    retry=tenacity.retry_if_result(lambda done: not done),
-                    stop=tenacity.stop_after_delay(NODES_SECONDS),
-                    wait=lambda _: 0.1,
-                    sleep=self.cluster.wait,  # type: ignore[arg-type]
-                )(progress)
-            except tenacity.RetryError:
+            seen = look_until(look, fewer, NODES_SECONDS, sleep=self.cluster.wait)
+            if not fewer(seen):
                 raise ConnectError(
-                    f"{len(late)} of {len(names)} nodes ({', '.join(late[:3])} ...) do not become ready, and none has for "
+                    f"{len(seen)} of {len(names)} nodes ({', '.join(seen[:3])} ...) do not become ready, and none has for "
                     f"{NODES_SECONDS:.0f} s: does KWOK run for this cluster, and does it manage nodes annotated "
                     "kwok.x-k8s.io/node=fake?"
-                ) from None
+                )
+            late = seen
 
     # --- a lab moves out ---------------------------------------------------------------------------------------------
 

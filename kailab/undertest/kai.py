@@ -15,6 +15,7 @@ import tenacity
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
+from kailab.cluster.waiting import POLL_SECONDS
 from kailab.engine.config import EngineConfig
 from kailab.errors import AlreadyExists
 from kailab.scheduler import SchedulerSettings
@@ -198,7 +199,7 @@ def _await_established(cluster: Cluster, names: Sequence[str]) -> None:
 
     try:
         tenacity.Retrying(
-            wait=tenacity.wait_fixed(programs.POLL_SECONDS),
+            wait=tenacity.wait_fixed(POLL_SECONDS),
             stop=tenacity.stop_after_delay(ESTABLISHED_SECONDS),
             retry=tenacity.retry_if_result(bool),
         )(waiting)

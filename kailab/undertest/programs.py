@@ -10,16 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-import tenacity
-
 from kailab.cluster.controlplane.lastwords import tail
+from kailab.cluster.waiting import wait_until
 from kailab.errors import KailabError
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
 
 READY_SECONDS = 90.0  # much more than it takes: seconds on a quiet machine
-POLL_SECONDS = 0.1
 LAST_LINES = 8
 _PORT_TAKEN = "address already in use"
 
@@ -69,18 +67,12 @@ def _await_all(plane: ControlPlane, programs: Sequence[Program]) -> None:
                 missing[program.name] = lacking
         return not missing
 
-    try:
-        tenacity.Retrying(
-            wait=tenacity.wait_fixed(POLL_SECONDS),
-            stop=tenacity.stop_after_delay(READY_SECONDS),
-            retry=tenacity.retry_if_result(lambda done: not done),
-        )(look)
-    except tenacity.RetryError:
+    if not wait_until(look, READY_SECONDS):
         name, lacking = next(iter(missing.items()))
         words = "\n".join(f"  {line[:300]}" for line in tail(plane.log(name))[-LAST_LINES:])
         raise SchedulerFailed(
             f"{name} does not get to work: after {READY_SECONDS:g} s {lacking}; its last words:\n{words}"
-        ) from None
+        )
 
 
 def check(plane: ControlPlane, names: Sequence[str]) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kailab.cluster.controlplane.supervision import processes_of, wait_until
+from kailab.cluster.controlplane.supervision import processes_of
 from kailab.cluster.kind import KindPlane, nodes, take_down
 from kailab.cluster.kind.choices import choose, name_for
 from kailab.cluster.kind.creation import Maker
 from kailab.cluster.kind.engine import containers
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.waiting import wait_until
 from kailab.components import ComponentSet
 from kailab.errors import StateError
 

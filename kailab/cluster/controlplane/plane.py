@@ -21,7 +21,8 @@ from kailab.cluster.controlplane.lastwords import tail
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.programs import APISERVER, CONTROLLERS, ETCD, KWOK, PORTS, SCHEDULER, Programs
 from kailab.cluster.controlplane.supervised import RESTART_GRACE_SECONDS, ControlPlaneFailed, Supervised
-from kailab.cluster.controlplane.supervision import Process, Supervision, wait_until
+from kailab.cluster.controlplane.supervision import Process, Supervision
+from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
 
 if TYPE_CHECKING:
@@ -197,7 +198,7 @@ class ControlPlane(Supervised):
                     return False
             return True
 
-        if not wait_until(all_work, READY_SECONDS, POLL_SECONDS):
+        if not wait_until(all_work, READY_SECONDS, pause=POLL_SECONDS):
             name, lack = next(iter(lacking.items()))
             words = "\n".join(f"  {line[:300]}" for line in tail(self.log(name))[-5:])
             raise ControlPlaneFailed(

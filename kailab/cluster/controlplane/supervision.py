@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
-import tenacity
 
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.lastwords import last_words
+from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ class Supervision:
             )
         except OSError as error:
             raise StateError(f"{self.folder}: {record.name} can't be started: {error}") from error
-        if not wait_until(lambda: bool(self._pid(record.name)), START_SECONDS):
+        if not _until(lambda: bool(self._pid(record.name)), START_SECONDS):
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
 
     def look(self, record: Record) -> Process:
@@ -156,11 +156,11 @@ class Supervision:
             write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
         for process in running.values():
             _send(process, signals.SIGTERM)
-        if wait_until(lambda: not any(self._alive(name) for name in running), grace):
+        if _until(lambda: not any(self._alive(name) for name in running), grace):
             return
         for process in running.values():
             _send(process, signals.SIGKILL)
-        wait_until(lambda: not any(self._alive(name) for name in running), KILL_SECONDS)
+        _until(lambda: not any(self._alive(name) for name in running), KILL_SECONDS)
 
     def end_all(self) -> None:
         """No process of this folder is left, nor any that such a process started. Raises StateError if one can't be ended."""
@@ -172,7 +172,7 @@ class Supervision:
                 _send(process, signals.SIGKILL)
             return not left
 
-        if not wait_until(swept, KILL_SECONDS):
+        if not _until(swept, KILL_SECONDS):
             left = ", ".join(str(process.pid) for process in processes_of(self.folder))
             raise StateError(f"{self.folder}: processes of the control plane can't be ended: {left}")
 
@@ -203,7 +203,7 @@ class Supervision:
 
     def _exit(self, name: str) -> int | None:
         # The shell writes it a moment after the end.
-        wait_until(lambda: _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name), 1.0)
+        _until(lambda: _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name), 1.0)
         return _number(self._files / f"{name}.exit")
 
     def _shell_is_there(self, name: str) -> bool:
@@ -252,17 +252,6 @@ def mark_of(process: psutil.Process) -> str:
         return ""
 
 
-def wait_until(done: Callable[[], bool], seconds: float, poll: float = POLL_SECONDS) -> bool:
-    """False: it did not come true."""
-    waiting = tenacity.Retrying(
-        wait=tenacity.wait_fixed(poll),
-        stop=tenacity.stop_after_delay(seconds),
-        retry=tenacity.retry_if_result(lambda result: not result),
-        retry_error_callback=lambda state: False,
-    )
-    return bool(waiting(done))
-
-
 def record(
     name: str,
     argv: Sequence[str | Path],
@@ -280,6 +269,10 @@ def _number(path: Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+def _until(done: Callable[[], bool], seconds: float) -> bool:
+    return wait_until(done, seconds, pause=POLL_SECONDS)
 
 
 def _runs(process: psutil.Process) -> bool:

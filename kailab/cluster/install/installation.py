@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias, TypeVar
 
-from tenacity import Retrying, retry_if_result, stop_after_delay, wait_exponential
+import tenacity
 
 from kailab.cluster.base import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace, priority_class
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.waiting import look_until
 from kailab.errors import AlreadyExists, ConnectError, NotFound
 
 INSTALLED_BY = "kailab.dev/installed-by"
@@ -174,10 +175,4 @@ def _established(crd: Object | None) -> bool:
 
 def _await(left: Callable[[], list[T]], seconds: float = PATIENCE_SECONDS) -> list[T]:
     """Ask again and again until nothing is left; what is left in the end."""
-    rest: list[T] = Retrying(
-        retry=retry_if_result(bool),
-        wait=wait_exponential(multiplier=0.05, max=1.0),
-        stop=stop_after_delay(seconds),
-        retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else [],
-    )(left)
-    return rest
+    return look_until(left, lambda rest: not rest, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0))

@@ -9,14 +9,13 @@ from pathlib import Path
 
 from kailab.cluster.controlplane import kwok
 from kailab.cluster.controlplane.ports import LOOPBACK
-from kailab.cluster.controlplane.supervision import wait_until
 from kailab.cluster.stages import write_stages
+from kailab.cluster.waiting import wait_until
 from kailab.errors import ConnectError
 
 NAME = "kwok"
 HEALTHY_SECONDS = 60.0
 _LOOK_SECONDS = 2.0
-_POLL_SECONDS = 0.1
 
 
 def prepare(folder: Path, stages: Path | None) -> None:
@@ -35,7 +34,7 @@ def await_healthy(port: int, why_not: Callable[[], str]) -> None:
         ended[:] = [why for why in (why_not(),) if why]
         return bool(ended) or _is_healthy(port)
 
-    if not wait_until(done, HEALTHY_SECONDS, _POLL_SECONDS):
+    if not wait_until(done, HEALTHY_SECONDS):
         raise ConnectError(f"KWOK does not get to work in {HEALTHY_SECONDS:.0f} s")
     if ended:
         raise ConnectError(f"KWOK does not run: {ended[0]}")
