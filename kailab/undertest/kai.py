@@ -15,9 +15,8 @@ import tenacity
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
-from kailab.cluster.waiting import POLL_SECONDS
 from kailab.engine.config import EngineConfig
-from kailab.errors import AlreadyExists
+from kailab.errors import AlreadyExists, ConnectError
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest import programs
 from kailab.undertest.kai_folder import KaiFolder, find_kai
@@ -32,7 +31,6 @@ NAMES = ("kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller",
 
 RESERVATION = "kai-resource-reservation"  # namespace and service account of the pods that hold shared GPUs
 NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
-ESTABLISHED_SECONDS = 60.0
 
 # As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
 _FAST = ("--qps=1000", "--burst=2000")
@@ -177,11 +175,14 @@ def _is_free(port: int) -> bool:
 def prepare(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
     """What KAI finds in a cluster where it was installed: its CRDs in their own words, priority classes, namespaces, and
     the account of its reservation pods. Done again it changes nothing."""
-    from kailab.cluster.install import install
+    from kailab.cluster.install import await_established, install
 
     for crd in crds:
         cluster.apply(crd)
-    _await_established(cluster, [crd["metadata"]["name"] for crd in crds])
+    try:
+        await_established(cluster, [crd["metadata"]["name"] for crd in crds])
+    except ConnectError as error:
+        raise SchedulerFailed(f"the API server does not take KAI's CRDs: {error}") from None
     install(cluster)
     for obj in (
         *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES),
@@ -191,22 +192,3 @@ def prepare(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
             cluster.create(obj)
         except AlreadyExists:
             continue
-
-
-def _await_established(cluster: Cluster, names: Sequence[str]) -> None:
-    def waiting() -> list[str]:
-        return [name for name in names if not _established(cluster.get("CustomResourceDefinition", name))]
-
-    try:
-        tenacity.Retrying(
-            wait=tenacity.wait_fixed(POLL_SECONDS),
-            stop=tenacity.stop_after_delay(ESTABLISHED_SECONDS),
-            retry=tenacity.retry_if_result(bool),
-        )(waiting)
-    except tenacity.RetryError:
-        raise SchedulerFailed(f"the API server does not take KAI's CRDs: {', '.join(waiting())}") from None
-
-
-def _established(crd: Mapping[str, Any]) -> bool:
-    conditions = (crd.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") == "Established" and one.get("status") == "True" for one in conditions)

@@ -2,6 +2,15 @@
 
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.install.devices import claimed_nodes, fleet_devices
-from kailab.cluster.install.installation import INSTALLED_BY, install, installed, uninstall
+from kailab.cluster.install.installation import INSTALLED_BY, await_established, install, installed, uninstall
 
-__all__ = ["INSTALLED_BY", "claimed_nodes", "crds", "fleet_devices", "install", "installed", "uninstall"]
+__all__ = [
+    "INSTALLED_BY",
+    "await_established",
+    "claimed_nodes",
+    "crds",
+    "fleet_devices",
+    "install",
+    "installed",
+    "uninstall",
+]

@@ -43,7 +43,7 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
             _check_version(found, crd)
     for crd in definitions:
         _define(cluster, crd, there[crd["metadata"]["name"]], say)
-    _await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
+    await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
     for name, value in KAI_PRIORITY_CLASSES.items():
         _provide(cluster, "PriorityClass", priority_class(name, value), say)
         there_value = cluster.get("PriorityClass", name)["value"]
@@ -83,6 +83,19 @@ def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
     if left:
         what = ", ".join(f"{kind} {name}" for kind, name in left)
         raise ConnectError(f"{cluster.name}: {what} did not go in {GOING_SECONDS:.0f} s; a finalizer may hold it")
+
+
+def await_established(cluster: Cluster, names: Iterable[str]) -> None:
+    """Until the server has taken these CRDs into use. Raises ConnectError for one that it does not."""
+    wanted = list(names)
+    missing = _await(lambda: [name for name in wanted if not _established(_find(cluster, CRD, name))])
+    if missing:
+        crd = _find(cluster, CRD, missing[0]) or {}
+        conditions = (crd.get("status") or {}).get("conditions") or ()
+        why = "; ".join(f"{c['type']}={c['status']}: {c.get('message', '')}" for c in conditions) or "no conditions yet"
+        raise ConnectError(
+            f"{cluster.name}: {CRD} {missing[0]} was not established in {PATIENCE_SECONDS:.0f} s ({why})"
+        )
 
 
 def _silent(_: str) -> None:
@@ -154,18 +167,6 @@ def _provide(cluster: Cluster, kind: str, obj: Object, say: Tell) -> None:
     except AlreadyExists:
         return
     say(f"created {kind} {name}")
-
-
-def _await_established(cluster: Cluster, names: Iterable[str]) -> None:
-    wanted = list(names)
-    missing = _await(lambda: [name for name in wanted if not _established(_find(cluster, CRD, name))])
-    if missing:
-        crd = _find(cluster, CRD, missing[0]) or {}
-        conditions = (crd.get("status") or {}).get("conditions") or ()
-        why = "; ".join(f"{c['type']}={c['status']}: {c.get('message', '')}" for c in conditions) or "no conditions yet"
-        raise ConnectError(
-            f"{cluster.name}: {CRD} {missing[0]} was not established in {PATIENCE_SECONDS:.0f} s ({why})"
-        )
 
 
 def _established(crd: Object | None) -> bool:
