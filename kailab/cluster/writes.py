@@ -6,6 +6,7 @@ on each other: a cluster across a network carries them out side by side.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
@@ -75,6 +76,50 @@ class Outcome(NamedTuple):
 
     objects: list[Object | None]
     error: ApiError | None
+
+
+class OneByOne(ABC):
+    """The single writes of ``Cluster``, for one that carries out all its writes by ``write_all``."""
+
+    @abstractmethod
+    def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
+        """See ``Cluster``."""
+
+    def create(self, obj: Object) -> Object:
+        return self._giving(Create(obj))
+
+    def update(self, obj: Object) -> Object:
+        return self._giving(Update(obj))
+
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        namespace: str | None,
+        patch: Mapping[str, Any],
+        subresource: Literal["", "status"] = "",
+    ) -> Object:
+        return self._giving(Patch(kind, name, namespace, patch, subresource))
+
+    def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
+        self._one(Delete(kind, name, namespace, grace_seconds))
+
+    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
+        self._one(Bind(namespace, pod, node, annotations))
+
+    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
+        self._one(Evict(namespace, pod, reason, message, grace_seconds))
+
+    def _giving(self, write: Create | Update | Patch) -> Object:
+        given = self._one(write)
+        assert given is not None
+        return given
+
+    def _one(self, write: Write) -> Object | None:
+        outcome = self.write_all([[write]])[0]
+        if outcome.error is not None:
+            raise outcome.error
+        return outcome.objects[0]
 
 
 def carry_out(cluster: Cluster, write: Write) -> Object | None:

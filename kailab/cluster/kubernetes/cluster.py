@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kailab.cluster.kubernetes import requests
 from kailab.cluster.kubernetes.cache import Cache, key_of
@@ -29,7 +29,7 @@ from kailab.cluster.kubernetes.writer import Writer
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import Selector, matches, selector_of
-from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
+from kailab.cluster.writes import Chain, OneByOne, Outcome
 from kailab.errors import Invalid, NotFound, Unavailable
 from kailab.model import kinds as known_kinds
 
@@ -56,7 +56,7 @@ class LiveWatch:
         self._inner.close()
 
 
-class KubernetesCluster:
+class KubernetesCluster(OneByOne):
     """Implements ``Cluster`` and ``LiveNews``. ``version``: the server's. ``marks``: labels put on all that is created or
     applied here. Raises ConnectError where the server can't be used.
 
@@ -230,43 +230,6 @@ class KubernetesCluster:
         )
 
     # --- writing -----------------------------------------------------------------------------------------------------
-
-    def _one(self, write: Write) -> Object | None:
-        outcome = self.write_all([[write]])[0]
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.objects[0]
-
-    def create(self, obj: Object) -> Object:
-        created = self._one(Create(obj))
-        assert created is not None
-        return created
-
-    def update(self, obj: Object) -> Object:
-        updated = self._one(Update(obj))
-        assert updated is not None
-        return updated
-
-    def patch(
-        self,
-        kind: str,
-        name: str,
-        namespace: str | None,
-        patch: Mapping[str, Any],
-        subresource: Literal["", "status"] = "",
-    ) -> Object:
-        patched = self._one(Patch(kind, name, namespace, patch, subresource))
-        assert patched is not None
-        return patched
-
-    def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
-        self._one(Delete(kind, name, namespace, grace_seconds))
-
-    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
-        self._one(Bind(namespace, pod, node, annotations))
-
-    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
-        self._one(Evict(namespace, pod, reason, message, grace_seconds))
 
     def event(
         self,

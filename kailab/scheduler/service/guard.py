@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kailab.cluster.protocol import Assuming, Cluster, LiveNews, Object, Watch
-from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
+from kailab.cluster.writes import Chain, OneByOne, Outcome, Write
 from kailab.errors import ApiError, Unavailable
 
 Objects: TypeAlias = list[Object]
@@ -23,7 +23,7 @@ class NotLeading(Unavailable):
     """The scheduler no longer holds the lease: what it decided is not carried out."""
 
 
-class GuardedCluster:
+class GuardedCluster(OneByOne):
     """Implements ``Cluster`` and ``LiveNews``. ``written``: (verb, outcome) -> count; the outcome is ``ok`` or the reason
     of the refusal. ``unanswered``: writes that the server did not answer, so far."""
 
@@ -78,34 +78,6 @@ class GuardedCluster:
         if isinstance(error, Unavailable):
             self.unanswered += 1
 
-    def _one(self, write: Write) -> Object | None:
-        outcome = self.write_all([[write]])[0]
-        if outcome.error is not None:
-            raise outcome.error
-        return outcome.objects[0]
-
-    def create(self, obj: Object) -> Object:
-        created = self._one(Create(obj))
-        assert created is not None
-        return created
-
-    def update(self, obj: Object) -> Object:
-        updated = self._one(Update(obj))
-        assert updated is not None
-        return updated
-
-    def patch(
-        self,
-        kind: str,
-        name: str,
-        namespace: str | None,
-        patch: Mapping[str, Any],
-        subresource: Literal["", "status"] = "",
-    ) -> Object:
-        patched = self._one(Patch(kind, name, namespace, patch, subresource))
-        assert patched is not None
-        return patched
-
     def apply(self, obj: Object) -> tuple[Object, Literal["created", "configured", "unchanged"]]:
         refusal = self._refusal()
         if refusal is not None:
@@ -118,15 +90,6 @@ class GuardedCluster:
             raise
         self._count("apply", None)
         return applied
-
-    def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
-        self._one(Delete(kind, name, namespace, grace_seconds))
-
-    def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
-        self._one(Bind(namespace, pod, node, annotations))
-
-    def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
-        self._one(Evict(namespace, pod, reason, message, grace_seconds))
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         refusal = self._refusal()
