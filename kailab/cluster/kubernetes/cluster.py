@@ -21,9 +21,10 @@ from kailab.cluster.kubernetes.connection import Connection
 from kailab.cluster.kubernetes.doubts import Doubts
 from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, News
+from kailab.cluster.kubernetes.listing import list_all
 from kailab.cluster.kubernetes.refusals import refusal
 from kailab.cluster.kubernetes.requests import body_of
-from kailab.cluster.kubernetes.resources import Resource, Resources
+from kailab.cluster.kubernetes.resources import Resources
 from kailab.cluster.kubernetes.transport import PATIENCE_SECONDS, Answer, Transport
 from kailab.cluster.kubernetes.writer import Writer
 from kailab.cluster.memorywatch import MemoryWatch
@@ -200,25 +201,11 @@ class KubernetesCluster(OneByOne):
                 resource = self.resources.of(kind)
             except NotFound:
                 return []
-            found = self._list(resource, namespace)
+            found = self.transport.call(list_all(self.transport, resource, namespace, patience=self._patience)).objects
         else:
             found = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
         chosen = found if not selector else [obj for obj in found if _matches(selector, obj)]
         return sorted(chosen, key=key_of)
-
-    def _list(self, resource: Resource, namespace: str | None) -> Objects:
-        found: Objects = []
-        more = ""
-        while True:
-            query: dict[str, str | int] = {"limit": 1000, **({"continue": more} if more else {})}
-            page = self._read(resource.path(namespace, query=query), f"list {resource.plural}")
-            for item in page.get("items") or ():
-                item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-                item["metadata"].pop("managedFields", None)
-                found.append(item)
-            more = page["metadata"].get("continue") or ""
-            if not more:
-                return found
 
     def kinds(self) -> Names:
         """Keys of the kinds that the server has by CRD, sorted."""

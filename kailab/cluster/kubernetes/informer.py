@@ -16,13 +16,14 @@ from typing import Any, Literal, NamedTuple
 import aiohttp
 import msgspec
 
+from kailab.cluster.kubernetes.listing import list_all
 from kailab.cluster.kubernetes.refusals import refusal
 from kailab.cluster.kubernetes.resources import Resource
 from kailab.cluster.kubernetes.transport import Transport
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Gone, Unavailable
 
-PAGE = 1000
+LIST_PATIENCE_SECONDS = 5.0
 _LONGEST_PAUSE = 10.0
 _LASTING_SECONDS = 5.0
 _decode = msgspec.json.Decoder().decode
@@ -96,25 +97,9 @@ class Informer:
         await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause)
 
     async def _list(self) -> None:
-        resource = self.resource
-        found: list[Object] = []
-        more = ""
-        while True:
-            query: dict[str, str | int] = {"limit": PAGE, **({"continue": more} if more else {})}
-            answer = await self._transport.request("GET", resource.path(query=query), patience=5.0)
-            if answer.code != 200:
-                raise refusal(answer.code, answer.body, f"list {resource.plural}")
-            page = _decode(answer.body)
-            for item in page.get("items") or ():
-                item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-                item["metadata"].pop("managedFields", None)
-                found.append(item)
-            more = page["metadata"].get("continue") or ""
-            if not more:
-                break
-        self._version = page["metadata"]["resourceVersion"]
+        found, self._version = await list_all(self._transport, self.resource, patience=LIST_PATIENCE_SECONDS)
         self.restarts += 1
-        self._tell(News(resource.key, "LISTED", {}, found))
+        self._tell(News(self.resource.key, "LISTED", {}, found))
 
     async def _watch(self) -> None:
         await self._transport.prepare()

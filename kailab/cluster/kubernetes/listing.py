@@ -1,0 +1,44 @@
+"""All objects of a kind, asked for page by page."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+from kailab.cluster.kubernetes.refusals import refusal
+from kailab.cluster.kubernetes.resources import Resource
+from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.protocol import Object
+
+PAGE = 1000
+_decode = msgspec.json.Decoder().decode
+
+
+class Listed(NamedTuple):
+    """``version``: where a watch goes on from."""
+
+    objects: list[Object]
+    version: str
+
+
+async def list_all(
+    transport: Transport, resource: Resource, namespace: str | None = None, *, patience: float
+) -> Listed:
+    """In a namespace, or (None) in all of them. ``patience``: for each page. Raises ApiError."""
+    found: list[Object] = []
+    more = ""
+    while True:
+        query: dict[str, str | int] = {"limit": PAGE, **({"continue": more} if more else {})}
+        answer = await transport.request("GET", resource.path(namespace, query=query), patience=patience)
+        if answer.code != 200:
+            raise refusal(answer.code, answer.body, f"list {resource.plural}")
+        page = _decode(answer.body)
+        for item in page.get("items") or ():
+            # A list names the kind once, and not in each object.
+            item["apiVersion"], item["kind"] = resource.api_version, resource.kind
+            item["metadata"].pop("managedFields", None)
+            found.append(item)
+        more = page["metadata"].get("continue") or ""
+        if not more:
+            return Listed(found, page["metadata"]["resourceVersion"])
