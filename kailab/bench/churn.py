@@ -10,8 +10,7 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
@@ -19,18 +18,15 @@ from typing import Any, NamedTuple
 import psutil
 
 from kailab.bench import shapes
-from kailab.bench.livefill import await_ready
+from kailab.bench.beside import kailab_beside
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.writes import Create, Delete
 from kailab.fleet import Fleet
 from kailab.lab import assembly
-from kailab.lab.home import LiveHome
-from kailab.lab.livelab import scheduler_command
 from kailab.lab.planes import open_home
 from kailab.model import labels
 from kailab.scheduler import settings_of
 
-SCHEDULER = "kailab-scheduler"
 TURN_SECONDS = 1.0
 OWNER_PERIOD_SECONDS = 60.0
 _WATCHES = re.compile(r'^apiserver_longrunning_requests\{.*verb="WATCH".*\} (\S+)$', re.MULTILINE)
@@ -119,7 +115,7 @@ def churn(
     home = open_home(backend, components=components, get=True, tell=tell)
     try:
         home.furnish(described, "kailab", settings_of(None))
-        with _scheduler(home) as pid:
+        with kailab_beside(home.plane) as pid:
             work = _Work(home.cluster, described.summary().gpus, random.Random(seed))
             samples: list[Sample] = []
             begun = time.monotonic()
@@ -132,17 +128,6 @@ def churn(
             return Churned(described.name, seconds, tuple(samples), psutil.pid_exists(pid))
     finally:
         home.close()
-
-
-@contextmanager
-def _scheduler(home: LiveHome) -> Iterator[int]:
-    plane: Any = home.plane
-    process = plane.spawn(SCHEDULER, scheduler_command(plane.kubeconfig))
-    try:
-        await_ready(process.log)
-        yield int(process.pid)
-    finally:
-        plane.stop(SCHEDULER)
 
 
 def _sample(cluster: KubernetesCluster, seconds: float, pid: int, work: _Work) -> Sample:
@@ -199,13 +184,6 @@ class _Work:
         pods = []
         for _ in range(max(0, number)):
             self.arrived += 1
-            template = shapes.job("work", queue)["spec"]["template"]
             notes = {labels.RUN_SECONDS: str(self._chance.randint(5, 40))}
-            metadata = {
-                "name": f"{queue}-{self.arrived:06}",
-                "namespace": "default",
-                "labels": template["metadata"]["labels"],
-                "annotations": notes,
-            }
-            pods.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
+            pods.append(shapes.pod(f"{queue}-{self.arrived:06}", queue, app="work", annotations=notes))
         self._cluster.write_all([[Create(pod)] for pod in pods])

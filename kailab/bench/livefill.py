@@ -12,9 +12,7 @@ Machines are noisy: only the ratios within one run mean something.
 
 from __future__ import annotations
 
-import re
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +20,8 @@ from typing import Any, NamedTuple
 import psutil
 
 from kailab.bench import shapes
+from kailab.bench.beside import kailab_beside
 from kailab.bench.rig import WrongOutcome
-from kailab.cluster.controlplane.lastwords import last_words
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.cluster.waiting import wait_until
@@ -32,15 +30,12 @@ from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.lab import assembly
 from kailab.lab.home import LiveHome
-from kailab.lab.livelab import scheduler_command
 from kailab.lab.planes import open_home
 from kailab.model import labels
 from kailab.scheduler import settings_of
 
 PATIENCE_SECONDS = 1200.0
-READY_SECONDS = 60.0
 KAI_PODS = 300
-_HEALTH = re.compile(r"health and metrics at (http://\S+)")
 Tell = Callable[[str], None]
 
 
@@ -171,13 +166,10 @@ class _Bench:
 
     def kailab(self, number: int) -> Round:
         self._furnish("kailab")
-        plane: Any = self._home.plane
-        process = plane.spawn("kailab-scheduler", scheduler_command(plane.kubeconfig, no_election=True))
         try:
-            await_ready(process.log)
-            return self._filled("kailab", number, [process.pid])
+            with kailab_beside(self._home.plane, no_election=True) as pid:
+                return self._filled("kailab", number, [pid])
         finally:
-            plane.stop("kailab-scheduler")
             self._home.clear()
 
     def kai(self, number: int) -> Round:
@@ -274,37 +266,12 @@ class _Bench:
         return found
 
 
-def await_ready(log: Path) -> None:
-    """Return when the scheduler that writes this log has listed everything and leads. Raises WrongOutcome."""
-
-    def ready() -> bool:
-        told = _HEALTH.search(log.read_text(errors="replace")) if log.exists() else None
-        if told is None:
-            return False
-        try:
-            with urllib.request.urlopen(f"{told[1]}/readyz", timeout=2) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
-
-    if not wait_until(ready, READY_SECONDS):
-        raise WrongOutcome(
-            f"the scheduler does not get to work in {READY_SECONDS:.0f} s; its last words:\n{last_words(log)}"
-        )
-
-
 def _difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
     return {name: count - before.get(name, 0) for name, count in after.items() if count != before.get(name, 0)}
 
 
 def _pods(number: int) -> list[Object]:
-    found = []
-    for index in range(number):
-        job = shapes.job(f"fill-{index:06}", "fill")
-        template = job["spec"]["template"]
-        metadata = {"name": f"fill-{index:06}", "namespace": "default", "labels": template["metadata"]["labels"]}
-        found.append({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template["spec"]})
-    return found
+    return [shapes.pod(f"fill-{index:06}", "fill") for index in range(number)]
 
 
 def _podgroup(pod: Object) -> Object:

@@ -1,4 +1,4 @@
-"""Objects that benchmarks submit: queues with room for everything but what is measured, one-GPU Jobs, gangs."""
+"""Objects that benchmarks submit: queues with room for everything but what is measured, one-GPU Jobs and pods, gangs."""
 
 from __future__ import annotations
 
@@ -45,23 +45,36 @@ def job(
             "parallelism": pods,
             "completions": pods,
             "backoffLimit": PATIENT,
-            "template": {
-                "metadata": {"labels": {labels.QUEUE: queue_name, "app": name}},
-                "spec": {
-                    "schedulerName": labels.SCHEDULER_NAME,
-                    "restartPolicy": "Never",
-                    "tolerations": [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists", "effect": "NoSchedule"}],
-                    "containers": [
-                        {
-                            "name": "main",
-                            "image": "registry.k8s.io/pause:3.10",
-                            "resources": {
-                                "requests": {"cpu": "1", "memory": "1Gi"},
-                                "limits": {labels.GPU_RESOURCE: str(gpus)},
-                            },
-                        }
-                    ],
-                },
-            },
+            "template": {"metadata": {"labels": _labels(name, queue_name)}, "spec": _pod_spec(gpus)},
         },
+    }
+
+
+def pod(name: str, queue_name: str, *, app: str = "", annotations: dict[str, str] | None = None) -> Object:
+    """A pod with one GPU that no Job made. ``app``: its label, the name unless given."""
+    metadata: dict[str, Any] = {"name": name, "namespace": "default", "labels": _labels(app or name, queue_name)}
+    if annotations:
+        metadata["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": _pod_spec(1)}
+
+
+def _labels(app: str, queue_name: str) -> dict[str, str]:
+    return {labels.QUEUE: queue_name, "app": app}
+
+
+def _pod_spec(gpus: int) -> dict[str, Any]:
+    return {
+        "schedulerName": labels.SCHEDULER_NAME,
+        "restartPolicy": "Never",
+        "tolerations": [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [
+            {
+                "name": "main",
+                "image": "registry.k8s.io/pause:3.10",
+                "resources": {
+                    "requests": {"cpu": "1", "memory": "1Gi"},
+                    "limits": {labels.GPU_RESOURCE: str(gpus)},
+                },
+            }
+        ],
     }

@@ -1,0 +1,42 @@
+"""Kailab's scheduler as a process beside a plane, for as long as it is measured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kailab.bench.rig import WrongOutcome
+from kailab.cluster.controlplane.lastwords import last_words
+from kailab.cluster.waiting import wait_until
+from kailab.lab.livelab import SCHEDULER, scheduler_command
+from kailab.undertest.programs import fetch
+
+READY_SECONDS = 60.0
+_HEALTH = re.compile(r"health and metrics at (http://\S+)")
+
+
+@contextmanager
+def kailab_beside(plane: Any, *, no_election: bool = False) -> Iterator[int]:
+    """Its process id, once it is ready. Raises WrongOutcome if it does not get to be."""
+    process = plane.spawn(SCHEDULER, scheduler_command(plane.kubeconfig, no_election=no_election))
+    try:
+        _await_ready(process.log)
+        yield int(process.pid)
+    finally:
+        plane.stop(SCHEDULER)
+
+
+def _await_ready(log: Path) -> None:
+    """Return when the scheduler that writes this log has listed everything and leads."""
+
+    def ready() -> bool:
+        told = _HEALTH.search(log.read_text(errors="replace")) if log.exists() else None
+        return told is not None and fetch(f"{told[1]}/readyz")[1] is None
+
+    if not wait_until(ready, READY_SECONDS):
+        raise WrongOutcome(
+            f"the scheduler does not get to work in {READY_SECONDS:.0f} s; its last words:\n{last_words(log)}"
+        )
