@@ -50,13 +50,13 @@ class Plane(Protocol):
 class Deciding(Protocol):
     """Schedulers under test that run as processes of their own."""
 
-    def prepare(self, scheduler: str) -> None:
+    def prepare(self, cluster: KubernetesCluster, scheduler: str) -> None:
         """Bring in kinds that this one has definitions of its own for."""
 
-    def ensure(self, scheduler: str, settings: SchedulerSettings) -> None:
+    def ensure(self, cluster: KubernetesCluster, scheduler: str, settings: SchedulerSettings) -> None:
         """Have this one decide in the cluster, and none that would take its pods."""
 
-    def rest(self, scheduler: str) -> Rest | None:
+    def rest(self, cluster: KubernetesCluster, scheduler: str) -> Rest | None:
         """What tells whether this one is done; None if nothing does."""
 
 
@@ -89,7 +89,7 @@ class LiveHome:
         cluster = self.cluster
         if self._deciding is not None:
             with cluster.unmarked():
-                self._deciding.prepare(scheduler)
+                self._deciding.prepare(cluster, scheduler)
         if not self._installed:
             cluster.watch(("CustomResourceDefinition",)).close()
             with cluster.unmarked():
@@ -98,7 +98,7 @@ class LiveHome:
             self._installed = True
         if self._deciding is not None:
             with cluster.unmarked():
-                self._deciding.ensure(scheduler, settings)
+                self._deciding.ensure(cluster, scheduler, settings)
         objects = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
         objects += claimed_nodes(fleet) if devices else fleet.nodes()
         self._nodes([obj for obj in objects if obj["kind"] == "Node"], tell)
@@ -109,7 +109,7 @@ class LiveHome:
 
     def rest(self, scheduler: str) -> Rest | None:
         """What tells whether the scheduler under test is done; None if nothing does."""
-        return None if self._deciding is None else self._deciding.rest(scheduler)
+        return None if self._deciding is None else self._deciding.rest(self.cluster, scheduler)
 
     def _nodes(self, wanted: list[Object], tell: Tell) -> None:
         """Have these nodes; ones of an earlier lab that are the same stay."""

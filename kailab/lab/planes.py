@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kailab.cluster.kubernetes import Connection
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.errors import InputError
 from kailab.lab.home import LiveHome
 from kailab.lab.livepace import Rest
@@ -31,30 +31,23 @@ class Processes:
     """Schedulers under test as processes beside a plane. ``kai``: where a real KAI's binaries are, None: as the environment
     says."""
 
-    def __init__(self, plane: ControlPlane, components: ComponentSet, kai: KaiFolder | None = None) -> None:
+    def __init__(self, plane: ControlPlane, kai: KaiFolder | None = None) -> None:
         self._plane = plane
-        self._components = components
         self._kai = kai
-        self._home: LiveHome | None = None
         self._kube = False
         self._kai_settings: SchedulerSettings | None = None
 
-    def of(self, home: LiveHome) -> None:
-        self._home = home
-
-    def prepare(self, scheduler: str) -> None:
+    def prepare(self, cluster: KubernetesCluster, scheduler: str) -> None:
         if scheduler == "kai":
             from kailab.undertest import find_kai
             from kailab.undertest.kai import prepare
 
-            assert self._home is not None
             self._kai = self._kai or find_kai()
-            prepare(self._home.cluster, self._kai.crds)
+            prepare(cluster, self._kai.crds)
 
-    def ensure(self, scheduler: str, settings: SchedulerSettings) -> None:
+    def ensure(self, cluster: KubernetesCluster, scheduler: str, settings: SchedulerSettings) -> None:
         from kailab import undertest
 
-        assert self._home is not None
         if scheduler == "kube-scheduler":
             if not self._kube:
                 undertest.start_kube_scheduler(self._plane)
@@ -67,17 +60,16 @@ class Processes:
             self._kai_settings = None
         if scheduler == "kai":
             if self._kai_settings is None:
-                undertest.start_kai(self._plane, self._home.cluster, self._kai, config=settings)
+                undertest.start_kai(self._plane, cluster, self._kai, config=settings)
                 self._kai_settings = settings
             undertest.check_kai(self._plane)
 
-    def rest(self, scheduler: str) -> Rest | None:
+    def rest(self, cluster: KubernetesCluster, scheduler: str) -> Rest | None:
         if scheduler != "kai":
             return None
         from kailab.undertest.kai_rest import KaiRest
 
-        assert self._home is not None
-        return KaiRest(self._plane, self._home.cluster)
+        return KaiRest(self._plane, cluster)
 
 
 def open_home(
@@ -133,17 +125,10 @@ def _own(backend: str, folder: Path, programs: ComponentSet, kai: KaiFolder | No
         plane = KindPlane.up(folder, components=programs, tell=tell)
     else:
         from kailab.cluster.controlplane import ControlPlane
-        from kailab.cluster.stages import write_stages
 
-        with tempfile.TemporaryDirectory(prefix="kailab-") as aside:
-            file = Path(aside) / "stages.yaml"
-            write_stages(file)
-            plane = ControlPlane.up(folder, programs, stages=file, tell=tell)
+        plane = ControlPlane.up(folder, programs, tell=tell)
     try:
-        deciding = Processes(plane, programs, kai)
-        home = LiveHome(backend, Connection.from_kubeconfig(plane.kubeconfig), plane, deciding)
-        deciding.of(home)
+        return LiveHome(backend, Connection.from_kubeconfig(plane.kubeconfig), plane, Processes(plane, kai))
     except BaseException:
         plane.down()
         raise
-    return home
