@@ -7,7 +7,7 @@ mark, and takes out only that.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -99,25 +99,23 @@ class LiveHome:
         if self._deciding is not None:
             with cluster.unmarked():
                 self._deciding.ensure(cluster, scheduler, settings)
-        objects = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
-        objects += claimed_nodes(fleet) if devices else fleet.nodes()
-        self._nodes([obj for obj in objects if obj["kind"] == "Node"], tell)
-        others = [obj for obj in objects if obj["kind"] != "Node"] + (fleet_devices(fleet) if devices else [])
-        for obj in others:
+        nodes = {node["metadata"]["name"]: node for node in (claimed_nodes(fleet) if devices else fleet.nodes())}
+        self._nodes(nodes, tell)
+        others = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
+        for obj in others + (fleet_devices(fleet) if devices else []):
             cluster.apply(obj)
-        self._await_nodes({obj["metadata"]["name"] for obj in objects if obj["kind"] == "Node"})
+        self._await_nodes(nodes)
 
     def rest(self, scheduler: str) -> Rest | None:
         """What tells whether the scheduler under test is done; None if nothing does."""
         return None if self._deciding is None else self._deciding.rest(self.cluster, scheduler)
 
-    def _nodes(self, wanted: list[Object], tell: Tell) -> None:
-        """Have these nodes; ones of an earlier lab that are the same stay."""
+    def _nodes(self, wanted: Mapping[str, Object], tell: Tell) -> None:
+        """Have these nodes, by name; ones of an earlier lab that are the same stay."""
         cluster = self.cluster
         there = {node["metadata"]["name"]: node for node in cluster.list("Node")}
-        names = {node["metadata"]["name"] for node in wanted}
-        for name in names & there.keys():
-            if (there[name]["metadata"].get("labels") or {}).get(MARK) != self.mark:
+        for name in wanted.keys() & there.keys():
+            if not self._is_own(there[name]):
                 raise InputError(
                     f"the cluster has a node {name!r} that is not this lab's; use a fleet whose nodes have other names, "
                     "or end the lab that has it"
@@ -125,14 +123,17 @@ class LiveHome:
         stale = [
             name
             for name, node in there.items()
-            if (node["metadata"].get("labels") or {}).get(MARK) == self.mark
-            and (name not in names or not self._same(node, next(w for w in wanted if w["metadata"]["name"] == name)))
+            if self._is_own(node) and (name not in wanted or not self._same(node, wanted[name]))
         ]
         _raise_first(cluster.write_all([[Delete("Node", name)] for name in stale]))
-        new = [node for node in wanted if node["metadata"]["name"] not in there or node["metadata"]["name"] in stale]
+        kept = there.keys() - stale
+        new = [node for name, node in wanted.items() if name not in kept]
         if new:
             tell(f"creating {len(new)} nodes")
         _raise_first(cluster.write_all([[Create(node)] for node in new]))
+
+    def _is_own(self, node: Object) -> bool:
+        return bool((node["metadata"].get("labels") or {}).get(MARK) == self.mark)
 
     def _same(self, there: Object, wanted: Object) -> bool:
         """Whether a node is as a fleet has it, whatever Kubernetes added."""
@@ -152,7 +153,7 @@ class LiveHome:
             and (there.get("status") or {}).get("allocatable") == wanted["status"]["allocatable"]
         )
 
-    def _await_nodes(self, names: set[str]) -> None:
+    def _await_nodes(self, names: Collection[str]) -> None:
         """As long as more of them become ready; a large fleet takes its time."""
 
         def look() -> list[str]:
@@ -175,11 +176,8 @@ class LiveHome:
 
     # --- a lab moves out ---------------------------------------------------------------------------------------------
 
-    def clear(self, *, all_kinds: bool = False) -> None:
-        """Take out what the lab brought in; its nodes may stay for the next one (not with ``all_kinds``)."""
-        if all_kinds:
-            clear(self.cluster, self.mark)
-            return
+    def clear(self) -> None:
+        """Take out what the lab brought in; its nodes stay for the next one."""
         others = [kind for kind in self.cluster.created if kind not in _WATCHED]
         clear(self.cluster, self.mark, kinds=(*_WATCHED, *others), keep=("Node",))
         if self.plane is not None:
