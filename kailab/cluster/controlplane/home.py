@@ -43,7 +43,7 @@ def resolved(folder: Path) -> Path:
     try:
         return folder.expanduser().resolve()
     except (OSError, RuntimeError) as error:
-        raise StateError(f"{folder}: can't be the folder of a control plane: {error}") from error
+        raise StateError(f"{folder}: can't be the folder of a cluster: {error}") from error
 
 
 def claimed(folder: Path) -> Path:

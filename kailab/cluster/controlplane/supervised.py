@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
@@ -16,7 +17,7 @@ class ControlPlaneFailed(StateError):
     """A process of a control plane ended, or did not get to work. The text has its last words."""
 
 
-class Supervised:
+class Supervised(ABC):
     """``own``: names of processes that are the plane's, so that none that is spawned may have them."""
 
     own: ClassVar[tuple[str, ...]] = ()
@@ -74,6 +75,6 @@ class Supervised:
         if not one.spawned:
             self._await([name])
 
+    @abstractmethod
     def _await(self, names: Sequence[str]) -> None:
         """Until these processes of the plane work. Raises what its ``up`` does."""
-        raise NotImplementedError

@@ -41,14 +41,6 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, ready=True, starter=0)
 
 
-def resolved(folder: Path) -> Path:
-    """One name for a folder, as it marks processes. Raises StateError."""
-    try:
-        return folder.expanduser().resolve()
-    except (OSError, RuntimeError) as error:
-        raise StateError(f"{folder}: can't be the folder of a kind cluster: {error}") from error
-
-
 def claim(folder: Path) -> None:
     """Make a folder fit for a new cluster. Raises StateError: something is in it, or it can't be used."""
     # Where somebody removed the folder alone, its processes still run.

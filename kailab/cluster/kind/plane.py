@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from kailab.cluster.controlplane.certificates import write_private
+from kailab.cluster.controlplane.home import resolved
 from kailab.cluster.controlplane.kwok import arguments
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.supervised import ControlPlaneFailed, Supervised
@@ -75,7 +76,7 @@ class KindPlane(Supervised):
         check_docker()
         choices = choose(kind, image, config, components.kubernetes)
         described = cluster_config(choices.config)
-        folder = home.resolved(folder)
+        folder = resolved(folder)
         name = check_name(name or name_for(folder))
         known = Home(
             name=name,
@@ -111,7 +112,7 @@ class KindPlane(Supervised):
         cluster of that name (None: the name made from the folder), and KWOK is started again.
 
         Raises StateError: there is none, or it is not whole; ConnectError where what was lost can't be made again."""
-        folder = home.resolved(folder)
+        folder = resolved(folder)
         known = home.read(folder)
         if known is None:
             return cls._recovered(folder, name or name_for(folder))
@@ -235,7 +236,7 @@ class KindPlane(Supervised):
 
 def take_down(folder: Path) -> None:
     """End and remove the kind cluster in a folder, in whatever state it is. Raises StateError for a folder that is not one's."""
-    folder = home.resolved(folder)
+    folder = resolved(folder)
     known = home.read(folder)
     if known is None:
         raise StateError(f"{folder}: no kind cluster is here")

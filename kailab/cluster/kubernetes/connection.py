@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import yaml
 
@@ -66,11 +65,6 @@ class Connection:
                 f"no kubeconfig was given, and this is no pod with a service account ({error}); give --kubeconfig FILE"
             ) from error
         return cls(configuration.host, f"{configuration.host} (as this pod's service account)", configuration)
-
-    @property
-    def base_path(self) -> str:
-        """What comes before ``/api`` in every path: some servers stand behind a prefix."""
-        return urlsplit(self.server).path.rstrip("/")
 
     def tls(self) -> ssl.SSLContext | None:
         """Made anew at each call. Raises ConnectError for certificates that can't be read."""
