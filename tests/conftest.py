@@ -7,12 +7,27 @@ import pytest
 from hypothesis import settings
 
 from kailab.cli.faults import DEBUG
+from kailab.components import ComponentSet, MissingComponents, find_components
+
+REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
 
 # Property tests look for new counterexamples on a developer's machine, and repeat the same search where a run has to mean
 # the same thing each time.
 settings.register_profile("ci", derandomize=True, print_blob=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+@pytest.fixture(scope="session")
+def components() -> ComponentSet:
+    """The programs of a control plane, found and never got here. Where they are not, tests that need them are skipped, or fail
+    where that is asked for."""
+    try:
+        return find_components()
+    except MissingComponents as missing:
+        if os.environ.get(REQUIRED) == "1":
+            pytest.fail(f"{REQUIRED}=1, but {missing}", pytrace=False)
+        pytest.skip(str(missing))
 
 
 @pytest.fixture(autouse=True)

@@ -1,4 +1,4 @@
-"""Real control planes for tests: the programs are found in the cache, never got here."""
+"""Real control planes for tests."""
 
 from __future__ import annotations
 
@@ -14,20 +14,7 @@ import tenacity
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.components import ComponentSet, MissingComponents, find_components
-
-REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
-
-
-@pytest.fixture(scope="session")
-def components() -> ComponentSet:
-    """The programs of a control plane. Where they are not, tests that need them are skipped, or fail where that is asked for."""
-    try:
-        return find_components()
-    except MissingComponents as missing:
-        if os.environ.get(REQUIRED) == "1":
-            pytest.fail(f"{REQUIRED}=1, but {missing}")
-        pytest.skip(str(missing))
+from kailab.components import ComponentSet
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,6 @@ from kailab.cluster.install import install
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.components import ComponentSet
 from kailab.fleet import Fleet
-from tests.controlplane.conftest import components  # noqa: F401
 from tests.faults import oracle, work
 from tests.faults.api import Api, Obj, Refused, patiently
 from tests.faults.proxy import Fault, Proxy
@@ -207,7 +206,7 @@ def _is_ready(node: Obj) -> bool:
 
 
 @pytest.fixture(scope="session")
-def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:  # noqa: F811
+def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     made = ControlPlane.up(tmp_path_factory.mktemp("faults") / "plane", components)
     try:
         cluster = KubernetesCluster(Connection.from_kubeconfig(made.kubeconfig))

@@ -1,6 +1,5 @@
 """A real API server for the tests of the client: etcd and kube-apiserver with the controllers, one for all of them."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.components import MissingComponents, find_components
+from kailab.components import ComponentSet
 
 NODE = {
     "allocatable": {"cpu": "8", "memory": "8Gi", "pods": "100", "nvidia.com/gpu": "8"},
@@ -17,13 +16,7 @@ NODE = {
 
 
 @pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    try:
-        components = find_components()
-    except MissingComponents as error:
-        if os.environ.get("KAILAB_REQUIRE_CONTROLPLANE") == "1":
-            pytest.fail(str(error), pytrace=False)
-        pytest.skip(str(error))
+def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     plane = ControlPlane.up(tmp_path_factory.mktemp("plane"), components)
     yield plane
     plane.down()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import sys
@@ -22,8 +21,7 @@ from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.install import install
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.cluster.stages import write_stages
-from kailab.components import MissingComponents, find_components
+from kailab.components import ComponentSet
 from kailab.errors import NotFound, Unavailable
 from kailab.fleet import load_fleet
 from kailab.scheduler.service import Election, Service, Settings, Terms
@@ -143,22 +141,11 @@ def build() -> Any:
 
 # --- real processes ----------------------------------------------------------------------------------------------------
 
-REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
-
 
 @pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane with the lesson fleet's nodes, KAI's kinds, and a queue."""
-    try:
-        components = find_components()
-    except MissingComponents as error:
-        if os.environ.get(REQUIRED) == "1":
-            pytest.fail(f"{REQUIRED}=1, but {error}")
-        pytest.skip(f"the programs of a control plane are not here: {error}")
-    folder = tmp_path_factory.mktemp("service")
-    stages = folder / "stages.yaml"
-    write_stages(stages)
-    made = ControlPlane.up(folder / "plane", components, stages=stages)
+    made = ControlPlane.up(tmp_path_factory.mktemp("service") / "plane", components)
     try:
         cluster = KubernetesCluster(Connection.from_kubeconfig(made.kubeconfig))
         install(cluster)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -15,7 +14,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Cluster
 from kailab.cluster.stages import write_stages
-from kailab.components import MissingComponents, find_components
+from kailab.components import ComponentSet
 from kailab.errors import NotFound
 from kailab.model.times import parse_time
 
@@ -167,14 +166,8 @@ def embedded() -> Place:
 
 
 @pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A real control plane whose KWOK plays our stages."""
-    try:
-        components = find_components()
-    except MissingComponents as missing:
-        if os.environ.get("KAILAB_REQUIRE_CONTROLPLANE") == "1":
-            raise
-        pytest.skip(str(missing))
     folder = tmp_path_factory.mktemp("stages")
     made = ControlPlane.up(folder / "plane", components, stages=write_stages(folder / "stages.yaml"))
     yield made

@@ -8,20 +8,12 @@ import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.components import MissingComponents, find_components
+from kailab.components import ComponentSet
 from kailab.undertest import BINARIES_ENV
-
-REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
 
 
 @pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    try:
-        components = find_components()
-    except MissingComponents as error:
-        if os.environ.get(REQUIRED) == "1":
-            pytest.fail(f"{REQUIRED}=1, but {error}")
-        pytest.skip(f"the programs of a control plane are not here: {error}")
+def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     made = ControlPlane.up(tmp_path_factory.mktemp("undertest") / "plane", components)
     try:
         yield made
