@@ -12,6 +12,7 @@ Machines are noisy: only the ratios within one run mean something.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,13 +42,14 @@ Tell = Callable[[str], None]
 
 class Round(NamedTuple):
     """``seconds``: from the first pod submitted to the last one bound. ``writes``: requests that change something, by all
-    clients, from then until the cluster is quiet, by resource and verb. ``memory``: bytes of the scheduler, after; 0 for the
-    bare client."""
+    clients, from then until the cluster is quiet, by resource and verb. ``cpu``: seconds of processor time in ``seconds``, by
+    process; ``client`` is who submits and looks on. ``memory``: bytes of the scheduler, after; 0 for the bare client."""
 
     name: str
     pods: int
     seconds: float
     writes: dict[str, int]
+    cpu: dict[str, float]
     memory: int
 
     @property
@@ -61,6 +63,7 @@ class Round(NamedTuple):
             "seconds": round(self.seconds, 3),
             "pods_per_second": round(self.pods_per_second, 1),
             "writes_per_pod": {name: round(count / self.pods, 3) for name, count in sorted(self.writes.items())},
+            "cpu_ms_per_pod": {name: round(1000 * used / self.pods, 2) for name, used in self.cpu.items()},
             "memory_bytes": self.memory,
         }
 
@@ -99,6 +102,9 @@ class LiveOutcome(NamedTuple):
                 f"{one.name}: {one.pods:,} pods in {one.seconds:.1f} s, {one.pods_per_second:.0f} pods/s{memory}",
             ]
             lines += [f"  {name:<34} {count / one.pods:>7.2f} a pod" for name, count in sorted(one.writes.items())]
+            lines += [
+                f"  {name:<34} {1000 * used / one.pods:>7.2f} ms of processor a pod" for name, used in one.cpu.items()
+            ]
         lines.append("")
         lines += [f"kailab is {ratio:.2f} {name}" for name, ratio in self.ratios().items()]
         return "\n".join(lines)
@@ -142,7 +148,7 @@ class _Bench:
         self._tell = tell
 
     def ceiling(self, number: int) -> Round:
-        self._furnish("kube-scheduler")
+        self._furnish("kailab")  # which nobody runs: nothing but the bare client is at work
         cluster = self._home.cluster
         nodes = self._slots()
         chains: list[Chain] = []
@@ -153,16 +159,17 @@ class _Bench:
                 [Create(pod), Create(group), Bind("default", name, nodes[index], {labels.POD_GROUP: f"pg-{name}"})]
             )
         self._tell(f"ceiling: {number} pods")
-        before, begun = self._writes(), time.perf_counter()
+        before, used, begun = self._writes(), self._cpu(), time.perf_counter()
         outcomes = cluster.write_all(chains)
         seconds = time.perf_counter() - begun
+        cpu = _spent(self._cpu(), used)
         failed = [outcome.error for outcome in outcomes if outcome.error is not None]
         if failed:
             raise WrongOutcome(f"the bare client failed {len(failed)} times: {failed[0]}")
         self._quiet()
         writes = _difference(self._writes(), before)
         self._home.clear()
-        return Round("ceiling", number, seconds, writes, 0)
+        return Round("ceiling", number, seconds, writes, cpu, 0)
 
     def kailab(self, number: int) -> Round:
         self._furnish("kailab")
@@ -206,7 +213,7 @@ class _Bench:
         submitter = KubernetesCluster(Connection.from_kubeconfig(self._plane_kubeconfig()), marks=cluster.marks)
         try:
             self._tell(f"{name}: {number} pods")
-            before, begun = self._writes(), time.perf_counter()
+            before, used, begun = self._writes(), self._cpu(), time.perf_counter()
             failed = [o.error for o in submitter.write_all([[Create(pod)] for pod in _pods(number)]) if o.error]
             if failed:
                 raise WrongOutcome(f"{len(failed)} pods were not taken: {failed[0]}")
@@ -221,10 +228,11 @@ class _Bench:
             if not wait_until(all_bound, PATIENCE_SECONDS, sleep=cluster.wait):
                 raise WrongOutcome(f"{name} bound {len(bound)} of {number} pods in {PATIENCE_SECONDS:.0f} s")
             seconds = time.perf_counter() - begun
+            cpu = _spent(self._cpu(), used)
             self._quiet()
             writes = _difference(self._writes(), before)
             memory = sum(psutil.Process(pid).memory_info().rss for pid in pids)
-            return Round(name, number, seconds, writes, memory)
+            return Round(name, number, seconds, writes, cpu, memory)
         finally:
             submitter.close()
             watch.close()
@@ -240,6 +248,12 @@ class _Bench:
             last = now
             self._home.cluster.wait(0)
             time.sleep(3.0)
+
+    def _cpu(self) -> dict[str, float]:
+        """Seconds that each process has used so far."""
+        plane: Any = self._home.plane
+        pids = {one.name: one.pid for one in plane.processes() if one.running} | {"client": os.getpid()}
+        return {name: sum(psutil.Process(pid).cpu_times()[:2]) for name, pid in pids.items()}
 
     def _writes(self) -> dict[str, int]:
         """Requests that changed something, by verb and resource, from the API server's own metrics; without what goes on
@@ -264,6 +278,10 @@ class _Bench:
             name = f"{verb.lower()} {resource}" + (f"/{sub}" if sub else "")
             found[name] = found.get(name, 0) + int(float(line.rsplit(" ", 1)[1]))
         return found
+
+
+def _spent(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:
+    return {name: seconds - before.get(name, 0.0) for name, seconds in after.items()}
 
 
 def _difference(after: dict[str, int], before: dict[str, int]) -> dict[str, int]:
