@@ -21,6 +21,7 @@ import tenacity
 from kailab.components.failures import DamagedComponent
 from kailab.components.pins import Pin, this_machine
 from kailab.errors import StateError
+from kailab.model import typed
 
 MANIFEST = "manifest.json"
 _LOCK = ".lock"
@@ -139,7 +140,7 @@ class Cache:
     def _manifest(self, pin: Pin) -> dict[str, Entry]:
         """A damaged one counts as none: what it spoke of has to be got again."""
         try:
-            return msgspec.json.decode((self.folder(pin) / MANIFEST).read_bytes(), type=dict[str, Entry])
+            return typed.decode_json((self.folder(pin) / MANIFEST).read_bytes(), dict[str, Entry])
         except (OSError, msgspec.MsgspecError):
             return {}
 

@@ -20,6 +20,7 @@ from kailab.engine.decisions import Decisions
 from kailab.errors import StateError
 from kailab.evidence.decision_log import DecisionLog, Named
 from kailab.evidence.standing import owner
+from kailab.model import typed
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.mirror import Mirror
@@ -42,7 +43,7 @@ def read_decisions(path: str | Path) -> Decided:
     """Raises StateError for a file that is not there or damaged."""
     path = Path(path)
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Decided)
+        return typed.decode_json(path.read_bytes(), Decided)
     except FileNotFoundError:
         raise StateError(f"{path}: no decisions are here; does the scheduler run with --decisions {path}?") from None
     except (OSError, msgspec.MsgspecError) as error:

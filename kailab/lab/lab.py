@@ -38,7 +38,7 @@ from kailab.lab.picture import Picture
 from kailab.lab.settle import VirtualPace
 from kailab.lab.subjects import Subject
 from kailab.lab.watching import inside
-from kailab.model import kinds, labels
+from kailab.model import kinds, labels, typed
 from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
 
 if TYPE_CHECKING:
@@ -170,16 +170,16 @@ class Lab:
         try:
             about = state["lab"]
             scheduler = about["scheduler"]
-            config = msgspec.convert(about["config"], EngineConfig)
+            config = typed.convert(about["config"], EngineConfig)
             cluster = EmbeddedCluster.restore(state)
             assembly.check_scheduler(scheduler)
-            usage = msgspec.convert(about.get("usage", {}), UsageParams)
+            usage = typed.convert(about.get("usage", {}), UsageParams)
             adopt = about.get("adopt_default_scheduler", False)
             lab = cls(cluster, about["fleet"], scheduler, config, recorder, about["opened"], usage, adopt)
             lab.log.cycle = about["cycle"]
             lab.log.evictions = about["evictions"]
             if about["last"] is not None:
-                lab.log.last = msgspec.convert(about["last"], Decisions)
+                lab.log.last = typed.convert(about["last"], Decisions)
             lab._changed = about["changed"]
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
             raise StateError(f"{path}: damaged: {error!r}; start afresh with `kailab down` and `kailab up`") from error

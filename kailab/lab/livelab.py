@@ -22,6 +22,7 @@ from kailab.lab import assembly
 from kailab.lab.home import LiveHome
 from kailab.lab.lab import Lab
 from kailab.lab.planes import open_home
+from kailab.model import typed
 from kailab.scheduler import SchedulerSettings, UsageParams
 
 SCHEDULER = "kailab-scheduler"
@@ -166,7 +167,7 @@ def read(state: Path) -> About | None:
     if "live" not in content:
         return None
     try:
-        return msgspec.convert(content["live"], About)
+        return typed.convert(content["live"], About)
     except msgspec.ValidationError as error:
         raise StateError(f"{state}: damaged: {error}; start afresh with `kailab down` and `kailab up`") from error
 

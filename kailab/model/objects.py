@@ -1,6 +1,6 @@
 """Typed views of the objects that decisions are made from: what scheduling reads, nothing else.
 
-Decode with ``msgspec.convert(obj, Pod)`` from a dict or ``msgspec.json.decode(data, type=Pod)`` from bytes.
+Decode with ``typed.convert(obj, Pod)`` from a dict or ``typed.decode_json(data, Pod)`` from bytes.
 Unknown fields are passed over. Field names are Kubernetes' in snake case; quantities stay as written (int,
 float or text; read them with ``kailab.model.quantities``), times too (``kailab.model.times``). Objects are
 read-only.
@@ -14,6 +14,7 @@ import msgspec
 from msgspec import field
 
 from kailab.errors import InputError, Where
+from kailab.model import typed
 
 Quantity: TypeAlias = int | float | str
 IntOrString: TypeAlias = int | str
@@ -491,6 +492,6 @@ T = TypeVar("T")
 def decode(obj: Any, type: type[T], where: Where | None = None) -> T:
     """``msgspec.convert`` with an InputError instead of msgspec's when the object does not have the shape."""
     try:
-        return msgspec.convert(obj, type)
+        return typed.convert(obj, type)
     except msgspec.ValidationError as error:
         raise InputError(f"{error}", where) from None

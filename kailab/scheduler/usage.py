@@ -21,6 +21,7 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.engine.decisions import QueueState
 from kailab.errors import ApiError, NotFound
+from kailab.model import typed
 from kailab.scheduler.cron import Cron
 
 NAMESPACE = "kai-scheduler"
@@ -75,7 +76,7 @@ class UsageHistory:
         """Carry on from the ConfigMap, if there is one that can be read."""
         try:
             stored = cluster.get("ConfigMap", CONFIG_MAP, NAMESPACE)
-            pieces = msgspec.json.decode((stored.get("data") or {}).get("history", ""), type=_Stored).pieces
+            pieces = typed.decode_json((stored.get("data") or {}).get("history", ""), _Stored).pieces
         except (NotFound, msgspec.DecodeError):
             pieces = []
         return cls(cluster, params, pieces)

@@ -12,6 +12,7 @@ import msgspec
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.supervision import Supervision, mark_of, processes_of
 from kailab.errors import StateError
+from kailab.model import typed
 
 FILE = "controlplane.json"
 FORMAT = 1
@@ -91,7 +92,7 @@ def _mark(folder: Path) -> None:
 def read(folder: Path) -> Home:
     """Raises StateError if no control plane is there, or what is known of it is damaged or of another version."""
     try:
-        known = msgspec.json.decode((folder / FILE).read_bytes(), type=Home)
+        known = typed.decode_json((folder / FILE).read_bytes(), Home)
     except FileNotFoundError:
         raise StateError(f"{folder}: no control plane is here") from None
     except OSError as error:

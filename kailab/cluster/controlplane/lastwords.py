@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from kailab.model import typed
+
 LINES = 8
 _TAIL_BYTES = 64_000
 _LONGEST = 400
@@ -40,7 +42,7 @@ def _plain(line: str) -> str:
     if not line.startswith("{"):
         return line
     try:
-        said = msgspec.json.decode(line, type=_Said)
+        said = typed.decode_json(line, _Said)
     except msgspec.MsgspecError:
         return line
     about = said.error or said.err

@@ -22,6 +22,7 @@ from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.lastwords import last_words
 from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
+from kailab.model import typed
 
 if TYPE_CHECKING:
     import psutil
@@ -86,7 +87,7 @@ class Supervision:
         found = []
         for path in self._files.glob("*.json"):
             try:
-                found.append(msgspec.json.decode(path.read_bytes(), type=Record))
+                found.append(typed.decode_json(path.read_bytes(), Record))
             except (OSError, msgspec.MsgspecError):
                 continue
         return sorted(found, key=lambda one: (one.spawned, one.since))

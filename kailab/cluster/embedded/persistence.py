@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from kailab.errors import StateError
+from kailab.model import typed
 
 MAGIC = "kailab-state"
 VERSION = 1
@@ -70,7 +71,7 @@ def read_state(path: Path) -> dict[str, Any]:
         raise StateError(f"{path}: the state of the lab can't be read: {error.strerror or error}") from error
     line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
-        header = msgspec.json.decode(line, type=Header)
+        header = typed.decode_json(line, Header)
     except msgspec.MsgspecError:
         header = Header("", 0, 0, "")
     if not newline or header.magic != MAGIC:

@@ -13,6 +13,7 @@ import yaml
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.supervision import MARK, Supervision
 from kailab.errors import StateError
+from kailab.model import typed
 
 FILE = "kind.json"
 KUBECONFIG = "kubeconfig"
@@ -60,7 +61,7 @@ def claim(folder: Path) -> None:
 def read(folder: Path) -> Home | None:
     """None: no cluster is kept there. Raises StateError for what is damaged or of another version."""
     try:
-        known = msgspec.json.decode((folder / FILE).read_bytes(), type=Home)
+        known = typed.decode_json((folder / FILE).read_bytes(), Home)
     except FileNotFoundError:
         return None
     except NotADirectoryError:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.model import objects
+from kailab.model import objects, typed
 from kailab.model.validation.fields import Fault, Faults
 from kailab.model.validation.hints import advise_work
 from kailab.model.validation.metadata import check_metadata
@@ -96,7 +96,7 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
 def _check_shape(faults: Faults, obj: dict[str, Any], shape: type[msgspec.Struct]) -> None:
     """Whatever passes can be decoded: no reader of the object needs to think of wrong types."""
     try:
-        msgspec.convert(obj, shape)
+        typed.convert(obj, shape)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         faults.add(place.rstrip("`").lstrip("."), message.replace("`", ""))

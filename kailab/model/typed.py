@@ -1,0 +1,35 @@
+"""Objects and JSON read into typed records, from any thread.
+
+msgspec 0.22 works out a type at its first use, and lets other threads use it half worked out meanwhile, which ends in a
+segmentation fault. Here each type is worked out under a lock, once.
+"""
+
+from __future__ import annotations
+
+from threading import RLock
+from typing import Any, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+_lock = RLock()
+_known: set[Any] = set()
+
+
+def convert(obj: Any, type: type[T]) -> T:
+    """``msgspec.convert``. Raises msgspec.ValidationError."""
+    _work_out(type)
+    return msgspec.convert(obj, type)
+
+
+def decode_json(data: bytes | str, type: type[T]) -> T:
+    """``msgspec.json.decode``. Raises msgspec.DecodeError, of which ValidationError is one."""
+    _work_out(type)
+    return msgspec.json.decode(data, type=type)
+
+
+def _work_out(type: Any) -> None:
+    if type not in _known:
+        with _lock:
+            msgspec.json.Decoder(type)
+            _known.add(type)
