@@ -13,6 +13,7 @@ Machines are noisy: only the ratios within one run mean something.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,19 +32,22 @@ from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.lab import assembly
 from kailab.lab.home import LiveHome
+from kailab.lab.livelab import SCHEDULER
 from kailab.lab.planes import open_home
 from kailab.model import labels
 from kailab.scheduler import settings_of
 
 PATIENCE_SECONDS = 1200.0
 KAI_PODS = 300
+_CYCLE = re.compile(r" cycle \d+: [1-9]\d* bound, .* (\S+) s$", re.MULTILINE)
 Tell = Callable[[str], None]
 
 
 class Round(NamedTuple):
     """``seconds``: from the first pod submitted to the last one bound. ``writes``: requests that change something, by all
     clients, from then until the cluster is quiet, by resource and verb. ``cpu``: seconds of processor time in ``seconds``, by
-    process; ``client`` is who submits and looks on. ``memory``: bytes of the scheduler, after; 0 for the bare client."""
+    process; ``client`` is who submits and looks on. ``memory``: bytes of the scheduler, after; 0 for the bare client.
+    ``cycles``: seconds that each cycle that bound pods took, where the scheduler tells."""
 
     name: str
     pods: int
@@ -51,6 +55,7 @@ class Round(NamedTuple):
     writes: dict[str, int]
     cpu: dict[str, float]
     memory: int
+    cycles: tuple[float, ...] = ()
 
     @property
     def pods_per_second(self) -> float:
@@ -65,6 +70,7 @@ class Round(NamedTuple):
             "writes_per_pod": {name: round(count / self.pods, 3) for name, count in sorted(self.writes.items())},
             "cpu_ms_per_pod": {name: round(1000 * used / self.pods, 2) for name, used in self.cpu.items()},
             "memory_bytes": self.memory,
+            "cycle_seconds": self.cycles,
         }
 
 
@@ -173,9 +179,12 @@ class _Bench:
 
     def kailab(self, number: int) -> Round:
         self._furnish("kailab")
+        plane: Any = self._home.plane
         try:
-            with kailab_beside(self._home.plane, no_election=True) as pid:
-                return self._filled("kailab", number, [pid])
+            with kailab_beside(plane, no_election=True) as pid:
+                done = self._filled("kailab", number, [pid])
+            told = plane.log(SCHEDULER).read_text(errors="replace")
+            return done._replace(cycles=tuple(float(seconds) for seconds in _CYCLE.findall(told)))
         finally:
             self._home.clear()
 
