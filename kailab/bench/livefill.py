@@ -39,6 +39,7 @@ from kailab.scheduler import settings_of
 
 PATIENCE_SECONDS = 1200.0
 KAI_PODS = 300
+WARMING_PODS = 200
 _CYCLE = re.compile(r" cycle \d+: [1-9]\d* bound, .* (\S+) s$", re.MULTILINE)
 Tell = Callable[[str], None]
 
@@ -137,6 +138,7 @@ def live_fill(
     home = open_home(backend, components=components, kai=kai, kai_crds=kai_crds, get=True, tell=tell)
     try:
         bench = _Bench(home, described, tell)
+        bench.ceiling(min(number, WARMING_PODS))  # a server just started is slow, and would make the ceiling low
         rounds.append(bench.ceiling(number))
         rounds.append(bench.kailab(number))
         if kai is not None:

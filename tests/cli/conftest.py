@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -106,6 +107,8 @@ def process(home: Path) -> Callable[..., subprocess.Popen[bytes]]:
             "stdout": subprocess.PIPE,
             "stderr": subprocess.PIPE,
             "cwd": home,
+            # Where the tests run in the background of a shell, they and their children would not hear it.
+            "preexec_fn": lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             "env": {name: value for name, value in os.environ.items() if name != "NO_COLOR"},
             **options,
         }
