@@ -109,6 +109,9 @@ class LiveOutcome(NamedTuple):
                 f"{one.name}: {one.pods:,} pods in {one.seconds:.1f} s, {one.pods_per_second:.0f} pods/s{memory}",
             ]
             lines += [f"  {name:<34} {count / one.pods:>7.2f} a pod" for name, count in sorted(one.writes.items())]
+            if one.cycles:
+                middle, longest = median(one.cycles), max(one.cycles)
+                lines.append(f"  {len(one.cycles)} cycles that bound: median {middle:.2f} s, longest {longest:.2f} s")
             lines += [
                 f"  {name:<34} {1000 * used / one.pods:>7.2f} ms of processor a pod" for name, used in one.cpu.items()
             ]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.errors import InputError
 from kailab.lab.home import LiveHome
+from kailab.lab.lastwill import ends_with_this_process
 from kailab.lab.livepace import Rest
 from kailab.scheduler import SchedulerSettings
 
@@ -86,7 +87,8 @@ def open_home(
     get: bool = False,
     tell: Tell = _silent,
 ) -> LiveHome:
-    """A home of this backend, empty. ``folder``: where a plane keeps its files (None: a temporary one). ``components``: the folder
+    """A home of this backend, empty. ``folder``: where a plane keeps its files (None: a temporary one, and the
+    plane ends with this process). ``components``: the folder
     of its programs, ``kubernetes``: their version. ``kai``, ``kai_crds``: see ``kailab.undertest.find_kai``; looked at now if
     it is the scheduler, so that a folder that is wrong is told before anything is started. ``get``: download or build programs
     that are missing, which may take many minutes. Raises ConnectError, InputError, and
@@ -104,7 +106,10 @@ def open_home(
         raise InputError(f"a kubeconfig is for the backend kubeconfig; {backend} makes its own")
     where = folder or Path(tempfile.mkdtemp(prefix="kailab-"))
     try:
-        return _own(backend, where, _programs(components, kubernetes, get, tell), found, tell)
+        home = _own(backend, where, _programs(components, kubernetes, get, tell), found, tell)
+        if folder is None:
+            ends_with_this_process(where, backend)
+        return home
     except BaseException:
         if folder is None:
             shutil.rmtree(where, ignore_errors=True)

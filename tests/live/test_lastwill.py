@@ -1,0 +1,56 @@
+"""What a test or a benchmark brought up does not outlive it."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
+
+OPEN = """
+from kailab.lab.planes import open_home
+home = open_home("controlplane")
+print(home.plane.folder, flush=True)
+input()
+home.close()
+"""
+
+
+def processes_of(folder: str) -> list[str]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        line = " ".join(process.info["cmdline"] or ())
+        if folder in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_plane_ends_with_a_process_that_is_killed(number: signal.Signals) -> None:
+    tests = subprocess.Popen([sys.executable, "-c", OPEN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert tests.stdout is not None
+    folder = tests.stdout.readline().strip()
+    assert len(processes_of(folder)) >= 4
+    tests.send_signal(number)
+    tests.wait()
+    end = time.monotonic() + 60
+    while (left := processes_of(folder)) or Path(folder).exists():
+        assert time.monotonic() < end, left
+        time.sleep(0.2)
+
+
+def test_nothing_is_left_of_one_that_ends_as_it_should() -> None:
+    done = subprocess.run([sys.executable, "-c", OPEN], input="\n", capture_output=True, text=True)
+    folder = done.stdout.strip()
+    assert (done.returncode, done.stderr) == (0, "")
+    end = time.monotonic() + 30
+    while left := processes_of(folder):
+        assert time.monotonic() < end, left
+        time.sleep(0.2)
+    assert not Path(folder).exists()
