@@ -209,6 +209,8 @@ class Snapshot:
             waiting = self._by_job.get(task.record.podgroup)
             if waiting is not None:
                 waiting.pop(task.uid, None)
+                if not waiting:
+                    del self._by_job[task.record.podgroup]
 
     def _info(self, shape: Shape) -> ShapeInfo:
         info = self._shapes_by_id.get(id(shape))
