@@ -49,6 +49,7 @@ def test_side_by_side_and_found_again(
     users = tmp_path / "users-kubeconfig"
     users.write_text("apiVersion: v1\nkind: Config\ncurrent-context: mine\n")
     monkeypatch.setenv("KUBECONFIG", str(users))
+    monkeypatch.setenv("XDG_CACHE_HOME", os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache"))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     before = users.read_bytes()
     folder = tmp_path / "a second one"
@@ -97,6 +98,8 @@ def test_a_start_cut_short(components: ComponentSet, tmp_path: Path, number: int
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env=dict(os.environ),
+        # Where the tests run in the background of a shell, they and their children would not hear it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         assert wait_until(lambda: bool(containers(name_for(folder))), SECONDS)

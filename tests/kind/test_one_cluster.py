@@ -135,6 +135,7 @@ def test_processes_beside_it(plane: KindPlane) -> None:
 
 def test_kwok_starts_again(plane: KindPlane, cluster: KubernetesCluster, fleet: list[str]) -> None:
     plane.kill("kwok")
+    assert wait_until(lambda: not plane.processes()[0].running, SECONDS)
     with pytest.raises(ControlPlaneFailed, match="kwok does not run"):
         plane.check(["kwok"])
     plane.restart("kwok")
