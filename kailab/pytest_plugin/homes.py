@@ -3,7 +3,10 @@ other. A test with two labs at once gets a second."""
 
 from __future__ import annotations
 
+import signal
+import threading
 from contextlib import suppress
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from kailab.pytest_plugin.settings import Settings
@@ -43,6 +46,7 @@ class Homes:
         from kailab.errors import InputError
         from kailab.lab.planes import open_home
 
+        _end_by_sigterm_too()
         settings = self._settings
         if settings.backend == "kubeconfig" and self._taken:
             raise InputError("a cluster that a kubeconfig names has room for one lab at a time")
@@ -76,3 +80,14 @@ class Homes:
         homes, self._free, self._taken = [*self._free, *self._taken], [], []
         for home in homes:
             home.close()
+
+
+def _end_by_sigterm_too() -> None:
+    """Let SIGTERM end the session as Ctrl-C does: what the labs brought into a cluster is taken out. Whoever has a handler keeps
+    it."""
+    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+        signal.signal(signal.SIGTERM, _interrupted)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt("SIGTERM")

@@ -1,9 +1,14 @@
 """A lab in a cluster of somebody else's: it brings in what it marks, and takes out only that."""
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.waiting import wait_until
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
 from kailab.lab.clearing import MARK
@@ -100,3 +105,28 @@ def test_a_node_that_is_theirs_is_not_taken_over(plane, owner):
         assert len(owner.list("Node")) == 1
     finally:
         owner.delete("Node", "a100-0")
+
+
+LONG = """
+import time
+
+def test_that_takes_long(lab):
+    time.sleep(300)
+"""
+
+
+def test_a_session_that_is_told_to_end_takes_out_what_it_brought_in(plane, owner, tmp_path):
+    (tmp_path / "test_long.py").write_text(LONG)
+    where = ["--kailab-backend", "kubeconfig", "--kailab-kubeconfig", plane.kubeconfig, "--kailab-evidence", "off"]
+    session = subprocess.Popen(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", tmp_path, *where],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert wait_until(lambda: len(owner.list("Node")) == 5, 60)
+    session.send_signal(signal.SIGTERM)
+    told, _ = session.communicate(timeout=60)
+    assert "KeyboardInterrupt" in told
+    assert session.returncode == 2
+    assert owner.list("Node") == []
