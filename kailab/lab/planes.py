@@ -87,12 +87,11 @@ def open_home(
     get: bool = False,
     tell: Tell = _silent,
 ) -> LiveHome:
-    """A home of this backend, empty. ``folder``: where a plane keeps its files (None: a temporary one, and the
-    plane ends with this process). ``components``: the folder
-    of its programs, ``kubernetes``: their version. ``kai``, ``kai_crds``: see ``kailab.undertest.find_kai``; looked at now if
-    it is the scheduler, so that a folder that is wrong is told before anything is started. ``get``: download or build programs
-    that are missing, which may take many minutes. Raises ConnectError, InputError, and
-    what the planes raise."""
+    """A home of this backend, empty. ``folder``: where a plane keeps its files (None: a temporary one, and the plane ends with this
+    process). ``components``: the folder of its programs, ``kubernetes``: their version. ``kai``, ``kai_crds``: see
+    ``kailab.undertest.find_kai``; looked at now if it is the scheduler, so that a folder that is wrong is told before anything is
+    started. ``get``: download or build programs that are missing, which may take many minutes. Raises ConnectError, InputError,
+    and what the planes raise."""
     found = None
     if (scheduler == "kai" or kai is not None) and backend != "kubeconfig":
         from kailab.undertest import find_kai
@@ -106,10 +105,10 @@ def open_home(
         raise InputError(f"a kubeconfig is for the backend kubeconfig; {backend} makes its own")
     where = folder or Path(tempfile.mkdtemp(prefix="kailab-"))
     try:
-        home = _own(backend, where, _programs(components, kubernetes, get, tell), found, tell)
+        programs = _programs(components, kubernetes, get, tell)
         if folder is None:
             ends_with_this_process(where, backend)
-        return home
+        return _own(backend, where, programs, found, tell)
     except BaseException:
         if folder is None:
             shutil.rmtree(where, ignore_errors=True)

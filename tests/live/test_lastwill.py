@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -41,6 +42,24 @@ def test_a_plane_ends_with_a_process_that_is_killed(number: signal.Signals) -> N
     tests.wait()
     end = time.monotonic() + 60
     while (left := processes_of(folder)) or Path(folder).exists():
+        assert time.monotonic() < end, left
+        time.sleep(0.2)
+
+
+def test_a_plane_ends_with_a_process_that_is_killed_while_it_starts(tmp_path: Path) -> None:
+    tests = subprocess.Popen(
+        [sys.executable, "-c", OPEN],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    end = time.monotonic() + 60
+    while not any("etcd" in line for line in processes_of(str(tmp_path))):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    tests.kill()
+    tests.wait()
+    while (left := processes_of(str(tmp_path))) or any(tmp_path.glob("kailab-*")):
         assert time.monotonic() < end, left
         time.sleep(0.2)
 
