@@ -62,6 +62,20 @@ def test_shorter_grace_wins(cluster, running):
     assert not exists(cluster, "Pod", "p")
 
 
+def test_one_that_is_leaving_can_be_made_to_go_at_once(cluster, running):
+    running(annotations={"kailab.dev/termination-seconds": "60"})
+    cluster.delete("Pod", "p", "default", 60)
+    cluster.delete("Pod", "p", "default", 0)
+    assert not exists(cluster, "Pod", "p")
+
+
+def test_nothing_is_due_for_a_pod_that_is_gone(cluster, running):
+    running(annotations={"kailab.dev/run-seconds": "60"})
+    assert cluster.next_timer() is not None
+    cluster.delete("Pod", "p", "default", 0)
+    assert cluster.next_timer() is None
+
+
 def test_finalizers_hold(cluster, build):
     cluster.create(build.config(finalizers=["example.com/a", "example.com/b"]))
     cluster.delete("ConfigMap", "c", "default")

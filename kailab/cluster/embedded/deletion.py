@@ -79,6 +79,8 @@ class Deletion:
             left = meta.get("deletionGracePeriodSeconds", 0)
             if seconds < left:
                 pod = self._mark("Pod", key, pod, seconds)
+                if self._store.find("Pod", key) is not pod:
+                    return  # told to stop at once, its kubelet has ended it
         elif seconds or meta.get("finalizers"):
             pod = self._mark("Pod", key, pod, seconds)
         else:

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
@@ -52,6 +52,9 @@ from kailab.cluster.protocol import EventType, Object
 from kailab.model import labels
 from kailab.model.times import format_time, parse_time
 
+Slot: TypeAlias = tuple[float, bool]
+"""When stages are due, and whether that is a prompt timer."""
+
 
 def node_ready(node: Object | None) -> bool:
     """Whether a node can run pods: its Ready condition is True, or it reports none at all."""
@@ -76,6 +79,10 @@ def _running(name: str, image: str, since: str, restarts: int) -> dict[str, Any]
     }
 
 
+def _timer(slot: Slot) -> str:
+    return f"kubelet {slot[0]!r} {slot[1]}"
+
+
 class Kubelet:
     """Runs the pods of every node of a store. Soft state only: ``restore`` makes it anew from the objects."""
 
@@ -86,7 +93,8 @@ class Kubelet:
         self._clock = clock
         self._deletion = deletion
         self.on_node: dict[str, dict[Key, None]] = {}
-        self._due: dict[tuple[float, bool], list[tuple[Callable[[Key, Object], None], Key, str]]] = {}
+        self._due: dict[Slot, dict[str, list[tuple[Callable[[Key, Object], None], Key]]]] = {}  # slot -> uid -> stages
+        self._slots: dict[str, dict[Slot, None]] = {}  # uid -> those in which it has a stage
         store.hook("Pod", self._pod_changed)
 
     def restore(self) -> None:
@@ -105,6 +113,7 @@ class Kubelet:
         if type == "DELETED":
             if node := spec.get("nodeName"):
                 self.on_node.get(node, {}).pop(key, None)
+                self._forget(meta["uid"])
             return
         before = old["spec"] if old else {}
         node = spec.get("nodeName")
@@ -187,18 +196,34 @@ class Kubelet:
 
     def _at(self, when: float, prompt: bool, stage: Callable[[Key, Object], None], key: Key, pod: Object) -> None:
         slot = (max(when, self._clock.now), prompt)
+        uid = pod["metadata"]["uid"]
         due = self._due.get(slot)
         if due is None:
-            due = self._due[slot] = []
-            self._clock.call_at(slot[0], lambda: self._run(slot), prompt=prompt)
-        due.append((stage, key, pod["metadata"]["uid"]))
+            due = self._due[slot] = {}
+            self._clock.call_at(slot[0], lambda: self._run(slot), prompt=prompt, key=_timer(slot))
+        due.setdefault(uid, []).append((stage, key))
+        self._slots.setdefault(uid, {})[slot] = None
 
-    def _run(self, slot: tuple[float, bool]) -> None:
+    def _run(self, slot: Slot) -> None:
         pods = self._store.table("Pod").objects
-        for stage, key, uid in self._due.pop(slot):
-            pod = pods.get(key)
-            if pod is not None and pod["metadata"]["uid"] == uid:
-                stage(key, pod)
+        for uid, stages in self._due.pop(slot).items():
+            if (slots := self._slots.get(uid)) is not None:
+                slots.pop(slot, None)
+                if not slots:
+                    del self._slots[uid]
+            for stage, key in stages:
+                pod = pods.get(key)
+                if pod is not None and pod["metadata"]["uid"] == uid:
+                    stage(key, pod)
+
+    def _forget(self, uid: str) -> None:
+        """No time comes any more for a pod that is gone."""
+        for slot in self._slots.pop(uid, ()):
+            if (due := self._due.get(slot)) is not None:
+                due.pop(uid, None)
+                if not due:
+                    del self._due[slot]
+                    self._clock.cancel(_timer(slot))
 
     # --- stages -----------------------------------------------------------------------------------------------------
 
