@@ -58,6 +58,7 @@ class Carrier:
         self._checkpoint = checkpoint
         self._preparations = preparations
         self._complained: dict[str, str] = {}  # uid -> what was told last of its failing
+        self._labelled: dict[str, tuple[str, ...]] = {}  # uid -> GPU groups of a try in doubt: the pod may name them
         self._evictions: Retries[str] = Retries()
         self.held_back = HeldBack(mirror)
         self.unreachable = False
@@ -85,6 +86,8 @@ class Carrier:
         for uid in [uid for uid in self._complained if uid not in self._mirror.pods]:
             del self._complained[uid]
             self._evictions.done(uid)
+        for uid in [uid for uid in self._labelled if uid not in self._mirror.pods]:
+            del self._labelled[uid]
 
     def _bind_all(self, binds: Iterable[Bind]) -> None:
         planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
@@ -105,8 +108,11 @@ class Carrier:
                 continue
             if error.doubtful:
                 self.bound[bind.podgroup] = None
-            if bind.gpu_groups and bind.task not in refused and not error.doubtful:
-                self._unlabel(task.namespace, task.name, bind.gpu_groups)
+            if bind.gpu_groups and bind.task not in refused:
+                if error.doubtful:
+                    self._labelled[bind.task] = bind.gpu_groups
+                else:
+                    self._unlabel(task.namespace, task.name, bind.gpu_groups)
             self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
 
     def _prepare(self, binds: Sequence[Bind]) -> dict[str, ApiError]:
@@ -128,13 +134,15 @@ class Carrier:
         chain: list[Write] = [BindPod(task.namespace, task.name, bind.node, told)]
         if bind.gpu_groups:
             # Of a try that failed there may be labels left.
-            labels = {**dict.fromkeys(group_labels(task.gpu_groups)), **group_labels(bind.gpu_groups)}
+            left = (task.gpu_groups, self._labelled.get(bind.task, ()))
+            labels = {label: None for groups in left for label in group_labels(groups)} | group_labels(bind.gpu_groups)
             chain.insert(0, Patch("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
         return chain
 
     def _was_bound(self, bind: Bind, name: str) -> None:
         pod = self._mirror.pods[bind.task]
         self._complained.pop(bind.task, None)
+        self._labelled.pop(bind.task, None)
         self.held_back.bound(bind.task)
         self.wrote = True
         self.bound[bind.podgroup] = None

@@ -19,12 +19,13 @@ from kailab.engine.snapshot import Snapshot
 from kailab.model import labels as names
 from kailab.scheduler import references
 from kailab.scheduler.claims import Claims, claim_record
+from kailab.scheduler.lone_reservations import LoneReservations
 from kailab.scheduler.nodes import node_record
 from kailab.scheduler.numa import numa_record
 from kailab.scheduler.podgroups import DEFAULT_NODE_POOL, Priorities, gave_up, node_pool, podgroup_record
 from kailab.scheduler.queues import queue_record
 from kailab.scheduler.shapes import ShapeCache
-from kailab.scheduler.tasks import stuck_at, task_record
+from kailab.scheduler.tasks import gpu_groups, stuck_at, task_record
 
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 KINDS = (
@@ -33,7 +34,6 @@ KINDS = (
 )  # fmt: skip
 """What is watched, in the order in which it is taken in."""
 
-RESERVATION_NAMESPACE = "kai-resource-reservation"
 _NOTHING: Mapping[str, Any] = {}
 _GONE = (Status.FAILED, Status.UNKNOWN)
 _UNPLACED = (Status.PENDING, Status.GATED, Status.SUCCEEDED)
@@ -72,6 +72,7 @@ class Mirror:
         self._topologies: dict[str, Topology] = {}
         self._aliases: dict[str, dict[str, str]] = {}
         self._claims = Claims()
+        self._lone = LoneReservations()
         self._numa: dict[str, Numa] = {}
         self._claiming: dict[str, None] = {}  # pods with resource claims
         self._existing: set[references.Reference] = set()
@@ -371,12 +372,18 @@ class Mirror:
         group = self._group_of.get(uid)
         if group is not None:
             self._leave_group(uid, group)
+        self._lone.gone(uid)
         self._drop_task(uid)
 
     def _drop_task(self, uid: str) -> None:
         self._leaving.pop(uid, None)
         if self.tasks.pop(uid, None) is not None:
             self.snapshot.remove_task(uid)
+            self._shares(uid, ())
+
+    def _shares(self, uid: str, groups: tuple[str, ...]) -> None:
+        for reservation in self._lone.shares(uid, groups):
+            self._refresh(reservation)
 
     def _refresh_all(self) -> None:
         for uid in self.pods:
@@ -397,13 +404,17 @@ class Mirror:
         if status in _GONE or (not node and status not in _UNPLACED) or (not podgroup and status is Status.SUCCEEDED):
             self._drop_task(uid)
             return
-        if task.namespace == RESERVATION_NAMESPACE:
-            return  # it holds the device of a sharing group, which the group's own pods account for
+        if task.namespace == names.RESERVATION_NAMESPACE:
+            if not self._lone.reserves(uid, gpu_groups(pod["metadata"].get("labels") or _NOTHING)):
+                self._drop_task(uid)  # the pods that share its GPU count
+                return
+            task = msgspec.structs.replace(task, status=Status.RELEASING)
         if status is Status.RELEASING and (pod.get("status") or _NOTHING).get("phase") == "Running":
             self._leaving[uid] = stuck_at(pod["metadata"]["deletionTimestamp"])
         if self.tasks.get(uid) != task:
             self.tasks[uid] = task
             self.snapshot.set_task(task)
+            self._shares(uid, task.gpu_groups if node else ())
 
     def _shape(self, uid: str, pod: Object) -> Shape:
         shape = self._shapes.of(pod)

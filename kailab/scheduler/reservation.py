@@ -22,7 +22,6 @@ from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Create, Delete
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.model import labels as names
-from kailab.scheduler.mirror import RESERVATION_NAMESPACE
 from kailab.scheduler.preparing import Binding
 from kailab.scheduler.tasks import gpu_groups
 
@@ -48,7 +47,7 @@ def reservation_pod(node: str, group: str, tolerations: Sequence[Any] = (), imag
         "kind": "Pod",
         "metadata": {
             "name": reservation_name(node, group),
-            "namespace": RESERVATION_NAMESPACE,
+            "namespace": names.RESERVATION_NAMESPACE,
             "labels": {"app": APP, names.GPU_GROUP: group, MANAGED_BY: OURS},
             "annotations": {"karpenter.sh/do-not-disrupt": "true"},
         },
@@ -113,14 +112,15 @@ class Reservations:
         missing: dict[str, tuple[str, Object]] = {}
         doomed: list[tuple[str, Object]] = []
         for group in groups:
+            # A pod may carry the label of a GPU that it was not bound to after all.
             sharing = [pod for pod in self._sharing.get(group, _NOTHING).values() if pod["spec"].get("nodeName")]
             ours = [pod for pod in self._reserving.get(group, _NOTHING).values() if _is_ours(pod)]
-            needless = [pod for pod in ours if not self._sharing.get(group) or _ended(pod)]
+            needless = [pod for pod in ours if not sharing or _ended(pod)]
             doomed += [(group, pod) for pod in needless if "deletionTimestamp" not in pod["metadata"]]
             # One that has ended keeps the name until it is gone, which will be news.
             if sharing and not needless and not self._reserved(group):
                 missing[group] = (sharing[0]["spec"]["nodeName"], sharing[0])
-        chains = [[Delete("Pod", pod["metadata"]["name"], RESERVATION_NAMESPACE, 0)] for _, pod in doomed]
+        chains = [[Delete("Pod", pod["metadata"]["name"], names.RESERVATION_NAMESPACE, 0)] for _, pod in doomed]
         failed: dict[str, ApiError] = self._reserve(missing)
         for (group, _), outcome in zip(doomed, self._cluster.write_all(chains), strict=True):
             if outcome.error is not None and not isinstance(outcome.error, NotFound):
@@ -161,7 +161,7 @@ class Reservations:
             metadata = pod["metadata"]
             uid, labels = metadata["uid"], metadata.get("labels") or _NOTHING
             groups = gpu_groups(labels) if labels and event.type != "DELETED" else ()
-            table = self._reserving if metadata["namespace"] == RESERVATION_NAMESPACE else self._sharing
+            table = self._reserving if metadata["namespace"] == names.RESERVATION_NAMESPACE else self._sharing
             if table is self._sharing and _ended(pod):
                 groups = ()
             before = self._groups_of.pop(uid, ())

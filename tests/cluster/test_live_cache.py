@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kailab.cluster.kubernetes.cache import Cache
@@ -100,3 +102,83 @@ def test_another_one_has_its_name(cache: Cache) -> None:
     cache.take(looked_up(pod(7, uid="u2"), 1))
     assert cache.kinds["Pod"][KEY]["metadata"]["uid"] == "u2"
     assert node(cache) == ""
+
+
+# --- created, or perhaps created ----------------------------------------------------------------------------------------
+
+
+def unsent() -> dict[str, Any]:
+    """As it is handed over to be created."""
+    return {"kind": "Pod", "metadata": {"name": "q", "namespace": "default"}, "spec": {"nodeName": "n1"}}
+
+
+def named_q(version: int, uid: str = "u9") -> Object:
+    obj = pod(version, "n1", uid)
+    return {**obj, "metadata": {**obj["metadata"], "name": "q"}}
+
+
+Q = ("default", "q")
+
+
+@pytest.fixture
+def supposed(cache: Cache) -> str:
+    uid = cache.suppose(unsent(), "2026-01-01T00:00:01Z")
+    cache.doubt(Doubt(Q, uid, 1))
+    return uid
+
+
+def told_of_q(cache: Cache) -> Object | None:
+    return cache.kinds["Pod"].get(Q)
+
+
+def answer(obj: Object, uid: str, number: int = 1) -> News:
+    return News("Pod", "LOOKED_UP", obj, [], doubt=Doubt(Q, uid, number))
+
+
+def test_one_that_may_have_been_created_counts_until_the_server_has_said(cache: Cache, supposed: str) -> None:
+    watch = cache.open(("Pod",))
+    assert [event.object["spec"].get("nodeName", "") for event in watch.poll()] == ["", "n1"]
+    cache.take(News("Pod", "LISTED", {}, [pod(1)], version=8))  # it may be on its way yet
+    cache.deleted("Pod", *Q)  # "not found" as yet
+    assert told_of_q(cache)
+    cache.take(answer({}, supposed))
+    assert told_of_q(cache) is None
+    assert [event.type for event in watch.poll()] == ["DELETED"]
+
+
+def test_it_was_created(cache: Cache, supposed: str) -> None:
+    watch = cache.open(("Pod",))
+    watch.poll()
+    cache.take(answer(named_q(5), supposed))
+    assert told_of_q(cache) == named_q(5)
+    assert [event.type for event in watch.poll()] == ["DELETED", "ADDED"]
+
+
+def test_the_watch_tells_of_it_before_the_answer(cache: Cache, supposed: str) -> None:
+    cache.take(News("Pod", "ADDED", named_q(5), []))
+    assert told_of_q(cache) == named_q(5)
+    cache.take(News("Pod", "DELETED", named_q(6), []))
+    cache.take(answer({}, supposed))
+    assert told_of_q(cache) is None
+
+
+def test_nothing_is_supposed_of_one_that_is_known(cache: Cache) -> None:
+    cache.take(News("Pod", "ADDED", named_q(5), []))
+    assert cache.suppose(unsent(), "2026-01-01T00:00:01Z") == ""
+    assert told_of_q(cache) == named_q(5)
+
+
+def test_a_list_that_is_older_than_what_was_created_says_nothing_of_it(cache: Cache) -> None:
+    cache.created("Pod", named_q(5))
+    cache.take(News("Pod", "LISTED", {}, [pod(1)], version=4))
+    assert told_of_q(cache)
+    cache.take(News("Pod", "LISTED", {}, [pod(1)], version=6))
+    assert told_of_q(cache) is None
+
+
+def test_once_told_of_it_is_as_any_other(cache: Cache) -> None:
+    """A server that was set back to an earlier state has lost it."""
+    cache.created("Pod", named_q(5))
+    cache.take(News("Pod", "ADDED", named_q(5), []))
+    cache.take(News("Pod", "LISTED", {}, [pod(1)], version=4))
+    assert told_of_q(cache) is None

@@ -100,7 +100,8 @@ def look(api: Api) -> Picture:
 def given_twice(picture: Picture) -> list[str]:
     """GPUs that more than one has."""
     found = [
-        f"{node}: {taken} GPUs taken of {picture.node_gpus(node)}"
+        f"{node}: {taken} GPUs taken of {picture.node_gpus(node)}: "
+        f"{_told([pod for pod in picture.pods if holds(pod) and node_of(pod) == node])}"
         for node, taken in picture.used().items()
         if node in picture.nodes and taken > picture.node_gpus(node)
     ]
@@ -141,6 +142,11 @@ def _told(pods: list[Obj]) -> str:
     """Of each pod: where it is and how far it came."""
     return ", ".join(
         f"{pod['metadata']['name']} ({node_of(pod) or 'unbound'}, {pod['status'].get('phase')}"
-        f"{', leaving' if is_leaving(pod) else ''})"
+        f"{', leaving' if is_leaving(pod) else ''}{_shares(pod)})"
         for pod in pods
     )
+
+
+def _shares(pod: Obj) -> str:
+    groups = ", ".join(gpu_groups(pod))
+    return f", GPU {groups}" if groups else ""

@@ -6,13 +6,14 @@ import time
 
 import pytest
 
-from tests.faults import work
+from tests.faults import oracle, work
 from tests.faults.conftest import Field
 from tests.faults.proxy import Asked, Fault
 
 pytestmark = pytest.mark.slow
 
 SEED = 20
+RESERVATIONS = f"/namespaces/{oracle.RESERVATIONS}/pods"
 DRAIN_SECONDS = 60.0  # for events and status that had to wait
 QUIET_SECONDS = 4.0
 QUIET_REQUESTS_PER_SECOND = 3.0
@@ -20,6 +21,18 @@ QUIET_REQUESTS_PER_SECOND = 3.0
 
 def _writes(asked: Asked) -> bool:
     return asked.writes
+
+
+def _reserves(asked: Asked) -> bool:
+    return asked.method == "POST" and RESERVATIONS in asked.path
+
+
+def _frees(asked: Asked) -> bool:
+    return asked.method == "DELETE" and RESERVATIONS in asked.path
+
+
+def _binds_halves(asked: Asked) -> bool:
+    return asked.method == "POST" and "/pods/half-" in asked.path
 
 
 FAULTS = {
@@ -33,6 +46,14 @@ FAULTS = {
     "cut": lambda: [Fault("cut", "cut", 0.3)],
     "delays": lambda: [Fault("delays", "delay", 0.1, seconds=2.0)],
     "dropped watches": lambda: [Fault("dropped watches", "drop", 0.9, seconds=0.5)],
+    "lost reservations": lambda: [
+        Fault("lost reservations", "lose", 0.8, 500, on=_reserves),
+        Fault("dropped watches", "drop", 1.0, seconds=0.2),
+    ],
+    "needless reservations": lambda: [
+        Fault("refused bindings", "refuse", 1.0, 409, on=_binds_halves, most=10),
+        Fault("kept reservations", "refuse", 1.0, 409, on=_frees, most=10),
+    ],
     "gone watches": lambda: [Fault("gone watches", "gone", 0.5), Fault("dropped watches", "drop", 1.0, seconds=1.0)],
 }
 

@@ -236,6 +236,34 @@ def test_gpu_groups_are_read_back_from_labels(cluster, build) -> None:
     assert found["whole"].gpu_groups == ()
 
 
+def test_a_reserved_gpu_counts_through_those_who_share_it_and_by_itself_without_them(cluster, build) -> None:
+    cluster.create(build.node("n"))
+    cluster.create(build.podgroup("g", "q"))
+    group = {"runai-gpu-group": "g1"}
+    cluster.create(build.pod("reservation", namespace="kai-resource-reservation", labels=group, nodeName="n"))
+    half = {"labels": group, "annotations": {"gpu-fraction": "0.5"}}
+    mirror = mirrored(cluster)
+    # Nobody shares it: its place can be waited for, not taken.
+    assert tasks(mirror)["reservation"].status is Status.RELEASING
+    cluster.create(build.member("a", "g", 0, **half))
+    cluster.create(build.member("b", "g", 0, **half))
+    mirror.update()
+    assert set(tasks(mirror)) == {"reservation", "a", "b"}, "a label alone is no share"
+    for name in ("a", "b"):
+        cluster.bind("default", name, "n")
+        mirror.update()
+        assert "reservation" not in tasks(mirror)
+    cluster.delete("Pod", "a", "default", 0)
+    mirror.update()
+    assert set(tasks(mirror)) == {"b"}
+    cluster.delete("Pod", "b", "default", 0)
+    mirror.update()
+    assert set(tasks(mirror)) == {"reservation"}
+    cluster.delete("Pod", "reservation", "kai-resource-reservation", 0)
+    mirror.update()
+    assert not mirror.tasks
+
+
 def test_a_missing_config_map_blocks_until_it_is_there(cluster, build) -> None:
     cluster.create(build.podgroup("g", "q"))
     pod = build.member("a", "g")

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from kailab.errors import Unavailable
+from kailab.errors import Conflict, Unavailable
 from kailab.scheduler import Baseline
 from kailab.scheduler.reservation import reservation_name
 
@@ -122,6 +122,71 @@ def test_a_pod_is_not_bound_where_its_gpu_can_not_be_reserved(led, build, monkey
     led.run(3)
     assert led.node_of("a") == "n1"
     assert len(reserving(led)) == 1
+
+
+def test_a_reservation_that_does_not_go_keeps_its_gpu_and_costs_nobody_a_place(led, build, monkeypatch) -> None:
+    """Its pod left, and the reservation can't be deleted: for the server that GPU is taken."""
+    cluster = led.cluster
+    delete = cluster.delete
+
+    def refuse(kind, name, namespace=None, grace=None):
+        if namespace == SPACE:
+            raise Conflict("not today")
+        delete(kind, name, namespace, grace)
+
+    cluster.create(half(build, "a"))
+    led.run(2)
+    monkeypatch.setattr(cluster, "delete", refuse)
+    delete("Pod", "a", "default", 0)
+    for number in range(9):
+        cluster.create(build.pod(f"whole-{number}"))
+    led.run(20)
+    assert len(reserving(led)) == 1
+    assert requested(led) == 8
+    placed = [name for name in (f"whole-{number}" for number in range(9)) if led.node_of(name)]
+    assert len(placed) == 7
+    monkeypatch.undo()
+    led.run(40)  # it is tried again after a pause
+    assert reserving(led) == []
+    assert requested(led) == 8
+    assert all(led.node_of(name) for name in placed)
+
+
+def test_a_binding_that_fails_gives_its_gpu_back(led, build, monkeypatch) -> None:
+    cluster = led.cluster
+    bind = cluster.bind
+
+    def refuse(namespace, pod, node, annotations=None):
+        if pod == "a":
+            raise Conflict("not this one")
+        bind(namespace, pod, node, annotations)
+
+    monkeypatch.setattr(cluster, "bind", refuse)
+    cluster.create(half(build, "a"))
+    for _ in range(30):
+        led.run(0.1)
+        assert requested(led) <= 1
+    for number in range(8):
+        cluster.create(build.pod(f"whole-{number}"))
+    for _ in range(30):
+        led.run(0.1)
+        assert requested(led) <= 8
+    assert reserving(led) == []
+    assert requested(led) == 8
+
+
+def test_a_label_left_on_a_pod_reserves_nothing(led, build) -> None:
+    """As it is left by a scheduler that ended between the label and the binding."""
+    ours = {"app": SPACE, GROUP: "left", "app.kubernetes.io/managed-by": "kailab"}
+    reservation = build.pod("left", 1, nodeName="n1")
+    reservation["metadata"] |= {"namespace": SPACE, "labels": ours}
+    waiting = half(build, "a")
+    waiting["metadata"]["labels"][GROUP] = "left"
+    waiting["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    led.cluster.create(waiting)
+    led.cluster.create(reservation)
+    led.run(2)
+    assert reserving(led) == []
 
 
 def test_another_scheduler_fills_what_is_left_and_no_more(led, build) -> None:

@@ -5,7 +5,8 @@ All of it happens in the thread that uses the cluster. Three rules make what is 
 * an answer to a write counts at once, so nobody decides twice on what was there before it;
 * of two states of an object the one with the higher resourceVersion holds, whichever way it came;
 * a pod bound here is bound, from the server's yes on, though the watch may tell of older states first; one of which nobody
-  knows whether it was bound counts as bound until the server has said what is true.
+  knows whether it was bound counts as bound until the server has said what is true. So does one of which nobody knows
+  whether it was created where it was to be: it is *supposed* to be there.
 
 *Assumed* annotations of a pod are ours alone until the pod is bound: the binding carries them to the server, which saves a
 write for each pod.
@@ -13,6 +14,7 @@ write for each pod.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterable
 from typing import TypeAlias
 
@@ -44,6 +46,8 @@ class Cache:
         self.assumed: dict[str, dict[str, str]] = {}  # uid -> annotations that the server does not have yet
         self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
         self._doubts: dict[str, int] = {}  # uid -> number of the latest question about a pod
+        self._supposed: set[str] = set()  # made-up UIDs
+        self._untold: dict[str, None] = {}  # UIDs of what we created and the server has not told of yet
 
     def open(self, kinds: Iterable[str] | None) -> MemoryWatch:
         """A watch, begun with what is there."""
@@ -63,22 +67,42 @@ class Cache:
     def take(self, news: News) -> None:
         """One piece of news from the server."""
         if news.type == "LISTED":
-            self._listed(news.kind, news.listed)
+            self._listed(news)
         elif news.type == "DELETED":
             self._remove(news.kind, news.object)
         elif news.type == "LOOKED_UP":
             self._looked_up(news)
         elif news.type != "REFUSED":
+            self._untold.pop(news.object["metadata"].get("uid", ""), None)
             self.put(news.kind, news.object)
 
-    def _listed(self, kind: str, objects: list[Object]) -> None:
-        known = self.kinds.setdefault(kind, {})
-        there = {key_of(obj): obj["metadata"]["uid"] for obj in objects}
+    def _listed(self, news: News) -> None:
+        known = self.kinds.setdefault(news.kind, {})
+        there = {key_of(obj): obj["metadata"]["uid"] for obj in news.listed}
         for key, obj in list(known.items()):
-            if there.get(key) != obj["metadata"]["uid"]:
-                self._remove(kind, obj)
-        for obj in objects:
-            self.put(kind, obj)
+            uid = obj["metadata"]["uid"]
+            later = uid in self._supposed or (uid in self._untold and version_of(obj) > news.version)
+            if there.get(key) != uid and not later:
+                self._remove(news.kind, obj)
+        for obj in news.listed:
+            self._untold.pop(obj["metadata"]["uid"], None)
+            self.put(news.kind, obj)
+
+    def created(self, kind: str, obj: Object) -> Object:
+        """The server's answer: an object that was not there before. Lists older than it say nothing about it."""
+        if kind in self.kinds:
+            self._untold[obj["metadata"]["uid"]] = None
+        return self.put(kind, obj)
+
+    def suppose(self, pod: Object, now: str) -> str:
+        """A pod may have been created, with a node in its spec. Returns the UID under which it counts from ``now`` on; ""
+        if another one is known under its name."""
+        if key_of(pod) in self.kinds.get("Pod", {}):
+            return ""
+        uid = f"supposed-{uuid.uuid4()}"
+        self._supposed.add(uid)
+        self.put("Pod", {**pod, "metadata": {**pod["metadata"], "uid": uid, "creationTimestamp": now}})
+        return uid
 
     def put(self, kind: str, obj: Object) -> Object:
         """A state of an object: kept, and told to the watchers, unless a newer one is known. Returns what holds."""
@@ -171,6 +195,8 @@ class Cache:
         latest = self._doubts.get(uid) == number
         if latest:
             del self._doubts[uid]
+        if uid in self._supposed and pod is not None:
+            self._remove("Pod", pod)
         if latest and uid in self._bound and not (there and news.object["spec"].get("nodeName")):
             del self._bound[uid]
             if pod is not None and pod["metadata"].get("uid") == uid:
@@ -183,7 +209,7 @@ class Cache:
     def deleted(self, kind: str, namespace: str, name: str) -> None:
         """The server says that an object is gone at once."""
         obj = self.kinds.get(kind, {}).get((namespace, name))
-        if obj is not None:
+        if obj is not None and obj["metadata"].get("uid", "") not in self._supposed:
             self._gone[obj["metadata"].get("uid", "")] = None
             if len(self._gone) > _REMEMBERED:  # told of in a gap between two watches
                 del self._gone[next(iter(self._gone))]
@@ -196,6 +222,8 @@ class Cache:
             self._gone.pop(uid, None)
         self._bound.pop(uid, None)
         self._doubts.pop(uid, None)
+        self._supposed.discard(uid)
+        self._untold.pop(uid, None)
         self.assumed.pop(uid, None)
         known = self.kinds.get(kind, {})
         before = known.get(key_of(obj))

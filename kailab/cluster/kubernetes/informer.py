@@ -38,8 +38,8 @@ class Doubt(NamedTuple):
 
 
 class News(NamedTuple):
-    """``listed``: all objects of the kind as of now. Otherwise one event of the watch; ``refused``: why there is no list.
-    LOOKED_UP answers ``doubt``, a question about a pod; no object: there is none of that name."""
+    """``listed``: all objects of the kind as of ``version``. Otherwise one event of the watch; ``refused``: why there is no
+    list. LOOKED_UP answers ``doubt``, a question about a pod; no object: there is none of that name."""
 
     kind: str
     type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED", "LOOKED_UP"]
@@ -47,6 +47,7 @@ class News(NamedTuple):
     listed: list[Object]
     refused: ApiError | None = None
     doubt: Doubt | None = None
+    version: int = 0
 
 
 class Informer:
@@ -99,7 +100,7 @@ class Informer:
     async def _list(self) -> None:
         found, self._version = await list_all(self._transport, self.resource, patience=LIST_PATIENCE_SECONDS)
         self.restarts += 1
-        self._tell(News(self.resource.key, "LISTED", {}, found))
+        self._tell(News(self.resource.key, "LISTED", {}, found, version=int(self._version)))
 
     async def _watch(self) -> None:
         await self._transport.prepare()

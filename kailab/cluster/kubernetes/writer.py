@@ -7,7 +7,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from kailab.cluster.kubernetes import requests
-from kailab.cluster.kubernetes.cache import Cache
+from kailab.cluster.kubernetes.cache import Cache, key_of
 from kailab.cluster.kubernetes.doubts import Doubts
 from kailab.cluster.kubernetes.refusals import refusal
 from kailab.cluster.kubernetes.requests import Batch, Request, body_of
@@ -99,20 +99,25 @@ class Writer:
         return outcomes
 
     def _doubt(self, planned: _Planned, error: ApiError) -> None:
-        """Of a pod that may be bound or evicted all the same, or that somebody else has changed, the truth is found out."""
-        if not planned.uid or not (error.doubtful or isinstance(error, Conflict)):
+        """Of a pod that may be bound, evicted or created on a node all the same, or that somebody else has changed, the truth
+        is found out."""
+        if not (error.doubtful or isinstance(error, Conflict)):
             return
         match planned.write:
-            case Bind(namespace, pod, node, _):
+            case Bind(namespace, pod, node, _) if planned.uid:
                 if error.doubtful:
                     self._cache.bound(namespace, pod, planned.uid, node)
-                self._ask(planned, namespace, pod, error)
-            case Evict(namespace, pod):
-                self._ask(planned, namespace, pod, error)
+                self._ask(planned, namespace, pod, planned.uid, error)
+            case Evict(namespace, pod) if planned.uid:
+                self._ask(planned, namespace, pod, planned.uid, error)
+            case Create(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
+                made = self.marked(obj, planned.resource)
+                if supposed := self._cache.suppose(made, format_time(self._transport.now())):
+                    self._ask(planned, *key_of(made), supposed, error)
 
-    def _ask(self, planned: _Planned, namespace: str, pod: str, error: ApiError) -> None:
+    def _ask(self, planned: _Planned, namespace: str, pod: str, uid: str, error: ApiError) -> None:
         under_way = isinstance(error, NoAnswer)
-        self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, planned.uid, under_way))
+        self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, uid, under_way))
 
     async def _urgently(self, work: Sequence[Callable[[], Awaitable[Sent]]]) -> list[Sent]:
         with self._transport.urgently():
@@ -182,7 +187,9 @@ class Writer:
         """Count the answers to a write, and give what the write gives."""
         resource = planned.resource
         match planned.write:
-            case Create() | Update() | Patch():
+            case Create():
+                return self._cache.created(resource.key, body_of(answers[0]))
+            case Update() | Patch():
                 return self._cache.put(resource.key, body_of(answers[0]))
             case Bind(namespace, pod, node, _):
                 self._cache.bound(namespace, pod, planned.uid, node)
