@@ -2,7 +2,8 @@
 
 The engine decides on the node by counting devices; which ones a claim gets is decided here, and written to the claim's status
 as kube-scheduler writes it: first the finalizer that keeps a claim in use from being deleted, then allocation and
-reservations, each only on the state of the claim that was decided on.
+reservations, each only on the state of the claim that was decided on. Devices that a claim may have been given, because no
+answer said so, are nobody else's until the cluster tells of the claim.
 
 What becomes of claims afterwards is the work of Kubernetes' resourceclaim controller: it makes them from templates, takes back
 the reservations of pods that have gone or ended, and frees devices that nobody has reserved. Left to a scheduler is to take
@@ -63,6 +64,7 @@ class ClaimAllocator:
         self._classes: dict[str, Object] = {}
         self._claims: dict[Key, Object] = {}
         self._taken: dict[DeviceId, Key] = {}
+        self._perhaps: dict[Key, list[DeviceId]] = {}  # what a claim may have been given: the next news of it says
         self._users: dict[str, dict[Key, None]] = {}  # pod UID -> claims reserved for it
         self._gone: dict[str, None] = {}  # pods that need their claims no longer
         self._retries: Retries[str] = Retries()
@@ -149,8 +151,10 @@ class ClaimAllocator:
         return list(dict.fromkeys(found))
 
     def _choose(self, key: Key, claim: Object, node: str, taken: Mapping[DeviceId, None]) -> list[Choice]:
+        perhaps = {device for other, devices in self._perhaps.items() if other != key for device in devices}
+
         def is_taken(device: DeviceId) -> bool:
-            return device in taken or self._taken.get(device, key) != key
+            return device in taken or device in perhaps or self._taken.get(device, key) != key
 
         try:
             return choose(claim, self._classes, self._inventory.on(node), is_taken)
@@ -202,6 +206,7 @@ class ClaimAllocator:
                 guarded[key] = changes[key]
             elif (written := outcome.objects[0]) is not None:
                 versions[key] = written["metadata"]["resourceVersion"]
+        self._take()  # from here on news is news of the allocation
         going = {key: change for key, change in changes.items() if key not in guarded}
         for key, error in self._write_status(going, versions).items():
             refused.update(dict.fromkeys(changes[key].pods, error))
@@ -224,6 +229,10 @@ class ClaimAllocator:
         for key, outcome in zip(changes, self._cluster.write_all(chains), strict=True):
             if outcome.error is not None:
                 failed[key] = outcome.error
+                if outcome.error.doubtful:
+                    chosen = changes[key].chosen
+                    given = [device_id(choice.device) for choice in chosen if not choice.admin]
+                    self._perhaps.setdefault(key, []).extend(given)
         return failed
 
     def _release(self, leaving: Iterable[str]) -> bool:
@@ -281,6 +290,7 @@ class ClaimAllocator:
     def _claim(self, claim: Object, gone: bool) -> None:
         key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
         before = self._claims.pop(key, None)
+        self._perhaps.pop(key, None)
         if before is not None:
             for device in _devices(before):
                 if self._taken.get(device) == key:

@@ -182,3 +182,20 @@ def test_once_told_of_it_is_as_any_other(cache: Cache) -> None:
     cache.take(News("Pod", "ADDED", named_q(5), []))
     cache.take(News("Pod", "LISTED", {}, [pod(1)], version=4))
     assert told_of_q(cache) is None
+
+
+# --- written on condition of what was there -----------------------------------------------------------------------------
+
+
+def test_what_became_of_a_write_is_told_even_if_nothing_did(cache: Cache) -> None:
+    watch = cache.open(("Pod",))
+    watch.poll()
+    cache.doubt(Doubt(KEY, "u1", 1))
+    cache.doubt(Doubt(KEY, "u1", 2))
+    cache.take(looked_up(pod(1), 1))
+    assert watch.poll() == []  # as it was before the second write
+    cache.take(looked_up(pod(1), 2))
+    assert [event.type for event in watch.poll()] == ["MODIFIED"]
+    cache.doubt(Doubt(KEY, "u1", 3))
+    cache.take(looked_up(pod(4, "n3"), 3))
+    assert [event.object["spec"]["nodeName"] for event in watch.poll()] == ["n3"]

@@ -19,6 +19,7 @@ PATHS = {
     "Job": "/apis/batch/v1/namespaces/{}/jobs",
     "Deployment": "/apis/apps/v1/namespaces/{}/deployments",
     "ReplicaSet": "/apis/apps/v1/namespaces/{}/replicasets",
+    "ResourceClaim": "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims",
     "Lease": "/apis/coordination.k8s.io/v1/namespaces/{}/leases",
     "Queue": "/apis/scheduling.run.ai/v2/queues",
     "PodGroup": "/apis/scheduling.run.ai/v2alpha2/namespaces/{}/podgroups",

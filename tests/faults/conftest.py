@@ -131,10 +131,12 @@ class Field:
                         self.api.delete_all(kind)
                     self.api.delete_all("Pod", gracePeriodSeconds=0)
                     self.api.delete_all("Pod", oracle.RESERVATIONS, gracePeriodSeconds=0)
+                    self.api.delete_all("ResourceClaim")
                     self.api.delete_all("PodGroup")
                     self.api.delete_all("Queue")
                     self.api.delete_all("Lease", "kai-scheduler")
-                    return not any((self.api.all_pods(), self.api.list("PodGroup"), self.api.list("Job")))
+                    kinds = ("PodGroup", "Job", "ResourceClaim")
+                    return not (self.api.all_pods() or any(map(self.api.list, kinds)))
             return False
 
         _until(empty)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.errors import Conflict, Invalid
+from kailab.cluster.writes import Outcome
+from kailab.errors import Conflict, Invalid, Unavailable
 from kailab.scheduler.claim_allocation import FINALIZER, ClaimAllocator
 from kailab.scheduler.preparing import Binding
 
@@ -191,6 +192,56 @@ def test_a_claim_changed_by_somebody_else_is_not_overwritten(led, build) -> None
     refused = allocator.prepare([Binding(pod, "n1")])
     assert isinstance(refused[pod["metadata"]["uid"]], Conflict)
     assert held(led, "c") == []
+
+
+def test_devices_that_a_claim_may_have_are_nobody_elses(led, build) -> None:
+    """The allocation was written, no answer said so, and the news of it is late."""
+    cluster = led.cluster
+    led.candidates.clear()
+    pods = []
+    for name in ("first", "second"):
+        cluster.create(claim(name, request(count=3)))
+        pods.append(cluster.create(claiming(build, name, name)))
+
+    class LateNews:
+        def __init__(self, inner):
+            self.inner, self.late = inner, False
+
+        def poll(self):
+            return [] if self.late else self.inner.poll()
+
+    class Lossy:
+        def __getattr__(self, name):
+            return getattr(cluster, name)
+
+        def watch(self, kinds):
+            self.news = LateNews(cluster.watch(kinds))
+            return self.news
+
+        def write_all(self, chains):
+            outcomes = cluster.write_all(chains)
+            allocates = any(write.subresource == "status" for chain in chains for write in chain)
+            if not (allocates and self.lost):
+                return outcomes
+            self.news.late = True
+            error = Unavailable("no answer")
+            error.doubtful = True
+            return [Outcome([], error) for _ in outcomes]
+
+    lossy = Lossy()
+    allocator = ClaimAllocator(lossy)
+    first, second = (Binding(pod, "n1") for pod in pods)
+    lossy.lost = True
+    assert isinstance(allocator.prepare([first])[first.uid], Unavailable)
+    assert len(held(led, "first")) == 3
+    lossy.lost = False
+    assert "can't be allocated" in str(allocator.prepare([second])[second.uid])
+    lossy.news.late = False  # and what is true is told
+    assert "can't be allocated" in str(allocator.prepare([second])[second.uid])
+    assert held(led, "second") == []
+    cluster.patch("ResourceClaim", "first", "default", {"status": {"allocation": None}}, "status")
+    assert allocator.prepare([second]) == {}
+    assert len(held(led, "second")) == 3
 
 
 def test_a_claim_still_to_be_made_from_a_template_holds_its_pod_back(led, build) -> None:

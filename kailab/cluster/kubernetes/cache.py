@@ -45,7 +45,7 @@ class Cache:
         self._gone: dict[str, None] = {}  # UIDs of what we deleted and the server has not told as deleted yet
         self.assumed: dict[str, dict[str, str]] = {}  # uid -> annotations that the server does not have yet
         self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
-        self._doubts: dict[str, int] = {}  # uid -> number of the latest question about a pod
+        self._doubts: dict[str, int] = {}  # uid -> number of the latest question about an object
         self._supposed: set[str] = set()  # made-up UIDs
         self._untold: dict[str, None] = {}  # UIDs of what we created and the server has not told of yet
 
@@ -182,29 +182,32 @@ class Cache:
         self.hub.publish("MODIFIED", "Pod", pod)
 
     def doubt(self, doubt: Doubt) -> None:
-        """The answer to this question, and to none before it, will say whether a pod is bound."""
+        """The answer to this question, and to none before it, will say what became of a write."""
         self._doubts[doubt.uid] = doubt.number
 
     def _looked_up(self, news: News) -> None:
-        """What the server has under the name of an object of which we were in doubt: itself, another one, nothing."""
+        """What the server has under the name of an object of which we were in doubt: itself, another one, nothing. Watchers
+        are told, even if it is what they knew."""
         if news.doubt is None:
             return
         key, uid, number = news.doubt
-        pod = self.kinds.get("Pod", {}).get(key)
-        there = bool(news.object) and news.object["metadata"].get("uid") == uid
         latest = self._doubts.get(uid) == number
         if latest:
             del self._doubts[uid]
-        if uid in self._supposed and pod is not None:
-            self._remove("Pod", pod)
+        known = self.kinds.get(news.kind, {})
+        before = known.get(key)
+        if uid in self._supposed and before is not None:
+            self._remove(news.kind, before)
+        there = bool(news.object) and news.object["metadata"].get("uid") == uid
         if latest and uid in self._bound and not (there and news.object["spec"].get("nodeName")):
             del self._bound[uid]
-            if pod is not None and pod["metadata"].get("uid") == uid:
-                spec = {name: value for name, value in pod["spec"].items() if name != "nodeName"}
-                self.kinds["Pod"][key] = pod = {**pod, "spec": spec}
-                self.hub.publish("MODIFIED", "Pod", pod)
-        if news.object:
-            self.put("Pod", news.object)
+            if before is not None and before["metadata"].get("uid") == uid:
+                spec = {name: value for name, value in before["spec"].items() if name != "nodeName"}
+                known[key] = before = {**before, "spec": spec}
+                self.hub.publish("MODIFIED", news.kind, before)
+                latest = False  # told
+        if news.object and self.put(news.kind, news.object) is before and before is not None and latest:
+            self.hub.publish("MODIFIED", news.kind, before)
 
     def deleted(self, kind: str, namespace: str, name: str) -> None:
         """The server says that an object is gone at once."""

@@ -1,7 +1,7 @@
-"""Pods of which we are in doubt: a binding or an eviction was sent, and no answer said what became of it.
+"""Objects of which we are in doubt: a write was sent, and no answer said what became of it.
 
-The server is asked until it says what is true, in the background. Until then such a pod counts as bound where it was sent
-to: a GPU that may be taken is not given to another one.
+The server is asked until it says what is true, in the background. Until then a pod counts as bound where it was sent to, and
+whoever wrote anything else counts both what was and what may be: a GPU that may be taken is not given to another one.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ class Doubts:
         self._tell = tell
         self._asked = 0
 
-    def ask(self, pods: Resource, namespace: str, name: str, uid: str, under_way: bool) -> Doubt:
-        """Find out what is true of a pod. ``under_way``: a request that nobody waits for any more may still be at work.
+    def ask(self, resource: Resource, namespace: str, name: str, uid: str, under_way: bool) -> Doubt:
+        """Find out what is true of an object. ``under_way``: a request that nobody waits for any more may still be at work.
         Returns the question; the news that answers it names it."""
         self._asked += 1
         doubt = Doubt((namespace, name), uid, self._asked)
-        self._transport.start(self._find_out(pods, doubt, under_way))
+        self._transport.start(self._find_out(resource, doubt, under_way))
         return doubt
 
-    async def _find_out(self, pods: Resource, doubt: Doubt, under_way: bool) -> None:
+    async def _find_out(self, resource: Resource, doubt: Doubt, under_way: bool) -> None:
         if under_way:
             await asyncio.sleep(_UNDER_WAY_SECONDS)
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(ApiError),
             wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),
         )
-        found: Object = await retrying(self._get, pods, *doubt.key)
-        self._tell(News(pods.key, "LOOKED_UP", found, [], doubt=doubt))
+        found: Object = await retrying(self._get, resource, *doubt.key)
+        self._tell(News(resource.key, "LOOKED_UP", found, [], doubt=doubt))
 
-    async def _get(self, pods: Resource, namespace: str, name: str) -> Object:
-        path = pods.path(namespace, name)
+    async def _get(self, resource: Resource, namespace: str, name: str) -> Object:
+        path = resource.path(namespace or None, name)
         answer = await self._transport.request("GET", path, patience=_PATIENCE_SECONDS)
         if answer.code == 404:
             return {}

@@ -30,7 +30,7 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Doubt(NamedTuple):
-    """What the server was asked about a pod, by namespace and name; ``number`` grows from question to question."""
+    """What the server was asked about an object, by namespace and name; ``number`` grows from question to question."""
 
     key: tuple[str, str]
     uid: str
@@ -39,7 +39,7 @@ class Doubt(NamedTuple):
 
 class News(NamedTuple):
     """``listed``: all objects of the kind as of ``version``. Otherwise one event of the watch; ``refused``: why there is no
-    list. LOOKED_UP answers ``doubt``, a question about a pod; no object: there is none of that name."""
+    list. LOOKED_UP answers ``doubt``, a question about an object; no object: there is none of that name."""
 
     kind: str
     type: Literal["LISTED", "ADDED", "MODIFIED", "DELETED", "REFUSED", "LOOKED_UP"]

@@ -99,8 +99,8 @@ class Writer:
         return outcomes
 
     def _doubt(self, planned: _Planned, error: ApiError) -> None:
-        """Of a pod that may be bound, evicted or created on a node all the same, or that somebody else has changed, the truth
-        is found out."""
+        """Of a pod that may be bound, evicted or created on a node all the same, of anything else that was written on condition
+        of its state, and of what somebody else has changed, the truth is found out."""
         if not (error.doubtful or isinstance(error, Conflict)):
             return
         match planned.write:
@@ -114,10 +114,14 @@ class Writer:
                 made = self.marked(obj, planned.resource)
                 if supposed := self._cache.suppose(made, format_time(self._transport.now())):
                     self._ask(planned, *key_of(made), supposed, error)
+            case Patch(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
+                space = _space(planned.resource, namespace) or ""
+                if (known := self._cache.kinds.get(kind, {}).get((space, name))) is not None:
+                    self._ask(planned, space, name, known["metadata"]["uid"], error)
 
-    def _ask(self, planned: _Planned, namespace: str, pod: str, uid: str, error: ApiError) -> None:
+    def _ask(self, planned: _Planned, namespace: str, name: str, uid: str, error: ApiError) -> None:
         under_way = isinstance(error, NoAnswer)
-        self._cache.doubt(self._doubts.ask(planned.resource, namespace, pod, uid, under_way))
+        self._cache.doubt(self._doubts.ask(planned.resource, namespace, name, uid, under_way))
 
     async def _urgently(self, work: Sequence[Callable[[], Awaitable[Sent]]]) -> list[Sent]:
         with self._transport.urgently():
