@@ -25,7 +25,7 @@ def test_gpus_given_twice() -> None:
     assert oracle.given_twice(picture(placed(four, "a100-0"), placed(five, "a100-1"))) == []
     assert oracle.given_twice(picture(placed(four, "a100-0"), placed(five, "a100-0", "Succeeded"))) == []
     assert oracle.given_twice(picture(placed(four, "a100-0"), placed(five, "a100-0", "Pending"))) == [
-        "a100-0: 9 GPUs taken of 8"
+        "a100-0: 9 GPUs taken of 8: four (a100-0, Running), five (a100-0, Pending)"
     ]
 
 
