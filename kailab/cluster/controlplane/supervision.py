@@ -20,7 +20,7 @@ import msgspec
 
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.lastwords import last_words
-from kailab.cluster.waiting import wait_until
+from kailab.cluster.waiting import look_until, wait_until
 from kailab.errors import StateError
 from kailab.model import typed
 
@@ -32,6 +32,8 @@ POLL_SECONDS = 0.02
 START_SECONDS = 10.0
 GRACE_SECONDS = 10.0
 KILL_SECONDS = 20.0
+EXEC_SECONDS = 2.0
+_KERNEL = 2  # the parent of the kernel's own threads, which have no environment
 
 # What programs of the control plane get of the environment: not the ETCD_..., GODEBUG or proxies that a user may have set.
 _INHERITED = frozenset({"PATH", "HOME", "TMPDIR", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"})
@@ -190,7 +192,7 @@ class Supervision:
             return None
         try:
             process = psutil.Process(pid)
-            if process.status() == psutil.STATUS_ZOMBIE or process.environ().get(MARK) != str(self.folder):
+            if process.status() == psutil.STATUS_ZOMBIE or _environment(process).get(MARK) != str(self.folder):
                 return None
         except psutil.Error:
             return None
@@ -247,10 +249,21 @@ def mark_of(process: psutil.Process) -> str:
     import psutil
 
     try:
-        mark = process.environ().get(MARK, "")
+        mark = _environment(process).get(MARK, "")
         return mark if mark and process.status() != psutil.STATUS_ZOMBIE else ""
     except (psutil.Error, OSError):
         return ""
+
+
+def _environment(process: psutil.Process) -> dict[str, str]:
+    """Of a living process. One that is just taking up its program (execve), which lasts on a busy machine, shows none for that
+    while: it is no stranger, and it has not ended. Raises psutil.Error."""
+
+    def enough(environment: dict[str, str]) -> bool:
+        old = time.time() - process.create_time() > EXEC_SECONDS
+        return bool(environment) or old or _KERNEL in (process.pid, process.ppid())
+
+    return look_until(process.environ, enough, EXEC_SECONDS, pause=POLL_SECONDS)
 
 
 def record(
