@@ -7,6 +7,7 @@ used as it is: never changed, never removed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import TypeAlias, TypeVar
 
 import tenacity
@@ -15,9 +16,10 @@ from kailab.cluster.base import KAI_NAMESPACES, KAI_PRIORITY_CLASSES, namespace,
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.waiting import look_until
-from kailab.errors import AlreadyExists, ConnectError, NotFound
+from kailab.errors import AlreadyExists, Conflict, ConnectError, NotFound
 
 INSTALLED_BY = "kailab.dev/installed-by"
+LOOKED_AT = "kailab.dev/looked-at"
 OWNER = "kailab"
 PATIENCE_SECONDS = 60.0
 GOING_SECONDS = 180.0
@@ -77,12 +79,28 @@ def uninstall(cluster: Cluster, tell: Tell | None = None) -> None:
         except NotFound:
             continue
         say(f"removed {kind} {name}")
-    left = _await(
-        lambda: [(kind, name) for kind, name in found if _find(cluster, kind, name) is not None], GOING_SECONDS
-    )
+    left = _await(lambda: [one for kind, name in found if (one := _going(cluster, kind, name))], GOING_SECONDS)
     if left:
-        what = ", ".join(f"{kind} {name}" for kind, name in left)
-        raise ConnectError(f"{cluster.name}: {what} did not go in {GOING_SECONDS:.0f} s; a finalizer may hold it")
+        raise ConnectError(f"{cluster.name}: did not go in {GOING_SECONDS:.0f} s: {', '.join(left)}")
+
+
+def _going(cluster: Cluster, kind: str, name: str) -> str:
+    """What is still there and, as far as the server says, why; empty once it is gone.
+
+    A server that could not list the objects of a kind at once ("storage is (re)initializing") forgets now and then to try
+    again, for five minutes: its own note of that failure overtakes its second try (Kubernetes 1.31 on, crd_finalizer: a conflict
+    counts as done, and a change of the condition Terminating alone as no change). Any other change wakes it.
+    """
+    found = _find(cluster, kind, name)
+    if found is None:
+        return ""
+    condition = _condition(found, "Terminating")
+    if _is_ours(found) and condition.get("reason") == "InstanceDeletionFailed":
+        looked_at = {"metadata": {"annotations": {LOOKED_AT: found["metadata"]["resourceVersion"]}}}
+        with suppress(NotFound, Conflict):
+            cluster.patch(kind, name, None, looked_at)
+    why = condition.get("message") or "a finalizer may hold it"
+    return f"{kind} {name} ({why})"
 
 
 def await_established(cluster: Cluster, names: Iterable[str]) -> None:
@@ -122,10 +140,8 @@ def _settled(cluster: Cluster, name: str) -> Object | None:
     """A definition that is there to stay, or None; one that is being removed is waited for."""
     found = _find(cluster, CRD, name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
-        if _await(lambda: [CRD] if _find(cluster, CRD, name) is not None else [], GOING_SECONDS):
-            raise ConnectError(
-                f"{cluster.name}: {CRD} {name} is being removed and does not go; remove its objects first"
-            )
+        if left := _await(lambda: [one for one in [_going(cluster, CRD, name)] if one], GOING_SECONDS):
+            raise ConnectError(f"{cluster.name}: is being removed and does not go: {left[0]}; remove its objects first")
         return None
     return found
 
@@ -170,8 +186,12 @@ def _provide(cluster: Cluster, kind: str, obj: Object, say: Tell) -> None:
 
 
 def _established(crd: Object | None) -> bool:
-    conditions = ((crd or {}).get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
+    return _condition(crd or {}, "Established").get("status") == "True"
+
+
+def _condition(obj: Object, type: str) -> Object:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return next((each for each in conditions if each["type"] == type), {})
 
 
 def _await(left: Callable[[], list[T]], seconds: float = PATIENCE_SECONDS) -> list[T]:
