@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import psutil
 import pytest
 
+from kailab.cluster.waiting import wait_until
 from kailab.components import Cache, MissingComponents, Way, get_components, pins
 from kailab.components.asking import told_version
 from kailab.components.build import BuildFailed, Go, build, find_go
@@ -51,8 +53,15 @@ def test_a_build_that_is_interrupted_leaves_no_compiler(tmp_path: Path, monkeypa
 
     with pytest.raises(KeyboardInterrupt):
         build(ETCD, go, tmp_path, interrupt)
-    status = Path(f"/proc/{int(pid.read_text())}/stat")
-    assert not status.exists() or status.read_text().split()[2] == "Z"
+    compiler = int(pid.read_text())
+
+    def has_ended() -> bool:  # which takes a moment on a busy machine
+        try:
+            return psutil.Process(compiler).status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    assert wait_until(has_ended, 30)
 
 
 @pytest.mark.slow
