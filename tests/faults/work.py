@@ -116,18 +116,21 @@ def job(name: str, queue: str, size: int) -> Obj:
     }
 
 
-def flood(name: str, replicas: int) -> Obj:
-    """Single pods that may run while nobody else wants their place, and come again when they are evicted."""
+def singles(name: str, queue: str, replicas: int, gpus: int = 1, *, annotations: Obj | None = None) -> Obj:
+    """Pods that each run by themselves, and come again when they are evicted: to pack the fleet a scheduler may move any."""
+    template = _template(name, queue, gpus, priorityClassName="train")
+    template["metadata"]["annotations"] = annotations or {}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": {"name": name, "namespace": "default", "labels": {"app": name, "kai.scheduler/queue": "spare"}},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": _template(name, "spare", 1, priorityClassName="train"),
-        },
+        "metadata": {"name": name, "namespace": "default", "labels": {"app": name, "kai.scheduler/queue": queue}},
+        "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "template": template},
     }
+
+
+def flood(name: str, replicas: int) -> Obj:
+    """Single pods that may run while nobody else wants their place."""
+    return singles(name, "spare", replicas)
 
 
 @dataclass
@@ -147,9 +150,9 @@ def filling() -> Work:
         *gang("eight", "team-a", 8),
         *gang("pairs", "team-a", 4, 2),
         *gang("six", "team-b", 6),
-        pod("one", "team-b"),
-        pod("other", "team-b"),
-        *(pod(f"half-{n}", "team-b", 0, app="half", annotations={"gpu-fraction": "0.5"}) for n in range(4)),
+        singles("one", "team-b", 1),
+        singles("other", "team-b", 1),
+        singles("half", "team-b", 4, 0, annotations={"gpu-fraction": "0.5"}),
     ]
     # Whoever shares a GPU has it held by a pod of the scheduler's, which counts as the one that uses it.
     owed = {"eight": 8, "pairs": 4, "six": 6, "one": 1, "other": 1, "half": 4, "flood": 6}
