@@ -98,9 +98,10 @@ class Scheduler:
         """
         self.mirror.update()
         now = self._cluster.now()
-        self._carrier.look(now)
-        due = self._seen != self.mirror.snapshot.version or self._retry
-        if not due and ((wake_at := self.wake_at) is None or now < wake_at):
+        wake_at = self.wake_at
+        woken = wake_at is not None and now >= wake_at
+        self._carrier.look(now)  # which forgets the times that have come
+        if not woken and not self._retry and self._seen == self.mirror.snapshot.version:
             return False
         return self._run(now)
 

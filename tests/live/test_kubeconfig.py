@@ -76,6 +76,12 @@ def owner(plane):
     cluster = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), "theirs")
     for obj in THEIRS:
         cluster.apply(obj)
+
+    def made() -> bool:  # what the cluster's own controllers make of it
+        known = {obj["metadata"]["name"] for obj in cluster.list("ConfigMap", "default")}
+        return "kube-root-ca.crt" in known and bool(cluster.list("Pod", "default", {"app": "theirs"}))
+
+    assert wait_until(made, 60)
     yield cluster
     cluster.delete("Deployment", "theirs", "default")
     cluster.close()

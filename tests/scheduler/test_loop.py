@@ -234,6 +234,33 @@ def test_reclaimed_pods_go_and_the_owner_runs(borrowed) -> None:
     assert sum(name.startswith("g") for name in running) == 12
 
 
+def test_an_eviction_that_was_refused_is_tried_again_though_nothing_else_happens(build, monkeypatch) -> None:
+    small = build.lab(nodes=1)
+    small.apply(
+        build.queue("org"), build.queue("owner", "org", build.share(8)), build.queue("guest", "org", build.share(0))
+    )
+    for number in range(8):
+        small.cluster.create(build.podgroup(f"g{number}", "guest"))
+        small.cluster.create(build.member(f"g{number}", f"g{number}"))
+    small.settle()
+    evict, refused = small.cluster.evict, []
+
+    def once(*args: Any, **more: Any) -> None:
+        if not refused:
+            refused.append(args)
+            raise Conflict("not just now")
+        evict(*args, **more)
+
+    monkeypatch.setattr(small.cluster, "evict", once)
+    small.cluster.create(build.podgroup("o", "owner"))
+    small.cluster.create(build.member("o", "o"))
+    for _ in range(100):
+        small.scheduler.step()
+        small.cluster.advance(0.1)
+    assert refused
+    assert small.node_of("o") == "node-0"
+
+
 def test_an_eviction_is_told_on_the_podgroup_of_the_victim(borrowed) -> None:
     events = [event for event in borrowed.cluster.list("Event") if event["reason"] == "Evict"]
     assert len(events) == 4
