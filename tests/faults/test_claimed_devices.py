@@ -11,7 +11,6 @@ import pytest
 from kailab.cluster.install import claimed_nodes, fleet_devices
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.errors import NotFound
-from kailab.fleet import read_fleet
 from tests.faults import work
 from tests.faults.api import Obj, patiently
 from tests.faults.conftest import PATIENCE_SECONDS, Field
@@ -19,13 +18,6 @@ from tests.faults.proxy import Asked, Fault
 
 pytestmark = pytest.mark.slow
 
-FLEET = """\
-apiVersion: kailab.dev/v1
-kind: Fleet
-name: claimed
-pools:
-  - {name: claimed, count: 2, gpus: 4, gpuModel: A100, gpuMemory: 80Gi, cpu: 96, memory: 1000Gi}
-"""
 DEVICES = 8
 QUIET_SECONDS = 3.0
 
@@ -33,7 +25,7 @@ QUIET_SECONDS = 3.0
 @pytest.fixture
 def devices(field: Field) -> Iterator[None]:
     """Two nodes beside the lesson fleet's, with GPUs for claims only."""
-    fleet = read_fleet(FLEET)
+    fleet = work.claimed()
     made = [*(obj for obj in claimed_nodes(fleet) if obj["kind"] == "Node"), *fleet_devices(fleet)]
     cluster = KubernetesCluster(Connection.from_kubeconfig(field.plane.kubeconfig))
     for obj in made:

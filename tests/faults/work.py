@@ -12,13 +12,13 @@ from typing import Any
 from kailab.fleet import Fleet, load_fleet, read_fleet
 from tests.faults.api import Obj
 
-TWENTY = """\
-apiVersion: kailab.dev/v1
-kind: Fleet
-name: twenty
-pools:
-  - {name: gpu, count: 20, gpus: 8, gpuModel: H100, gpuMemory: 80Gi, cpu: 96, memory: 1000Gi}
-"""
+
+def _alike(name: str, pool: str, count: int, gpus: int, model: str) -> Fleet:
+    """A fleet of one pool."""
+    return read_fleet(
+        f"apiVersion: kailab.dev/v1\nkind: Fleet\nname: {name}\npools:\n"
+        f"  - {{name: {pool}, count: {count}, gpus: {gpus}, gpuModel: {model}, gpuMemory: 80Gi, cpu: 96, memory: 1000Gi}}\n"
+    )
 
 
 def lesson() -> Fleet:
@@ -28,7 +28,12 @@ def lesson() -> Fleet:
 
 def twenty() -> Fleet:
     """160 GPUs on 20 nodes."""
-    return read_fleet(TWENTY)
+    return _alike("twenty", "gpu", 20, 8, "H100")
+
+
+def claimed() -> Fleet:
+    """8 GPUs on 2 nodes, to be offered for claims."""
+    return _alike("claimed", "claimed", 2, 4, "A100")
 
 
 def queue(name: str, quota: int, parent: str = "org") -> Obj:

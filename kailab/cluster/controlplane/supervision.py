@@ -260,8 +260,9 @@ def _environment(process: psutil.Process) -> dict[str, str]:
     while: it is no stranger, and it has not ended. Raises psutil.Error."""
 
     def enough(environment: dict[str, str]) -> bool:
-        old = time.time() - process.create_time() > EXEC_SECONDS
-        return bool(environment) or old or _KERNEL in (process.pid, process.ppid())
+        if environment or _KERNEL in (process.pid, process.ppid()):
+            return True
+        return time.time() - process.create_time() > EXEC_SECONDS
 
     return look_until(process.environ, enough, EXEC_SECONDS, pause=POLL_SECONDS)
 

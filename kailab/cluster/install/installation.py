@@ -140,8 +140,8 @@ def _settled(cluster: Cluster, name: str) -> Object | None:
     """A definition that is there to stay, or None; one that is being removed is waited for."""
     found = _find(cluster, CRD, name)
     if found is not None and "deletionTimestamp" in found["metadata"]:
-        if left := _await(lambda: [one for one in [_going(cluster, CRD, name)] if one], GOING_SECONDS):
-            raise ConnectError(f"{cluster.name}: is being removed and does not go: {left[0]}; remove its objects first")
+        if left := _await(lambda: _going(cluster, CRD, name), GOING_SECONDS):
+            raise ConnectError(f"{cluster.name}: is being removed and does not go: {left}; remove its objects first")
         return None
     return found
 
@@ -194,6 +194,6 @@ def _condition(obj: Object, type: str) -> Object:
     return next((each for each in conditions if each["type"] == type), {})
 
 
-def _await(left: Callable[[], list[T]], seconds: float = PATIENCE_SECONDS) -> list[T]:
+def _await(left: Callable[[], T], seconds: float = PATIENCE_SECONDS) -> T:
     """Ask again and again until nothing is left; what is left in the end."""
     return look_until(left, lambda rest: not rest, seconds, pause=tenacity.wait_exponential(multiplier=0.05, max=1.0))
