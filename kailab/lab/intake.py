@@ -16,10 +16,9 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
-from kailab.model.manifests import SUFFIXES, Manifest, Manifests, Notice, dump, from_objects, load, load_text
+from kailab.model.manifests import SUFFIXES, Manifest, Manifests, dump, from_objects, load, load_text
 from kailab.model.queuetree import check_queues, check_workload_queues
-from kailab.model.validation.fields import Faults
-from kailab.model.validation.hints import advise_scheduler
+from kailab.model.validation.hints import pod_templates
 
 Source: TypeAlias = str | Path | Object | Sequence[Object]
 """A path (file, folder, ``-``), YAML text, an object, or several objects."""
@@ -156,23 +155,11 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
     return errors
 
 
-def unscheduled(manifests: Manifests) -> list[str]:
-    """Warnings about work that names a queue but no scheduler: in a lab of KAI's kind nobody would place it."""
-    found: list[str] = []
-    for one in manifests:
-        faults = Faults()
-        advise_scheduler(faults, one.object)
-        found += [str(Notice(text, one.where(path))) for path, text in faults.found]
-    return found
-
-
 def _queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
-    """Queues that work names by label, on itself or on its pod template, each with its place."""
+    """Queues that work names by label, on itself or on a pod template, each with its place."""
     for one in manifests:
-        spec = one.object.get("spec")
-        template = spec.get("template") if isinstance(spec, dict) else None
-        for path, holder in (("", one.object), ("spec.template.", template)):
-            metadata = holder.get("metadata") if isinstance(holder, dict) else None
+        for path, holder in (("", one.object), *pod_templates(one.object)):
+            metadata = holder.get("metadata")
             own = metadata.get("labels") if isinstance(metadata, dict) else None
             name = own.get(labels.QUEUE) if isinstance(own, dict) else None
             if name:

@@ -26,7 +26,7 @@ from kailab.engine.decisions import Decisions
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.recorder import Recorder
-from kailab.lab import assembly, intake, subjects
+from kailab.lab import advice, assembly, intake, subjects
 from kailab.lab.assembly import Parts
 from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
 from kailab.lab.explanation import Explanation
@@ -262,8 +262,8 @@ class Lab:
             if impossible:
                 raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
             warnings = intake.check(self.cluster, read.manifests, namespace)
-            if self.scheduler == "kailab" and not self.adopt_default_scheduler:
-                warnings += intake.unscheduled(read.manifests)
+            if self.scheduler != "kube-scheduler":
+                warnings += advice.under_kai(self.cluster, read.manifests, namespace, self.adopt_default_scheduler)
             wanted = assembly.SCHEDULER_NAMES[self.scheduler]
             manifests = read.manifests
             if wanted != labels.SCHEDULER_NAME:

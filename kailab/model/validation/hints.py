@@ -17,7 +17,7 @@ _PREEMPTIBILITY = ("", "preemptible", "non-preemptible")
 
 
 def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
-    """Looks at the object's own metadata and at its pod template's."""
+    """Looks at the object's own metadata and at its pod templates'."""
     for path, meta in _metadata(obj):
         named = _texts(meta, "labels")
         value = named.get(labels.PREEMPTIBILITY)
@@ -40,15 +40,28 @@ def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
 def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
     """Work that says its queue, but not whose queues these are. Only a mistake where pods without a scheduler are
     another's, so it is no part of ``advise_work``."""
-    queued = any(labels.QUEUE in _texts(meta, "labels") for _, meta in _metadata(obj))
-    if not queued:
+    if not any(labels.QUEUE in _texts(meta, "labels") for _, meta in _metadata(obj)):
         return
-    spec, path = obj.get("spec"), "spec"
-    if isinstance(spec, dict) and isinstance(spec.get("template"), dict):
-        spec, path = spec["template"].get("spec"), "spec.template.spec"
-    if isinstance(spec, dict) and "containers" in spec and not spec.get("schedulerName"):
-        text = f"is missing: only pods that say {labels.SCHEDULER_NAME} here go by their queue"
-        faults.add(f"{path}.schedulerName", text)
+    for path, pod in pod_templates(obj):
+        if not pod["spec"].get("schedulerName"):
+            text = f"is missing: only pods that say {labels.SCHEDULER_NAME} here go by their queue"
+            faults.add(f"{path}spec.schedulerName", text)
+
+
+def pod_templates(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each pod that an object is or describes, at whatever depth its kind has it, and its path with a dot at the end: ``""`` for
+    a Pod, ``spec.template.`` for a Job."""
+    spec = obj.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+        yield path, obj
+        return
+    for key, value in obj.items():
+        if isinstance(value, dict) and key not in ("metadata", "status"):
+            yield from pod_templates(value, f"{path}{key}.")
+        elif isinstance(value, list):
+            for index, item in enumerate(value):
+                if isinstance(item, dict):
+                    yield from pod_templates(item, f"{path}{key}[{index}].")
 
 
 def _advise_gang(faults: Faults, job: dict[str, Any]) -> None:
@@ -77,11 +90,10 @@ def _is_count(text: str) -> bool:
 
 def _metadata(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "metadata", obj["metadata"]
-    spec = obj.get("spec")
-    template = spec.get("template") if isinstance(spec, dict) else None
-    meta = template.get("metadata") if isinstance(template, dict) else None
-    if isinstance(meta, dict):
-        yield "spec.template.metadata", meta
+    for path, pod in pod_templates(obj):
+        meta = pod.get("metadata")
+        if path and isinstance(meta, dict):
+            yield f"{path}metadata", meta
 
 
 def _texts(meta: dict[str, Any], key: str) -> dict[str, str]:

@@ -1,0 +1,109 @@
+"""What KAI makes of work, where few people mean it: no scheduler named, non-preemptible by its class, in KAI's own namespace.
+
+It takes the objects together with what the cluster holds, and every API server accepts them, so it is advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from kailab.cluster.base import KAI_PRIORITY_CLASSES
+from kailab.cluster.protocol import Cluster
+from kailab.model import labels
+from kailab.model.kinds import is_namespaced
+from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.hints import advise_scheduler, pod_templates
+from kailab.scheduler.podgroups import NON_PREEMPTIBLE_FROM
+
+KAI_NAMESPACE = "kai-scheduler"
+
+
+def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool) -> list[str]:
+    """Warnings about work that KAI's rules treat in another way than its manifest suggests. ``adopted``: pods that name no
+    scheduler are KAI's too. Each class is told once, where it is first named."""
+    work = [one for one in manifests if _is_kais(one)]
+    found = [] if adopted else _unscheduled(manifests)
+    found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
+    classes = [one.object for one in manifests if one.kind == "PriorityClass"]
+    high = {
+        one["metadata"]["name"]: one["value"]
+        for one in (*(cluster.list("PriorityClass") if work else ()), *classes)
+        if isinstance(one.get("value"), int)
+    }
+    high = {
+        name: value
+        for name, value in high.items()
+        if value >= NON_PREEMPTIBLE_FROM and name not in KAI_PRIORITY_CLASSES
+    }
+    for one in work:
+        for path, name in _classes(one) if not _says_preemptibility(one) else ():
+            if (value := high.pop(name, None)) is not None:
+                found.append(
+                    f"{one.where(path)}: {name!r} has the value {value}: from {NON_PREEMPTIBLE_FROM} on KAI takes work as "
+                    "non-preemptible: it runs only inside its queue's quota and is never evicted. If it may be evicted, use a "
+                    f"value below {NON_PREEMPTIBLE_FROM} or the label {labels.PREEMPTIBILITY}: preemptible; if not, say so "
+                    "with non-preemptible"
+                )
+    return found
+
+
+def _unscheduled(manifests: Manifests) -> list[str]:
+    found: list[str] = []
+    for one in manifests:
+        faults = Faults()
+        advise_scheduler(faults, one.object)
+        found += [str(Notice(text, one.where(path))) for path, text in faults.found]
+    return found
+
+
+def _is_kais(one: Manifest) -> bool:
+    """Work that KAI looks at: in a queue, or handed to it by name."""
+    if one.kind == "PodGroup":
+        return True
+    pods = [pod for _, pod in pod_templates(one.object)]
+    return any(pod["spec"].get("schedulerName") == labels.SCHEDULER_NAME for pod in pods) or (
+        bool(pods) and any(labels.QUEUE in _labels(holder) for holder in (one.object, *pods))
+    )
+
+
+def _in_kais_namespace(one: Manifest, namespace: str) -> Notice | None:
+    """Source: the selectors of KAI's webhooks, which its operator makes; KAI's own guide forbids it without a reason."""
+    if not is_namespaced(one.kind, one.object):
+        return None
+    if (one.object["metadata"].get("namespace") or namespace) != KAI_NAMESPACE:
+        return None
+    text = (
+        f"{KAI_NAMESPACE} is where KAI itself runs: its webhooks pass over pods there, so that shared GPUs are neither checked nor "
+        "set up for them, and KAI's guide asks to keep work out of it; use a namespace of your own"
+    )
+    return Notice(text, one.where("metadata.namespace"))
+
+
+def _classes(one: Manifest) -> Iterator[tuple[str, str]]:
+    """The PriorityClasses that work names, each with its place: by label before by field, as KAI reads them."""
+    obj = one.object
+    pods = list(pod_templates(obj))
+    for path, holder in (("", obj), *(item for item in pods if item[0])):
+        if isinstance(name := _labels(holder).get(labels.PRIORITY_CLASS), str):
+            yield f"{path}metadata.labels[{labels.PRIORITY_CLASS}]", name
+            return
+    own = [("", obj)] if one.kind == "PodGroup" else pods
+    for path, holder in own:
+        name = holder["spec"].get("priorityClassName") if isinstance(holder.get("spec"), dict) else None
+        if isinstance(name, str):
+            yield f"{path}spec.priorityClassName", name
+
+
+def _says_preemptibility(one: Manifest) -> bool:
+    obj = one.object
+    if one.kind == "PodGroup" and isinstance(obj.get("spec"), dict) and obj["spec"].get("preemptibility"):
+        return True
+    return any(labels.PREEMPTIBILITY in _labels(holder) for holder in (obj, *(pod for _, pod in pod_templates(obj))))
+
+
+def _labels(holder: dict[str, Any]) -> dict[str, Any]:
+    metadata = holder.get("metadata")
+    found = metadata.get("labels") if isinstance(metadata, dict) else None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,115 @@
+"""What is worth saying of work that every API server accepts and KAI treats in another way than it looks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kailab.lab import Lab
+
+
+@pytest.fixture
+def advised(lab, queue):
+    """The warnings at applying objects, in a lab with the queue ``a``."""
+    lab.apply(queue("a", 8))
+    return lambda *objects, **how: lab.apply(list(objects), **how).warnings
+
+
+def _class(name: str, value: int) -> dict[str, Any]:
+    return {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+
+
+def _of_class(work: dict[str, Any], name: str) -> dict[str, Any]:
+    work["spec"]["template"]["spec"]["priorityClassName"] = name
+    return work
+
+
+def test_a_class_of_100_is_said_to_make_work_non_preemptible(advised, job) -> None:
+    (said,) = advised(_class("background", 100), _of_class(job("train", "a", 2), "background"))
+    assert "spec.template.spec.priorityClassName: 'background' has the value 100" in said
+    assert "non-preemptible" in said
+    assert "kai.scheduler/preemptibility: preemptible" in said
+
+
+def test_a_class_is_found_in_the_cluster_and_told_once(advised, job) -> None:
+    assert advised(_class("background", 100)) == []
+    assert len(advised(_of_class(job("x", "a", 1), "background"), _of_class(job("y", "a", 1), "background"))) == 1
+
+
+def test_a_class_named_by_label_and_by_a_podgroup(advised, job) -> None:
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"queue": "a", "minMember": 1, "priorityClassName": "high"},
+    }
+    said = advised(
+        _class("high", 200), _class("top", 300), job("x", "a", 1, labels={"priorityClassName": "top"}), group
+    )
+    assert [text.partition(": 'top'")[1] or text.partition(": 'high'")[1] for text in said] == [": 'top'", ": 'high'"]
+
+
+def test_a_class_in_a_replica_of_a_training_job(advised) -> None:
+    pod = {
+        "schedulerName": "kai-scheduler",
+        "priorityClassName": "background",
+        "containers": [{"name": "pytorch", "image": "x"}],
+    }
+    training = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "t", "labels": {"kai.scheduler/queue": "a"}},
+        "spec": {"pytorchReplicaSpecs": {"Master": {"replicas": 1, "template": {"spec": pod}}}},
+    }
+    (said,) = advised(_class("background", 100), training)
+    assert "spec.pytorchReplicaSpecs.Master.template.spec.priorityClassName" in said
+
+
+def test_nothing_is_said_of_classes_that_are_as_they_look(advised, job) -> None:
+    assert advised(_class("low", 99), _of_class(job("low", "a", 1), "low")) == []
+    assert advised(_of_class(job("kai", "a", 1), "inference")) == []
+    meant = {"kai.scheduler/preemptibility": "non-preemptible"}
+    assert advised(_class("high", 500), _of_class(job("meant", "a", 1, labels=meant), "high")) == []
+    stranger = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"priorityClassName": "high", "containers": [{"name": "main", "image": "x"}]},
+    }
+    assert advised(stranger) == []
+
+
+def test_work_in_kais_own_namespace(advised, job) -> None:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kai-scheduler"}}
+    (said,) = advised(space, job("x", "a", 1), namespace="kai-scheduler")
+    assert "kai-scheduler is where KAI itself runs" in said
+    assert "a namespace of your own" in said
+    assert advised(job("y", "a", 1)) == []
+
+
+def test_replicas_that_name_no_scheduler_and_a_queue_that_is_not_there(advised) -> None:
+    training = {
+        "apiVersion": "kubeflow.org/v1",
+        "kind": "PyTorchJob",
+        "metadata": {"name": "t"},
+        "spec": {
+            "pytorchReplicaSpecs": {
+                "Worker": {
+                    "replicas": 1,
+                    "template": {
+                        "metadata": {"labels": {"kai.scheduler/queue": "typo"}},
+                        "spec": {"containers": [{"name": "pytorch", "image": "x"}]},
+                    },
+                }
+            }
+        },
+    }
+    said = "\n".join(advised(training))
+    assert "spec.pytorchReplicaSpecs.Worker.template.spec.schedulerName: is missing" in said
+    assert "no queue 'typo'" in said
+
+
+def test_kube_scheduler_has_no_such_rules(queue, job) -> None:
+    with Lab.open("lesson", scheduler="kube-scheduler") as lab:
+        assert lab.apply([queue("a", 8), _class("b", 100), _of_class(job("x", "a", 1), "b")]).warnings == []
