@@ -1,11 +1,12 @@
-"""What KAI makes of work, where few people mean it: no scheduler named, non-preemptible by its class, in KAI's own namespace.
+"""What KAI makes of work, where few people mean it: no scheduler named, non-preemptible by its class, in KAI's own namespace,
+rules that it does not look at.
 
 It takes the objects together with what the cluster holds, and every API server accepts them, so it is advice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from kailab.cluster.base import KAI_PRIORITY_CLASSES
@@ -15,6 +16,7 @@ from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.hints import advise_scheduler, pod_templates
+from kailab.model.validation.unheeded import advise_unheeded
 from kailab.scheduler.podgroups import NON_PREEMPTIBLE_FROM
 
 KAI_NAMESPACE = "kai-scheduler"
@@ -24,7 +26,8 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     """Warnings about work that KAI's rules treat in another way than its manifest suggests. ``adopted``: pods that name no
     scheduler are KAI's too. Each class is told once, where it is first named."""
     work = [one for one in manifests if _is_kais(one)]
-    found = [] if adopted else _unscheduled(manifests)
+    found = [] if adopted else _told(manifests, advise_scheduler)
+    found += _told((one for one in manifests if one.kind == "PriorityClass" or _is_kais(one)), advise_unheeded)
     found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {
@@ -49,11 +52,11 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     return found
 
 
-def _unscheduled(manifests: Manifests) -> list[str]:
+def _told(manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None]) -> list[str]:
     found: list[str] = []
     for one in manifests:
         faults = Faults()
-        advise_scheduler(faults, one.object)
+        advise(faults, one.object)
         found += [str(Notice(text, one.where(path))) for path, text in faults.found]
     return found
 

@@ -82,6 +82,40 @@ def test_warnings_are_told(lab, queue, job):
     assert "no queue 'missing'" in text
 
 
+NEVER = {
+    "apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "patient"}, "value": 90,
+    "preemptionPolicy": "Never",
+}  # fmt: skip
+
+
+def test_a_policy_never_to_preempt_binds_nobody_and_is_said_to(lab, queue, job):
+    applied = lab.apply(queue("a", 8, limit=8), NEVER, job("low", "a", 1, gpus=8))
+    [warning] = applied.warnings
+    assert "preemptionPolicy" in warning
+    assert "do not look at it" in warning
+    lab.settle()
+    high = job("high", "a", 1, gpus=8, labels={"priorityClassName": "patient"})
+    high["spec"]["template"]["spec"]["preemptionPolicy"] = "Never"
+    [warning] = lab.apply(high).warnings
+    assert "spec.template.spec.preemptionPolicy" in warning
+    lab.settle()
+    expect(lab.app("high")).running(gpus=8)
+    expect(lab.app("low")).evicted(by="preempt")
+
+
+def test_what_only_kai_passes_over_is_no_warning_where_kube_scheduler_decides(queue, job):
+    work = job("x", "a", 1)
+    term = {"weight": 5, "preference": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}}
+    rule = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [term]}}
+    work["spec"]["template"]["spec"]["affinity"] = rule
+    with Lab.open(scheduler="kube-scheduler") as lab:
+        assert lab.apply(queue("a", 8), NEVER, work).warnings == []
+    with Lab.open() as lab:
+        policy, preferred = lab.apply(queue("a", 8), NEVER, work).warnings
+    assert "preemptionPolicy" in policy
+    assert "KAI does not score preferred node affinity" in preferred
+
+
 def test_paths_are_seen_from_the_base(lab, tmp_path: Path):
     (tmp_path / "q.yaml").write_text(
         "apiVersion: scheduling.run.ai/v2\nkind: Queue\nmetadata: {name: a}\nspec: {resources: {gpu: {quota: 1}}}\n"
