@@ -62,6 +62,7 @@ class NodeTable:
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
         self.shared: dict[int, SharedGpus] = {}
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
+        self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # kept once somebody asks
         self.has_gpus = bool((self.allocatable[GPUS] > 0).any())
         known = [int(m) for m in self.gpu_memory if m > DEFAULT_GPU_MEMORY]
         self.min_gpu_memory = min(known, default=DEFAULT_GPU_MEMORY)
@@ -170,11 +171,34 @@ class NodeTable:
     def host(self, task: WTask, node: str, here: bool) -> None:
         """Keep the list of tasks a node knows of (for pod affinity and for reports)."""
         i = self.index.get(node)
-        if i is not None:
-            if here:
-                self.tasks[i][task.uid] = task
-            else:
-                self.tasks[i].pop(task.uid, None)
+        if i is None:
+            return
+        if self._residents is not None and (task.uid in self.tasks[i]) != here:
+            self._settle_resident(self._residents, task.info, i, 1 if here else -1)
+        if here:
+            self.tasks[i][task.uid] = task
+        else:
+            self.tasks[i].pop(task.uid, None)
+
+    @property
+    def residents(self) -> dict[ShapeInfo, dict[int, int]]:
+        """Shape -> node -> how many such tasks it knows of."""
+        if self._residents is None:
+            self._residents = {}
+            for i, tasks in enumerate(self.tasks):
+                for task in tasks.values():
+                    self._settle_resident(self._residents, task.info, i, 1)
+        return self._residents
+
+    @staticmethod
+    def _settle_resident(residents: dict[ShapeInfo, dict[int, int]], info: ShapeInfo, i: int, change: int) -> None:
+        """Who moves in (1) or out (-1); a shape that nobody has any more is forgotten."""
+        homes = residents.setdefault(info, {})
+        homes[i] = homes.get(i, 0) + change
+        if not homes[i]:
+            del homes[i]
+            if not homes:
+                del residents[info]
 
     def accepted_gpus(self, info: ShapeInfo, node: str) -> int:
         """Milli-GPU that a task of this shape counts for in its queue once it sits on ``node``."""

@@ -14,7 +14,7 @@ from kailab.engine.capacity import refuses
 from kailab.engine.gpus import portion
 from kailab.engine.layout import GPUS, PODS
 from kailab.engine.records import GPU
-from kailab.engine.score import node_scores
+from kailab.engine.score import POD_PREFERENCE, node_scores
 from kailab.engine.session import Session
 from kailab.engine.state import ShapeInfo, WTask
 
@@ -25,12 +25,14 @@ _SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
 
 
 class Pick(NamedTuple):
-    """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits."""
+    """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits. ``preferred``:
+    preferences between pods had a say, so that the next of the kind looks at the nodes anew."""
 
     info: ShapeInfo
     nodes: NodeMask
     changes: int
     node: int
+    preferred: bool = False
 
 
 class Placer:
@@ -82,13 +84,18 @@ class Placer:
             scores = scores + aligned
         if self.preferred is not None:
             scores = scores + np.nan_to_num(self.preferred)
+        liked = None
+        if self.session.snapshot.has_pod_preferences and on.pod_affinity:
+            liked = podaffinity.preferences(table, info)
+            if liked is not None:
+                scores = scores + POD_PREFERENCE * liked
         scores = np.where(candidates, scores, -np.inf)
         while True:
             i = int(np.argmax(scores))
             if scores[i] == -np.inf:
                 return False
             if self._put(task, info, i, bool(now[i]), pipeline_only):
-                self._last = Pick(info, nodes, self.session.changes, i)
+                self._last = Pick(info, nodes, self.session.changes, i, liked is not None)
                 return True
             scores[i] = -np.inf
 
@@ -125,7 +132,9 @@ class Placer:
         if (
             pipeline_only
             or shape.gpu.shared
-            or info.has_pod_terms
+            or last.preferred
+            or info.requires_pods
+            or info.prefers_pods
             or shape.ports
             or shape.claims
             or (self.table.numa and self.table.numa.concerns(info))
@@ -148,7 +157,7 @@ class Placer:
         session, shape = self.session, info.shape
         if not session.config.predicates:
             return
-        if info.has_pod_terms or session.snapshot.has_anti_affinity:
+        if info.requires_pods or session.snapshot.has_anti_affinity:
             podaffinity.narrow(self.table, task, candidates)
         if shape.ports:
             podaffinity.narrow_ports(self.table, shape, candidates)

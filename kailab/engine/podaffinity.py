@@ -1,6 +1,7 @@
-"""Rules between pods: required affinity and anti-affinity per topology domain, and host ports.
+"""Rules between pods: required and preferred affinity and anti-affinity per topology domain, and host ports.
 
-Source: Kubernetes' InterPodAffinity and NodePorts filters. A pod in thought (promised or leaving) counts where it is.
+Source: Kubernetes' InterPodAffinity (filter and score) and NodePorts, as KAI's predicates and podaffinity plugins use them.
+A pod in thought (promised or leaving) counts where it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import numpy as np
 from kailab.engine.fit import matches
 from kailab.engine.nodes import NodeTable
 from kailab.engine.records import PodTerm, Shape
-from kailab.engine.state import WTask
+from kailab.engine.state import ShapeInfo, WTask
 
 
 def selects(term: PodTerm, shape: Shape) -> bool:
@@ -70,6 +71,43 @@ def _respect_others(table: NodeTable, task: WTask, candidates: np.ndarray) -> No
                     column, _ = table.column(term.topology_key)
                     if column[i] >= 0:
                         candidates &= column != column[i]
+
+
+def preferences(table: NodeTable, info: ShapeInfo) -> np.ndarray | None:
+    """Points per node from preferred terms, those of the shape and those of pods that are there and mean it; None where no
+    term has a say. Required terms of others give none: KAI leaves their weight (hardPodAffinityWeight) at zero."""
+    points: np.ndarray | None = None
+    for other, homes in table.residents.items():
+        if not (info.prefers_pods or other.prefers_pods):
+            continue
+        for key, weight in _liking(info, other):
+            column, codes = table.column(key)
+            domains = np.zeros(len(codes) + 1, dtype=np.int64)  # the last entry is for nodes without the label
+            for i, count in homes.items():
+                domains[column[i]] += count * weight
+            domains[-1] = 0
+            points = domains[column] if points is None else points + domains[column]
+    return points
+
+
+def _liking(info: ShapeInfo, other: ShapeInfo) -> tuple[tuple[str, int], ...]:
+    """(topology key, weight) of each preferred term between a shape and one that is there, whoever of them has it."""
+    found = info.liked.get(other)
+    if found is None:
+        mine, theirs = info.shape, other.shape
+        sides = (
+            (mine.affinity, theirs, 1),
+            (mine.anti_affinity, theirs, -1),
+            (theirs.affinity, mine, 1),
+            (theirs.anti_affinity, mine, -1),
+        )
+        found = info.liked[other] = tuple(
+            (term.topology_key, sign * term.weight)
+            for terms, meant, sign in sides
+            for term in terms
+            if term.weight and selects(term, meant)
+        )
+    return found
 
 
 def narrow_ports(table: NodeTable, shape: Shape, candidates: np.ndarray) -> None:

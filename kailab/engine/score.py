@@ -1,7 +1,8 @@
 """How good a node is for a task: KAI's score, all nodes in one expression.
 
 The parts lie so far apart that a higher one always decides: nominated node 1e7, topology 1e5, room on a shared GPU 1e4,
-fits now 1e3, CPU task on a CPU node 10, packing 0-9 (or spreading 0-1). Equal scores go by node name.
+fits now 1e3, CPU task on a CPU node 10, packing 0-9 (or spreading 0-1). Only preferred pod affinity, 1e6 a unit of weight,
+can outdo the nominated node. Equal scores go by node name.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kailab.engine.nodes import NodeTable
 from kailab.engine.state import ShapeInfo
 
 NOMINATED = 1e7
+POD_PREFERENCE = 1e6
 TOPOLOGY = 1e5
 SHARING = 1e4
 AVAILABLE = 1e3

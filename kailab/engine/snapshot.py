@@ -49,6 +49,7 @@ class Snapshot:
         self.asked: dict[str, list[int]] = {}
         self.memory_tasks: dict[str, WTask] = {}  # those that want GPU memory: its share depends on the device
         self.has_anti_affinity = False  # some pod, now or once, kept others away
+        self.has_pod_preferences = False  # some pod, now or once, would rather be with others, or without them
         self.foreign: dict[str, WTask] = {}  # tasks of other schedulers: they only take room
         self._claiming: dict[str, dict[str, WTask]] = {}  # claim -> tasks that name it
 
@@ -220,7 +221,8 @@ class Snapshot:
         if info is None:
             rows = len(self.layout)
             info = self._shapes[shape] = ShapeInfo(shape, self.layout)
-            self.has_anti_affinity = self.has_anti_affinity or bool(shape.anti_affinity)
+            self.has_anti_affinity |= any(not term.weight for term in shape.anti_affinity)
+            self.has_pod_preferences |= info.prefers_pods
             if self._table is not None and len(self.layout) > rows:
                 self._table.grow()
         if info.shape is shape:

@@ -38,7 +38,8 @@ class ShapeInfo:
     """A shape with what the engine derives from it once."""
 
     __slots__ = (
-        "cpu_only", "has_pod_terms", "mask", "mask_version", "needs", "quota", "request", "rows", "shape", "size",
+        "cpu_only", "liked", "mask", "mask_version", "needs", "prefers_pods", "quota", "request",
+        "requires_pods", "rows", "shape", "size",
     )  # fmt: skip
 
     def __init__(self, shape: Shape, layout: Layout) -> None:
@@ -53,7 +54,10 @@ class ShapeInfo:
         gpus += sum(mig_gpus(name) * count for name, count in gpu.mig)
         # What it counts for in quotas (CPU, memory, GPU); GPU memory is added where the device size is known.
         self.quota = (shape.cpu, shape.memory, gpus)
-        self.has_pod_terms = bool(shape.affinity or shape.anti_affinity)
+        terms = (*shape.affinity, *shape.anti_affinity)
+        self.requires_pods = any(not term.weight for term in terms)
+        self.prefers_pods = any(term.weight for term in terms)
+        self.liked: dict[ShapeInfo, tuple[tuple[str, int], ...]] = {}  # what podaffinity found out about other shapes
         self.mask: np.ndarray | None = None
         self.mask_version = -1
         self.size = (gpus, shape.cpu, shape.memory, gpu.memory_mib)

@@ -49,7 +49,6 @@ _ALWAYS = {
     "dynamicresources": "resource claims are always reckoned with",
 }
 _IDLE = {
-    "podaffinity": "preferred pod affinity is not scored here",
     "reflectjoborder": "there is no endpoint here to show the job order; see `kailab explain`",
 }
 

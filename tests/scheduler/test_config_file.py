@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
+from kailab.engine.policies.switches import Switches, switches
 from kailab.errors import InputError
 from kailab.scheduler import load_settings, read_settings, settings_of
 
@@ -121,8 +122,8 @@ def test_what_is_wrong_is_named(text: str, expected: str) -> None:
 KAI_DEFAULTS = """
 tiers:
 - plugins: [{name: predicates}, {name: proportion}, {name: priority}, {name: elastic}, {name: kubeflow}, {name: ray},
-    {name: nodeavailability}, {name: gpusharingorder}, {name: gpupack}, {name: resourcetype}, {name: subgrouporder},
-    {name: taskorder}, {name: nominatednode}, {name: dynamicresources},
+    {name: nodeavailability}, {name: gpusharingorder}, {name: gpupack}, {name: resourcetype}, {name: podaffinity},
+    {name: subgrouporder}, {name: taskorder}, {name: nominatednode}, {name: dynamicresources},
     {name: nodeplacement, arguments: {cpu: binpack, gpu: binpack}}, {name: minruntime}, {name: topology},
     {name: snapshot}, {name: sg-nodelocalgreedy}, {name: sg-multinodegang}]
 """
@@ -131,6 +132,11 @@ tiers:
 def test_kais_own_list_of_plugins_is_the_default() -> None:
     found = read_settings(KAI_DEFAULTS)
     assert (found.engine, found.notices) == (EngineConfig(), ())
+
+
+def test_without_podaffinity_it_is_the_list_built_into_kais_scheduler() -> None:
+    found = read_settings(KAI_DEFAULTS.replace(" {name: podaffinity},", "")).engine
+    assert switches(found.plugins) == Switches(pod_affinity=False)
 
 
 def test_what_has_no_effect_is_told() -> None:
@@ -233,6 +239,7 @@ _LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.f
 _TREES = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner))
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine making the documents takes long
 @given(
     st.dictionaries(
         st.sampled_from(

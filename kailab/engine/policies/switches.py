@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 DEFAULT_PLUGINS = (
     "predicates", "proportion", "priority", "elastic", "kubeflow", "ray", "nodeavailability", "gpusharingorder",
-    "gpupack", "resourcetype", "subgrouporder", "taskorder", "nominatednode", "dynamicresources", "nodeplacement",
-    "minruntime", "topology", "snapshot", "sg-nodelocalgreedy", "sg-multinodegang",
+    "gpupack", "resourcetype", "podaffinity", "subgrouporder", "taskorder", "nominatednode", "dynamicresources",
+    "nodeplacement", "minruntime", "topology", "snapshot", "sg-nodelocalgreedy", "sg-multinodegang",
 )  # fmt: skip
-"""What KAI runs with where nothing else is configured, in its order."""
+"""What KAI runs with where nothing else is configured: the list built into its scheduler, in its order, and podaffinity,
+which its operator (and before that its chart) adds in every release."""
 
 JOB_ORDER = ("priority", "elastic")
 GENERATORS = ("sg-nodelocalgreedy", "sg-multinodegang")
@@ -28,6 +29,7 @@ class Switches(NamedTuple):
     node_availability: bool = True
     resource_type: bool = True
     nominated_node: bool = True
+    pod_affinity: bool = True
     min_runtime: bool = True
     topology: bool = True
     generators: tuple[str, ...] = GENERATORS
@@ -50,6 +52,7 @@ def switches(plugins: tuple[str, ...] | None) -> Switches:
         node_availability="nodeavailability" in plugins,
         resource_type="resourcetype" in plugins,
         nominated_node="nominatednode" in plugins,
+        pod_affinity="podaffinity" in plugins,
         min_runtime="minruntime" in plugins,
         topology="topology" in plugins,
         generators=tuple(name for name in plugins if name in GENERATORS),
