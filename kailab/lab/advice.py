@@ -27,7 +27,7 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     scheduler are KAI's too. Each class is told once, where it is first named."""
     work = [one for one in manifests if _is_kais(one)]
     found = [] if adopted else _told(manifests, advise_scheduler)
-    found += _told((one for one in manifests if one.kind == "PriorityClass" or _is_kais(one)), advise_unheeded)
+    found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_unheeded)
     found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {
