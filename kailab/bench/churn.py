@@ -19,10 +19,14 @@ import psutil
 
 from kailab.bench import shapes
 from kailab.bench.beside import kailab_beside
+from kailab.bench.rig import WrongOutcome
+from kailab.cluster.controlplane.lastwords import last_words
 from kailab.cluster.kubernetes import KubernetesCluster
+from kailab.cluster.processes import ask, find
 from kailab.cluster.writes import Create, Delete
 from kailab.fleet import Fleet
 from kailab.lab import assembly
+from kailab.lab.livelab import SCHEDULER
 from kailab.lab.planes import open_home
 from kailab.model import labels
 from kailab.scheduler import settings_of
@@ -50,12 +54,11 @@ class Sample(NamedTuple):
 
 
 class Churned(NamedTuple):
-    """The samples of a run, and the scheduler processes that there were (one: it was never restarted)."""
+    """The samples of a run, through which the scheduler lived as one process."""
 
     fleet: str
     seconds: float
     samples: tuple[Sample, ...]
-    alive: bool
 
     def thirds(self) -> tuple[dict[str, float], dict[str, float]]:
         """Medians of the second and of the last third of the time, by what was measured; the first is warming up."""
@@ -73,7 +76,6 @@ class Churned(NamedTuple):
             "benchmark": "churn",
             "fleet": self.fleet,
             "seconds": round(self.seconds, 1),
-            "alive": self.alive,
             "middle_third": middle,
             "last_third": last,
             "samples": [sample._asdict() for sample in self.samples],
@@ -84,7 +86,7 @@ class Churned(NamedTuple):
         end = self.samples[-1]
         lines = [
             f"churn on {self.fleet}: {self.seconds / 60:.1f} min, {end.arrived:,} pods came, {end.ended:,} ended by themselves, "
-            f"{end.evicted:,} were evicted; the scheduler {'lived on' if self.alive else 'DIED'}",
+            f"{end.evicted:,} were evicted; the scheduler lived on",
             "",
             f"{'':<26}{'middle third':>14}{'last third':>14}",
         ]
@@ -110,34 +112,51 @@ def churn(
     seed: int = 1,
     tell: Tell = lambda _: None,
 ) -> Churned:
-    """``every``: seconds between samples. Raises ConnectError and what the backend raises."""
+    """``every``: seconds between samples. Raises ConnectError and what the backend raises; WrongOutcome if the scheduler ends."""
     described = assembly.fleet_of(fleet)
     home = open_home(backend, components=components, get=True, tell=tell)
     try:
         home.furnish(described, "kailab", settings_of(None))
         with kailab_beside(home.plane) as pid:
+            scheduler = find(pid)
+            if scheduler is None:
+                raise _ended(home.plane, 0.0)
             work = _Work(home.cluster, described.summary().gpus, random.Random(seed))
             samples: list[Sample] = []
             begun = time.monotonic()
             while (passed := time.monotonic() - begun) < seconds:
                 work.turn(passed)
                 if not samples or passed - samples[-1].seconds >= every:
-                    samples.append(_sample(home.cluster, passed, pid, work))
+                    used = ask(scheduler, _use)
+                    if used is None:
+                        raise _ended(home.plane, passed)
+                    samples.append(_sample(home.cluster, passed, used, work))
                     tell(f"{passed:.0f} of {seconds:.0f} s, {work.arrived} pods came")
                 time.sleep(max(0.0, TURN_SECONDS - (time.monotonic() - begun - passed)))
-            return Churned(described.name, seconds, tuple(samples), psutil.pid_exists(pid))
+            return Churned(described.name, seconds, tuple(samples))
     finally:
         home.close()
 
 
-def _sample(cluster: KubernetesCluster, seconds: float, pid: int, work: _Work) -> Sample:
-    process = psutil.Process(pid)
+def _ended(plane: Any, seconds: float) -> WrongOutcome:
+    return WrongOutcome(
+        f"the scheduler ended after {seconds:.0f} s; its last words:\n{last_words(plane.log(SCHEDULER))}"
+    )
+
+
+def _use(process: psutil.Process) -> tuple[int, int, int]:
+    """Bytes of memory, threads, open files."""
+    return process.memory_info().rss, process.num_threads(), process.num_fds()
+
+
+def _sample(cluster: KubernetesCluster, seconds: float, used: tuple[int, int, int], work: _Work) -> Sample:
+    memory, threads, files = used
     watches = sum(float(count) for count in _WATCHES.findall(cluster.raw("/metrics")))
     return Sample(
         seconds=round(seconds, 1),
-        memory=process.memory_info().rss,
-        threads=process.num_threads(),
-        files=process.num_fds(),
+        memory=memory,
+        threads=threads,
+        files=files,
         watches=int(watches),
         pods=len(cluster.list("Pod", "default")),
         podgroups=len(cluster.list("PodGroup", "default")),

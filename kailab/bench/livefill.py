@@ -15,10 +15,10 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import psutil
 
@@ -26,6 +26,7 @@ from kailab.bench import shapes
 from kailab.bench.beside import kailab_beside
 from kailab.bench.rig import WrongOutcome
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.processes import ask, find
 from kailab.cluster.protocol import Object
 from kailab.cluster.waiting import wait_until
 from kailab.cluster.writes import Bind, Chain, Create
@@ -43,6 +44,7 @@ KAI_PODS = 300
 WARMING_PODS = 200
 _CYCLE = re.compile(r" cycle \d+: [1-9]\d* bound, .* (\S+) s$", re.MULTILINE)
 Tell = Callable[[str], None]
+T = TypeVar("T")
 
 
 class Round(NamedTuple):
@@ -246,8 +248,10 @@ class _Bench:
             cpu = _spent(self._cpu(), used)
             self._quiet()
             writes = _difference(self._writes(), before)
-            memory = sum(psutil.Process(pid).memory_info().rss for pid in pids)
-            return Round(name, number, seconds, writes, cpu, memory)
+            memory = _asked(pids, lambda process: process.memory_info().rss)
+            if len(memory) < len(pids):
+                raise WrongOutcome(f"{name} ended when it had bound {number} pods")
+            return Round(name, number, seconds, writes, cpu, sum(memory.values()))
         finally:
             submitter.close()
             watch.close()
@@ -267,8 +271,9 @@ class _Bench:
     def _cpu(self) -> dict[str, float]:
         """Seconds that each process has used so far."""
         plane: Any = self._home.plane
-        pids = {one.name: one.pid for one in plane.processes() if one.running} | {"client": os.getpid()}
-        return {name: sum(psutil.Process(pid).cpu_times()[:2]) for name, pid in pids.items()}
+        names = {one.pid: one.name for one in plane.processes() if one.running} | {os.getpid(): "client"}
+        used = _asked(names, lambda process: sum(process.cpu_times()[:2]))
+        return {names[pid]: seconds for pid, seconds in used.items()}
 
     def _writes(self) -> dict[str, int]:
         """Requests that changed something, by verb and resource, from the API server's own metrics; without what goes on
@@ -293,6 +298,12 @@ class _Bench:
             name = f"{verb.lower()} {resource}" + (f"/{sub}" if sub else "")
             found[name] = found.get(name, 0) + int(float(line.rsplit(" ", 1)[1]))
         return found
+
+
+def _asked(pids: Iterable[int], question: Callable[[psutil.Process], T]) -> dict[int, T]:
+    """By process, without those that have ended."""
+    found = {pid: ask(process, question) for pid in pids if (process := find(pid)) is not None}
+    return {pid: answer for pid, answer in found.items() if answer is not None}
 
 
 def _spent(after: dict[str, float], before: dict[str, float]) -> dict[str, float]:

@@ -116,8 +116,6 @@ def churn(
     with terminal.waiting("churning") as tell:
         found = run(duration_seconds(duration), fleet, components=components, tell=tell)
     terminal.say(json.dumps(found.as_dict(), indent=2) if output is TextOrJson.json else found.text())
-    if not found.alive:
-        raise typer.Exit(1)
 
 
 def _show(outcome: Outcome, output: TextOrJson) -> None:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -21,6 +20,7 @@ from typing import NamedTuple
 import tenacity
 
 from kailab.components.failures import BuildFailed
+from kailab.components.group import group
 from kailab.components.pins import KUBERNETES_PROGRAMS, Pin, this_machine
 
 _MODULES = {
@@ -175,25 +175,13 @@ def _environment() -> Mapping[str, str]:
 
 
 def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
-    """What the command printed. Raises BuildFailed; the command does not outlive us."""
+    """What the command printed. Raises BuildFailed; neither the command nor its compilers outlive us."""
     with (
         tempfile.TemporaryFile() as errors,
         tempfile.TemporaryFile() as output,
-        subprocess.Popen(
-            [go.path, *arguments],
-            cwd=place,
-            env=_environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=errors,
-            start_new_session=True,  # its compilers end with it
-        ) as process,
+        group([go.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,
     ):
-        try:
-            _await(process, told)
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
+        _await(process, told)
         if process.returncode:
             errors.seek(0)
             raise BuildFailed(_told_failure(told.pin, go, arguments, errors.read().decode("utf-8", "replace")))

@@ -96,9 +96,11 @@ def _work(waiting: Any, done: Any, scheduler: str, backend: str, where: Where) -
 
 def _next(done: Any, workers: Sequence[Any]) -> Result | KailabError:
     while True:
+        # Asked first: what a worker said before it ended is in the queue by then.
+        working = any(worker.is_alive() for worker in workers)
         try:
             found: Result | KailabError = done.get(timeout=1.0)
             return found
         except queue.Empty:
-            if not any(worker.is_alive() for worker in workers):
+            if not working:
                 raise KailabError("no cluster is left to run scenarios in") from None

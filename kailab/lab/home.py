@@ -20,6 +20,7 @@ from kailab.errors import ConnectError, InputError, NotFound
 from kailab.evidence.standing import condition
 from kailab.fleet import Fleet
 from kailab.lab.clearing import MARK, clear
+from kailab.lab.lastwill import LastWill
 from kailab.lab.livepace import Rest
 from kailab.scheduler import SchedulerSettings
 
@@ -61,7 +62,8 @@ class Deciding(Protocol):
 
 
 class LiveHome:
-    """``plane`` None: the cluster is somebody else's. ``deciding`` None: whoever decides is there already."""
+    """``plane`` None: the cluster is somebody else's. ``deciding`` None: whoever decides is there already. ``will``: what sees to
+    it that the plane ends with this process; None: it goes on."""
 
     def __init__(
         self,
@@ -71,9 +73,11 @@ class LiveHome:
         deciding: Deciding | None = None,
         *,
         mark: str | None = None,
+        will: LastWill | None = None,
     ) -> None:
         self.backend = backend
         self.plane = plane
+        self._will = will
         self.mark = mark or uuid.uuid4().hex[:12]
         self._deciding = deciding
         self._installed = False
@@ -192,8 +196,12 @@ class LiveHome:
                 self.vacate()
         finally:
             self.cluster.close()
-            if self.plane is not None:
-                self.plane.down()
+            try:
+                if self.plane is not None:
+                    self.plane.down()
+            finally:
+                if self._will is not None:
+                    self._will.close()
 
     def vacate(self) -> None:
         """Take all of the lab out of somebody else's cluster; the kinds it installed, too, if nobody else uses them."""

@@ -6,21 +6,42 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
+# It waits for the end of a pipe that nobody ever writes to, and that only the other process holds. A process id would still be
+# there with a zombie, or with a stranger.
 _WATCH = """
+exec 3<&0
 (
-  while kill -0 "$1" 2>/dev/null && [ -d "$2" ]; do sleep 1; done
-  [ -d "$2" ] && exec "$3" -m kailab.lab.lastwill "$4" "$2"
+  read -r _ <&3
+  [ -d "$1" ] && exec "$2" -m kailab.lab.lastwill "$3" "$1"
 ) </dev/null >/dev/null 2>&1 &
 """
 
 
-def ends_with_this_process(folder: Path, backend: str) -> None:
-    """``folder``: of a plane of this backend."""
-    # Through a shell that ends at once: nobody here has to wait for the one that looks on.
-    arguments = (str(os.getpid()), str(folder), sys.executable, backend)
-    subprocess.run(["/bin/sh", "-c", _WATCH, "kailab-lastwill", *arguments], start_new_session=True, check=True)
+class LastWill:
+    """In force until this process ends, or closes it; then the plane is taken down if it is still there. ``folder``: of a plane of
+    this backend."""
+
+    def __init__(self, folder: Path, backend: str) -> None:
+        looked_at, self._held = os.pipe()
+        os.register_at_fork(after_in_child=self._let_go)
+        try:
+            # Through a shell that ends at once: nobody here has to wait for the one that looks on.
+            arguments = (str(folder), sys.executable, backend)
+            command = ["/bin/sh", "-c", _WATCH, "kailab-lastwill", *arguments]
+            subprocess.run(command, stdin=looked_at, start_new_session=True, check=True)
+        finally:
+            os.close(looked_at)
+
+    def close(self) -> None:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        held, self._held = self._held, -1
+        with suppress(OSError):
+            os.close(held)
 
 
 def main(backend: str, folder: str) -> None:

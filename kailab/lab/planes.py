@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.errors import InputError
 from kailab.lab.home import LiveHome
-from kailab.lab.lastwill import ends_with_this_process
+from kailab.lab.lastwill import LastWill
 from kailab.lab.livepace import Rest
 from kailab.scheduler import SchedulerSettings
 
@@ -103,15 +103,16 @@ def open_home(
         return LiveHome(backend, Connection.from_kubeconfig(kubeconfig, context))
     if kubeconfig is not None or context is not None:
         raise InputError(f"a kubeconfig is for the backend kubeconfig; {backend} makes its own")
-    where = folder or Path(tempfile.mkdtemp(prefix="kailab-"))
+    programs = _programs(components, kubernetes, get, tell)
+    if folder is not None:
+        return _own(backend, folder, programs, found, tell)
+    folder = Path(tempfile.mkdtemp(prefix="kailab-"))
+    will = LastWill(folder, backend)
     try:
-        programs = _programs(components, kubernetes, get, tell)
-        if folder is None:
-            ends_with_this_process(where, backend)
-        return _own(backend, where, programs, found, tell)
+        return _own(backend, folder, programs, found, tell, will)
     except BaseException:
-        if folder is None:
-            shutil.rmtree(where, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
+        will.close()
         raise
 
 
@@ -121,7 +122,9 @@ def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell
     return get_components(kubernetes, folder, tell=tell) if get else find_components(kubernetes, folder)
 
 
-def _own(backend: str, folder: Path, programs: ComponentSet, kai: KaiFolder | None, tell: Tell) -> LiveHome:
+def _own(
+    backend: str, folder: Path, programs: ComponentSet, kai: KaiFolder | None, tell: Tell, will: LastWill | None = None
+) -> LiveHome:
     plane: Any
     if backend == "kind":
         from kailab.cluster.kind import KindPlane
@@ -132,7 +135,7 @@ def _own(backend: str, folder: Path, programs: ComponentSet, kai: KaiFolder | No
 
         plane = ControlPlane.up(folder, programs, tell=tell)
     try:
-        return LiveHome(backend, Connection.from_kubeconfig(plane.kubeconfig), plane, Processes(plane, kai))
+        return LiveHome(backend, Connection.from_kubeconfig(plane.kubeconfig), plane, Processes(plane, kai), will=will)
     except BaseException:
         plane.down()
         raise

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
+from kailab.cluster import processes
+from kailab.cluster.controlplane import ControlPlane, running
+from kailab.cluster.controlplane.home import Home
 from kailab.cluster.controlplane.supervision import Supervision, processes_of, record
 from kailab.cluster.waiting import wait_until
+from kailab.errors import StateError
 
 
 @pytest.fixture
@@ -22,22 +30,107 @@ def supervision(tmp_path: Path) -> Iterator[Supervision]:
 def test_a_process_that_takes_up_its_program_has_not_ended(
     supervision: Supervision, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the kernel carries out execve nobody can read the environment, by which a process is known."""
-    read = psutil.Process.environ
+    """While the kernel carries out execve nobody can read the environment, by which a process is known, nor the command."""
+    read = psutil.Process.environ, psutil.Process.cmdline
     unreadable: dict[int, int] = {}
 
-    def late(process: psutil.Process) -> dict[str, str]:
+    def late_environ(process: psutil.Process) -> dict[str, str]:
         unreadable[process.pid] = unreadable.get(process.pid, 5) - 1
-        return {} if unreadable[process.pid] > 0 else read(process)
+        return {} if unreadable[process.pid] > 0 else read[0](process)
 
-    monkeypatch.setattr(psutil.Process, "environ", late)
+    def late_cmdline(process: psutil.Process) -> list[str]:
+        return [] if unreadable.get(process.pid, 5) > 0 else read[1](process)
+
     one = record("sleeper", ["/bin/sleep", "60"])
     supervision.start(one)
+    monkeypatch.setattr(psutil.Process, "environ", late_environ)
+    monkeypatch.setattr(psutil.Process, "cmdline", late_cmdline)
     assert supervision.look(one).running
     unreadable.clear()
     assert supervision.look(one).pid in {process.pid for process in processes_of(supervision.folder)}
+    monkeypatch.undo()
     supervision.stop(["sleeper"])
     assert not supervision.look(one).running
+
+
+@pytest.mark.parametrize("answered", [True, False])
+@pytest.mark.parametrize("question", ["environ", "cmdline", "status", "ppid", "create_time"])
+def test_a_process_may_end_at_any_question(
+    supervision: Supervision, monkeypatch: pytest.MonkeyPatch, question: str, answered: bool
+) -> None:
+    """As all do when a control plane goes down while somebody looks: each is a zombie right before a question or right after."""
+    one = record("sleeper", ["/bin/sleep", "60"])
+    supervision.start(one)
+    mine = {process.pid for process in processes_of(supervision.folder)}
+    if question == "cmdline":  # asked of the shell above, where it has not told yet how the process ended
+        (shell,) = mine - {supervision.look(one).pid}
+        os.kill(shell, signal.SIGSTOP)
+        supervision.signal("sleeper", signal.SIGKILL)
+    answer = getattr(psutil.Process, question)
+
+    def its_last(process: psutil.Process) -> object:
+        said = answer(process) if answered else None
+        if process.pid in mine:
+            mine.discard(process.pid)
+            os.kill(process.pid, signal.SIGKILL)
+            wait_until(lambda: _ended(process.pid), 60, pause=0.001)
+        return said if answered else answer(process)
+
+    monkeypatch.setattr(psutil.Process, question, its_last)
+    running()
+    supervision.look(one)
+    monkeypatch.undo()
+    seen = supervision.look(one)
+    assert not seen.running
+    assert processes_of(supervision.folder) == []
+
+
+def _ended(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_a_signal_to_a_process_that_has_ended_does_nothing() -> None:
+    child = subprocess.Popen(["/bin/sleep", "600"])
+    held = psutil.Process(child.pid)
+    child.kill()
+    assert wait_until(lambda: held.status() == psutil.STATUS_ZOMBIE, 60)
+    for _ in ("a zombie", "nobody"):
+        processes.send(held, signal.SIGTERM)
+        assert processes.ask(held, lambda process: process.memory_info()) is None
+        assert processes.environment(held) == {}
+        assert processes.find(child.pid) is None
+        child.wait()
+
+
+def test_a_reused_process_id_is_a_stranger() -> None:
+    pid, since = processes.this_process()
+    assert processes.find(pid, since) == psutil.Process()
+    assert processes.find(pid, since - 100) is None
+    assert processes.find(0) is None
+
+
+def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None:
+    child = subprocess.Popen(["/bin/sleep", "600"])
+    folder = tmp_path / "plane"
+    folder.mkdir()
+    known = Home(
+        kubernetes="v1.35.4",
+        ports={},
+        binaries={},
+        starter=(child.pid, psutil.Process(child.pid).create_time()),
+        created=time.time(),
+    )
+    known.write(folder)
+    with pytest.raises(StateError, match=f"being started here by process {child.pid}"):
+        ControlPlane.attach(folder)
+    child.kill()
+    assert wait_until(lambda: _ended(child.pid), 60)
+    with pytest.raises(StateError, match="cut short"):
+        ControlPlane.attach(folder)
+    child.wait()
 
 
 def test_how_a_process_ended_is_known(supervision: Supervision) -> None:

@@ -8,6 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -17,6 +18,7 @@ from kailab.cluster.kind.choices import choose, name_for
 from kailab.cluster.kind.creation import Maker
 from kailab.cluster.kind.engine import containers
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.processes import ask
 from kailab.cluster.waiting import wait_until
 from kailab.components import ComponentSet
 from kailab.errors import StateError
@@ -67,7 +69,7 @@ def test_side_by_side_and_found_again(
         assert found.name == second.name
         found.check()
         assert [one.name for one in found.processes()] == ["kwok"]
-        assert len([one for one in processes_of(folder) if one.name() == "kwok"]) == 1
+        assert len([one for one in processes_of(folder) if ask(one, psutil.Process.name) == "kwok"]) == 1
         found.down()
     finally:
         second.down()

@@ -4,12 +4,15 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import msgspec
+import psutil
 import pytest
 import yaml
 
-from kailab.cluster.kind import KindPlane, creation, kind_reason
+from kailab.cluster.kind import KindPlane, creation, home, kind_reason
 from kailab.cluster.kind.choices import choose, find_kind, name_for, node_image
 from kailab.cluster.kind.config import cluster_config
+from kailab.cluster.waiting import wait_until
 from kailab.components import KIND, PROGRAMS, Cache, ComponentSet, DamagedComponent, Way, get_program
 from kailab.errors import ConnectError, InputError, KailabError, StateError
 
@@ -176,3 +179,26 @@ def test_kind_is_built_with_go(tmp_path: Path) -> None:
         subprocess.run([path, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1] == "0.30.0"
     )
     assert any("building" in line for line in told)
+
+
+def test_a_start_whose_process_has_ended_is_no_start(tmp_path: Path) -> None:
+    """Also where nobody has taken note of its end, and where a stranger has its process id now."""
+    child = subprocess.Popen(["/bin/sleep", "600"])
+    described = home.Home(
+        name="lab", kind="", kubectl="", image="", created=0.0, starter=child.pid, since=born(child.pid)
+    )
+    described.write(tmp_path)
+    known = home.read(tmp_path)
+    assert known is not None
+    assert home.starts(known)
+    assert not home.starts(msgspec.structs.replace(known, since=known.since - 100))
+    child.kill()
+    assert wait_until(lambda: not home.starts(known), 60)
+    child.wait()
+    assert not home.starts(known)
+    assert home.starts(known.begun())
+    assert not home.starts(known.begun().done())
+
+
+def born(pid: int) -> float:
+    return psutil.Process(pid).create_time()

@@ -9,6 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from kailab.cluster.processes import ask, find
+from kailab.cluster.waiting import wait_until
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
 EXERCISES = Path(__file__).resolve().parents[2] / "exercises"
 
@@ -99,10 +102,10 @@ def test_a_process_that_died_is_told(up):
     scheduler = next(
         process
         for process in of_folder(folder)
-        if process.cmdline()[:4] == [sys.executable, "-m", "kailab", "scheduler"]
+        if (ask(process, psutil.Process.cmdline) or [])[:4] == [sys.executable, "-m", "kailab", "scheduler"]
     )
     scheduler.kill()
-    psutil.wait_procs([scheduler], timeout=10)
+    assert wait_until(lambda: find(scheduler.pid) is None, 120)
     status = kailab(folder, "status")
     assert "Ended" in status
     assert "kailab-scheduler" in status

@@ -11,6 +11,7 @@ import msgspec
 
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.supervision import Supervision, mark_of, processes_of
+from kailab.cluster.processes import find, this_process
 from kailab.errors import StateError
 from kailab.model import typed
 
@@ -140,22 +141,10 @@ def remove(folder: Path) -> None:
 
 def running() -> list[Path]:
     """The folders of all control planes of this user that have processes on this machine."""
-    return sorted({Path(mark_of(process)) for process in processes_of(None)} - {Path()})
-
-
-def this_process() -> tuple[int, float]:
-    """Its id and since when it runs, which together no other has."""
-    import psutil
-
-    return os.getpid(), psutil.Process().create_time()
+    marks = {mark_of(process) for process in processes_of(None)}
+    return sorted(Path(mark) for mark in marks if mark)
 
 
 def _starts(known: Home) -> bool:
     """Whether the process that began the start is still there."""
-    import psutil
-
-    pid, since = known.starter
-    try:
-        return bool(pid) and psutil.Process(pid).create_time() == since
-    except psutil.Error:
-        return False
+    return find(*known.starter) is not None

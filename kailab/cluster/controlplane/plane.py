@@ -22,6 +22,7 @@ from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.programs import APISERVER, CONTROLLERS, ETCD, KWOK, PORTS, SCHEDULER, Programs
 from kailab.cluster.controlplane.supervised import RESTART_GRACE_SECONDS, ControlPlaneFailed, Supervised
 from kailab.cluster.controlplane.supervision import Process, Supervision
+from kailab.cluster.processes import this_process
 from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
 
@@ -100,7 +101,7 @@ class ControlPlane(Supervised):
             kubernetes=kubernetes,
             ports=dict(zip(PORTS, free_ports(len(PORTS)))),
             binaries=dict(binaries),
-            starter=home.this_process(),
+            starter=this_process(),
             created=time.time(),
         )
         known.write(folder)

@@ -7,7 +7,6 @@ to: that tells it apart from a stranger who got its process id, and finds it whe
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal as signals
 import subprocess
@@ -20,7 +19,8 @@ import msgspec
 
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.lastwords import last_words
-from kailab.cluster.waiting import look_until, wait_until
+from kailab.cluster.processes import ask, environment, find, send
+from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
 from kailab.model import typed
 
@@ -29,11 +29,10 @@ if TYPE_CHECKING:
 
 MARK = "KAILAB_CONTROL_PLANE"
 POLL_SECONDS = 0.02
-START_SECONDS = 10.0
+START_SECONDS = 60.0
 GRACE_SECONDS = 10.0
-KILL_SECONDS = 20.0
-EXEC_SECONDS = 2.0
-_KERNEL = 2  # the parent of the kernel's own threads, which have no environment
+KILL_SECONDS = 60.0
+LAST_WORD_SECONDS = 10.0
 
 # What programs of the control plane get of the environment: not the ETCD_..., GODEBUG or proxies that a user may have set.
 _INHERITED = frozenset({"PATH", "HOME", "TMPDIR", "LANG", "TZ", "SSL_CERT_FILE", "SSL_CERT_DIR"})
@@ -117,21 +116,21 @@ class Supervision:
             write_private(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
             shell = ["/bin/sh", "-c", _SUPERVISE, "kailab", str(files), str(self.log(record.name)), *record.argv]
             inherited = {name: value for name, value in os.environ.items() if record.spawned or name in _INHERITED}
-            environment = {**inherited, **record.environment, MARK: str(self.folder)}
-            self._own.append(
-                subprocess.Popen(
-                    shell,
-                    cwd=self.folder,
-                    env=environment,
-                    start_new_session=True,
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                )
+            given = {**inherited, **record.environment, MARK: str(self.folder)}
+            above = subprocess.Popen(
+                shell,
+                cwd=self.folder,
+                env=given,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
             )
+            self._own.append(above)
         except OSError as error:
             raise StateError(f"{self.folder}: {record.name} can't be started: {error}") from error
-        if not _until(lambda: bool(self._pid(record.name)), START_SECONDS):
+        _until(lambda: bool(self._pid(record.name)) or above.poll() is not None, START_SECONDS)
+        if not self._pid(record.name):
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
 
     def look(self, record: Record) -> Process:
@@ -147,7 +146,7 @@ class Supervision:
         process = self._process(name)
         if process is None:
             raise StateError(f"{self.folder}: {name} does not run: {self._why(record, self._exit(name))}")
-        _send(process, number)
+        send(process, number)
 
     def stop(self, names: Iterable[str], grace: float = GRACE_SECONDS) -> None:
         """End them on purpose: asked to, and after ``grace`` seconds made to. One that has ended by itself counts as
@@ -158,11 +157,11 @@ class Supervision:
             stopped = msgspec.structs.replace(self.record(name), stopped=True)
             write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
         for process in running.values():
-            _send(process, signals.SIGTERM)
+            send(process, signals.SIGTERM)
         if _until(lambda: not any(self._alive(name) for name in running), grace):
             return
         for process in running.values():
-            _send(process, signals.SIGKILL)
+            send(process, signals.SIGKILL)
         _until(lambda: not any(self._alive(name) for name in running), KILL_SECONDS)
 
     def end_all(self) -> None:
@@ -172,7 +171,7 @@ class Supervision:
             self._reap()
             left = processes_of(self.folder)
             for process in left:
-                _send(process, signals.SIGKILL)
+                send(process, signals.SIGKILL)
             return not left
 
         if not _until(swept, KILL_SECONDS):
@@ -183,20 +182,10 @@ class Supervision:
         return self._process(name) is not None
 
     def _process(self, name: str) -> psutil.Process | None:
-        """Not one that is dead and waits to be noticed, nor a stranger with the same number."""
-        import psutil
-
+        """Not a stranger with the same number."""
         self._reap()
-        pid = self._pid(name)
-        if not pid:
-            return None
-        try:
-            process = psutil.Process(pid)
-            if process.status() == psutil.STATUS_ZOMBIE or _environment(process).get(MARK) != str(self.folder):
-                return None
-        except psutil.Error:
-            return None
-        return process
+        process = find(self._pid(name))
+        return process if process is not None and mark_of(process) == str(self.folder) else None
 
     def _reap(self) -> None:
         self._own = [one for one in self._own if one.poll() is None]
@@ -206,12 +195,15 @@ class Supervision:
 
     def _exit(self, name: str) -> int | None:
         # The shell writes it a moment after the end.
-        _until(lambda: _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name), 1.0)
+        _until(
+            lambda: _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name),
+            LAST_WORD_SECONDS,
+        )
         return _number(self._files / f"{name}.exit")
 
     def _shell_is_there(self, name: str) -> bool:
         files = str(self._files / name)
-        return any(files in one.cmdline() for one in processes_of(self.folder) if _runs(one))
+        return any(files in (ask(one, lambda asked: asked.cmdline()) or ()) for one in processes_of(self.folder))
 
     def _why(self, record: Record, code: int | None) -> str:
         if record.stopped:
@@ -246,25 +238,7 @@ def processes_of(folder: Path | None) -> list[psutil.Process]:
 
 def mark_of(process: psutil.Process) -> str:
     """The folder of the control plane that a living process belongs to; empty: none, or not for us to know."""
-    import psutil
-
-    try:
-        mark = _environment(process).get(MARK, "")
-        return mark if mark and process.status() != psutil.STATUS_ZOMBIE else ""
-    except (psutil.Error, OSError):
-        return ""
-
-
-def _environment(process: psutil.Process) -> dict[str, str]:
-    """Of a living process. One that is just taking up its program (execve), which lasts on a busy machine, shows none for that
-    while: it is no stranger, and it has not ended. Raises psutil.Error."""
-
-    def enough(environment: dict[str, str]) -> bool:
-        if environment or _KERNEL in (process.pid, process.ppid()):
-            return True
-        return time.time() - process.create_time() > EXEC_SECONDS
-
-    return look_until(process.environ, enough, EXEC_SECONDS, pause=POLL_SECONDS)
+    return environment(process).get(MARK, "")
 
 
 def record(
@@ -288,15 +262,3 @@ def _number(path: Path) -> int | None:
 
 def _until(done: Callable[[], bool], seconds: float) -> bool:
     return wait_until(done, seconds, pause=POLL_SECONDS)
-
-
-def _runs(process: psutil.Process) -> bool:
-    return bool(mark_of(process))
-
-
-def _send(process: psutil.Process, number: int) -> None:
-    """A signal to a process that may have ended meanwhile."""
-    import psutil
-
-    with contextlib.suppress(psutil.NoSuchProcess):
-        process.send_signal(number)

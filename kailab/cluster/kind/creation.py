@@ -11,7 +11,6 @@ import argparse
 import fcntl
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from kailab.cluster.controlplane.supervision import MARK
+from kailab.components.group import group
 from kailab.errors import ConnectError, InputError, StateError
 
 CREATE_SECONDS = 600.0
@@ -132,21 +132,8 @@ class Maker:
 def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) -> int:
     """Exit code. A command that is given up goes with its children: kind would work on without its parent. They carry the mark of
     the folder's processes, so that they are found if we can't do that any more."""
-    with subprocess.Popen(
-        command,
-        cwd=folder,
-        env={**os.environ, MARK: str(folder)},
-        stdout=out,
-        stderr=out,
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    ) as child:
-        try:
-            return child.wait(seconds)
-        except BaseException:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-            raise
+    with group(command, cwd=folder, env={**os.environ, MARK: str(folder)}, stdout=out, stderr=out) as child:
+        return child.wait(seconds)
 
 
 def _reason(said: str) -> str:

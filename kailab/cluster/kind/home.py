@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ import msgspec
 import yaml
 
 from kailab.cluster.controlplane.certificates import write_private
-from kailab.cluster.controlplane.supervision import MARK, Supervision
+from kailab.cluster.controlplane.supervision import Supervision
+from kailab.cluster.processes import find, this_process
 from kailab.errors import StateError
 from kailab.model import typed
 
@@ -23,7 +23,7 @@ FORMAT = 1
 
 class Home(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a cluster. ``kind``, ``kubectl``: the programs; ``image``: its nodes'; ``created``: seconds since the
-    epoch; ``starter``: the process that makes it; ``ready``: it is made."""
+    epoch; ``starter``: the process that makes it, and ``since`` when that runs; ``ready``: it is made."""
 
     name: str
     kind: str
@@ -31,15 +31,20 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     image: str
     created: float
     starter: int = 0
+    since: float = 0.0
     ready: bool = False
     format: int = FORMAT
 
     def write(self, folder: Path) -> None:
-        known = self if self.ready else msgspec.structs.replace(self, starter=os.getpid())
-        write_private(folder / FILE, msgspec.json.encode(known))
+        write_private(folder / FILE, msgspec.json.encode(self))
+
+    def begun(self) -> Home:
+        """By this process."""
+        starter, since = this_process()
+        return msgspec.structs.replace(self, starter=starter, since=since)
 
     def done(self) -> Home:
-        return msgspec.structs.replace(self, ready=True, starter=0)
+        return msgspec.structs.replace(self, ready=True, starter=0, since=0.0)
 
 
 def claim(folder: Path) -> None:
@@ -89,15 +94,8 @@ def has_kubeconfig(folder: Path) -> bool:
 
 
 def starts(known: Home) -> bool:
-    """Whether the process that began the start is still there, and is not one beside a cluster itself."""
-    import psutil
-
-    try:
-        return bool(known.starter) and psutil.Process(known.starter).environ().get(MARK) is None
-    except psutil.AccessDenied:
-        return True
-    except psutil.Error:
-        return False
+    """Whether the process that began the start is still there."""
+    return find(known.starter, known.since) is not None
 
 
 def remove(folder: Path) -> None:

@@ -92,7 +92,7 @@ class KindPlane(Supervised):
             plane = cls(folder, known)
             try:
                 provide_image(choices.image, tell)
-                known.write(folder)
+                known.begun().write(folder)
                 tell(f"making the kind cluster {name}")
                 maker.create(name, folder, choices.image, home.write_config(folder, described))
                 tell("waiting for its nodes")

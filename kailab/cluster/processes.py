@@ -1,0 +1,73 @@
+"""Questions to processes of this machine, any of which may end between the look at it and the question.
+
+A process that has ended has no answer, nor one that is a zombie (it has ended, and nobody has taken note), nor one that is not
+for us to ask. Nothing here raises for them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from kailab.cluster.waiting import look_until
+
+if TYPE_CHECKING:
+    import psutil
+
+T = TypeVar("T")
+EXEC_SECONDS = 5.0
+_POLL_SECONDS = 0.02
+_KERNEL = 2  # the parent of the kernel's own threads, which have neither environment nor command line
+
+
+def find(pid: int, since: float | None = None) -> psutil.Process | None:
+    """The living process of this id; ``since`` (seconds since the epoch): only one that runs since then. None: there is none."""
+    import psutil
+
+    try:
+        process = psutil.Process(pid or -1)  # 0: the system itself, on some
+    except (psutil.Error, ValueError):
+        return None
+    born = ask(process, psutil.Process.create_time)
+    return process if born is not None and since in (None, born) else None
+
+
+def this_process() -> tuple[int, float]:
+    """Its id and since when it runs, which together no other has."""
+    import psutil
+
+    return os.getpid(), psutil.Process().create_time()
+
+
+def ask(process: psutil.Process, question: Callable[[psutil.Process], T]) -> T | None:
+    """What a living process answers; None: it has ended, or may not be asked."""
+    import psutil
+
+    try:
+        answer = question(process)
+        return None if process.status() == psutil.STATUS_ZOMBIE else answer
+    except (psutil.Error, OSError):
+        return None
+
+
+def environment(process: psutil.Process) -> dict[str, str]:
+    """Of a living process; empty: it has none, or has no answer.
+
+    While it takes up its program (execve), which lasts on a busy machine, it shows neither environment nor command line: that
+    is waited for, as it is no stranger, and has not ended."""
+
+    def look(asked: psutil.Process) -> dict[str, str] | None:
+        return asked.environ() or (asked.environ() if asked.cmdline() else None)
+
+    def known(asked: psutil.Process) -> dict[str, str] | None:
+        if _KERNEL in (asked.pid, asked.ppid()):
+            return None
+        return look_until(lambda: look(asked), lambda seen: seen is not None, EXEC_SECONDS, pause=_POLL_SECONDS)
+
+    return ask(process, known) or {}
+
+
+def send(process: psutil.Process, number: int) -> None:
+    """A signal, to the process if it is still there."""
+    ask(process, lambda asked: asked.send_signal(number))

@@ -1,0 +1,58 @@
+"""Commands that end with everything they started."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kailab.cluster.processes import find
+from kailab.cluster.waiting import wait_until
+from kailab.components.group import group
+
+
+def leave(script: str, ready: Callable[[subprocess.Popen[bytes]], object], error: BaseException) -> None:
+    with group(["/bin/sh", "-c", script]) as process:
+        ready(process)
+        raise error
+
+
+def test_what_a_command_started_ends_with_it(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    script = f"sleep 1000 & echo $! >{pids}; sleep 1000 & echo $! >>{pids}; wait"
+
+    def both_run(_: object) -> None:
+        assert wait_until(lambda: pids.exists() and len(pids.read_text().split()) == 2, 60)
+
+    with pytest.raises(KeyboardInterrupt):
+        leave(script, both_run, KeyboardInterrupt())
+    started = [int(pid) for pid in pids.read_text().split()]
+    assert wait_until(lambda: not any(map(find, started)), 60)
+
+
+def test_an_interruption_is_told_though_the_command_has_ended() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        leave("exit 0", lambda process: process.wait(), KeyboardInterrupt())
+
+
+def test_an_interruption_while_the_last_of_it_ends() -> None:
+    """Ctrl-C reaches who waits, and the wait takes note of the end before it goes on."""
+    with pytest.raises(KeyboardInterrupt):
+        leave(f"kill -INT {os.getpid()}; exit 1", lambda process: process.wait(60), AssertionError("it came too late"))
+
+
+def test_what_outlives_its_command_ends_too(tmp_path: Path) -> None:
+    pid = tmp_path / "pid"
+    with pytest.raises(ValueError, match="any"):
+        leave(f"sleep 1000 & echo $! >{pid}", lambda process: process.wait(), ValueError("any"))
+    assert wait_until(lambda: find(int(pid.read_text())) is None, 60)
+
+
+def test_a_command_that_ends_by_itself_is_left_alone() -> None:
+    with group(["/bin/sh", "-c", "echo said; exit 3"], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.read() == b"said\n"
+    assert process.returncode == 3
