@@ -27,14 +27,16 @@ def looked_at(path: Path) -> Iterator[Lab]:
     """The saved lab, to read. Raises StateError."""
     from kailab.lab import Lab
 
-    with Lab.resume(path) as lab:
+    with Lab.resume(path, to_look=True) as lab:
         yield lab
 
 
 @contextmanager
 def changed(path: Path, *, save: bool = True) -> Iterator[Lab]:
     """The saved lab, to change: saved if the block ends well. Raises StateError."""
-    with locked(path), looked_at(path) as lab:
+    from kailab.lab import Lab
+
+    with locked(path), Lab.resume(path) as lab:
         yield lab
         if save:
             lab.save(path)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from kailab.cluster.protocol import Cluster
+from kailab.cluster.protocol import Cluster, Watch
 from kailab.engine.decisions import Decisions, Evict, Pending
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.standing import owner
@@ -36,15 +36,23 @@ class Naming(Protocol):
 
 
 class Names:
-    """UID -> name of every pod and PodGroup that there ever was."""
+    """UID -> name of every pod and PodGroup that there was since it began to watch: ``at_once``, or when first asked."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._watch = cluster.watch(["Pod", "PodGroup"])
+    def __init__(self, cluster: Cluster, *, at_once: bool = True) -> None:
+        self._cluster = cluster
+        self._watch: Watch | None = None
         self._known: dict[str, Named] = {}
+        if at_once:
+            self._begin()
+
+    def _begin(self) -> Watch:
+        if self._watch is None:
+            self._watch = self._cluster.watch(["Pod", "PodGroup"])
+        return self._watch
 
     def refresh(self) -> None:
         """Take in what has come since the last call."""
-        for event in self._watch.poll():
+        for event in self._begin().poll():
             if event.type == "ADDED":
                 metadata = event.object["metadata"]
                 name = f"{metadata.get('namespace', '')}/{metadata['name']}"
@@ -59,7 +67,8 @@ class Names:
         return self._known.get(uid) or Named(uid)
 
     def close(self) -> None:
-        self._watch.close()
+        if self._watch is not None:
+            self._watch.close()
 
 
 class DecisionLog:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.embedded.persistence import read_state, write_state
+from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
@@ -68,9 +68,11 @@ class Lab:
         apart: bool = False,
         decided: Callable[[], Decided | None] | None = None,
         rest: Rest | None = None,
+        to_look: bool = False,
     ) -> None:
         """``at_end``: called once the lab has let go of the cluster. ``apart``: kailab's scheduler runs in a process of its
-        own; ``decided`` then tells what it decided. ``rest``: tells whether another's is done."""
+        own; ``decided`` then tells what it decided. ``rest``: tells whether another's is done. ``to_look``: controllers and
+        scheduler are made when they are first needed, if ever."""
         self.cluster = cluster
         self.fleet = fleet
         self.backend = cluster.name
@@ -82,22 +84,39 @@ class Lab:
         self.base: Path | None = None  # relative manifest paths are seen from here
         self.opened = cluster.now() if opened is None else opened
         self.last_expectation = ""
-        self.log = DecisionLog(Names(cluster), self.opened, keep_all=recorder is not None)
+        self.log = DecisionLog(Names(cluster, at_once=not to_look), self.opened, keep_all=recorder is not None)
         self._at_end = at_end
         self._decided = decided
-        self._parts, self._pace = self._run_over(cluster, apart, rest)
+        self._apart = apart
+        self._rest = rest
+        self._at_work: tuple[Parts, VirtualPace | LivePace] | None = None
+        if not to_look:
+            self._at_work = self._run_over()
         self._changed = True
         self._closed = False
         if recorder is not None:
             recorder.open(cluster, self.facts(), self.opened)
 
-    def _run_over(
-        self, cluster: EmbeddedCluster | KubernetesCluster, apart: bool, rest: Rest | None
-    ) -> tuple[Parts, VirtualPace | LivePace]:
+    @property
+    def _parts(self) -> Parts:
+        return self._working()[0]
+
+    @property
+    def _pace(self) -> VirtualPace | LivePace:
+        return self._working()[1]
+
+    def _working(self) -> tuple[Parts, VirtualPace | LivePace]:
+        if self._at_work is None:
+            self._at_work = self._run_over()
+        return self._at_work
+
+    def _run_over(self) -> tuple[Parts, VirtualPace | LivePace]:
+        cluster = self.cluster
         tell = (self._on_cycle, self._on_seen, self.opened, self.usage, self.adopt_default_scheduler)
         if isinstance(cluster, EmbeddedCluster):
             parts = assembly.build_parts(cluster, self.scheduler, self.config, *tell)
             return parts, VirtualPace(cluster, parts.controllers, parts.scheduler, self._describe)
+        apart, rest = self._apart, self._rest
         parts = assembly.build_live_parts(cluster, self.scheduler, self.config, *tell, apart)
         considers = assembly.considers(self.scheduler)
         quiet = assembly.QUIET_SECONDS["kube-scheduler" if apart or rest else self.scheduler]
@@ -159,23 +178,31 @@ class Lab:
             raise
 
     @classmethod
-    def resume(cls, path: str | Path, recorder: Recorder | None = None) -> Lab:
-        """The lab saved in a file. Raises StateError where there is none, or it is damaged; ConnectError where its cluster is
-        a real one and does not answer."""
-        from kailab.lab import livelab
-
-        if (about_live := livelab.read(Path(path))) is not None:
-            return livelab.resume(about_live, recorder)
+    def resume(cls, path: str | Path, recorder: Recorder | None = None, *, to_look: bool = False) -> Lab:
+        """The lab saved in a file. ``to_look``: it is not to be changed; so of an embedded one only what is asked for is taken
+        in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
+        cluster is a real one and does not answer."""
         state = read_state(Path(path))
+        if "live" in state:
+            from kailab.lab import livelab
+
+            return livelab.resume(livelab.about_of(Path(path), state), recorder)
+        with collection_paused():
+            return cls._restored(Path(path), state, recorder, to_look)
+
+    @classmethod
+    def _restored(cls, path: Path, state: dict[str, Any], recorder: Recorder | None, to_look: bool) -> Lab:
         try:
             about = state["lab"]
             scheduler = about["scheduler"]
             config = typed.convert(about["config"], EngineConfig)
-            cluster = EmbeddedCluster.restore(state)
+            cluster = EmbeddedCluster.restore(state, to_look=to_look)
             assembly.check_scheduler(scheduler)
             usage = typed.convert(about.get("usage", {}), UsageParams)
             adopt = about.get("adopt_default_scheduler", False)
-            lab = cls(cluster, about["fleet"], scheduler, config, recorder, about["opened"], usage, adopt)
+            lab = cls(
+                cluster, about["fleet"], scheduler, config, recorder, about["opened"], usage, adopt, to_look=to_look
+            )
             lab.log.cycle = about["cycle"]
             lab.log.evictions = about["evictions"]
             if about["last"] is not None:
@@ -216,8 +243,9 @@ class Lab:
 
     def _let_go(self) -> None:
         self.log.names.close()
-        self._parts.close()
-        self._pace.close()
+        if self._at_work is not None:
+            for part in self._at_work:
+                part.close()
         if self._at_end is not None:
             self._at_end()
 

@@ -7,7 +7,7 @@ no room for processes, whoever decides there decides; kailab's own can be run th
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -164,8 +164,11 @@ def write(state: Path, about: About) -> None:
 def read(state: Path) -> About | None:
     """What a state file says of a lab on a real API server; None if it holds an embedded one. Raises StateError."""
     content = read_state(state)
-    if "live" not in content:
-        return None
+    return about_of(state, content) if "live" in content else None
+
+
+def about_of(state: Path, content: Mapping[str, Any]) -> About:
+    """What was read from the file ``state`` of a lab on a real API server. Raises StateError."""
     try:
         return typed.convert(content["live"], About)
     except msgspec.ValidationError as error:

@@ -28,6 +28,12 @@ def decode_json(data: bytes | str, type: type[T]) -> T:
     return msgspec.json.decode(data, type=type)
 
 
+def decode_msgpack(data: bytes | msgspec.Raw, type: type[T]) -> T:
+    """``msgspec.msgpack.decode``. Raises msgspec.DecodeError, of which ValidationError is one."""
+    _work_out(type)
+    return msgspec.msgpack.decode(data, type=type)
+
+
 def _work_out(type: Any) -> None:
     if type not in _known:
         with _lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import msgspec
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster, StateLock
+from kailab.cluster.embedded.persistence import read_state
 from kailab.errors import StateError
 
 
@@ -82,13 +84,47 @@ def test_other_version(saved):
 
 
 def test_whole_but_nonsense(saved):
-    import hashlib
-
     body = msgspec.msgpack.encode({"now": "yesterday"})
     header = {"magic": "kailab-state", "version": 1, "length": len(body), "sha256": hashlib.sha256(body).hexdigest()}
     saved.write_bytes(msgspec.json.encode(header) + b"\n" + body)
     with pytest.raises(StateError, match="damaged"):
         EmbeddedCluster.load(saved)
+
+
+def test_a_file_of_the_format_before_is_read(cluster, saved):
+    body = msgspec.msgpack.encode(cluster.dump())
+    header = {"magic": "kailab-state", "version": 1, "length": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    saved.write_bytes(msgspec.json.encode(header) + b"\n" + body)
+    assert EmbeddedCluster.load(saved).dump() == cluster.dump()
+
+
+def test_pods_that_are_nearly_alike_take_little_room(cluster, running, tmp_path):
+    for index in range(300):
+        running(name=f"p{index}")
+    cluster.save(tmp_path / "state")
+    assert (tmp_path / "state").stat().st_size * 8 < len(msgspec.msgpack.encode(cluster.dump()))
+
+
+def test_to_look_at_it_shows_what_there_is(cluster, saved):
+    looked_at = EmbeddedCluster.restore(read_state(saved), to_look=True)
+    assert looked_at.kinds() == cluster.kinds()
+    assert looked_at.get("Pod", "p", "default") == cluster.get("Pod", "p", "default")
+    assert looked_at.list("Node") == cluster.list("Node")
+    assert looked_at.list("Event") == cluster.list("Event")
+    assert looked_at.dump() == cluster.dump()
+
+
+def test_to_look_at_it_is_not_to_change_it(cluster, saved):
+    looked_at = EmbeddedCluster.restore(read_state(saved), to_look=True)
+    before = looked_at.dump()
+    for change in (
+        lambda: looked_at.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}),
+        lambda: looked_at.patch("Pod", "p", "default", {"metadata": {"labels": {"a": "b"}}}),
+        lambda: looked_at.delete("Node", looked_at.list("Node")[0]["metadata"]["name"]),
+    ):
+        with pytest.raises(StateError, match="to be looked at"):
+            change()
+    assert looked_at.dump() == before
 
 
 def test_unwritable(cluster, tmp_path):

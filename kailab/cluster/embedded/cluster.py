@@ -126,7 +126,7 @@ class EmbeddedCluster:
 
     def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
         selector = selector_of(labels)
-        table = self.store.tables.get(kind)
+        table = self.store.there(kind)
         found = table.listing(namespace, selector) if table else []
         if kind != "Event":
             return found
@@ -136,8 +136,8 @@ class EmbeddedCluster:
 
     def kinds(self) -> Names:
         """Keys of the kinds of which there are objects, sorted."""
-        there = {kind for kind, table in self.store.tables.items() if len(table)}
-        if self.store.events.records:
+        there = set(self.store.filled())
+        if not self.store.events.empty:
             there.add("Event")
         return sorted(there)
 
@@ -146,7 +146,7 @@ class EmbeddedCluster:
         wanted = self.kinds() if kinds is None else list(dict.fromkeys(kinds))
         backlog: list[WatchEvent] = []
         for kind in wanted:
-            if table := self.store.tables.get(kind):
+            if table := self.store.there(kind):
                 backlog.extend([WatchEvent("ADDED", kind, obj) for obj in table.objects.values()])
             if kind == "Event":
                 backlog.extend([WatchEvent("ADDED", kind, r.materialise()) for r in self.store.events])
@@ -405,16 +405,14 @@ class EmbeddedCluster:
             "version": store.version,
             "uids": store.uids,
             "names": store.names,
-            "objects": {kind: list(store.tables[kind].objects.values()) for kind in self._filled()},
+            "objects": {kind: list(store.table(kind).objects.values()) for kind in store.filled()},
             "events": store.events.dump(),
         }
 
-    def _filled(self) -> Names:
-        return sorted(kind for kind, table in self.store.tables.items() if len(table))
-
     @classmethod
-    def restore(cls, state: Mapping[str, Any]) -> EmbeddedCluster:
-        """The cluster that a ``dump`` was taken of."""
+    def restore(cls, state: Mapping[str, Any], *, to_look: bool = False) -> EmbeddedCluster:
+        """The cluster that a ``dump`` was taken of, or that ``read_state`` read. ``to_look``: it can't be changed, and takes in
+        only what is asked for."""
         cluster = cls.__new__(cls)
         cluster._begin(float(state["now"]))
         store = cluster.store
@@ -424,6 +422,10 @@ class EmbeddedCluster:
         for kind, objects in state["objects"].items():
             store.restore(kind, objects)
         store.events.restore(state["events"])
+        if to_look:
+            store.sealed = True
+            return cluster
+        store.complete()
         cluster._deletion.restore()
         cluster.kubelet.restore()
         cluster._nodes.restore()

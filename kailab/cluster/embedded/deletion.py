@@ -135,7 +135,7 @@ class Deletion:
             return
         obj = self._mark("Namespace", key, obj, 0)
         self._leaving[name] = self._count(name) + 1
-        for kind in sorted(self._store.tables):
+        for kind in self._store.filled():
             for inner in [k for k in self._store.table(kind).objects if k[0] == name]:
                 found = self._store.find(kind, inner)
                 if found is not None and "deletionTimestamp" not in found["metadata"]:
@@ -143,7 +143,7 @@ class Deletion:
         self._left(name)
 
     def _count(self, namespace: str) -> int:
-        return sum(1 for table in self._store.tables.values() for key in table.objects if key[0] == namespace)
+        return sum(1 for kind in self._store.filled() for key in self._store.table(kind).objects if key[0] == namespace)
 
     def _changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         if type == "DELETED" and self._leaving and key[0] in self._leaving:

@@ -16,6 +16,7 @@ from kailab.model.times import format_time
 
 # The oldest go first beyond this many, as a real cluster drops events after an hour.
 LIMIT = 400_000
+_NO_ROWS = msgspec.msgpack.encode([])
 
 
 class EventRecord(msgspec.Struct):
@@ -71,7 +72,20 @@ class EventLog:
     """Events by what they are about and say. ``next_ids`` gives (uid, resourceVersion number, sequence)."""
 
     def __init__(self) -> None:
-        self.records: dict[Identity, EventRecord] = {}
+        self._records: dict[Identity, EventRecord] = {}
+        self._saved: msgspec.Raw | None = None  # a saved log that nobody has asked for yet
+
+    @property
+    def records(self) -> dict[Identity, EventRecord]:
+        """Events by their identity, oldest first."""
+        if self._saved is not None:
+            saved, self._saved = self._saved, None
+            self._take(msgspec.msgpack.decode(saved))
+        return self._records
+
+    @property
+    def empty(self) -> bool:
+        return bytes(self._saved) == _NO_ROWS if self._saved is not None else not self._records
 
     def record(
         self,
@@ -132,11 +146,18 @@ class EventLog:
     def dump(self) -> list[Any]:
         return [msgspec.structs.astuple(record) for record in self.records.values()]
 
-    def restore(self, rows: list[Any]) -> None:
-        self.records = {}
+    def restore(self, rows: list[Any] | msgspec.Raw) -> None:
+        """Put back a saved log; one that lies encoded stays so until it is asked for."""
+        self._records = {}
+        if isinstance(rows, msgspec.Raw):
+            self._saved = rows
+        else:
+            self._take(rows)
+
+    def _take(self, rows: list[Any]) -> None:
         for row in rows:
             values: list[Any] = [*row[:4], tuple(row[4]), *row[5:]]
             record = EventRecord(*values)
             involved = record.involved
             identity = (involved[4] or involved[2] + "/" + involved[3], record.type, record.reason, record.message)
-            self.records[identity] = record
+            self._records[identity] = record

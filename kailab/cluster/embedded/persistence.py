@@ -1,8 +1,11 @@
 """A whole cluster in one file, written so that a killed command leaves the previous state whole.
 
 The file is a line of JSON that says what follows (magic, format version, length, checksum), then the state as
-MessagePack. It is written beside its place, flushed to disk, and renamed over the old one. While a command works on a lab it
-holds a lock file with its process id, so that two of them do not interleave.
+MessagePack, compressed. It is written beside its place, flushed to disk, and renamed over the old one. While a command works
+on a lab it holds a lock file with its process id, so that two of them do not interleave.
+
+Objects and events are read as they lie, and decoded when somebody asks for them: a command that looks at one queue of a large
+lab needs none of its pods.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import fcntl
 import gc
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +27,13 @@ from kailab.errors import StateError
 from kailab.model import typed
 
 MAGIC = "kailab-state"
-VERSION = 1
+VERSION = 2
+PLAIN_VERSION = 1
+"""As the present format, but not compressed. Still read."""
+
 _LONGEST_HEADER = 4096
+_LEVEL = 1  # pods of one workload are nearly alike: the fastest level makes a twentieth of them
+_AS_THEY_LIE = ("objects", "events")
 
 
 class Header(msgspec.Struct):
@@ -38,7 +47,7 @@ class Header(msgspec.Struct):
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
     """Put the state in place atomically. Raises StateError if it can't be written."""
-    body = msgspec.msgpack.encode(state)
+    body = zlib.compress(msgspec.msgpack.encode(state), _LEVEL)
     header = Header(MAGIC, VERSION, len(body), hashlib.sha256(body).hexdigest())
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -61,7 +70,8 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The state in a file, checked. Raises StateError saying what is wrong and what to do."""
+    """The state in a file, checked. Below ``objects`` (by kind) and as ``events`` there are ``msgspec.Raw``, to be decoded by
+    who needs them. Raises StateError saying what is wrong and what to do."""
     fresh = "start afresh with `kailab down` and `kailab up`"
     try:
         data = path.read_bytes()
@@ -72,11 +82,11 @@ def read_state(path: Path) -> dict[str, Any]:
     line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
         header = typed.decode_json(line, Header)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeDecodeError):
         header = Header("", 0, 0, "")
     if not newline or header.magic != MAGIC:
         raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {fresh}")
-    if header.version != VERSION:
+    if header.version not in (VERSION, PLAIN_VERSION):
         raise StateError(
             f"{path}: written in format {header.version}, this kailab reads format {VERSION}; "
             f"use the kailab that wrote it, or {fresh}"
@@ -86,11 +96,20 @@ def read_state(path: Path) -> dict[str, Any]:
     if hashlib.sha256(body).hexdigest() != header.sha256:
         raise StateError(f"{path}: damaged: its checksum does not match; {fresh}")
     try:
-        state = msgspec.msgpack.decode(body)
-    except msgspec.MsgspecError as error:
+        return _unpacked(body, header)
+    except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error, OverflowError) as error:
         raise StateError(f"{path}: damaged: {error}; {fresh}") from None
-    if not isinstance(state, dict):
-        raise StateError(f"{path}: damaged: holds no state; {fresh}")
+
+
+def _unpacked(body: bytes, header: Header) -> dict[str, Any]:
+    if header.version != PLAIN_VERSION:
+        body = zlib.decompress(body)
+    state: dict[str, Any] = dict(typed.decode_msgpack(body, dict[str, msgspec.Raw]))
+    for key, raw in state.items():
+        if key == "objects":
+            state[key] = typed.decode_msgpack(raw, dict[str, msgspec.Raw])
+        elif key not in _AS_THEY_LIE:
+            state[key] = msgspec.msgpack.decode(raw)
     return state
 
 

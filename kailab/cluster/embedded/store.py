@@ -10,10 +10,13 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from kailab.cluster.embedded.eventlog import EventLog
 from kailab.cluster.embedded.table import Key, Table
 from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
+from kailab.errors import StateError
 
 Hook = Callable[[EventType, Key, Object | None, Object | None], None]
 """Told synchronously of each change of a kind: (type, key, before, after)."""
@@ -47,7 +50,10 @@ class Store:
     """Objects of all kinds and the counters that go with them."""
 
     def __init__(self) -> None:
-        self.tables: dict[str, Table] = {}
+        self._tables: dict[str, Table] = {}
+        self._saved: dict[str, msgspec.Raw] = {}  # kinds of a saved cluster that nobody has asked for yet
+        self.sealed = False
+        """It may be read only: what would act on its changes is not at work."""
         self.version = 0
         self.uids = 0
         self.names: dict[str, int] = {}  # how many names were generated for "kind|namespace|prefix"
@@ -61,13 +67,25 @@ class Store:
         self._hooks.setdefault(kind, []).append(hook)
 
     def table(self, kind: str) -> Table:
-        table = self.tables.get(kind)
+        table = self.there(kind)
         if table is None:
-            table = self.tables[kind] = Table(kind)
+            table = self._tables[kind] = Table(kind)
         return table
 
+    def there(self, kind: str) -> Table | None:
+        """The objects of a kind; None where there never were any."""
+        table = self._tables.get(kind)
+        if table is None and kind in self._saved:
+            self._fill(kind, msgspec.msgpack.decode(self._saved.pop(kind)))
+            table = self._tables[kind]
+        return table
+
+    def filled(self) -> list[str]:
+        """The kinds of which there are objects, sorted."""
+        return sorted([*self._saved, *(kind for kind, table in self._tables.items() if len(table))])
+
     def find(self, kind: str, key: Key) -> Object | None:
-        table = self.tables.get(kind)
+        table = self._tables.get(kind) or self.there(kind)
         return table.objects.get(key) if table else None
 
     def new_uid(self) -> str:
@@ -86,8 +104,13 @@ class Store:
             if (namespace, name) not in table:
                 return name
 
+    def _writable(self) -> None:
+        if self.sealed:
+            raise StateError("this lab was opened to be looked at; open it to be changed")
+
     def insert(self, kind: str, key: Key, obj: Object, timestamp: str) -> Object:
         """Store a new object, filling in its metadata in place: ``obj`` and its metadata are the store's own."""
+        self._writable()
         self.version += 1
         self.uids += 1
         meta = obj["metadata"]
@@ -105,6 +128,7 @@ class Store:
 
     def replace(self, kind: str, key: Key, old: Object, new: Object) -> Object:
         """Store ``new`` for ``old`` under the next resource version; ``new`` must be a dict not stored before."""
+        self._writable()
         self.version += 1
         meta = new["metadata"]
         if meta is old["metadata"]:
@@ -120,6 +144,7 @@ class Store:
 
     def remove(self, kind: str, key: Key) -> Object:
         """Take an object out; its last state carries the resource version of the deletion, as Kubernetes' does."""
+        self._writable()
         old = self.table(kind).remove(key)
         self.version += 1
         meta = old["metadata"]
@@ -158,9 +183,21 @@ class Store:
             for hook in everything:
                 hook(type, key, old, new)
 
-    def restore(self, kind: str, objects: list[Object]) -> None:
-        """Put back saved objects of a kind, in their order, telling nobody."""
-        table = self.table(kind)
+    def restore(self, kind: str, objects: list[Object] | msgspec.Raw) -> None:
+        """Put back saved objects of a kind, in their order, telling nobody. What lies encoded stays so until it is asked for,
+        and what it owns is not known before."""
+        if isinstance(objects, msgspec.Raw):
+            self._saved[kind] = objects
+        else:
+            self._fill(kind, objects)
+
+    def complete(self) -> None:
+        """Have all that was put back at hand."""
+        for kind in list(self._saved):
+            self.there(kind)
+
+    def _fill(self, kind: str, objects: list[Object]) -> None:
+        table = self._tables[kind] = Table(kind)
         for obj in objects:
             meta = obj["metadata"]
             key = (meta.get("namespace", ""), meta["name"])
