@@ -28,13 +28,14 @@ $(READY): requirements-dev.lock pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
 
+lab: KEEP := --keep
 lab: lab-up exercises ## Set up, start a lab, run the exercises: the main job
 	@echo "The evidence of each test is in $(EVIDENCE)/; the latest run:"
 	@$(BIN)/kailab evidence list --evidence $(EVIDENCE) | sed -n '1p;$$p'
 	@echo "Look closer: $(BIN)/kailab evidence show, $(BIN)/kailab report"
 
 lab-up: $(READY) ## Start a lab of 32 fake GPUs (FLEET=..., SCHEDULER=..., BACKEND=...)
-	@$(BIN)/kailab up --fleet $(FLEET) --scheduler $(SCHEDULER) --backend $(BACKEND)
+	@$(BIN)/kailab up --fleet $(FLEET) --scheduler $(SCHEDULER) --backend $(BACKEND) $(KEEP)
 
 lab-down: $(READY) ## End the lab
 	@$(BIN)/kailab down

@@ -36,18 +36,32 @@ def fill(
         ),
     ] = None,
     kai_crds: KaiCrdsOption = None,
-    kai_pods: Annotated[int, typer.Option("--kai-pods", min=1, help="Pods for that KAI, which takes long.")] = 300,
+    kai_pods: Annotated[
+        int | None,
+        typer.Option("--kai-pods", min=1, help="Pods for that KAI, which takes long.", show_default="300"),
+    ] = None,
     output: OutputOption = TextOrJson.text,
 ) -> None:
     """Fill an idle cluster with one-GPU Jobs. On a control plane: pods per second from submitted to bound, beside what the
     API server takes at most from a bare client."""
     from kailab import bench
-    from kailab.lab.assembly import check_backend
+    from kailab.cluster.backends import FLAGS, check_backend, check_options
+    from kailab.errors import InputError
 
+    options = {"components": components, "kai": kai, "kai_crds": kai_crds, "kai_pods": kai_pods}
     check_backend(backend)
+    check_options(backend, None, options)
+    for name in ("kai_crds", "kai_pods"):
+        if kai is None and options[name] is not None:
+            raise InputError(f"{FLAGS[name]} is for a KAI to measure beside: give {FLAGS['kai']} too")
+    if backend == "kubeconfig":
+        raise InputError(
+            "a fill is measured in a cluster of its own: expected the backend embedded, controlplane or kind"
+        )
     if backend != "embedded":
-        from kailab.bench.livefill import live_fill
+        from kailab.bench.livefill import KAI_PODS, live_fill
 
+        kai_pods = kai_pods or KAI_PODS
         with terminal.waiting("filling") as say:
             live = live_fill(
                 fleet, jobs, backend, components=components, kai=kai, kai_crds=kai_crds, kai_pods=kai_pods, tell=say

@@ -30,8 +30,11 @@ def get(
     kubernetes: KubernetesOption = None,
     source: Annotated[Path | None, typer.Option("--from", help="Copy them from this folder, nothing else.")] = None,
     by: Annotated[
-        By, typer.Option("--by", help="Download them, build them with Go, or any: built where downloading fails.")
-    ] = By.any,
+        By | None,
+        typer.Option(
+            "--by", help="Download them, build them with Go, or any: built where downloading fails.", show_default="any"
+        ),
+    ] = None,
     again: Annotated[bool, typer.Option("--again", help="Also those that are here.")] = False,
     kind: Annotated[bool, typer.Option("--kind", help="kind too, for the backend of that name.")] = False,
 ) -> None:
@@ -39,11 +42,17 @@ def get(
     import sys
 
     from kailab.components import KIND, Way, get_components, get_program
+    from kailab.errors import InputError
 
+    if source is not None and (by is not None or kind):
+        raise InputError(
+            "--from copies the programs of a control plane and gets nothing else: leave out --by and --kind"
+        )
+    way = Way((by or By.any).value)
     with terminal.progress_bars() as progress:
         found = get_components(
             kubernetes,
-            way=Way(by.value),
+            way=way,
             adopt=source,
             again=again,
             tell=terminal.notice,
@@ -53,7 +62,7 @@ def get(
         paths = list(found.paths.values())
         if kind:
             shown = progress if sys.stderr.isatty() else None
-            paths.append(get_program(KIND, way=Way(by.value), again=again, tell=terminal.notice, progress=shown))
+            paths.append(get_program(KIND, way=way, again=again, tell=terminal.notice, progress=shown))
     for path in paths:
         terminal.say(str(path))
 

@@ -46,8 +46,14 @@ def scenarios(
         str, typer.Option("--backend", help="Where: embedded, controlplane, kind or kubeconfig.")
     ] = "embedded",
     labs: Annotated[
-        int, typer.Option("--labs", min=1, help="Real backends: labs side by side, each a cluster of its own.")
-    ] = 1,
+        int | None,
+        typer.Option(
+            "--labs",
+            min=1,
+            help="Backends controlplane, kind: labs side by side, each a cluster of its own.",
+            show_default="1",
+        ),
+    ] = None,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     components: ComponentsOption = None,
@@ -57,16 +63,18 @@ def scenarios(
     output: OutputOption = TextOrJson.text,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
+    from kailab.cluster.backends import check_lab
     from kailab.conformance.choosing import matching
     from kailab.conformance.live import run_live
     from kailab.conformance.report import Report
     from kailab.conformance.scenarios import read_scenarios, run_scenario
     from kailab.conformance.shared import shared_folder
-    from kailab.lab import assembly
 
-    assembly.check_backend(backend)
-    assembly.check_scheduler(scheduler)
-    assembly.check_pair(backend, scheduler)
+    where = {
+        "kubeconfig": kubeconfig, "context": context, "components": components, "kubernetes": kubernetes, "kai": kai,
+        "kai_crds": kai_crds,
+    }  # fmt: skip
+    check_lab(backend, scheduler, {**where, "labs": labs})
     matches = matching(expression)
     chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if matches(one["name"])]
     _need(chosen)
@@ -75,11 +83,7 @@ def scenarios(
     if backend == "embedded":
         results = (run_scenario(scenario, scheduler) for scenario in chosen)
     else:
-        where = {
-            "kubeconfig": kubeconfig, "context": context, "components": components, "kubernetes": kubernetes, "kai": kai,
-            "kai_crds": kai_crds,
-        }  # fmt: skip
-        results = run_live(chosen, scheduler, backend, labs, where, terminal.notice)
+        results = run_live(chosen, scheduler, backend, labs or 1, where, terminal.notice)
     with terminal.progress_bars() as tell:
         for number, result in enumerate(results, 1):
             tell(result.id, number, len(chosen))

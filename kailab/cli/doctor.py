@@ -28,11 +28,6 @@ TOOLS = {
 }
 """Optional programs, and how each tells its version."""
 
-BACKENDS = {
-    "controlplane": "a kube-apiserver with KWOK",
-    "kind": "a kind cluster with KWOK",
-    "kubeconfig": "any cluster that a kubeconfig names",
-}
 _PATIENCE_SECONDS = 5.0
 
 
@@ -92,18 +87,14 @@ def _packages() -> Iterator[Finding]:
 
 
 def _backends() -> Iterator[Finding]:
+    from kailab.cluster.backends import BACKENDS
     from kailab.cluster.kind import kind_reason
     from kailab.fleet import available_fleets
-    from kailab.lab import assembly
 
     fleets = ", ".join(available_fleets())
-    yield Finding("backend", "embedded", "embedded" in assembly.BACKENDS, "needs nothing but Python", needed=True)
-    for name, about in BACKENDS.items():
-        there = name in assembly.BACKENDS
-        lacking = (
-            "this version of kailab has no such backend" if not there else kind_reason() if name == "kind" else None
-        )
-        yield Finding("backend", name, lacking is None, f"{about}; {lacking}" if lacking else about)
+    for name, choice in BACKENDS.items():
+        lacking = kind_reason() if name == "kind" else None
+        yield Finding("backend", name, lacking is None, f"{choice.about}; {lacking}" if lacking else choice.about)
     yield Finding("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
 
 

@@ -43,7 +43,9 @@ def list_fleets(output: OutputOption = TextOrJson.text) -> None:
 @app.command()
 def show(
     fleet: Annotated[str, NAME] = "lesson",
-    nodes: Annotated[bool, typer.Option("--nodes", help="The Node objects themselves, as YAML.")] = False,
+    nodes: Annotated[
+        bool, typer.Option("--nodes", help="The Node objects themselves: YAML, or JSON with -o json.")
+    ] = False,
     output: OutputOption = TextOrJson.text,
 ) -> None:
     """What a fleet is made of."""
@@ -53,7 +55,9 @@ def show(
 
     described = load_fleet(fleet)
     if nodes:
-        terminal.say(dump(described.objects()).rstrip("\n"))
+        objects = described.objects()
+        as_json = output is TextOrJson.json
+        terminal.say(json.dumps(objects, indent=2) if as_json else dump(objects).rstrip("\n"))
         return
     summary = described.summary()
     if output is TextOrJson.json:

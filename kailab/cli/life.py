@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,7 +25,9 @@ from kailab.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from kailab.fleet import Fleet
     from kailab.lab import Lab
+    from kailab.scheduler import SchedulerSettings
 
 
 def up(
@@ -54,6 +56,9 @@ def up(
         bool, typer.Option("--adopt-default-scheduler", help="Pods that name no scheduler are this scheduler's too.")
     ] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew if a lab is up already.")] = False,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="If another lab is up already, say so and leave it: no error.")
+    ] = False,
     dra: Annotated[bool, typer.Option("--dra", help="Publish the GPUs for dynamic resource allocation too.")] = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
@@ -65,58 +70,109 @@ def up(
 ) -> None:
     """Begin a lab: a fleet of fake GPU nodes with a scheduler. The embedded one is kept in a file; the others are a real
     Kubernetes API. None needs root, only kind needs Docker."""
-    from kailab.errors import InputError
-    from kailab.lab import Lab, assembly
+    from kailab.cluster.backends import check_lab
+    from kailab.errors import InputError, KailabError
+    from kailab.fleet import load_fleet
+    from kailab.lab import Lab, livelab
+    from kailab.lab.planes import kubeconfig_of
     from kailab.scheduler import settings_of
 
-    assembly.check_backend(backend)
-    assembly.check_scheduler(scheduler)
-    assembly.check_pair(backend, scheduler)
-
+    options = {
+        "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,
+        "components": components, "kubernetes": kubernetes, "kai": kai, "kai_crds": kai_crds,
+    }  # fmt: skip
+    check_lab(backend, scheduler, options)
+    livelab.check_decides(backend, options)
+    if fresh and keep:
+        raise InputError("--fresh ends a lab that is up, --keep leaves it: give one of them")
     settings = settings_of(config)
     for notice in settings.notices:
         terminal.notice(notice)
-    engine = settings.engine
+    if backend == "kubeconfig":
+        options["kubeconfig"] = kubeconfig_of(kubeconfig)
+    described = load_fleet(fleet)
     with labfile.locked(state):
         if state.exists() and not fresh:
-            with Lab.resume(state) as there:
-                wanted = (_fleet_name(fleet), scheduler, engine, settings.usage, adopt, backend)
-                has = (
-                    there.fleet, there.scheduler, there.config, there.usage, there.adopt_default_scheduler, there.backend
-                )  # fmt: skip
-                if has != wanted:
-                    raise InputError(
-                        f"{state}: a lab is up already (fleet {there.fleet}, scheduler {there.scheduler}, backend "
-                        f"{there.backend}); end it with `kailab down`, or begin anew with --fresh"
-                    )
-                terminal.notice(f"The lab is up already: {_told(there)}")
-                return
+            try:
+                with Lab.resume(state) as there:
+                    _check_same(state, there, (described.name, backend, scheduler), settings, options)
+                    terminal.notice(f"The lab is up already: {_told(there)}")
+            except KailabError as error:
+                if not keep:
+                    raise
+                terminal.warn(f"{error}\nno lab was begun: the one there is left as it is")
+            return
         if state.exists():
             _end(state)
-        if backend == "kubeconfig" and kubeconfig is None:
-            kubeconfig = Path(os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config")
-        if backend != "embedded":
-            from kailab.lab import livelab
+        if backend == "embedded":
+            _begin_embedded(state, described, scheduler, settings, options)
+        else:
+            _begin_live(state, described, backend, scheduler, settings, options)
 
-            with terminal.waiting("bringing up the lab") as tell:
-                about = livelab.begin(
-                    state, fleet, backend, scheduler, settings,
-                    adopt_default_scheduler=adopt, devices=dra, scheduler_config=config, kubeconfig=kubeconfig,
-                    context=context, components=components, kubernetes=kubernetes, kai=kai, kai_crds=kai_crds,
-                    tell=tell,
-                )  # fmt: skip
-            with livelab.resume(about) as lab:
-                terminal.say(f"The lab is up: {_told(lab)}, on Kubernetes {lab.kubernetes}")
-                terminal.say(f"export KUBECONFIG={about.place.kubeconfig}")
-            terminal.notice(
-                "Next: kubectl get nodes,queues; kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME"
-            )
-            return
-        with Lab.open(fleet, backend, scheduler, settings, adopt_default_scheduler=adopt) as lab:
-            lab.settle()
-            lab.save(state)
-            terminal.say(f"The lab is up: {_told(lab)}")
+
+def _begin_embedded(
+    state: Path, fleet: Fleet, scheduler: str, settings: SchedulerSettings, options: Mapping[str, Any]
+) -> None:
+    from kailab.lab import Lab
+
+    own = settings if options["config"] is not None else None
+    with Lab.open(fleet, "embedded", scheduler, own, adopt_default_scheduler=options["adopt_default_scheduler"]) as lab:
+        lab.settle()
+        lab.save(state)
+        terminal.say(f"The lab is up: {_told(lab)}")
     terminal.notice("Next: kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME")
+
+
+def _begin_live(
+    state: Path, fleet: Fleet, backend: str, scheduler: str, settings: SchedulerSettings, options: Mapping[str, Any]
+) -> None:
+    from kailab.lab import livelab
+
+    with terminal.waiting("bringing up the lab") as tell:
+        about = livelab.begin(state, fleet, backend, scheduler, settings, options, tell)
+    with livelab.resume(about) as lab:
+        terminal.say(f"The lab is up: {_told(lab)}, on Kubernetes {lab.kubernetes}")
+        terminal.say(f"export KUBECONFIG={about.place.kubeconfig}")
+    terminal.notice(
+        "Next: kubectl get nodes,queues; kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME"
+    )
+
+
+def _check_same(
+    state: Path, there: Lab, wanted: tuple[str, str, str], settings: SchedulerSettings, options: Mapping[str, Any]
+) -> None:
+    """Raises InputError where the lab that is up is not the one asked for, naming all that differs."""
+    from kailab.cluster.backends import FLAGS
+    from kailab.errors import InputError
+    from kailab.lab import livelab
+
+    fleet, backend, scheduler = wanted
+    pairs = {
+        "--fleet": (fleet, there.fleet),
+        "--backend": (backend, there.backend),
+        "--scheduler": (scheduler, there.scheduler),
+        FLAGS["adopt_default_scheduler"]: (options["adopt_default_scheduler"], there.adopt_default_scheduler),
+    }
+    about = livelab.read(state)
+    has = {} if about is None else about.options
+    for name, value in livelab.told(options).items():
+        pairs[FLAGS[name]] = (value, has.get(name, "not given"))
+    if not options["devices"]:
+        pairs[FLAGS["devices"]] = (False, "devices" in has)
+    different = [
+        f"{flag}: {_shown(want)} here, {_shown(has)} there" for flag, (want, has) in pairs.items() if want != has
+    ]
+    if (there.config, there.usage) != (settings.engine, settings.usage):
+        different.append(f"{FLAGS['config']}: another configuration there")
+    if different:
+        raise InputError(
+            f"{state}: another lab is up already ({_told(there)}, backend {there.backend}). "
+            f"{'; '.join(different)}. End it with `kailab down`, or begin anew with --fresh"
+        )
+
+
+def _shown(value: Any) -> str:
+    return {True: "given", False: "not given"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
 def down(state: StateOption = STATE) -> None:
@@ -230,12 +286,6 @@ def _summary(lab: Lab) -> dict[str, Any]:
         "pods": dict(sorted(Counter(row["phase"] for row in picture.rows).items())),
         "waiting": dict(sorted(Counter(entry["reason"] or "no reason yet" for entry in picture.waiting()).items())),
     }
-
-
-def _fleet_name(fleet: str) -> str:
-    from kailab.fleet import load_fleet
-
-    return load_fleet(fleet).name
 
 
 def _told(lab: Lab) -> str:

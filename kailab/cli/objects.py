@@ -76,6 +76,8 @@ def delete(
 
     if bool(what) == bool(files):
         raise InputError("say what to delete: either KIND NAME... or -f FILE")
+    if files and (selector or everything):
+        raise InputError("-f deletes what its manifests name; -l and --all go with a KIND")
     with labfile.changed(state) as lab:
         before = Before(lab)
         doomed = _in_files(lab, files, namespace) if files else _named(lab, what or [], namespace, selector, everything)

@@ -60,23 +60,27 @@ ComponentsOption = Annotated[
     Path | None,
     typer.Option(
         "--components",
-        envvar="KAILAB_COMPONENTS",
-        help="Folder of etcd, kube-apiserver ... to use.",
+        help="Backends controlplane, kind: folder of etcd, kube-apiserver ..., if not $KAILAB_COMPONENTS.",
         show_default=False,
     ),
 ]
 KubernetesOption = Annotated[
-    str | None, typer.Option("--kubernetes", help="Version of Kubernetes, if not the default one.", show_default=False)
+    str | None,
+    typer.Option(
+        "--kubernetes",
+        help="Backends controlplane, kind: version of Kubernetes, if not the default one.",
+        show_default=False,
+    ),
 ]
 KaiOption = Annotated[
     Path | None,
     typer.Option(
-        "--kai-bin", envvar="KAILAB_KAI_BIN", help="Scheduler kai: folder of its binaries.", show_default=False
+        "--kai-bin", help="Scheduler kai: folder of its binaries, if not $KAILAB_KAI_BIN.", show_default=False
     ),
 ]
 KaiCrdsOption = Annotated[
     Path | None,
     typer.Option(
-        "--kai-crds", envvar="KAILAB_KAI_CRDS", help="Scheduler kai: its CRDs, file or folder.", show_default=False
+        "--kai-crds", help="Scheduler kai: its CRDs, file or folder, if not $KAILAB_KAI_CRDS.", show_default=False
     ),
 ]

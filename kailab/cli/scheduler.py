@@ -19,8 +19,22 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Run kailab's scheduler on a Kubernetes cluster.", no_args_is_help=True, rich_markup_mode=None)
 
 
+_OF_THE_LEASE = (
+    "lease_namespace", "lease_name", "lease_duration", "renew_deadline", "retry_period", "identity",
+)  # fmt: skip
+
+
+def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
+    from kailab.errors import InputError
+
+    names = [f"--{name.replace('_', '-')}" for name in _OF_THE_LEASE if given(name)]
+    if names and not leader_elect:
+        raise InputError(f"{', '.join(names)}: without leader election there is no lease; leave out --no-leader-elect")
+
+
 @app.command()
 def run(
+    command: typer.Context,
     kubeconfig: Annotated[
         Path | None,
         typer.Option(
@@ -103,6 +117,7 @@ def run(
     from kailab.scheduler.service import Settings, Terms
     from kailab.scheduler.service.process import Process, connection_of, default_identity
 
+    _check_lease(lambda name: str(command.get_parameter_source(name)).endswith("COMMANDLINE"), leader_elect)
     _log_to_stderr()
     connection = connection_of(kubeconfig, context)
     read = settings_of(config)

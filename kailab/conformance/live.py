@@ -25,7 +25,7 @@ def run_live(
 ) -> Iterator[Result]:
     """Results as they come. ``where``: the arguments of ``open_home``. Raises KailabError where no cluster comes up; one that
     breaks later is replaced."""
-    if labs == 1 or backend == "kubeconfig" or len(scenarios) == 1:
+    if labs == 1 or len(scenarios) == 1:
         yield from _one_by_one(scenarios, scheduler, backend, where, tell)
     else:
         yield from _side_by_side(scenarios, scheduler, backend, min(labs, len(scenarios)), where)

@@ -1,7 +1,8 @@
 """What a lab is put together from: the cluster of a backend, the nodes of a fleet, controllers and the
 scheduler under test.
 
-The one place that knows which parts there are; adding a backend or a scheduler is an entry here.
+The one place that knows which parts there are. The names of backends and schedulers, and the options that each understands,
+are in `kailab.cluster.backends`.
 """
 
 from __future__ import annotations
@@ -15,11 +16,9 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.errors import InputError
 from kailab.evidence.observed import Observer
 from kailab.fleet import Fleet, load_fleet
 from kailab.grouping import GroupingConfig, PodGrouper
-from kailab.lab.home import LIVE_BACKENDS
 from kailab.lab.settle import Controller
 from kailab.lab.settle import Scheduler as Deciding
 from kailab.model import labels
@@ -29,7 +28,6 @@ from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.reservation import Reservations
 from kailab.workloads import WorkloadControllers
 
-BACKENDS = ("embedded", *LIVE_BACKENDS)
 SCHEDULER_NAMES = {
     "kailab": labels.SCHEDULER_NAME,
     "kube-scheduler": labels.DEFAULT_SCHEDULER_NAME,
@@ -87,24 +85,6 @@ class Seen:
     def close(self) -> None:
         self._scheduler.close()
         self._observer.close()
-
-
-def check_backend(name: str) -> None:
-    """Raises InputError for a backend that there is not."""
-    if name not in BACKENDS:
-        raise InputError(f"there is no backend {name!r}; expected one of: {', '.join(BACKENDS)}")
-
-
-def check_scheduler(name: str) -> None:
-    """Raises InputError for a scheduler under test that there is not."""
-    if name not in SCHEDULER_NAMES:
-        raise InputError(f"there is no scheduler {name!r}; expected one of: {', '.join(SCHEDULER_NAMES)}")
-
-
-def check_pair(backend: str, scheduler: str) -> None:
-    """Raises InputError for a scheduler that can't decide on a backend."""
-    if backend == "embedded" and scheduler == "kai":
-        raise InputError("a real KAI needs a real API server: use the backend controlplane, kind or kubeconfig")
 
 
 class Watched:

@@ -24,7 +24,6 @@ from kailab.lab.lastwill import LastWill
 from kailab.lab.livepace import Rest
 from kailab.scheduler import SchedulerSettings
 
-LIVE_BACKENDS = ("controlplane", "kind", "kubeconfig")
 NODES_SECONDS = 45.0
 _NOT_READY = "node.kubernetes.io/not-ready"
 _WATCHED = (

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from kailab.cluster.backends import check_lab, check_scheduler
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
 from kailab.cluster.kubernetes import KubernetesCluster
@@ -144,14 +145,14 @@ class Lab:
 
         On a real API server (a backend other than embedded) the lab lives in ``home``, and leaves it empty for the next; with
         none it makes itself one, a control plane of its own or the cluster of a ``kubeconfig``, and ends it when it is closed.
-        ``devices``: publish the fleet's GPUs for dynamic resource allocation too.
+        ``devices``: publish the fleet's GPUs for dynamic resource allocation too. What the backend or the scheduler does not
+        understand is refused.
 
         ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
         in which it took kube-scheduler's place; otherwise nobody places them. (The baseline takes them anyhow.)
         """
-        assembly.check_backend(backend)
-        assembly.check_scheduler(scheduler)
-        assembly.check_pair(backend, scheduler)
+        given = {"config": config, "adopt_default_scheduler": adopt_default_scheduler, "devices": devices, "home": home}
+        check_lab(backend, scheduler, {**given, "kubeconfig": kubeconfig, "context": context}, spelt=str)
         settings = settings_of(config)
         if backend == "embedded":
             cluster, name = assembly.build_cluster(fleet)
@@ -159,11 +160,10 @@ class Lab:
                 cluster, name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler
             )
         described = assembly.fleet_of(fleet)
-        own = home is None
-        if home is None:
-            from kailab.lab.planes import open_home
+        from kailab.lab.planes import home_for
 
-            home = open_home(backend, kubeconfig=kubeconfig, context=context)
+        own = home is None
+        home = home_for(home, backend, kubeconfig, context)
         try:
             home.furnish(described, scheduler, settings, devices=devices)
             live: KubernetesCluster = home.cluster
@@ -197,7 +197,7 @@ class Lab:
             scheduler = about["scheduler"]
             config = typed.convert(about["config"], EngineConfig)
             cluster = EmbeddedCluster.restore(state, to_look=to_look)
-            assembly.check_scheduler(scheduler)
+            check_scheduler(scheduler)
             usage = typed.convert(about.get("usage", {}), UsageParams)
             adopt = about.get("adopt_default_scheduler", False)
             lab = cls(

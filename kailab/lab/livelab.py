@@ -13,21 +13,24 @@ from typing import Any
 
 import msgspec
 
+from kailab.cluster.backends import FLAGS
 from kailab.cluster.embedded.persistence import read_state, write_state
 from kailab.cluster.kubernetes import Connection
 from kailab.engine.config import EngineConfig
-from kailab.errors import ConnectError, StateError
+from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import read_decisions
+from kailab.fleet import Fleet
 from kailab.lab import assembly
 from kailab.lab.home import LiveHome
 from kailab.lab.lab import Lab
-from kailab.lab.planes import open_home
+from kailab.lab.planes import kubeconfig_of, open_home
 from kailab.model import typed
 from kailab.scheduler import SchedulerSettings, UsageParams
 
 SCHEDULER = "kailab-scheduler"
 """The process of kailab's scheduler beside a control plane."""
 
+_OF_THE_CLUSTER = ("kubeconfig", "context", "components", "kubernetes", "kai", "kai_crds")
 DECISIONS = "decisions.json"
 CONFIG = "scheduler.yaml"
 Tell = Callable[[str], None]
@@ -48,7 +51,7 @@ class Place(msgspec.Struct, kw_only=True):
 
 
 class About(msgspec.Struct, kw_only=True):
-    """What a lab is, as its file has it. ``opened``: seconds since the epoch."""
+    """What a lab is, as its file has it. ``opened``: seconds since the epoch. ``options``: see ``told``."""
 
     fleet: str
     scheduler: str
@@ -57,59 +60,63 @@ class About(msgspec.Struct, kw_only=True):
     adopt_default_scheduler: bool
     opened: float
     place: Place
+    options: dict[str, str] = {}
+
+
+def check_decides(backend: str, options: Mapping[str, Any]) -> None:
+    """Raises InputError for what is meant for kailab's scheduler where a lab starts none: in a cluster of somebody else's."""
+    given = [FLAGS[name] for name in ("config", "adopt_default_scheduler") if options.get(name)]
+    if backend == "kubeconfig" and given:
+        raise InputError(
+            f"{', '.join(given)}: a lab on the backend kubeconfig starts no scheduler, so nobody would read it; give it to "
+            "`kailab scheduler run` (--scheduler-config, --scheduler-name)"
+        )
+
+
+def told(options: Mapping[str, Any]) -> dict[str, str]:
+    """What was given of what the cluster is made with, as text that is the same wherever it is given from."""
+    given = {name: options.get(name) for name in (*_OF_THE_CLUSTER, "devices")}
+    return {
+        name: str(value.expanduser().absolute()) if isinstance(value, Path) else str(value)
+        for name, value in given.items()
+        if value
+    }
 
 
 def begin(
     state: Path,
-    fleet: str | Path,
+    fleet: Fleet,
     backend: str,
     scheduler: str,
     settings: SchedulerSettings,
-    *,
-    adopt_default_scheduler: bool = False,
-    devices: bool = False,
-    scheduler_config: Path | None = None,
-    kubeconfig: Path | None = None,
-    context: str | None = None,
-    components: Path | None = None,
-    kubernetes: str | None = None,
-    kai: Path | None = None,
-    kai_crds: Path | None = None,
+    options: Mapping[str, Any],
     tell: Tell = lambda _: None,
 ) -> About:
-    """Bring one up and write its file. If anything fails nothing is left. Raises KailabError."""
-    described = assembly.fleet_of(fleet)
+    """Bring one up and write its file. ``options``: by the names of ``kailab.cluster.backends``; ``config`` is the file of
+    ``settings``. If anything fails nothing is left. Raises KailabError."""
     folder = (state.parent / backend).absolute() if backend != "kubeconfig" else None
-    home = open_home(
-        backend,
-        folder=folder,
-        kubeconfig=kubeconfig,
-        context=context,
-        components=components,
-        kubernetes=kubernetes,
-        kai=kai,
-        kai_crds=kai_crds,
-        scheduler=scheduler,
-        get=True,
-        tell=tell,
-    )
+    given = {name: options.get(name) for name in _OF_THE_CLUSTER}
+    home = open_home(backend, folder=folder, scheduler=scheduler, get=True, tell=tell, **given)
     try:
-        tell(f"creating the fleet {described.name}")
-        home.furnish(described, scheduler, settings, devices=devices)
-        where = kubeconfig.absolute() if kubeconfig is not None else _plane(home).kubeconfig
-        place = Place(backend=backend, folder=str(folder or ""), kubeconfig=str(where), context=context, mark=home.mark)
+        tell(f"creating the fleet {fleet.name}")
+        home.furnish(fleet, scheduler, settings, devices=bool(options.get("devices")))
+        where = _plane(home).kubeconfig if home.plane is not None else kubeconfig_of(given["kubeconfig"]).absolute()
+        place = Place(
+            backend=backend, folder=str(folder or ""), kubeconfig=str(where), context=given["context"], mark=home.mark
+        )
         about = About(
-            fleet=described.name,
+            fleet=fleet.name,
             scheduler=scheduler,
             config=settings.engine,
             usage=settings.usage,
-            adopt_default_scheduler=adopt_default_scheduler,
+            adopt_default_scheduler=bool(options.get("adopt_default_scheduler")),
             opened=home.cluster.now(),
             place=place,
+            options=told(options),
         )
         if scheduler == "kailab" and home.plane is not None:
             tell("starting kailab's scheduler")
-            _start_scheduler(home, about, scheduler_config)
+            _start_scheduler(home, about, options.get("config"))
         write(state, about)
     except BaseException:
         home.close()

@@ -3,12 +3,14 @@ names; and who decides in them."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kailab.cluster.backends import check_backend, check_options
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.errors import InputError
 from kailab.lab.home import LiveHome
@@ -73,6 +75,22 @@ class Processes:
         return KaiRest(self._plane, cluster)
 
 
+def home_for(home: LiveHome | None, backend: str, kubeconfig: str | Path | None, context: str | None) -> LiveHome:
+    """The home given, or a new one. Raises InputError where it is another than was asked for, and what ``open_home`` raises."""
+    if home is None:
+        return open_home(backend, kubeconfig=kubeconfig, context=context)
+    if home.backend != backend:
+        raise InputError(f"the home given is of the backend {home.backend}, not {backend}")
+    if kubeconfig is not None or context is not None:
+        raise InputError("a home knows its cluster: leave out kubeconfig and context, or the home")
+    return home
+
+
+def kubeconfig_of(given: str | Path | None) -> Path:
+    """The kubeconfig that is meant: the one given, else as kubectl finds it."""
+    return Path(given or os.environ.get("KUBECONFIG") or Path.home() / ".kube" / "config").expanduser()
+
+
 def open_home(
     backend: str,
     *,
@@ -92,17 +110,26 @@ def open_home(
     ``kailab.undertest.find_kai``; looked at now if it is the scheduler, so that a folder that is wrong is told before anything is
     started. ``get``: download or build programs that are missing, which may take many minutes. Raises ConnectError, InputError,
     and what the planes raise."""
+    check_backend(backend)
+    check_options(
+        backend,
+        None,
+        {
+            "kubeconfig": kubeconfig, "context": context, "components": components, "kubernetes": kubernetes, "kai": kai,
+            "kai_crds": kai_crds,
+        },
+    )  # fmt: skip
+    if backend == "kubeconfig":
+        return LiveHome(backend, Connection.from_kubeconfig(kubeconfig_of(kubeconfig), context))
     found = None
-    if (scheduler == "kai" or kai is not None) and backend != "kubeconfig":
+    if scheduler == "kai" or kai is not None:
         from kailab.undertest import find_kai
 
         found = find_kai(kai, kai_crds)
-    if backend == "kubeconfig":
-        if kubeconfig is None:
-            raise InputError("the backend kubeconfig needs a kubeconfig: --kubeconfig FILE, or KUBECONFIG")
-        return LiveHome(backend, Connection.from_kubeconfig(kubeconfig, context))
-    if kubeconfig is not None or context is not None:
-        raise InputError(f"a kubeconfig is for the backend kubeconfig; {backend} makes its own")
+    if backend == "kind":
+        from kailab.cluster.kind import check_kind
+
+        check_kind()  # before programs are got, which may take long
     programs = _programs(components, kubernetes, get, tell)
     if folder is not None:
         return _own(backend, folder, programs, found, tell)
@@ -130,7 +157,7 @@ def _own(
         from kailab.cluster.kind import KindPlane
 
         plane = KindPlane.up(folder, components=programs, tell=tell)
-    else:
+    else:  # the last that there is: open_home has looked at the name
         from kailab.cluster.controlplane import ControlPlane
 
         plane = ControlPlane.up(folder, programs, tell=tell)

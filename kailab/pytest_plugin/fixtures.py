@@ -44,10 +44,11 @@ class Labs:
         """A new lab. What is not said comes from the test's markers, then from the command line and ini file."""
         from kailab.evidence.recorder import Recorder
 
+        chosen = scheduler is not None
         scheduler = scheduler or self._marked("kailab_scheduler", self._settings.scheduler)
         self._skip_what_cannot_run(scheduler)
         if config is None:
-            config = self._marked_config()
+            config = self._marked_config(scheduler, chosen)
         number = len(self._opened) + 1
         home = self._home(scheduler)
         recorder = Recorder(name or ("lab" if number == 1 else f"lab-{number}")) if self._evidence.on else None
@@ -117,10 +118,19 @@ class Labs:
             raise pytest.UsageError(f"{self._item.nodeid}: marker {marker} needs a name")
         return str(found.args[0])
 
-    def _marked_config(self) -> Any:
+    def _marked_config(self, scheduler: str, chosen: bool) -> Any:
+        """``chosen``: the test itself named the scheduler of this lab, as ``baseline_lab`` does; then the marker is for its
+        others."""
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
+        from kailab.cluster.backends import SCHEDULERS, check_scheduler
+
+        check_scheduler(scheduler)
+        if "config" not in SCHEDULERS[scheduler].options:
+            if chosen:
+                return None
+            pytest.skip(f"not with {scheduler}: it takes no scheduler configuration, and this test needs one")
         from msgspec.structs import replace
 
         from kailab.scheduler import settings_of

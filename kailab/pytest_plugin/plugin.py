@@ -81,12 +81,13 @@ def pytest_runtest_makereport(
     return report
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[SETTINGS]
     where = "off" if settings.evidence is None else _relative(config, str(settings.evidence))
-    return (
-        f"kailab: backend {settings.backend}, scheduler {settings.scheduler}, fleet {settings.fleet}, evidence {where}"
-    )
+    return [
+        f"kailab: backend {settings.backend}, scheduler {settings.scheduler}, fleet {settings.fleet}, evidence {where}",
+        *(f"kailab: {sentence}" for sentence in settings.left_out),
+    ]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

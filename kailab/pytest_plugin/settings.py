@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-BACKENDS = ("embedded", "controlplane", "kind", "vcluster", "kubeconfig")
-SCHEDULERS = ("kailab", "kai", "kube-scheduler")
+from kailab.cluster.backends import BACKENDS, SCHEDULERS, not_understood
+
 OFF = "off"
 
 _OPTIONS = {
@@ -17,13 +17,23 @@ _OPTIONS = {
     "scheduler": ("kailab", "the scheduler under test: " + ", ".join(SCHEDULERS)),
     "fleet": ("lesson", "the fleet of fake nodes that labs start with: a name or a file"),
     "evidence": ("evidence", f"folder that evidence is written below ('{OFF}': none is written)"),
-    "kubeconfig": ("", "backend kubeconfig: the file that names the cluster"),
+    "kubeconfig": ("", "backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config"),
     "context": ("", "backend kubeconfig: the context to use, if not the current one"),
     "components": ("", "backends controlplane and kind: folder of etcd, kube-apiserver ... to use"),
     "kubernetes": ("", "backends controlplane and kind: version of Kubernetes, if not the default one"),
     "kai-bin": ("", "scheduler kai: folder of its binaries (or KAILAB_KAI_BIN)"),
     "kai-crds": ("", "scheduler kai: its CRDs, a file or folder (or KAILAB_KAI_CRDS)"),
 }
+
+_TAKEN = {
+    "kubeconfig": "kubeconfig",
+    "context": "context",
+    "components": "components",
+    "kubernetes": "kubernetes",
+    "kai-bin": "kai",
+    "kai-crds": "kai_crds",
+}
+"""Options that not every backend takes -> their names in ``kailab.cluster.backends``."""
 
 _FOLDERS = ("evidence", "components", "kai-bin")
 
@@ -55,6 +65,8 @@ class Settings:
     kai_crds: Path | None = None
     required: bool = False
     """A backend or scheduler that can't run here is an error, not a skip."""
+    left_out: tuple[str, ...] = ()
+    """A sentence for each ini key that the backend does not understand."""
 
 
 def add_options(parser: pytest.Parser) -> None:
@@ -73,35 +85,46 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def read_settings(config: pytest.Config) -> Settings:
-    """Raises pytest.UsageError for a backend, scheduler or fleet that there is not."""
+    """Raises pytest.UsageError for a backend, scheduler or fleet that there is not, and for an option on the command line that the
+    backend does not understand. An ini key is a default for the backends that do."""
     values = {name: _value(config, name) for name in _OPTIONS}
     for name, known in (("backend", BACKENDS), ("scheduler", SCHEDULERS)):
         if (value := values[name] or _OPTIONS[name][0]) not in known:
             raise pytest.UsageError(f"--kailab-{name}: {value!r} is none of: {', '.join(known)}")
+    backend = values["backend"] or _OPTIONS["backend"][0]
+    typed = [name for name in _TAKEN if config.getoption(f"--kailab-{name}") is not None]
+    refused = _not_understood(backend, typed, "--kailab-{}".format)
+    if refused:
+        raise pytest.UsageError("\n".join(refused))
     if values["fleet"]:
         _check_fleet(values["fleet"])
+
+    def understood(name: str) -> str | None:
+        return values[name] or None if _TAKEN[name] in BACKENDS[backend].options else None
+
     folder = values["evidence"] or _OPTIONS["evidence"][0]
     from_command = config.getoption("--kailab-evidence") is not None
     home = config.invocation_params.dir if from_command else config.rootpath
     return Settings(
-        backend=values["backend"] or _OPTIONS["backend"][0],
+        backend=backend,
         scheduler=values["scheduler"] or _OPTIONS["scheduler"][0],
         fleet=values["fleet"] or _OPTIONS["fleet"][0],
         evidence=None if folder == OFF else home / folder,
         evidence_given=values["evidence"] is not None,
-        kubeconfig=_path(config, values["kubeconfig"] or _environment("KUBECONFIG", values["backend"])),
-        context=values["context"] or None,
-        components=_path(config, values["components"]),
-        kubernetes=values["kubernetes"] or None,
-        kai_bin=_path(config, values["kai-bin"]),
-        kai_crds=_path(config, values["kai-crds"]),
+        kubeconfig=_path(config, understood("kubeconfig")),
+        context=understood("context"),
+        components=_path(config, understood("components")),
+        kubernetes=understood("kubernetes"),
+        kai_bin=_path(config, understood("kai-bin")),
+        kai_crds=_path(config, understood("kai-crds")),
+        left_out=tuple(_not_understood(backend, [name for name in _TAKEN if values[name]], _ini)),
         required=bool(config.getoption("--kailab-required")),
     )
 
 
-def _environment(name: str, backend: str | None) -> str | None:
-    """What kubectl would use, where that is asked for."""
-    return os.environ.get(name) if backend == "kubeconfig" else None
+def _not_understood(backend: str, names: Iterable[str], spelt: Callable[[str], str]) -> list[str]:
+    given = {_TAKEN[name]: spelt(name) for name in names}
+    return not_understood(BACKENDS, "backend", backend, given, given.__getitem__)
 
 
 def _path(config: pytest.Config, value: str | None) -> Path | None:

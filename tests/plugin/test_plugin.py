@@ -292,8 +292,56 @@ def test_allure_has_it_where_allure_is_on(pytester, exercise):
 def test_loading_the_plugin_loads_none_of_the_lab():
     code = (
         "import sys, kailab.pytest_plugin.plugin; "
-        "print([m for m in sys.modules if m.startswith('kailab.') and not m.startswith('kailab.pytest_plugin')]"
+        "light = ('kailab.errors', 'kailab.cluster', 'kailab.cluster.backends'); "
+        "print([m for m in sys.modules if m.startswith('kailab.') and not m.startswith('kailab.pytest_plugin')"
+        " and m not in light]"
         " + [m for m in ('numpy', 'msgspec', 'yaml', 'jinja2', 'kubernetes') if m in sys.modules])"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--kailab-backend", "vcluster"), "'vcluster' is none of: embedded, controlplane, kind, kubeconfig"),
+        (("--kailab-kubeconfig", "x"), "--kailab-kubeconfig: the backend embedded does not understand it"),
+        (("--kailab-kai-bin", "x"), "--kailab-kai-bin: the backend embedded does not"),
+        (
+            ("--kailab-backend", "kubeconfig", "--kailab-kubernetes", "v9"),
+            "--kailab-kubernetes: the backend kubeconfig",
+        ),
+    ],
+)
+def test_an_option_without_a_use_is_refused(pytester: pytest.Pytester, options: tuple[str, ...], said: str) -> None:
+    result = pytester.runpytest_subprocess(*options)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"*{said}*"])
+
+
+def test_an_ini_key_is_a_default_for_the_backends_that_understand_it(pytester: pytest.Pytester) -> None:
+    pytester.makeini("[pytest]\nkailab_components = programs\n")
+    pytester.makepyfile("def test_nothing(): pass")
+    result = pytester.runpytest_subprocess()
+    assert result.ret == pytest.ExitCode.OK
+    result.stdout.fnmatch_lines(["kailab: kailab_components: the backend embedded does not understand it; *"])
+
+
+def test_a_configuration_is_not_for_every_scheduler(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.kailab_config(gpu_placement="spread")
+        def test_of_kailab(lab, baseline_lab):
+            assert lab.config.gpu_placement == "spread"
+
+        @pytest.mark.kailab_config(gpu_placement="spread")
+        @pytest.mark.kailab_scheduler("kube-scheduler")
+        def test_of_another(lab):
+            pass
+        """
+    )
+    result = pytester.runpytest_subprocess("-rs", "--kailab-evidence", "off")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(["*not with kube-scheduler: it takes no scheduler configuration*"])

@@ -81,6 +81,13 @@ def kind_reason() -> str | None:
     return None
 
 
+def check_kind() -> None:
+    """Raises ConnectError where no kind cluster can be made here."""
+    reason = kind_reason()
+    if reason is not None:
+        raise ConnectError(reason)
+
+
 def name_for(folder: Path) -> str:
     """A name for the cluster of a folder: always the same, and another one for another folder."""
     slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:_LONGEST].strip("-")

@@ -1,0 +1,162 @@
+"""No option is dropped in silence: what a backend, a scheduler or a command does not understand is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kailab.cluster.backends import BACKENDS, FLAGS, SCHEDULERS, check_options
+from kailab.cluster.kind import kind_reason
+from kailab.errors import InputError
+from kailab.lab import Lab
+from kailab.lab.planes import open_home
+
+NAMES = {flag: name for name, flag in FLAGS.items()}
+VALUES = {"--dra": (), "--adopt-default-scheduler": ()}
+ON_UP = [flag for flag in FLAGS.values() if flag not in ("--labs", "--kai-pods")]
+EMBEDDED_TAKES = {FLAGS[name] for name in BACKENDS["embedded"].options} | {
+    "--scheduler-config",
+    "--adopt-default-scheduler",
+}
+
+
+@pytest.mark.parametrize("flag", [flag for flag in ON_UP if flag not in EMBEDDED_TAKES])
+def test_up_on_embedded_refuses_what_it_has_no_use_for(kailab, state: Path, flag: str) -> None:
+    refused = kailab("up", flag, *VALUES.get(flag, ("x",)))
+    assert refused.code == 2
+    assert f"error: {flag}: " in refused.err
+    takers = [name for name, choice in BACKENDS.items() if NAMES[flag] in choice.options]
+    assert "the backend embedded" in refused.err
+    assert all(taker in refused.err for taker in takers)
+    assert not state.exists()
+
+
+def test_all_that_is_refused_is_told_at_once(kailab) -> None:
+    refused = kailab("up", "--kubeconfig", "/nonexistent", "--kubernetes", "v9", "--kai-bin", "/nope")
+    assert refused.code == 2
+    for flag in ("--kubeconfig", "--kubernetes", "--kai-bin"):
+        assert f"error: {flag}: the backend embedded does not understand it" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--scheduler", "kube-scheduler", "--scheduler-config", "x.yaml"), "the scheduler kube-scheduler does not"),
+        (("--scheduler", "kube-scheduler", "--adopt-default-scheduler"), "the scheduler kube-scheduler does not"),
+        (("--backend", "controlplane", "--kubeconfig", "x"), "it is for the backend kubeconfig"),
+        (("--backend", "controlplane", "--kai-bin", "x"), "it is for the scheduler kai"),
+        (("--backend", "kubeconfig", "--kubernetes", "v9"), "it is for the backends controlplane and kind"),
+        (("--backend", "kubeconfig", "--adopt-default-scheduler"), "kailab scheduler run"),
+        (("--backend", "kubeconfig", "--scheduler", "kai", "--scheduler-config", "x"), "configuration of its own"),
+        (("--backend", "vcluster"), "expected one of: embedded, controlplane, kind, kubeconfig"),
+        (("--fresh", "--keep"), "give one of them"),
+    ],
+)
+def test_up_refuses_what_does_not_go_together(kailab, state: Path, arguments: tuple[str, ...], said: str) -> None:
+    refused = kailab("up", *arguments)
+    assert refused.code == 2
+    assert said in refused.err
+    assert not state.exists()
+
+
+def test_what_the_environment_says_is_for_those_who_read_it(kailab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KAILAB_COMPONENTS", "KAILAB_KAI_BIN", "KAILAB_KAI_CRDS", "KUBECONFIG"):
+        monkeypatch.setenv(name, "/nonexistent")
+    assert kailab("up").code == 0
+
+
+def test_up_again_compares_every_option(started, home: Path) -> None:
+    refused = started("up", "--adopt-default-scheduler", "--fleet", "hundred")
+    assert refused.code == 2
+    assert "--fleet: hundred here, lesson there" in refused.err
+    assert "--adopt-default-scheduler: given here, not given there" in refused.err
+    assert started("up", "--kubernetes", "v9").code == 2
+
+
+def test_keep_leaves_another_lab_and_says_so(started, state: Path) -> None:
+    before = state.read_bytes()
+    kept = started("up", "--fleet", "hundred", "--keep")
+    assert kept.code == 0
+    assert "warning: " in kept.err
+    assert "kailab down" in kept.err
+    assert state.read_bytes() == before
+    assert started("up", "--fleet", "no-such", "--keep").code == 2
+    state.write_bytes(b"damaged")
+    assert started("up", "--keep").code == 0
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("bench", "fill", "--kai-bin", "x"), "--kai-bin: the backend embedded"),
+        (("bench", "fill", "--components", "x"), "--components: the backend embedded"),
+        (("bench", "fill", "--kai-pods", "9"), "--kai-pods: the backend embedded"),
+        (("bench", "fill", "--backend", "controlplane", "--kai-pods", "9"), "give --kai-bin too"),
+        (("bench", "fill", "--backend", "kubeconfig"), "a cluster of its own"),
+        (("bench", "fill", "--backend", "vcluster"), "there is no backend 'vcluster'"),
+        (("conformance", "scenarios", "--labs", "2"), "--labs: the backend embedded"),
+        (("conformance", "scenarios", "--context", "x"), "--context: the backend embedded"),
+        (("conformance", "scenarios", "--backend", "vcluster"), "there is no backend 'vcluster'"),
+        (("delete", "-f", "x.yaml", "--all"), "go with a KIND"),
+        (("delete", "-f", "x.yaml", "-l", "a=b"), "go with a KIND"),
+        (("components", "get", "--from", "x", "--by", "build"), "leave out --by"),
+        (("components", "get", "--from", "x", "--kind"), "leave out --by"),
+        (("scheduler", "run", "--no-leader-elect", "--lease-name", "x"), "--lease-name: without leader election"),
+        (("scheduler", "run", "--no-leader-elect", "--retry-period", "1"), "--retry-period: without leader election"),
+    ],
+)
+def test_commands_refuse_what_they_would_not_heed(kailab, command: tuple[str, ...], said: str) -> None:
+    refused = kailab(*command)
+    assert refused.code == 2
+    assert said in refused.err
+
+
+def test_the_nodes_of_a_fleet_as_json(kailab) -> None:
+    assert kailab("fleet", "show", "lesson", "--nodes", "-o", "json").out.startswith("[\n")
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"kubeconfig": "x"}, "kubeconfig: the backend embedded"),
+        ({"context": "x"}, "context: the backend embedded"),
+        ({"scheduler": "kube-scheduler", "config": {}}, "config: the scheduler kube-scheduler"),
+        ({"scheduler": "kube-scheduler", "adopt_default_scheduler": True}, "adopt_default_scheduler: the scheduler"),
+        ({"backend": "vcluster"}, "there is no backend 'vcluster'"),
+    ],
+)
+def test_lab_open_refuses_keywords_without_a_use(how: dict[str, object], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Lab.open(**how)  # type: ignore[arg-type]
+
+
+def test_no_home_for_a_backend_that_there_is_not(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no backend 'vcluster'"):
+        open_home("vcluster", folder=tmp_path / "plane")
+    assert not (tmp_path / "plane").exists()
+
+
+def test_each_option_is_understood_by_somebody() -> None:
+    named = {option for choice in (*BACKENDS.values(), *SCHEDULERS.values()) for option in choice.options}
+    assert named - {"home"} == set(FLAGS)  # which is for programs alone
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_backend_refuses_what_only_others_understand(backend: str) -> None:
+    others = {option for choice in BACKENDS.values() for option in choice.options} - BACKENDS[backend].options
+    with pytest.raises(InputError) as refused:
+        check_options(backend, None, dict.fromkeys(others, "x"), spelt=str)
+    assert all(f"{option}: the backend {backend} does not" in str(refused.value) for option in others)
+
+
+@pytest.mark.skipif(kind_reason() is None, reason="a kind cluster can be made here")
+def test_kind_is_looked_for_before_programs_are_got(
+    kailab, home: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    refused = kailab("up", "--backend", "kind")
+    assert refused.code == 2
+    assert refused.err.strip() == f"error: {kind_reason()}"
+    assert not list((home / "cache").rglob("*"))
+    assert not (state.parent / "kind").exists()
