@@ -101,9 +101,18 @@ class Scheduler:
         wake_at = self.wake_at
         woken = wake_at is not None and now >= wake_at
         self._carrier.look(now)  # which forgets the times that have come
-        if not woken and not self._retry and self._seen == self.mirror.snapshot.version:
+        unchanged = self._seen == self.mirror.snapshot.version and not self._outdated(now)
+        if not woken and not self._retry and unchanged:
             return False
         return self._run(now)
+
+    def _outdated(self, now: float) -> bool:
+        """Whether the order of those that wait, as last told, is older than it may be. Nobody has to come for that alone, so it is
+        no moment to wake at."""
+        order, latest = self.config.weighted_order, self.history.latest
+        if order is None or order.holds is None or latest is None or not latest.decisions.pending:
+            return False
+        return now - latest.now >= order.holds
 
     def cycle(self) -> CycleRecord:
         """One cycle in any case."""

@@ -195,6 +195,30 @@ def test_beyond_its_quota_the_score_decides(world):
     assert world.decide(weighted_order=full_nodes_first).nothing
 
 
+def test_a_score_that_grows_by_waiting_wakes_the_scheduler_when_it_suffices(world):
+    """big, to wait anew: 0.6. small: 0.4 + 0.6 / 8, and 0.5 x its wait: enough after a quarter of a day."""
+    world.node("node", gpus=8)
+    world.queue("team", quota=-1)
+    world.job("big", gpus=8, on="node", last_start=NOW - HOUR)
+    world.job("small", priority=75, created=NOW)
+    config = EngineConfig(weighted_order=WeightedOrder(priority=0.4, waiting=0.5, efficiency=0.6, fairness=0))
+    snapshot = world.snapshot()
+    first = run_cycle(snapshot, config, NOW)
+    assert not first.evictions
+    assert first.wake_at == pytest.approx(NOW + DAY / 4, abs=1)
+    assert not run_cycle(snapshot, config, first.wake_at - 60).evictions
+    assert [evict.task for evict in run_cycle(snapshot, config, first.wake_at).evictions] == ["big-0"]
+
+
+def test_a_score_that_waiting_never_makes_suffice_wakes_nobody(world):
+    world.node("node", gpus=8)
+    world.queue("team", quota=-1)
+    world.job("big", gpus=8, on="node")
+    world.job("small", priority=75, created=NOW)
+    full_nodes = WeightedOrder(priority=0.1, waiting=0.2, efficiency=0.7, fairness=0)
+    assert world.decide(weighted_order=full_nodes).decisions.wake_at is None
+
+
 # --- going first after a long wait ------------------------------------------------------------------------------------
 
 

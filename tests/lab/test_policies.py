@@ -72,6 +72,18 @@ def test_the_score_decides_who_is_said_to_be_ahead(held) -> None:
             assert [name[:7] for name in ahead] == ahead_of_young
 
 
+def test_the_score_is_told_as_it_is_now(held) -> None:
+    with Lab.open(config=EXERCISE / "config" / "weighted.yaml") as lab:
+        lab.apply(*held)
+        lab.settle()
+        lab.apply(EXERCISE / "manifests" / "old-gang.yaml")
+        lab.settle()
+        [pod, *_] = [row["name"].partition("/")[2] for row in lab.picture().rows if row["phase"] == "Pending"]
+        assert "waiting 0.000 x" in str(lab.explain_pod(pod))
+        lab.advance(12 * 3600)
+        assert "waiting 0.500 x" in str(lab.explain_pod(pod))
+
+
 def test_explain_tells_of_age() -> None:
     with Lab.open(config={"kailab": {"agedAfter": "2h"}}) as lab:
         lab.apply(*(EXERCISE / "manifests" / name for name in ("queues-one-team.yaml", "old-gang.yaml")))

@@ -120,7 +120,7 @@ class Ranking:
         """Whether ``job`` would be served before the victim, were that to wait anew."""
         if self.scores is None or self.aged_since(job) is not None:
             return True
-        return self.scores.total(job) >= self.scores.anew(victim)
+        return self._reaches(self.scores, job, self.scores.anew(victim))
 
     def may_reclaim(self, job: Job, victim: Job) -> bool:
         if not self._everywhere or self.scores is None or self.aged_since(job) is not None:
@@ -131,7 +131,16 @@ class Ranking:
         mine, _ = self._session.tree.levelled(home, queue)
         if mine.within_quota_with(self._session.wanted(job)):
             return True
-        return self.scores.total(job) >= self.scores.anew(victim, bereft=True)
+        return self._reaches(self.scores, job, self.scores.anew(victim, bereft=True))
+
+    def _reaches(self, scores: Scores, job: Job, needed: float) -> bool:
+        """Whether its score is that high; where waiting alone will make it so, a cycle is due then."""
+        if scores.total(job) >= needed:
+            return True
+        at = scores.reached_at(job, needed)
+        if at is not None:
+            self._session.ledger.wake(at)
+        return False
 
     # What is told
 

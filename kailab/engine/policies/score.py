@@ -27,8 +27,11 @@ if TYPE_CHECKING:
     from kailab.engine.session import Session
 
 
+STEP = 1e-6
+
+
 class Score(NamedTuple):
-    """The parts, before their weights, and the weighted sum; all rounded to a millionth."""
+    """The parts, before their weights, and the weighted sum; all rounded to a millionth (``STEP``)."""
 
     priority: float
     waiting: float
@@ -71,6 +74,17 @@ class Scores:
         if score.waiting and has_its_turn(job):
             return round(score.total - score.waiting * self._weights.waiting, 6)
         return score.total
+
+    def reached_at(self, job: Job, needed: float) -> float | None:
+        """When a job that goes on waiting has more than this score, if nothing else changes; no sooner than scores are told anew.
+        None: never."""
+        weights, holds = self._weights, self._weights.holds
+        if holds is None or has_its_turn(job) or waiting_since(job) is None:
+            return None
+        missing = (needed + STEP - self.total(job)) / weights.waiting
+        if self.of(job).waiting + missing > 1.0:
+            return None
+        return self._session.now + max(missing * weights.full_wait, holds)
 
     def anew(self, job: Job, bereft: bool = False) -> float:
         """The best score it could have if it had to begin its wait now; ``bereft``: and its queue had nothing."""

@@ -25,6 +25,12 @@ class WeightedOrder(msgspec.Struct, frozen=True, kw_only=True):
     full_wait: float = DAY
     scope: Literal["queue", "cluster"] = "queue"
 
+    @property
+    def holds(self) -> float | None:
+        """Seconds for which scores may be told as they were: a thousandth of a wait that counts in full. None: time does not
+        change them."""
+        return self.full_wait / 1000 if self.waiting > 0 else None
+
 
 class SearchBudget(msgspec.Struct, frozen=True, kw_only=True):
     """How many sets of victims a search may simulate; 0: no bound. Counted, not timed, so that runs are alike.
