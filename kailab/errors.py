@@ -9,6 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 
+def printable(text: str) -> str:
+    """Text without characters that would steer a terminal: those are shown escaped. Lines stay."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
+
+
 class KailabError(Exception):
     """Base of all errors that are for the user to read."""
 
@@ -37,10 +44,10 @@ class InputError(KailabError):
     """Something the user gave (manifest, fleet, option, file) can't be used."""
 
     def __init__(self, message: str, where: Where | None = None) -> None:
-        self.message = message
+        self.message = printable(message)
         self.where = where or Where()
-        prefix = str(self.where)
-        super().__init__(f"{prefix}: {message}" if prefix else message)
+        prefix = printable(str(self.where))
+        super().__init__(f"{prefix}: {self.message}" if prefix else self.message)
 
 
 class InputErrors(InputError):
@@ -51,6 +58,9 @@ class InputErrors(InputError):
         Exception.__init__(self, "\n".join(str(error) for error in errors))
         self.message = str(self)
         self.where = errors[0].where if errors else Where()
+
+    def __reduce__(self) -> tuple[type[InputErrors], tuple[list[InputError]]]:
+        return InputErrors, (self.errors,)
 
 
 class StateError(KailabError):

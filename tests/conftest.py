@@ -7,9 +7,12 @@ import pytest
 from hypothesis import settings
 
 from kailab.cli.faults import DEBUG
+from kailab.cluster.misfits import STRICT
 from kailab.components import ComponentSet, MissingComponents, find_components
 
 REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
+
+os.environ[STRICT] = "1"  # an object that a controller can't read is a fault of kailab here, not of the object
 
 # Property tests look for new counterexamples on a developer's machine, and repeat the same search where a run has to mean
 # the same thing each time.

@@ -13,6 +13,9 @@ class MissingComponents(KailabError):
         self.pins = missing
         super().__init__(message)
 
+    def __reduce__(self) -> tuple[type[MissingComponents], tuple[str, tuple[Pin, ...]]]:
+        return MissingComponents, (str(self), self.pins)
+
 
 class DamagedComponent(KailabError):
     """A program in the cache is not what was put there."""

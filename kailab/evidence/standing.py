@@ -11,7 +11,8 @@ from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.model import labels
+from kailab.errors import InputError
+from kailab.model import labels, quantities
 
 ALIVE = ("Pending", "Running", "Terminating")
 
@@ -22,7 +23,7 @@ def milli_gpus(pod: Object, node: Object | None = None) -> int:
     Whole devices from limits or requests, shares from KAI's annotations. A request by GPU memory is a share
     only on a node whose devices' memory is known; without ``node`` it counts as 0."""
     annotations = pod["metadata"].get("annotations") or {}
-    devices = int(annotations.get(labels.GPU_FRACTION_DEVICES) or 1) if annotations else 1
+    devices = quantities.counted(annotations.get(labels.GPU_FRACTION_DEVICES), 1) if annotations else 1
     fraction = annotations.get(labels.GPU_FRACTION)
     if fraction:
         try:
@@ -44,8 +45,19 @@ def milli_gpus(pod: Object, node: Object | None = None) -> int:
         if amount is None:
             amount = (resources.get("requests") or {}).get(labels.GPU_RESOURCE)
         if amount:
-            total += int(amount) * 1000
+            try:
+                total += quantities.gpu_milli(amount)
+            except InputError:
+                continue
     return total
+
+
+def gpus_of_node(node: Object) -> int:
+    """Devices that a node offers; 0 where it says what is no number of devices."""
+    try:
+        return quantities.count((node.get("status") or {}).get("allocatable", {}).get(labels.GPU_RESOURCE, 0))
+    except InputError:
+        return 0
 
 
 def phase(pod: Object) -> str:
@@ -130,7 +142,7 @@ def standing(cluster: Cluster) -> dict[str, list[dict[str, Any]]]:
         "nodes": [
             {
                 "name": name,
-                "gpus": int((node.get("status") or {}).get("allocatable", {}).get(labels.GPU_RESOURCE, 0)),
+                "gpus": gpus_of_node(node),
                 "milli_gpus_used": used.get(name, 0),
             }
             for name, node in nodes.items()

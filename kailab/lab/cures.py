@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kailab.engine.decisions import Code
+from kailab.evidence.standing import gpus_of_node
 from kailab.lab.explanation import count, gpus, some
 from kailab.lab.picture import Picture, Row
 from kailab.lab.shares import UNLIMITED, QueueStanding, lineage
@@ -115,10 +116,7 @@ def _no_room(case: Case) -> str:
     free = case.picture.free
     total, largest = sum(free.values()), max(free.values(), default=0)
     biggest = max((row["milli_gpus"] for row in case.waiting), default=0)
-    sizes = [
-        int((node.get("status") or {}).get("allocatable", {}).get("nvidia.com/gpu", 0)) * 1000
-        for node in case.picture.nodes.values()
-    ]
+    sizes = [gpus_of_node(node) * 1000 for node in case.picture.nodes.values()]
     if biggest > max(sizes, default=0):
         return f"No node of this fleet has {gpus(biggest)} (the largest has {gpus(max(sizes, default=0))})."
     if case.wanted > total:

@@ -27,6 +27,7 @@ from kailab.engine.decisions import Decisions
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.recorder import Recorder
+from kailab.evidence.standing import gpus_of_node
 from kailab.lab import advice, assembly, intake, subjects
 from kailab.lab.assembly import Parts
 from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
@@ -265,7 +266,7 @@ class Lab:
     def facts(self) -> dict[str, Any]:
         """What the lab is made of, as plain values."""
         nodes = self.cluster.list("Node")
-        gpus = sum(int((node.get("status") or {}).get("allocatable", {}).get(labels.GPU_RESOURCE, 0)) for node in nodes)
+        gpus = sum(map(gpus_of_node, nodes))
         return {
             "fleet": self.fleet,
             "backend": self.backend,

@@ -12,9 +12,8 @@ from typing import Any
 from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence import kai_words
 from kailab.evidence.decision_log import DecisionLog
-from kailab.evidence.standing import pod_row
+from kailab.evidence.standing import gpus_of_node, pod_row
 from kailab.lab.shares import Shares, lineage
-from kailab.model import labels
 from kailab.model.times import parse_time
 
 Row = dict[str, Any]
@@ -102,10 +101,7 @@ class Picture:
     @cached_property
     def free(self) -> dict[str, int]:
         """Node -> milli-GPU that no pod holds."""
-        free = {
-            name: int((node.get("status") or {}).get("allocatable", {}).get(labels.GPU_RESOURCE, 0)) * 1000
-            for name, node in self.nodes.items()
-        }
+        free = {name: gpus_of_node(node) * 1000 for name, node in self.nodes.items()}
         for row in self.rows:
             if row["node"] in free and row["phase"] not in ("Succeeded", "Failed"):
                 free[row["node"]] -= row["milli_gpus"]

@@ -193,6 +193,11 @@ def _leader_worker_set(obj: Object) -> Object:
     return _with_spec(obj, {"replicas": 1, "startupPolicy": "LeaderCreated"}, template=False)
 
 
+def _bare(obj: Object) -> Object:
+    """All of the spec may be left out."""
+    return obj if "spec" in obj else {**obj, "spec": {}}
+
+
 def _namespace(obj: Object) -> Object:
     status = obj.get("status")
     if isinstance(status, dict) and "phase" in status:
@@ -212,4 +217,6 @@ _RULES: dict[str, Callable[[Object], Object]] = {
     "LeaderWorkerSet": _leader_worker_set,
     "PriorityClass": _priority_class,
     "Namespace": _namespace,
+    "Queue": _bare,
+    "PodGroup": _bare,
 }

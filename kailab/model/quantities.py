@@ -56,6 +56,14 @@ def _parse(quantity: Quantity, where: Where | None, signed: bool) -> Fraction:
     return value
 
 
+def counted(text: Any, otherwise: int = 0) -> int:
+    """A count written in a label, an annotation or a name; ``otherwise`` where it is none, or beyond what is counted.
+
+    Python takes more for digits than a label can mean (\"²\", \"٣\"), and refuses to read thousands of them.
+    """
+    return int(text) if isinstance(text, str) and text.isascii() and text.isdigit() and len(text) <= 18 else otherwise
+
+
 def cpu_millis(quantity: Quantity, where: Where | None = None) -> int:
     """Millicores: ``"1.5"`` and ``"1500m"`` are 1500."""
     return _cached_millis(quantity) if type(quantity) is str and not where else _scaled(quantity, 1000, where)

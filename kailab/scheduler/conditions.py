@@ -8,7 +8,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskFit
-from kailab.model.quantities import format_bytes, format_cpu
+from kailab.model.quantities import counted, format_bytes, format_cpu
 from kailab.model.times import format_time
 from kailab.scheduler.podgroups import node_pool
 
@@ -98,7 +98,7 @@ def _codes(reasons: Any) -> list[tuple[Any, Any]]:
 
 
 def _number(text: Any) -> int:
-    return int(text) if isinstance(text, str) and text.isdigit() else 0
+    return counted(text)
 
 
 def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[str, Any]]:

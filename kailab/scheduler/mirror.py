@@ -7,11 +7,12 @@ the scheduler's own status writes do not look like news.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
+from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.selectors import from_label_selector, matches
 from kailab.engine.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
@@ -86,6 +87,7 @@ class Mirror:
         self._leaving: dict[str, float] = {}
         self._now = 0.0
         self._cluster = cluster
+        self._misfits = Misfits(cluster.event, "scheduler")
         self._watch = cluster.watch(KINDS)
 
     # --- what others ask ---------------------------------------------------------------------------------------------
@@ -157,53 +159,64 @@ class Mirror:
             shapes_stale |= self._namespace(event) and self._namespace_selectors
         for event in latest["PriorityClass"].values():
             groups_stale = True
-            if event.type == "DELETED":
-                self.priorities.remove(event.object["metadata"]["name"])
-            else:
-                self.priorities.set(event.object)
+            self._take_one(self._priority_class, event)
         for event in latest["Topology"].values():
-            groups_stale |= self._topology(event)
+            groups_stale |= bool(self._take_one(self._topology, event))
         nodes: dict[str, None] = {}
         for kind in _CLAIM_KINDS:
             for event in latest[kind].values():
-                nodes.update(dict.fromkeys(self._claims.take(kind, event.object, event.type == "DELETED")))
+                nodes.update(dict.fromkeys(self._take_one(self._claim_object, event)))
                 pods_stale = True
-                if kind == "ResourceClaim":
-                    self._claim(event)
         for event in latest["NodeResourceTopology"].values():
-            name = event.object["metadata"]["name"]
-            zones = numa_record(event.object) if event.type != "DELETED" else None
-            if zones is None:
-                self._numa.pop(name, None)
-            else:
-                self._numa[name] = zones
-            nodes[name] = None
+            self._take_one(self._zones, event)
+            nodes[event.object["metadata"]["name"]] = None
         for kind in references.KINDS:
             for event in latest[kind].values():
                 pods_stale |= self._existence(event)
         for event in latest["Node"].values():
-            self._node(event)
+            self._take_one(self._node, event)
         for name in sorted(nodes):
             self._refresh_node(name)
         for event in latest["Queue"].values():
-            self._queue(event)
+            self._take_one(self._queue, event)
         if groups_stale:
             for obj in list(self.podgroup_objects.values()):
-                self._refresh_podgroup(obj)
+                if not self._misfits.spare(obj, self._refresh_podgroup, obj):
+                    self._drop_podgroup(obj["metadata"]["uid"])
         # A PodGroup deleted and made anew under its name: the old one goes before the new one comes.
         for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
-            self._podgroup(event)
+            self._take_one(self._podgroup, event)
         for uid, event in latest["Pod"].items():
-            if event.type == "DELETED":
+            if event.type == "DELETED" or not self._misfits.spare(event.object, self._pod, uid, event.object):
                 self._forget_pod(uid)
-            else:
-                self._pod(uid, event.object)
         if shapes_stale:
             self._shapes.forget()
             self._refresh_all()
         elif pods_stale:
             for uid in [*self._claiming, *self._referring]:
                 self._refresh(uid)
+
+    def _take_one(self, take: Callable[[WatchEvent], Any], event: WatchEvent) -> Any:
+        """Take in one object; one that can't be read is as good as gone."""
+        try:
+            return take(event)
+        except Exception as error:
+            self._misfits.note(event.object, error)
+            return take(event._replace(type="DELETED"))
+
+    def _priority_class(self, event: WatchEvent) -> None:
+        if event.type == "DELETED":
+            self.priorities.remove(event.object["metadata"]["name"])
+        else:
+            self.priorities.set(event.object)
+
+    def _zones(self, event: WatchEvent) -> None:
+        name = event.object["metadata"]["name"]
+        zones = numa_record(event.object) if event.type != "DELETED" else None
+        if zones is None:
+            self._numa.pop(name, None)
+        else:
+            self._numa[name] = zones
 
     def _namespace(self, event: WatchEvent) -> bool:
         metadata = event.object["metadata"]
@@ -244,12 +257,16 @@ class Mirror:
             self._existing.add(reference)
         return known != (reference in self._existing)
 
-    def _claim(self, event: WatchEvent) -> None:
-        record = claim_record(event.object)
-        if event.type == "DELETED":
-            self.snapshot.remove_claim(record.name)
-        else:
-            self.snapshot.set_claim(record)
+    def _claim_object(self, event: WatchEvent) -> Iterable[str]:
+        """A claim, a template or a slice; the nodes that it concerns."""
+        nodes = self._claims.take(event.kind, event.object, event.type == "DELETED")
+        if event.kind == "ResourceClaim":
+            record = claim_record(event.object)
+            if event.type == "DELETED":
+                self.snapshot.remove_claim(record.name)
+            else:
+                self.snapshot.set_claim(record)
+        return nodes
 
     def _node(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
@@ -392,6 +409,13 @@ class Mirror:
     def _refresh(self, uid: str) -> None:
         """Bring one pod's task in line with the pod."""
         pod = self.pods[uid]
+        try:
+            self._bring_in_line(uid, pod)
+        except Exception as error:
+            self._misfits.note(pod, error)
+            self._drop_task(uid)
+
+    def _bring_in_line(self, uid: str, pod: Object) -> None:
         group = self._group_of.get(uid)
         podgroup = self._uids.get(group, "") if group is not None else ""
         spec = pod["spec"]

@@ -68,7 +68,8 @@ class Reporter:
             said[uid] = pending
         held_back = {pending.podgroup for pending in decisions.pending}
         for uid in [uid for uid in self._mirror.conditioned if uid not in held_back]:
-            if not any(task.status in _WAITING for task in self._mirror.members(uid)):
+            given_up = uid not in self._mirror.podgroups  # what its condition says holds on
+            if not given_up and not any(task.status in _WAITING for task in self._mirror.members(uid)):
                 self._patch_group(uid, {"status": {"schedulingConditions": None}}, "status")
         again = self._write()
         for uid in again:

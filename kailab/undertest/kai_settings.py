@@ -26,6 +26,9 @@ class Unsupported(KailabError):
         self.reason = reason
         super().__init__(f"a real KAI has no such setting: {reason}")
 
+    def __reduce__(self) -> tuple[type[Unsupported], tuple[str]]:
+        return Unsupported, (self.reason,)
+
 
 class KaiSettings(NamedTuple):
     """``conf``: the text for ``--scheduler-conf``. ``flags``: more arguments of KAI's scheduler."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model.quantities import counted
 from kailab.model.times import parse_time
 from kailab.workloads import indexes
 from kailab.workloads.bench import (
@@ -394,14 +395,14 @@ class JobController:
 
 def _index(pod: Object) -> int:
     text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return int(text) if text.isdigit() else -1
+    return counted(text, -1)
 
 
 def _index_failures(job: Object) -> dict[int, int]:
     """Failures so far by index."""
     note = (job["metadata"].get("annotations") or {}).get(PER_INDEX, "")
     pairs = (part.partition("=") for part in note.split(",") if part)
-    return {int(index): int(count) for index, _, count in pairs if index.isdigit() and count.isdigit()}
+    return {counted(index): counted(count) for index, _, count in pairs}
 
 
 def _with_index(containers: list[Object], index: int) -> list[Object]:
@@ -412,7 +413,7 @@ def _with_index(containers: list[Object], index: int) -> list[Object]:
 def _failures(job: Object) -> tuple[int, float]:
     note = (job["metadata"].get("annotations") or {}).get(FAILURES, "")
     count, _, last = note.partition("@")
-    return (int(count), float(last)) if count.isdigit() and last.isdigit() else (0, 0.0)
+    return counted(count), float(counted(last))
 
 
 def _finished(pod: Object) -> float:

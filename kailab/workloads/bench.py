@@ -168,7 +168,7 @@ class Workbench:
         try:
             created = self.cluster.create(full)
         except ApiError as error:
-            self._refused(owner, kind, error)
+            self.refused(owner, kind, error)
             return None
         self.wrote = True
         return created
@@ -219,7 +219,7 @@ class Workbench:
                 {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": admitted, "status": {"phase": "Pending"}},
             )
         except ApiError as error:
-            self._refused(owner, "Pod", error)
+            self.refused(owner, "Pod", error)
             return None
         self.made.add(meta["uid"])
         self.wrote = True
@@ -241,7 +241,8 @@ class Workbench:
         """A priority class changed: what admission made of templates may differ now."""
         self._specs.clear()
 
-    def _refused(self, owner: Object, kind: str, error: ApiError) -> None:
+    def refused(self, owner: Object, kind: str, error: ApiError) -> None:
+        """Tell that the cluster refused what an owner was to have; it is looked at again when that may have changed."""
         meta = owner["metadata"]
         reference = (kind_key(owner), (meta.get("namespace", ""), meta["name"]))
         if reference not in self.stuck:

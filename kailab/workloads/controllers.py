@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.model.kinds import key_of
 from kailab.workloads.batchjob import JobController
@@ -58,6 +59,7 @@ class WorkloadControllers:
             RayClusterController(bench), RayJobController(bench), RayServiceController(bench),
             SparkController(bench), KnativeController(bench),
         ]  # fmt: skip
+        self._misfits = Misfits(cluster.event, "workload-controller")
         self._families = {family.kind: family for family in families}
         self._seen: dict[str, _Seen] = {}
         self._covered: dict[str, int] = {}  # uid -> resource version that was the owner's after the last look
@@ -67,7 +69,7 @@ class WorkloadControllers:
     def step(self) -> bool:
         """Look at all owners that are due; says whether anything was written."""
         for event in self._watch.poll():
-            self._hear(event)
+            self._misfits.spare(event.object, self._hear, event)
         if not self._dirty:
             return False
         dirty, self._dirty = self._dirty, {}
@@ -77,14 +79,17 @@ class WorkloadControllers:
             owner = bench.find(*reference)
             if owner is not None:
                 bench.stuck.pop(reference, None)
-                family = self._families.get(reference[0])
-                if family is not None:
-                    family.sync(owner)
-                    if reference[0] in _ONE_LOOK:
-                        self._cover(reference)
-                else:
-                    self._mark_controller(owner)
+                self._misfits.spare(owner, self._look, reference, owner)
         return bench.wrote
+
+    def _look(self, reference: Reference, owner: Object) -> None:
+        family = self._families.get(reference[0])
+        if family is None:
+            self._mark_controller(owner)
+            return
+        family.sync(owner)
+        if reference[0] in _ONE_LOOK:
+            self._cover(reference)
 
     def _cover(self, reference: Reference) -> None:
         current = self._bench.find(*reference)

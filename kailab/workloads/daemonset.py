@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from kailab.cluster.protocol import Object, WatchEvent
@@ -9,6 +10,7 @@ from kailab.cluster.selectors import Term
 from kailab.workloads.bench import Reference, Workbench, is_active, is_ended, is_ready, owner_reference
 from kailab.workloads.deployment import template_hash
 
+_INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _ADDED_TOLERATIONS: tuple[dict[str, str], ...] = tuple(
     {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
     for name, effect in (
@@ -131,7 +133,7 @@ def _term_holds(term: Object, labels: dict[str, str]) -> bool:
         operator, values = wish["operator"], list(wish.get("values") or ())
         if operator in ("Gt", "Lt"):
             value = labels.get(wish["key"], "")
-            if not value.lstrip("-").isdigit():
+            if not (_INTEGER.fullmatch(value) and len(values) == 1 and _INTEGER.fullmatch(values[0])):
                 return False
             if not (int(value) > int(values[0]) if operator == "Gt" else int(value) < int(values[0])):
                 return False

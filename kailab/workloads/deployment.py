@@ -10,6 +10,7 @@ import msgspec
 
 from kailab.cluster.embedded.store import safe_text
 from kailab.cluster.protocol import Object
+from kailab.model.quantities import counted
 from kailab.workloads.bench import Workbench, condition, set_conditions
 
 HASH = "pod-template-hash"
@@ -194,4 +195,4 @@ class DeploymentController:
 
 def _revision(replica_set: Object) -> int:
     text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "0")
-    return int(text) if text.isdigit() else 0
+    return counted(text)

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kailab.model.quantities import counted
+
+_LONGEST = 100_000  # indexes in one range: no Job has more
+
 
 def parse(text: str | None) -> list[int]:
     """The indexes, ascending.
@@ -14,8 +18,9 @@ def parse(text: str | None) -> list[int]:
     result: list[int] = []
     for part in (text or "").split(","):
         first, _, last = part.partition("-")
-        if first.isdigit():
-            result.extend(range(int(first), int(last or first) + 1))
+        begin = counted(first, -1)
+        if begin >= 0:
+            result.extend(range(begin, min(counted(last or first, begin), begin + _LONGEST) + 1))
     return result
 
 

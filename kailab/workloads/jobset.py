@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model.quantities import counted
 from kailab.workloads.bench import Workbench, condition, has_condition, set_conditions
 
 PREFIX = "jobset.sigs.k8s.io/"
@@ -24,7 +25,7 @@ class JobSetController:
         jobs: dict[str, Object] = {}
         leftovers = False
         for job in bench.owned(owner, "Job"):
-            if int(job["metadata"]["labels"].get(PREFIX + "restart-attempt", "0")) < restarts:
+            if counted((job["metadata"].get("labels") or {}).get(PREFIX + "restart-attempt")) < restarts:
                 bench.delete("Job", job)
                 leftovers = True
             else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kailab.cluster.protocol import Object
+from kailab.model.quantities import counted
 from kailab.workloads.bench import Workbench, condition, set_conditions
 from kailab.workloads.deployment import template_hash
 
@@ -88,7 +89,7 @@ class KnativeController:
         return self._bench.create(revision, "Deployment", {
             "metadata": {"name": f"{name}-deployment", "labels": labels},
             "spec": {
-                "replicas": max(int(scale), 1) if scale.isdigit() else 1,
+                "replicas": max(counted(scale), 1),
                 "selector": {"matchLabels": {PREFIX + "revisionUID": revision["metadata"]["uid"]}},
                 "template": {"metadata": {"labels": labels, "annotations": inner_notes}, "spec": pod_spec},
             },

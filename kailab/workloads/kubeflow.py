@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model.quantities import counted
 from kailab.model.times import parse_time
 from kailab.workloads.bench import (
     Workbench,
@@ -153,8 +154,8 @@ class TrainingJobController:
         limit = policy.get("backoffLimit")
         restarts = sum(c.get("restartCount", 0) for p in pods for c in p["status"].get("containerStatuses") or ())
         notes = job["metadata"].get("annotations") or {}
-        before = int(notes[RESTARTS]) if notes.get(RESTARTS, "").isdigit() else 0
-        counted = before
+        before = counted(notes.get(RESTARTS))
+        failures = before
         for pod in pods:
             if pod["status"].get("phase") != "Failed":
                 continue
@@ -164,13 +165,13 @@ class TrainingJobController:
             if "deletionTimestamp" in pod["metadata"]:
                 continue
             if rule in ("OnFailure", "Always") or (rule == "ExitCode" and code >= 128):
-                counted += 1
+                failures += 1
                 bench.delete("Pod", pod)
             else:
                 return job, f"{self.kind} {job['metadata']['name']} is failed because {role} replica(s) failed."
-        if counted != before:
-            job = bench.patch(self.kind, job, {"metadata": {"annotations": {RESTARTS: str(counted)}}})
-        if limit is not None and counted + restarts > limit:
+        if failures != before:
+            job = bench.patch(self.kind, job, {"metadata": {"annotations": {RESTARTS: str(failures)}}})
+        if limit is not None and failures + restarts > limit:
             return (
                 job,
                 f"{self.kind} {job['metadata']['name']} has failed because it has reached the specified backoff limit",

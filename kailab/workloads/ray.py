@@ -142,7 +142,7 @@ class RayJobController:
             if "rayClusterSpec" not in spec:
                 bench.set_status(self.kind, owner, jobDeploymentStatus="Waiting")
                 return
-            name = bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
+            name = status.get("rayClusterName") or _cluster_name(bench, meta)
             # The name goes on record before the cluster exists: its pods' grouping looks it up there.
             owner = bench.set_status(
                 self.kind,
@@ -218,7 +218,8 @@ class RayServiceController:
             return
         clusters = bench.owned(owner, "RayCluster")
         if not clusters:
-            name = bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
+            pending = (owner.get("status") or {}).get("pendingServiceStatus") or {}
+            name = pending.get("rayClusterName") or _cluster_name(bench, meta)
             owner = bench.set_status(
                 self.kind,
                 owner,
@@ -244,6 +245,10 @@ class RayServiceController:
             serviceStatus="Running" if running else "",
             conditions=set_conditions((owner.get("status") or {}).get("conditions"), mark),
         )
+
+
+def _cluster_name(bench: Workbench, meta: Object) -> str:
+    return bench.cluster.store.generate_name("RayCluster", meta["namespace"], f"{meta['name'][:40]}-")
 
 
 def _create_cluster(bench: Workbench, kind: str, owner: Object, name: str, spec: Object) -> None:

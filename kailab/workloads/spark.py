@@ -7,6 +7,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.model import labels as names
+from kailab.model.quantities import counted
 from kailab.workloads.bench import Workbench, is_active, is_ended
 
 _MEBIBYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
@@ -58,7 +59,7 @@ class SparkController:
         bench, meta = self._bench, owner["metadata"]
         wanted = owner["spec"].get("executor", {}).get("instances", 1)
         alive = [pod for pod in executors if is_active(pod)]
-        last = int((meta.get("annotations") or {}).get("kailab.dev/executors", "0"))
+        last = counted((meta.get("annotations") or {}).get("kailab.dev/executors"))
         for pod in executors:
             if is_ended(pod):
                 bench.delete("Pod", pod)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.errors import ApiError
+from kailab.model.quantities import counted
 from kailab.workloads.bench import Workbench, is_active, is_ended, is_ready, owner_reference
 from kailab.workloads.deployment import template_hash
 
@@ -96,7 +98,11 @@ class StatefulSetController:
         if spec.get("serviceName"):
             changes["subdomain"] = spec["serviceName"]
         if claims := spec.get("volumeClaimTemplates"):
-            changes["volumes"] = self._volumes(owner, claims, name)
+            try:
+                changes["volumes"] = self._volumes(owner, claims, name)
+            except ApiError as error:
+                bench.refused(owner, "PersistentVolumeClaim", error)
+                return
         bench.create_pod(
             owner, spec["template"], name=name, labels=labels, spec=changes, reference=owner_reference(owner)
         )
@@ -122,4 +128,4 @@ class StatefulSetController:
 
 def _ordinal(owner: Object, pod: Object) -> int:
     text = pod["metadata"]["name"][len(owner["metadata"]["name"]) + 1 :]
-    return int(text) if text.isdigit() else -1
+    return counted(text, -1)

@@ -284,6 +284,9 @@ class EmbeddedCluster:
         old = self._stored(kind, key)
         if not isinstance(patch, Mapping):
             raise Invalid(f"{kind} {name!r}: a patch is a mapping, not {type(patch).__name__}")
+        for field in ("metadata", "status"):
+            if not isinstance(patch.get(field, {}), Mapping) and (field == "metadata" or patch[field] is not None):
+                raise invalid(kind, name, field, "expected a mapping")
         if given := (patch.get("metadata") or {}).get("resourceVersion"):
             self._expect_version(kind, key, given, old)
         if subresource == "status":

@@ -48,6 +48,7 @@ from kailab.cluster.lifecycle import (
     failure,
     seconds_of,
 )
+from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import EventType, Object
 from kailab.model import labels
 from kailab.model.times import format_time, parse_time
@@ -90,12 +91,13 @@ class Kubelet:
         """``event`` is the cluster's."""
         self._store = store
         self._event = event
+        self._misfits = Misfits(event, "kubelet")
         self._clock = clock
         self._deletion = deletion
         self.on_node: dict[str, dict[Key, None]] = {}
         self._due: dict[Slot, dict[str, list[tuple[Callable[[Key, Object], None], Key]]]] = {}  # slot -> uid -> stages
         self._slots: dict[str, dict[Slot, None]] = {}  # uid -> those in which it has a stage
-        store.hook("Pod", self._pod_changed)
+        store.hook("Pod", self._hear)
 
     def restore(self) -> None:
         """Take up every pod of the store where it is."""
@@ -106,6 +108,13 @@ class Kubelet:
                     self.leave(key, pod)
 
     # --- what changed -----------------------------------------------------------------------------------------------
+
+    def _hear(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        try:
+            self._pod_changed(type, key, old, new)
+        except Exception as error:
+            assert new is not None
+            self._misfits.note(new, error)
 
     def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         assert new is not None
@@ -214,7 +223,7 @@ class Kubelet:
             for stage, key in stages:
                 pod = pods.get(key)
                 if pod is not None and pod["metadata"]["uid"] == uid:
-                    stage(key, pod)
+                    self._misfits.spare(pod, stage, key, pod)
 
     def _forget(self, uid: str) -> None:
         """No time comes any more for a pod that is gone."""

@@ -17,7 +17,7 @@ class BudgetSpent(Exception):
     """``generator_only``: another way of proposing victims may still be tried."""
 
     def __init__(self, generator_only: bool) -> None:
-        super().__init__()
+        super().__init__(generator_only)
         self.generator_only = generator_only
 
 

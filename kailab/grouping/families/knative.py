@@ -15,6 +15,7 @@ from kailab.grouping.priority import INFERENCE, priority_class_of
 from kailab.grouping.queues import queue_of
 from kailab.grouping.records import Grouping, GroupingError, Plan
 from kailab.model.labels import POD_GROUP
+from kailab.model.quantities import counted
 
 _REVISION = "serving.knative.dev/revision"
 _MIN_SCALE = "autoscaling.knative.dev/min-scale"
@@ -36,7 +37,7 @@ def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context
             queue=queue_of(revision, pod, context),
             priority_class=priority_class_of((revision,), pod, context, INFERENCE) if gang else INFERENCE,
             owner=reference_to(revision if gang else pod),
-            min_member=int(scale) if gang and scale.isdecimal() else 1,
+            min_member=counted(scale, 1) if gang else 1,
             labels=group_labels(revision, pod),
             annotations=group_annotations(revision, pod),
         )

@@ -15,6 +15,7 @@ from kailab.grouping.families.segments import SEGMENT_SIZE, check_count, segment
 from kailab.grouping.family import Context, Family
 from kailab.grouping.fields import annotations_of, integer, labels_of, mapping, string, title, whole_number
 from kailab.grouping.records import GroupingError, Plan, SubGroup
+from kailab.model.quantities import counted
 
 _SIZE = "leaderworkerset.sigs.k8s.io/size"
 _GROUP_INDEX = "leaderworkerset.sigs.k8s.io/group-index"
@@ -42,8 +43,8 @@ def _leader_worker_set(top: Object, pod: Object, chain: Sequence[Object], contex
     else:
         grouping.sub_groups, member_of = _segments(top, pod, size, segment)
     group_index = labels.get(_GROUP_INDEX, "")
-    if group_index.isdecimal():
-        grouping.name += f"-group-{int(group_index)}"
+    if (number := counted(group_index, -1)) >= 0:
+        grouping.name += f"-group-{number}"
     return Plan(grouping, lambda member: member_of)
 
 
@@ -51,7 +52,7 @@ def _size_when_leader_ready(pod: Object, size: int) -> int:
     if _is_leader(pod) and not (pod.get("spec") or {}).get("nodeName"):
         return 1
     text = annotations_of(pod).get(_SIZE, "")
-    return int(text) if text.isdecimal() else size
+    return counted(text, size)
 
 
 def _leader_and_workers(size: int, pod: Object) -> tuple[list[SubGroup], str]:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kailab.model import objects, typed
+from kailab.model.validation import core, operators
 from kailab.model.validation.fields import Fault, Faults
 from kailab.model.validation.hints import advise_work
 from kailab.model.validation.metadata import check_metadata
@@ -38,6 +39,7 @@ from kailab.model.validation.workloads import (
 
 __all__ = ["Fault", "advise", "validate"]
 
+MOST_TOLD = 25  # faults of one object
 _CHECKS: dict[str, Callable[[Faults, dict[str, Any]], None]] = {
     "Pod": check_pod,
     "Node": check_node,
@@ -58,6 +60,7 @@ _CHECKS: dict[str, Callable[[Faults, dict[str, Any]], None]] = {
     "MPIJob": check_training_job,
     "LeaderWorkerSet": check_leader_worker_set,
     "RayCluster": check_ray_cluster,
+    "PaddleJob": check_training_job,
 }
 # What kailab decodes of a kind. The decoder judges the types of all that the checks leave out.
 _SHAPES: dict[str, type[msgspec.Struct]] = {
@@ -89,7 +92,14 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
     if check is not None:
         check(faults, obj)
     if not faults.found:
+        of_kind = operators.of_kind(kind) or core.of_kind(kind)
+        if of_kind is not None:
+            faults.found.extend(of_kind(obj) or ())
+    if not faults.found:
         _check_shape(faults, obj, _SHAPES.get(kind, objects.AnyObject))
+    if len(faults.found) > MOST_TOLD:
+        more = Fault("", f"and {len(faults.found) - MOST_TOLD} more faults")
+        return [*faults.found[:MOST_TOLD], more]
     return faults.found
 
 

@@ -18,6 +18,11 @@ class Fault(NamedTuple):
 
 
 LARGEST_INT32 = 2**31 - 1
+MOST_PODS = 20_000
+"""More pods than this one workload can't have: beyond what the largest clusters give to one, and what a lab holds well."""
+MOST_AMOUNT = 10**9
+"""More cores or devices than this no container and no node has. Sums over a lab's pods stay within 64 bits."""
+MOST_BYTES = 2**50
 
 
 class Faults:
@@ -125,7 +130,7 @@ class Faults:
         for name, item in value.items():
             if not isinstance(item, str):
                 wrong = True
-                self.wrong(f"{path}[{name}]", item, "text (quote numbers and true/false)")
+                self.wrong(f"{path}[{name:.80}]", item, "text (quote numbers and true/false)")
         return None if wrong else value
 
     def quantities(self, parent: dict[str, Any], key: str, path: str) -> dict[str, Any] | None:
@@ -137,11 +142,15 @@ class Faults:
         for name, item in value.items():
             try:
                 exact = quantities.parse(item)
+                most = MOST_BYTES if is_bytes(name) else MOST_AMOUNT
+                if exact > most:
+                    self.wrong(f"{path}[{name:.80}]", item, "1Pi at most" if is_bytes(name) else f"{most} at most")
+                    continue
                 if is_whole(name) and exact.denominator != 1:
-                    self.wrong(f"{path}[{name}]", item, "a whole number")
+                    self.wrong(f"{path}[{name:.80}]", item, "a whole number")
                     continue
             except InputError as error:
-                self.add(f"{path}[{name}]", error.message)
+                self.add(f"{path}[{name:.80}]", error.message)
                 continue
             good[name] = exact
         return good
@@ -151,6 +160,10 @@ def is_extended(resource: str) -> bool:
     """Extended resources carry a domain of their own (``nvidia.com/gpu``) and can't be overcommitted."""
     domain = resource.partition("/")[0]
     return "/" in resource and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+def is_bytes(resource: str) -> bool:
+    return resource in ("memory", "ephemeral-storage", "storage") or resource.startswith("hugepages-")
 
 
 def is_whole(resource: str) -> bool:

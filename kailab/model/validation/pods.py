@@ -10,7 +10,7 @@ from typing import Any
 
 from kailab.errors import InputError
 from kailab.model import labels, quantities
-from kailab.model.validation.fields import Faults, is_extended
+from kailab.model.validation.fields import LARGEST_INT32, Faults, is_extended
 from kailab.model.validation.metadata import (
     LABEL_RULE,
     check_labels,
@@ -85,8 +85,12 @@ def check_pod_spec(
         _check_spread(faults, spread, at)
     for at, gate in faults.mappings(spec, "schedulingGates", f"{path}.schedulingGates"):
         faults.text(gate, "name", f"{at}.name", required=True)
+    claims: set[str] = set()
     for at, claim in faults.mappings(spec, "resourceClaims", f"{path}.resourceClaims"):
-        faults.text(claim, "name", f"{at}.name", required=True)
+        name = faults.text(claim, "name", f"{at}.name", required=True)
+        if name in claims:
+            faults.add(f"{at}.name", f"{name!r:.80} is given twice")
+        claims.update((name,) if name else ())
         sources = [key for key in ("resourceClaimName", "resourceClaimTemplateName") if claim.get(key)]
         if len(sources) != 1:
             faults.add(at, "expected exactly one of resourceClaimName and resourceClaimTemplateName")
@@ -313,4 +317,4 @@ def _check_seconds(faults: Faults, value: Any, path: str) -> None:
 
 
 def _is_positive(value: Any) -> bool:
-    return isinstance(value, str) and _POSITIVE.fullmatch(value) is not None and int(value) > 0
+    return isinstance(value, str) and _POSITIVE.fullmatch(value) is not None and 0 < int(value) <= LARGEST_INT32

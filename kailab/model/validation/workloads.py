@@ -14,6 +14,7 @@ _REPLICA_SPECS = {
     "TFJob": "tfReplicaSpecs",
     "XGBoostJob": "xgbReplicaSpecs",
     "JAXJob": "jaxReplicaSpecs",
+    "PaddleJob": "paddleReplicaSpecs",
     "MPIJob": "mpiReplicaSpecs",
 }
 

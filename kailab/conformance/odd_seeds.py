@@ -1,0 +1,386 @@
+"""One valid manifest of every kind that something in a lab acts on, with the fields that it reads: what odd manifests are
+made from.
+
+``SEEDS``: by name, the objects that are applied together; the last is the one to be damaged.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model import labels
+
+Object = dict[str, Any]
+
+_GPU = {"limits": {"cpu": "1", "memory": "1Gi", labels.GPU_RESOURCE: 1}}
+_SHARED = {"limits": {"cpu": "500m", "memory": "1Gi"}}
+_ANY_NODE = [{"operator": "Exists"}]
+_PLAIN = {
+    "schedulerName": labels.SCHEDULER_NAME,
+    "tolerations": _ANY_NODE,
+    "containers": [{"name": "c", "resources": _SHARED}],
+}
+_NOTES = {labels.RUN_SECONDS: "50", labels.READY_SECONDS: "2"}
+
+
+def _object(api_version: str, kind: str, name: str, spec: Any = None, **fields: Any) -> Object:
+    meta: Object = {"name": name, "labels": {labels.QUEUE: "team", "app": name}}
+    meta.update(fields.pop("metadata", {}))
+    obj: Object = {"apiVersion": api_version, "kind": kind, "metadata": meta, **fields}
+    if spec is not None:
+        obj["spec"] = spec
+    return obj
+
+
+def _template(app: str, restart: str = "Never", container: str = "main", **spec: Any) -> Object:
+    return {
+        "metadata": {"labels": {"app": app, labels.QUEUE: "team"}, "annotations": dict(_NOTES)},
+        "spec": {
+            "schedulerName": labels.SCHEDULER_NAME,
+            "restartPolicy": restart,
+            "tolerations": _ANY_NODE,
+            "containers": [
+                {
+                    "name": container,
+                    "image": "cuda",
+                    "command": ["train"],
+                    "args": ["--epochs=3"],
+                    "env": [{"name": "LEVEL", "value": "info"}],
+                    "ports": [{"containerPort": 80, "hostPort": 8080}],
+                    "resources": _GPU,
+                }
+            ],
+            **spec,
+        },
+    }
+
+
+_RULES: Object = {
+    "terminationGracePeriodSeconds": 30,
+    "priorityClassName": "train",
+    "nodeSelector": {"kubernetes.io/os": "linux"},
+    "tolerations": [
+        {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5},
+        {"key": "kwok.x-k8s.io/node", "operator": "Equal", "value": "fake", "effect": "NoSchedule"},
+    ],
+    "initContainers": [{"name": "fetch", "image": "curl", "restartPolicy": "Always", "resources": _SHARED}],
+    "overhead": {"cpu": "10m"},
+    "volumes": [
+        {"name": "data", "emptyDir": {"sizeLimit": "1Gi"}},
+        {"name": "conf", "configMap": {"name": "c", "optional": True}},
+    ],
+    "affinity": {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [
+                    {
+                        "matchExpressions": [
+                            {"key": "absent", "operator": "DoesNotExist"},
+                            {"key": "nvidia.com/gpu.count", "operator": "Gt", "values": ["1"]},
+                        ]
+                    }
+                ]
+            },
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {"weight": 5, "preference": {"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}}
+            ],
+        },
+        "podAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "weight": 1,
+                    "podAffinityTerm": {
+                        "topologyKey": labels.HOSTNAME,
+                        "labelSelector": {"matchLabels": {"app": "other"}},
+                        "namespaceSelector": {"matchLabels": {"team": "a"}},
+                    },
+                }
+            ]
+        },
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {
+                    "topologyKey": labels.HOSTNAME,
+                    "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": ["foe"]}]},
+                    "namespaces": ["default"],
+                }
+            ]
+        },
+    },
+    "topologySpreadConstraints": [
+        {
+            "maxSkew": 1,
+            "topologyKey": labels.HOSTNAME,
+            "whenUnsatisfiable": "ScheduleAnyway",
+            "labelSelector": {"matchLabels": {"app": "pod"}},
+        }
+    ],
+}
+
+
+def _roles(*names: str) -> Object:
+    return {name: {"replicas": 1, "restartPolicy": "OnFailure", "template": _template(name.lower())} for name in names}
+
+
+def _training(kind: str, field: str, *roles: str) -> Object:
+    spec = {
+        field: _roles(*roles),
+        "runPolicy": {
+            "backoffLimit": 2,
+            "activeDeadlineSeconds": 600,
+            "ttlSecondsAfterFinished": 60,
+            "cleanPodPolicy": "Running",
+            "suspend": False,
+            "schedulingPolicy": {"minAvailable": 1, "queue": "team", "priorityClass": "train"},
+        },
+    }
+    return _object("kubeflow.org/v1", kind, kind.lower(), spec)
+
+
+def _selected(name: str, **spec: Any) -> Object:
+    return {"selector": {"matchLabels": {"app": name}}, "template": _template(name, "Always"), **spec}
+
+
+def _job_spec(**spec: Any) -> Object:
+    return {
+        "parallelism": 2,
+        "completions": 2,
+        "completionMode": "Indexed",
+        "backoffLimit": 1,
+        "activeDeadlineSeconds": 600,
+        "ttlSecondsAfterFinished": 60,
+        "template": _template("job"),
+        **spec,
+    }
+
+
+def _replicated(name: str, container: str = "main") -> Object:
+    return {
+        "name": name,
+        "replicas": 2,
+        "template": {
+            "metadata": {"labels": {"trainer.kubeflow.org/trainjob-ancestor-step": "trainer"}},
+            "spec": {"parallelism": 1, "completions": 1, "template": _template(name, container=container)},
+        },
+    }
+
+
+_RAY: Object = {
+    "suspend": False,
+    "headGroupSpec": {"rayStartParams": {"num-cpus": "0"}, "template": _template("head", "Always")},
+    "workerGroupSpecs": [
+        {
+            "groupName": "gpu",
+            "replicas": 1,
+            "minReplicas": 1,
+            "maxReplicas": 2,
+            "numOfHosts": 1,
+            "template": _template("worker", "Always"),
+        }
+    ],
+}
+_RUNTIME = _object(
+    "trainer.kubeflow.org/v1alpha1",
+    "ClusterTrainingRuntime",
+    "torch",
+    {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [_replicated("node", "node")]}}},
+)
+_QUEUE = _object(
+    "scheduling.run.ai/v2",
+    "Queue",
+    "team",
+    {
+        "displayName": "Team",
+        "priority": 100,
+        "preemptMinRuntime": "1m",
+        "resources": {key: {"quota": -1, "limit": -1, "overQuotaWeight": 1} for key in ("gpu", "cpu", "memory")},
+    },
+    metadata={"labels": {}},
+)
+_TRAIN = _object("scheduling.k8s.io/v1", "PriorityClass", "train", value=50, globalDefault=False, description="train")
+_POD = _object(
+    "v1", "Pod", "pod", {**_template("pod")["spec"], **_RULES, "containers": [{"name": "c", "resources": _GPU}]},
+    metadata={"annotations": {**_NOTES, "kailab.dev/fail": "20:OOMKilled"}},
+)  # fmt: skip
+_FRACTION = _object(
+    "v1", "Pod", "fraction",
+    _PLAIN,
+    metadata={"annotations": {labels.GPU_FRACTION: "0.5", labels.GPU_FRACTION_DEVICES: "1"}},
+)  # fmt: skip
+_MEMORY = _object(
+    "v1", "Pod", "by-memory",
+    _PLAIN,
+    metadata={"annotations": {labels.GPU_MEMORY: "2000", labels.CHECKPOINT_SECONDS: "3"}},
+)  # fmt: skip
+_DEVICES: Object = {
+    "devices": {
+        "requests": [
+            {
+                "name": "gpu",
+                "exactly": {
+                    "deviceClassName": "gpu.nvidia.com",
+                    "allocationMode": "ExactCount",
+                    "count": 1,
+                    "selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}],
+                },
+            }
+        ]
+    }
+}
+_CLASS = _object(
+    "resource.k8s.io/v1", "DeviceClass", "gpu.nvidia.com",
+    {"selectors": [{"cel": {"expression": "device.driver == 'gpu.nvidia.com'"}}]}, metadata={"labels": {}},
+)  # fmt: skip
+_CLAIM = _object("resource.k8s.io/v1", "ResourceClaim", "claim", _DEVICES)
+_CLAIM_TEMPLATE = _object("resource.k8s.io/v1", "ResourceClaimTemplate", "claims", {"metadata": {}, "spec": _DEVICES})
+_SLICE = _object(
+    "resource.k8s.io/v1", "ResourceSlice", "spare",
+    {
+        "driver": "gpu.nvidia.com", "nodeName": "spare", "pool": {"name": "spare", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "gpu-0", "attributes": {"model": {"string": "A100"}, "index": {"int": 0}},
+                     "capacity": {"memory": {"value": "80Gi"}}}],
+    },
+)  # fmt: skip
+_NODE = _object(
+    "v1", "Node", "spare",
+    {"unschedulable": False, "taints": [{"key": "nvidia.com/gpu", "value": "x", "effect": "NoSchedule"}]},
+    status={
+        "capacity": {"cpu": "16", "memory": "64Gi", "pods": "110", labels.GPU_RESOURCE: "2"},
+        "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110", labels.GPU_RESOURCE: "2"},
+        "conditions": [{"type": "Ready", "status": "True"}],
+        "addresses": [{"type": "InternalIP", "address": "10.0.0.1"}],
+    },
+    metadata={"labels": {labels.GPU_COUNT: "2", labels.GPU_NODE_MEMORY: "40960", "rack": "r1"}},
+)  # fmt: skip
+_NUMA = {
+    "apiVersion": "topology.node.k8s.io/v1alpha2",
+    "kind": "NodeResourceTopology",
+    "metadata": {"name": "spare"},
+    "topologyPolicies": ["SingleNUMANodePodLevel"],
+    "attributes": [
+        {"name": "topologyManagerPolicy", "value": "single-numa-node"},
+        {"name": "topologyManagerScope", "value": "pod"},
+    ],
+    "zones": [
+        {
+            "name": f"node-{zone}",
+            "type": "Node",
+            "resources": [{"name": "cpu", "capacity": "8", "allocatable": "8", "available": "8"}],
+            "costs": [{"name": "node-0", "value": 10}],
+        }
+        for zone in range(2)
+    ],
+}
+
+_ALL: tuple[tuple[Object, ...], ...] = (
+    (_POD,),
+    (_FRACTION,),
+    (_MEMORY,),
+    (_object("apps/v1", "Deployment", "deployment", _selected(
+        "deployment", replicas=2, minReadySeconds=1, revisionHistoryLimit=2, paused=False, progressDeadlineSeconds=60,
+        strategy={"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),),
+    (_object("apps/v1", "ReplicaSet", "replicaset", _selected("replicaset", replicas=2)),),
+    (_object("apps/v1", "StatefulSet", "statefulset", _selected(
+        "statefulset", replicas=2, serviceName="s", podManagementPolicy="Parallel", ordinals={"start": 1},
+        updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"partition": 0}},
+        volumeClaimTemplates=[{"metadata": {"name": "data", "labels": {"a": "b"}}, "spec": {
+            "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}])),),
+    (_object("apps/v1", "DaemonSet", "daemonset", _selected(
+        "daemonset", updateStrategy={"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}})),),
+    (_object("batch/v1", "Job", "job", _job_spec(
+        podReplacementPolicy="TerminatingOrFailed", backoffLimitPerIndex=1, maxFailedIndexes=1,
+        successPolicy={"rules": [{"succeededIndexes": "0-1", "succeededCount": 1}]},
+        podFailurePolicy={"rules": [
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+            {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [1, 137]}}]},
+        template=_template("job") | {"metadata": {"annotations": {"kailab.dev/fail": "5"}, "labels": {"app": "job"}}})),),
+    (_object("batch/v1", "CronJob", "cronjob", {
+        "schedule": "*/1 * * * *", "timeZone": "Europe/Berlin", "concurrencyPolicy": "Forbid", "suspend": False,
+        "startingDeadlineSeconds": 100, "successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 1,
+        "jobTemplate": {"metadata": {"labels": {"a": "b"}}, "spec": _job_spec()}}),),
+    (_object("jobset.x-k8s.io/v1alpha2", "JobSet", "jobset", {
+        "suspend": False, "network": {"enableDNSHostnames": True}, "startupPolicy": {"startupPolicyOrder": "InOrder"},
+        "successPolicy": {"operator": "All", "targetReplicatedJobs": ["a"]}, "failurePolicy": {"maxRestarts": 1},
+        "replicatedJobs": [_replicated("a"), {**_replicated("b"), "dependsOn": [{"name": "a", "status": "Ready"}]}]}),),
+    (_object("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", "lws", {
+        "replicas": 2, "startupPolicy": "LeaderCreated", "leaderWorkerTemplate": {
+            "size": 2, "restartPolicy": "RecreateGroupOnPodRestart", "subGroupPolicy": {"subGroupSize": 1},
+            "leaderTemplate": _template("leader", "Always"), "workerTemplate": _template("worker", "Always")}}),),
+    (_training("PyTorchJob", "pytorchReplicaSpecs", "Master", "Worker"),),
+    (_training("TFJob", "tfReplicaSpecs", "Chief", "Worker", "PS"),),
+    (_training("XGBoostJob", "xgbReplicaSpecs", "Master", "Worker"),),
+    (_training("JAXJob", "jaxReplicaSpecs", "Worker"),),
+    (_training("PaddleJob", "paddleReplicaSpecs", "Master", "Worker"),),
+    (_object("kubeflow.org/v2beta1", "MPIJob", "mpijob", {
+        "slotsPerWorker": 1, "launcherCreationPolicy": "WaitForWorkersReady", "runPolicy": {
+            "cleanPodPolicy": "Running", "backoffLimit": 2, "suspend": False},
+        "mpiReplicaSpecs": _roles("Launcher", "Worker")}),),
+    (_RUNTIME, _object("trainer.kubeflow.org/v1alpha1", "TrainJob", "trainjob", {
+        "runtimeRef": {"apiGroup": "trainer.kubeflow.org", "kind": "ClusterTrainingRuntime", "name": "torch"},
+        "labels": {"app": "t"}, "annotations": {"a": "b"}, "suspend": False, "trainer": {
+            "numNodes": 2, "image": "mine", "command": ["python"], "args": ["train.py"],
+            "env": [{"name": "A", "value": "b"}], "resourcesPerNode": {"limits": {"cpu": "1"}}}})),
+    (_object("trainer.kubeflow.org/v1alpha1", "TrainJob", "early", {"runtimeRef": {"name": "torch"}}), _RUNTIME),
+    (_object("ray.io/v1", "RayCluster", "raycluster", _RAY),),
+    (_object("ray.io/v1", "RayJob", "rayjob", {
+        "entrypoint": "python", "shutdownAfterJobFinishes": True, "suspend": False, "submissionMode": "K8sJobMode",
+        "submitterConfig": {"backoffLimit": 1}, "submitterPodTemplate": _template("submit"), "rayClusterSpec": _RAY}),),
+    (_object("ray.io/v1", "RayJob", "plainjob", {"rayClusterSpec": _RAY, "ttlSecondsAfterFinished": 5}),),
+    (_object("ray.io/v1", "RayService", "rayservice", {"rayClusterConfig": _RAY, "serveConfigV2": "a: b"}),),
+    (_object("sparkoperator.k8s.io/v1beta2", "SparkApplication", "spark", {
+        "image": "spark", "sparkVersion": "3.5.0", "batchScheduler": labels.SCHEDULER_NAME,
+        "driver": {"tolerations": _ANY_NODE, "cores": 1, "coreLimit": "1200m", "memory": "1g", "labels": {"app": "d"}, "annotations": {"a": "b"},
+                   "serviceAccount": "s", "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "x"}]}}},
+        "executor": {"instances": 2, "cores": 1, "coreRequest": "500m", "memory": "512m", "nodeSelector": {"a": "b"},
+                     "gpu": {"name": labels.GPU_RESOURCE, "quantity": 1}, "tolerations": _ANY_NODE}}),),
+    (_object("serving.knative.dev/v1", "Service", "knative", {"template": {
+        "metadata": {"name": "knative-v1", "labels": {"a": "b"}, "annotations": {"autoscaling.knative.dev/min-scale": "2"}},
+        "spec": {"containerConcurrency": 5, "timeoutSeconds": 10, "tolerations": _ANY_NODE, "containers": [{"image": "x", "resources": _SHARED}]}}}),),
+    (_QUEUE,),
+    (_object("scheduling.run.ai/v2", "Queue", "child", {
+        "parentQueue": "team", "priority": 5, "reclaimMinRuntime": "1h",
+        "resources": {"gpu": {"quota": 1, "limit": 2, "overQuotaWeight": 2.5}, "cpu": {"quota": 1000, "limit": -1},
+                      "memory": {"quota": 1000, "limit": -1}}}),),
+    (_object("scheduling.run.ai/v2alpha2", "PodGroup", "group", {
+        "minMember": 1, "queue": "team", "priorityClassName": "train", "preemptibility": "preemptible",
+        "schedulingBackoff": 1, "stalenessGracePeriod": "10s", "markUnschedulable": True,
+        "topologyConstraint": {"topology": "floor", "requiredTopologyLevel": "rack"}}),
+     _object("v1", "Pod", "member", _PLAIN, metadata={"annotations": {labels.POD_GROUP: "group"}})),
+    (_object("v1", "Pod", "worker", _PLAIN, metadata={
+        "annotations": {labels.POD_GROUP: "tree"}, "labels": {labels.SUBGROUP_NAME: "b"}}),
+     _object("scheduling.run.ai/v2alpha2", "PodGroup", "tree", {"minSubGroup": 1, "queue": "team", "subGroups": [
+        {"name": "a", "minSubGroup": 1, "topologyConstraint": {"topology": "floor", "preferredTopologyLevel": "rack"}},
+        {"name": "b", "parent": "a", "minMember": 1}]})),
+    (_object("kai.scheduler/v1alpha1", "Topology", "floor", {
+        "levels": [{"nodeLabel": "rack", "alias": "r"}, {"nodeLabel": labels.HOSTNAME}]}, metadata={"labels": {}}),),
+    (_TRAIN, _POD, _TRAIN | {"metadata": {"name": "other"}, "value": 100}),
+    (_POD, _NODE),
+    (_NODE, _POD, _NUMA),
+    (_SLICE, _CLASS, _object("v1", "Pod", "claiming", {**_PLAIN, "resourceClaims": [
+        {"name": "c", "resourceClaimName": "claim"}]}), _CLAIM),
+    (_SLICE, _CLASS, _object("v1", "Pod", "templated", {**_PLAIN, "resourceClaims": [
+        {"name": "c", "resourceClaimTemplateName": "claims"}]}), _CLAIM_TEMPLATE),
+    (_CLASS, _CLAIM, _SLICE),
+    (_SLICE, _CLAIM, _CLASS),
+    (_CLASS, _CLAIM, _SLICE, _object("v1", "Pod", "user", {**_PLAIN, "resourceClaims": [
+        {"name": "c", "resourceClaimName": "claim"}]})),
+    (_object("v1", "Namespace", "space", metadata={"labels": {"team": "a"}}),),
+    (_object("v1", "ConfigMap", "config", metadata={"namespace": "default"}, data={"a": "b"}),),
+    (_object("policy/v1", "PodDisruptionBudget", "budget", {
+        "minAvailable": 1, "selector": {"matchLabels": {"app": "pod"}}}),),
+    (_object("grove.io/v1alpha1", "PodCliqueSet", "grove", {"replicas": 1, "template": {"cliques": [
+        {"name": "a", "spec": {"replicas": 1, "podSpec": _template("g")["spec"]}}]}}),),
+    (_object("argoproj.io/v1alpha1", "Workflow", "flow", {"entrypoint": "main"}),),
+)  # fmt: skip
+
+
+def _seed(objects: tuple[Object, ...]) -> tuple[Object, ...]:
+    """With the queue and priority class that the objects name, unless they are among them."""
+    names = {(obj["kind"], obj["metadata"]["name"]) for obj in objects}
+    needed = [obj for obj in (_QUEUE, _TRAIN) if (obj["kind"], obj["metadata"]["name"]) not in names]
+    return (*needed, *objects)
+
+
+SEEDS: dict[str, tuple[Object, ...]] = {
+    f"{objects[-1]['kind']}/{objects[-1]['metadata']['name']}": _seed(objects) for objects in _ALL
+}

@@ -1,0 +1,71 @@
+"""The shapes of Kubernetes' own kinds, from a table that was made from the models of the ``kubernetes`` package.
+
+The table (``core.json``) maps each type to its fields: the name of another type, a scalar, ``[x]`` a list, ``{x}`` a mapping,
+``=a|b`` one of these texts; ``!`` marks a field that has to be there. It is read at its first use, and each type is made into
+a check when it is first needed. ``coretable`` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+
+from kailab.model.validation import shapes
+from kailab.model.validation.shapes import Check
+
+TABLE = Path(__file__).with_name("core.json")
+KINDS = (
+    "Pod", "Node", "Namespace", "ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim",
+    "ReplicationController", "ResourceQuota", "LimitRange", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",
+    "CronJob", "PriorityClass", "PodDisruptionBudget", "RuntimeClass", "StorageClass",
+)  # fmt: skip
+
+SCALARS: dict[str, Check] = {
+    "str": shapes.TEXT,
+    "bool": shapes.FLAG,
+    "int": shapes.INT32,
+    "int64": shapes.INT64,
+    "pods": shapes.PODS,
+    "float": shapes.number,
+    "quantity": shapes.quantity,
+    "share": shapes.share,
+    "int|str": shapes.int_or_text,
+    "time": shapes.time,
+    "any": shapes.anything,
+}
+
+
+@cache
+def shape(type: str) -> Check:
+    """The check of a type (``V1PodSpec``), or of an expression over types."""
+    if type in SCALARS:
+        return SCALARS[type]
+    if type[0] == "[":
+        return shapes.items(shape(type[1:-1]))
+    if type[0] == "=":
+        return shapes.one_of(*type[1:].split("|"))
+    if type[0] == "{":
+        return shapes.table(shape(type[1:-1]))
+    required = tuple(name[:-1] for name in _table()[type] if name.endswith("!"))
+    return shapes.record(fields_of(type), required)
+
+
+def fields_of(type: str) -> dict[str, Check]:
+    """The checks of a type's fields, none of them required."""
+    return {name.removesuffix("!"): _later(of) for name, of in _table()[type].items()}
+
+
+def of_kind(kind: str) -> Check | None:
+    """The check of a kind; None for those that are not in the table."""
+    return shape(f"V1{kind}") if kind in KINDS else None
+
+
+def _later(type: str) -> Check:
+    return SCALARS.get(type) or shapes.later(lambda: shape(type))
+
+
+@cache
+def _table() -> dict[str, dict[str, str]]:
+    table: dict[str, dict[str, str]] = json.loads(TABLE.read_text(encoding="utf-8"))
+    return table

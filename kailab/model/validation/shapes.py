@@ -1,0 +1,238 @@
+"""The shape of values, as schemas of Kubernetes' kinds say it: a check made once from a description, and cheap to run.
+
+A check takes a value and gives the faults in it, None where there are none. Field paths are put together only where something
+is wrong, so an object without faults costs a look at each of the fields that are known. Fields that a shape does not name are
+not judged; a null counts as absent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from kailab.errors import InputError
+from kailab.model import quantities, times
+from kailab.model.validation.fields import LARGEST_INT32, MOST_PODS, Fault, shown
+from kailab.model.validation.metadata import LABEL_RULE, is_dns_label
+
+_MEMORY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?[kmgt]?(i?b)?", re.ASCII)
+Check: TypeAlias = Callable[[Any], list[Fault] | None]
+
+
+def _leaf(kind: type, expected: str) -> Check:
+    def check(value: Any) -> list[Fault] | None:
+        return None if type(value) is kind else _wrong(value, expected)
+
+    return check
+
+
+def whole(least: int, most: int) -> Check:
+    """A whole number between two, both included."""
+
+    def check(value: Any) -> list[Fault] | None:
+        if type(value) is not int:
+            return _wrong(value, "a whole number")
+        return None if least <= value <= most else _wrong(value, f"{least} to {most}")
+
+    return check
+
+
+def number(value: Any) -> list[Fault] | None:
+    return None if type(value) in (int, float) else _wrong(value, "a number")
+
+
+def int_or_text(value: Any) -> list[Fault] | None:
+    """Kubernetes' IntOrString: a port or its name, a count or a percentage."""
+    return None if type(value) in (int, str) else _wrong(value, "a whole number or text")
+
+
+def share(value: Any) -> list[Fault] | None:
+    """A count, or a percentage as text."""
+    if type(value) is int:
+        return _COUNT(value)
+    digits = value[:-1] if isinstance(value, str) and value.endswith("%") else ""
+    fits = digits.isascii() and digits.isdigit() and len(digits) <= 3
+    return None if fits else _wrong(value, "a whole number of 0 or more, or a percentage such as 25%")
+
+
+def quantity(value: Any) -> list[Fault] | None:
+    try:
+        quantities.parse(value)
+    except InputError as error:
+        return [Fault("", error.message)]
+    return None
+
+
+def memory_text(value: Any) -> list[Fault] | None:
+    """Memory as Java and Spark write it: ``512m``, ``4g``; what is no more than that many digits can be counted with."""
+    if isinstance(value, str) and _MEMORY.fullmatch(value.lower()):
+        return None
+    return _wrong(value, "an amount of memory such as 512m or 4g")
+
+
+def label_names(value: Any) -> list[Fault] | None:
+    """A mapping of which the keys become parts of pods' names."""
+    if type(value) is not dict:
+        return _wrong(value, "a mapping")
+    for name in value:
+        if not is_dns_label(name.lower()):
+            return [Fault(f"[{name:.80}]", f"is not a name that pods can have; expected {LABEL_RULE}")]
+    return None
+
+
+def time(value: Any) -> list[Fault] | None:
+    try:
+        times.parse_time(value)
+    except InputError as error:
+        return [Fault("", error.message)]
+    return None
+
+
+def anything(value: Any) -> None:
+    return None
+
+
+TEXT = _leaf(str, "text")
+FLAG = _leaf(bool, "true or false")
+MAPPING = _leaf(dict, "a mapping")
+LIST = _leaf(list, "a list")
+INT32 = whole(-(2**31), LARGEST_INT32)
+INT64 = whole(-(2**63), 2**63 - 1)
+_COUNT = whole(0, LARGEST_INT32)
+COUNT = _COUNT
+"""Something that is counted, or seconds."""
+PODS = whole(0, MOST_PODS)
+"""How many pods, or what makes pods, there are to be: no more than a lab holds."""
+
+
+def one_of(*choices: str) -> Check:
+    expected = " or ".join(choice or '""' for choice in choices)
+
+    def check(value: Any) -> list[Fault] | None:
+        return None if isinstance(value, str) and value in choices else _wrong(value, expected)
+
+    return check
+
+
+def filled(check: Check) -> Check:
+    """Text, or a list, that must not be empty."""
+
+    def also(value: Any) -> list[Fault] | None:
+        found = check(value)
+        return found if found is not None or value else [Fault("", "must not be empty")]
+
+    return also
+
+
+def items(of: Check) -> Check:
+    """A list of such values."""
+
+    def check(value: Any) -> list[Fault] | None:
+        if type(value) is not list:
+            return _wrong(value, "a list")
+        found: list[Fault] | None = None
+        for index, item in enumerate(value):
+            inner = of(item)
+            if inner is not None:
+                found = _below(found, f"[{index}]", inner)
+        return found
+
+    return check
+
+
+def named(of: Check, key: str = "name") -> Check:
+    """A list of mappings that are told apart by one of their fields."""
+    each = items(of)
+
+    def check(value: Any) -> list[Fault] | None:
+        found = each(value)
+        if found is not None:
+            return found
+        seen: set[Any] = set()
+        for index, item in enumerate(value):
+            name = item.get(key)
+            if name in seen:
+                return [Fault(f"[{index}].{key}", f"{shown(name)} is given twice")]
+            seen.add(name)
+        return None
+
+    return check
+
+
+def table(of: Check) -> Check:
+    """A mapping of any names to such values."""
+
+    def check(value: Any) -> list[Fault] | None:
+        if type(value) is not dict:
+            return _wrong(value, "a mapping")
+        found: list[Fault] | None = None
+        for name, item in value.items():
+            inner = of(item) if item is not None else None
+            if inner is not None:
+                found = _below(found, f"[{name:.80}]", inner)
+        return found
+
+    return check
+
+
+def record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check:
+    """A mapping with these fields; those that are ``required`` have to be there."""
+    known = dict(fields)
+
+    def check(value: Any) -> list[Fault] | None:
+        if type(value) is not dict:
+            return _wrong(value, "a mapping")
+        found: list[Fault] | None = None
+        for name, item in value.items():
+            of = known.get(name)
+            if of is not None and item is not None:
+                inner = of(item)
+                if inner is not None:
+                    found = _below(found, name, inner)
+        for name in required:
+            if value.get(name) is None:
+                found = _below(found, name, [Fault("", "is required")])
+        return found
+
+    return check
+
+
+def both(first: Check, second: Check) -> Check:
+    """What the second check finds, where the first finds nothing."""
+
+    def check(value: Any) -> list[Fault] | None:
+        found = first(value)
+        return second(value) if found is None else found
+
+    return check
+
+
+def needing(check: Check, *required: str) -> Check:
+    """A mapping that has these fields besides what the check asks."""
+    return both(check, record({}, required))
+
+
+def later(make: Callable[[], Check]) -> Check:
+    """A check that is made at its first use."""
+    made: list[Check] = []
+
+    def check(value: Any) -> list[Fault] | None:
+        if not made:
+            made.append(make())
+        return made[0](value)
+
+    return check
+
+
+def _wrong(value: Any, expected: str) -> list[Fault]:
+    return [Fault("", f"{shown(value)} is not valid; expected {expected}")]
+
+
+def _below(found: list[Fault] | None, step: str, inner: list[Fault]) -> list[Fault]:
+    """Faults one step further down, added to those found so far."""
+    moved = [
+        Fault(f"{step}{path}" if not path or path.startswith("[") else f"{step}.{path}", message)
+        for path, message in inner
+    ]
+    return moved if found is None else found + moved

@@ -1,0 +1,75 @@
+"""Odd manifests against a whole lab: refused in words, or settled. And the fuzzer itself finds what is planted."""
+
+from __future__ import annotations
+
+import os
+from copy import deepcopy
+
+import pytest
+
+from kailab.cluster.misfits import STRICT
+from kailab.conformance import odd_manifests
+from kailab.conformance.odd_manifests import Case, as_text, run_seed, run_seeds
+from kailab.conformance.odd_seeds import SEEDS
+from kailab.lab import Lab
+from kailab.model.yamltext import read_documents
+from kailab.workloads.jobset import JobSetController
+
+FIRST = int(os.environ.get("KAILAB_ODD_SEED", "0"))
+
+
+def test_the_seeds_are_sound():
+    for name, objects in SEEDS.items():
+        with Lab.open("lesson") as lab:
+            lab.apply([deepcopy(obj) for obj in objects])
+            lab.settle()
+            phases = {pod["status"]["phase"] for pod in lab.cluster.list("Pod")}
+            told = [event["message"] for event in lab.cluster.list("Event") if event["reason"] == "FailedCreate"]
+            assert phases <= {"Running", "Pending"}, name
+            assert not told, name
+
+
+def test_a_few_hundred_odd_manifests():
+    report = run_seeds(range(FIRST, FIRST + 250))
+    assert not report.failed, report.text(True)
+
+
+@pytest.mark.slow
+def test_thousands_of_odd_manifests():
+    report = run_seeds(range(FIRST + 100_000, FIRST + 104_000))
+    assert not report.failed, report.text(True)
+
+
+def test_a_case_is_its_seed():
+    for seed in range(40):
+        assert Case(seed).manifest() == Case(seed).manifest()
+    assert len({Case(seed).manifest() for seed in range(40)}) > 35
+
+
+def test_odd_values_are_written_as_they_stand():
+    text = as_text({"a": odd_manifests.Raw("1e3"), "b": ["²", None]})
+    assert next(read_documents(text))[0] == {"a": 1000.0, "b": ["²", None]}
+
+
+@pytest.mark.parametrize("strict", ["1", ""])
+def test_a_controller_that_stumbles_is_found(monkeypatch, strict):
+    def stumble(self, owner):
+        raise KeyError("template")
+
+    monkeypatch.setenv(STRICT, strict)
+    monkeypatch.setattr(JobSetController, "sync", stumble)
+    seed = next(s for s in range(10_000) if Case(s).name == "JobSet/jobset" and Case(s).door == "reapply")
+    result = run_seed(seed)
+    assert not result.passed
+    assert "KeyError" in result.differences[0]
+
+
+def test_a_hang_is_found(monkeypatch):
+    def hang(self, owner):
+        while True:
+            pass
+
+    monkeypatch.setattr(JobSetController, "sync", hang)
+    monkeypatch.setattr(odd_manifests, "WATCHDOG_SECONDS", 1)
+    seed = next(s for s in range(10_000) if Case(s).name == "JobSet/jobset" and Case(s).door == "reapply")
+    assert "hangs in" in run_seed(seed).differences[0]

@@ -1,0 +1,112 @@
+"""The shapes of kinds: what an API server would refuse is refused, with its place; what it takes is taken."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from importlib.metadata import version
+
+import pytest
+
+from kailab.conformance.odd_seeds import SEEDS
+from kailab.errors import InputError
+from kailab.model.kinds import kind_key
+from kailab.model.manifests import load_text
+from kailab.model.validation import core, coretable, operators, validate
+
+OBJECTS = {
+    f"{obj['kind']}/{obj['metadata']['name']}": obj
+    for objects in SEEDS.values()
+    for obj in objects
+    if operators.of_kind(kind_key(obj)) or core.of_kind(kind_key(obj))
+}
+
+
+def faults(name, path, value):
+    """Of an object with the value at a path replaced."""
+    obj = deepcopy(OBJECTS[name])
+    at = obj
+    *way, last = path
+    for step in way:
+        at = at[step]
+    at[last] = value
+    return {fault.field: fault.message for fault in validate(obj, kind_key(obj))}
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "value", "field", "expected"),
+    [
+        ("JobSet/jobset", ("spec", "replicatedJobs", 0, "replicas"), "two", "spec.replicatedJobs[0].replicas", "whole number"),
+        ("JobSet/jobset", ("spec", "replicatedJobs", 0, "name"), None, "spec.replicatedJobs[0].name", "is required"),
+        ("JobSet/jobset", ("spec", "failurePolicy"), [], "spec.failurePolicy", "a list is not valid; expected a mapping"),
+        ("JobSet/jobset", ("spec", "replicatedJobs", 1, "name"), "a", "spec.replicatedJobs[1].name", "given twice"),
+        ("TrainJob/trainjob", ("spec", "trainer", "env"), "x", "spec.trainer.env", "expected a list"),
+        ("RayJob/rayjob", ("spec", "rayClusterSpec", "workerGroupSpecs", 0, "template", "spec"), 3,
+         "spec.rayClusterSpec.workerGroupSpecs[0].template.spec", "3 is not valid; expected a mapping"),
+        ("SparkApplication/spark", ("spec", "driver", "memory"), "²g", "spec.driver.memory", "512m or 4g"),
+        ("Service/knative", ("spec", "template"), [], "spec.template", "expected a mapping"),
+        ("MPIJob/mpijob", ("spec", "mpiReplicaSpecs", "Worker", "template"), None,
+         "spec.mpiReplicaSpecs.Worker.template", "is required"),
+        ("PyTorchJob/pytorchjob", ("spec", "pytorchReplicaSpecs", "a b"), {"template": {}}, "spec.pytorchReplicaSpecs.a b.template.spec", "is required"),
+        ("Deployment/deployment", ("spec", "strategy", "rollingUpdate", "maxSurge"), "²%",
+         "spec.strategy.rollingUpdate.maxSurge", "a percentage such as 25%"),
+        ("StatefulSet/statefulset", ("spec", "ordinals", "start"), 2**31, "spec.ordinals.start", "2147483647"),
+        ("Job/job", ("spec", "podFailurePolicy", "rules", 0, "action"), "Explode", "spec.podFailurePolicy.rules[0].action", "FailJob"),
+        ("Pod/pod", ("spec", "containers", 0, "env"), [{"value": "x"}], "spec.containers[0].env[0].name", "is required"),
+        ("Pod/pod", ("spec", "hostNetwork"), "yes", "spec.hostNetwork", "true or false"),
+        ("NodeResourceTopology/spare", ("zones", 0, "resources", 0, "allocatable"), "lots",
+         "zones[0].resources[0].allocatable", "is not a quantity"),
+        ("NodeResourceTopology/spare", ("zones", 1, "resources", 0, "name"), None, "zones[1].resources[0].name", "is required"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_told_with_its_place(name, path, value, field, expected):
+    found = faults(name, path, value)
+    assert field in found
+    assert expected in found[field]
+
+
+@pytest.mark.parametrize("name", sorted(OBJECTS))
+def test_every_field_of_the_sound_ones_is_taken(name):
+    obj = OBJECTS[name]
+    assert validate(obj, kind_key(obj)) == []
+
+
+def test_a_null_counts_as_absent_and_unknown_fields_stay():
+    found = load_text(
+        "{apiVersion: jobset.x-k8s.io/v1alpha2, kind: JobSet, metadata: {name: a, labels: null},"
+        " spec: {suspend: null, failurePolicy: null, replicatedJobs: [], invented: [1]}}"
+    )
+    assert found.objects[0]["spec"] == {"replicatedJobs": [], "invented": [1]}
+
+
+def test_line_file_object_and_field_are_told():
+    text = "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\nmetadata: {name: a}\nspec:\n  replicatedJobs:\n  - name: x\n"
+    with pytest.raises(InputError) as caught:
+        load_text(text, "a.yaml")
+    assert str(caught.value) == "a.yaml:6: JobSet/a: spec.replicatedJobs[0].template: is required"
+
+
+@pytest.mark.parametrize("kind", ["Deployment/deployment", "StatefulSet/statefulset", "ReplicaSet/replicaset"])
+def test_more_pods_than_a_lab_holds(kind):
+    found = faults(kind, ("spec", "replicas"), 10**9)
+    assert "20000" in found["spec.replicas"]
+
+
+def test_faults_beyond_a_few_are_counted():
+    found = faults("Pod/pod", ("spec", "containers", 0, "resources", "limits"), {f"k{n}": "v" for n in range(2000)})
+    assert len(found) < 40
+    assert any("more faults" in message for message in found.values())
+
+
+@pytest.mark.skipif(not version("kubernetes").startswith("37."), reason="the table is that of another version")
+def test_the_table_is_what_the_models_say():
+    assert core.TABLE.read_text(encoding="utf-8") == coretable.written(coretable.made_table())
+
+
+def test_every_type_of_the_table_can_be_made():
+    for kind in core.KINDS:
+        check = core.of_kind(kind)
+        assert check is not None
+        assert all(fault.message == "is required" for fault in check({"metadata": {"name": "x"}}) or ())
+        assert check([]) is not None
+    for name in core._table():
+        assert core.shape(name)({}) is None or any("!" in field for field in core._table()[name])
