@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.evidence.observed import Observer
@@ -27,6 +26,9 @@ from kailab.scheduler.claim_allocation import ClaimAllocator
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.reservation import Reservations
 from kailab.workloads import WorkloadControllers
+
+if TYPE_CHECKING:
+    from kailab.cluster.kubernetes import KubernetesCluster
 
 SCHEDULER_NAMES = {
     "kailab": labels.SCHEDULER_NAME,
@@ -150,7 +152,7 @@ def _deciding(
     adopt_default_scheduler: bool,
 ) -> Parts:
     names = (labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if adopt_default_scheduler else ()))
-    live = isinstance(cluster, KubernetesCluster)
+    live = not isinstance(cluster, EmbeddedCluster)
     preparations: list[ClaimAllocator | Reservations] = [ClaimAllocator(cluster), Reservations(cluster)] if live else []
     deciding = Scheduler(
         cluster, config, on_cycle, usage=usage, scheduler_names=names, preparations=preparations, sparing=live

@@ -20,7 +20,6 @@ import msgspec
 from kailab.cluster.backends import check_lab, check_scheduler
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
-from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
@@ -33,9 +32,7 @@ from kailab.lab.assembly import Parts
 from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
 from kailab.lab.explanation import Explanation
 from kailab.lab.garbage import collector_off
-from kailab.lab.home import LiveHome
 from kailab.lab.intake import Applied, Change, Source
-from kailab.lab.livepace import LivePace, Rest
 from kailab.lab.picture import Picture
 from kailab.lab.settle import VirtualPace
 from kailab.lab.subjects import Subject
@@ -44,8 +41,12 @@ from kailab.model import kinds, labels, typed
 from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
 
 if TYPE_CHECKING:
+    # What talks to a real API server is loaded where there is one.
+    from kailab.cluster.kubernetes import KubernetesCluster
     from kailab.evidence.decision_file import Decided
     from kailab.fleet import Fleet
+    from kailab.lab.home import LiveHome
+    from kailab.lab.livepace import LivePace, Rest
     from kailab.scheduler.cycle_record import CycleRecord
 
 SCALABLE = ("Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
@@ -118,6 +119,8 @@ class Lab:
         if isinstance(cluster, EmbeddedCluster):
             parts = assembly.build_parts(cluster, self.scheduler, self.config, *tell)
             return parts, VirtualPace(cluster, parts.controllers, parts.scheduler, self._describe)
+        from kailab.lab.livepace import LivePace
+
         apart, rest = self._apart, self._rest
         parts = assembly.build_live_parts(cluster, self.scheduler, self.config, *tell, apart)
         considers = assembly.considers(self.scheduler)
@@ -261,7 +264,7 @@ class Lab:
     @property
     def kubernetes(self) -> str:
         """Version of the API server; empty for the embedded cluster."""
-        return self.cluster.version if isinstance(self.cluster, KubernetesCluster) else ""
+        return "" if isinstance(self.cluster, EmbeddedCluster) else self.cluster.version
 
     def facts(self) -> dict[str, Any]:
         """What the lab is made of, as plain values."""
@@ -315,7 +318,7 @@ class Lab:
     def only_try(self) -> None:
         """Have a real API server only say what it would do, from now on. A lab in this process is tried on as it is: its
         changes are nobody's before they are saved."""
-        if isinstance(self.cluster, KubernetesCluster):
+        if not isinstance(self.cluster, EmbeddedCluster):
             self.cluster.dry_run()
 
     def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
