@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from kailab.cli.faults import DEBUG
 from kailab.cluster.misfits import STRICT
@@ -14,11 +14,11 @@ REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
 
 os.environ[STRICT] = "1"  # an object that a controller can't read is a fault of kailab here, not of the object
 
-# Property tests look for new counterexamples on a developer's machine, and repeat the same search where a run has to mean
-# the same thing each time.
-settings.register_profile("ci", derandomize=True, print_blob=True)
-if os.environ.get("CI"):
-    settings.load_profile("ci")
+# How long an example takes says something about the machine alone. Property tests look for new counterexamples on a developer's
+# machine, and repeat the same search where a run has to mean the same thing each time.
+settings.register_profile("kailab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("kailab"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "kailab")
 
 
 @pytest.fixture(scope="session")

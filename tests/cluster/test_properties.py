@@ -118,7 +118,7 @@ def new_cluster():
     return cluster
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(ACTIONS)
 def test_a_watch_tells_what_the_store_holds(actions):
     cluster = new_cluster()
@@ -140,7 +140,7 @@ def test_a_watch_tells_what_the_store_holds(actions):
         assert cluster.list("Pod", labels={"l": label}) == expected
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(ACTIONS, ACTIONS)
 def test_a_resumed_cluster_goes_on_as_one_never_stopped(before, after):
     straight, stopped = new_cluster(), new_cluster()

@@ -18,7 +18,7 @@ def clusters(draw):
 
 
 # Derandomised: a run finds the same every time; the seeds of `kailab conformance fuzz` are for wider searches.
-searching = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+searching = settings(max_examples=60, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
 @searching

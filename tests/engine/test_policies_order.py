@@ -334,7 +334,7 @@ def world_class(world):
 
 
 @given(st.data())
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
 def test_a_policy_decides_alike_in_any_order_of_telling_and_leaves_no_trace(world_class, data):
     world = data.draw(mixed_worlds(world_class))
     config = EngineConfig(**data.draw(st.sampled_from(POLICIES)))
@@ -367,7 +367,7 @@ def carried_out(records, decisions, now):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150, suppress_health_check=list(HealthCheck))
 def test_an_order_comes_to_rest(world_class, data):
     """Nobody is let in and put out again for ever: some cycle decides nothing."""
     world = data.draw(mixed_worlds(world_class))

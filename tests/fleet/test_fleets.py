@@ -233,7 +233,7 @@ def spots(value, path=()):
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from(ODD), st.booleans()), min_size=1, max_size=3))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_damaged_fleets_give_a_fleet_or_an_error(steps):
     value = copy.deepcopy(FULL)
     for where, odd, rename in steps:

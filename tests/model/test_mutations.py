@@ -184,26 +184,26 @@ edits = st.tuples(st.integers(0, 10**6), st.integers(0, 6), st.text(BYTES, max_s
 
 
 @given(st.sampled_from(SEEDS), st.lists(mutations, min_size=1, max_size=3))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_damaged_objects(seed, steps):
     check_objects(seed, steps)
 
 
 @given(st.sampled_from(SEEDS), st.lists(edits, min_size=1, max_size=4))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_damaged_text(seed, cuts):
     check_text(seed, cuts)
 
 
 @given(st.one_of(st.text(), st.text(BYTES + "ab1"), st.binary().map(lambda data: data.decode("latin-1"))))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_any_text(text):
     answered(lambda: load_text(text))
 
 
 @pytest.mark.slow
 @given(st.sampled_from(SEEDS), st.lists(mutations, min_size=1, max_size=5), st.lists(edits, max_size=6))
-@settings(max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=5000, suppress_health_check=list(HealthCheck))
 def test_thousands_of_damaged_manifests(seed, steps, cuts):
     check_objects(seed, steps)
     check_text(seed, cuts)

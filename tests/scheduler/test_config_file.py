@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.engine.config import ACTIONS, EngineConfig
@@ -239,7 +239,6 @@ _LEAVES = st.none() | st.booleans() | st.integers() | st.text(max_size=8) | st.f
 _TREES = st.recursive(_LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner))
 
 
-@settings(suppress_health_check=[HealthCheck.too_slow])  # on a busy machine making the documents takes long
 @given(
     st.dictionaries(
         st.sampled_from(

@@ -72,7 +72,7 @@ def test_a_tumbling_window_begins_anew() -> None:
     assert past.reckon(150) == {}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.lists(st.tuples(st.integers(1, 500), st.integers(0, 10)), min_size=1, max_size=12),
     st.sampled_from([None, 60.0, 600.0]),
