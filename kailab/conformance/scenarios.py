@@ -12,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.conformance.choosing import matching
@@ -23,12 +23,20 @@ from kailab.errors import InputError, KailabError, Where
 from kailab.lab import Lab
 from kailab.lab.home import LiveHome
 from kailab.model import labels
+from kailab.workloads.podfailure import back_off
 
 RACK = "lab/rack"
 ABOUT_PLACEMENT = ("place-", "topology-", "consolidate-")
 NO_CODE = "Unschedulable"
 LATE_SECONDS = 12.0
-"""Longer than the first back-off of a Job whose pod was evicted (10 s)."""
+"""For what a real cluster does late; as long again when a Job's back-off is over."""
+
+
+class HeldBack(NamedTuple):
+    """``pods``: that Jobs owe and hold back after failures; ``seconds``: how long the longest of their back-offs lasts."""
+
+    pods: int
+    seconds: float
 
 
 def read_scenarios(paths: Iterable[Path]) -> list[dict[str, Any]]:
@@ -88,13 +96,31 @@ def run_scenario(
 
 
 def _later(lab: Lab, name: str, step: Mapping[str, Any], known: set[str], found: list[str]) -> list[str]:
-    """What still differs after a while: a Job controller that holds back new pods looks like rest until it goes on."""
-    for _ in lab.moments(LATE_SECONDS):
+    """What still differs after a while. A Job controller that holds back new pods looks like rest until it goes on: pods that
+    KAI's run had again, where the recorded cluster lost them before they were counted as failed, are waited for as long as the
+    back-off may last."""
+    for _ in lab.moments(LATE_SECONDS + _missed(lab.cluster, step)):
         found = _step(lab.cluster, name, step, known)
         if not found:
             lab.settle()
             return _step(lab.cluster, name, step, known)
     return found
+
+
+def _missed(cluster: Cluster, step: Mapping[str, Any]) -> float:
+    """Seconds of the longest back-off among Jobs whose pods KAI had running. 0: there is none."""
+    wanted = step["expect"]["apps"]
+    running = Counter(
+        pod["metadata"].get("labels", {}).get("app")
+        for pod in cluster.list("Pod")
+        if pod.get("status", {}).get("phase") == "Running"
+    )
+    missed = [
+        held.seconds
+        for app, held in _held_back(cluster).items()
+        if held.pods and running[app] < wanted.get(app, {}).get("Running", 0)
+    ]
+    return max(missed, default=0.0)
 
 
 def _apps_of(obj: Object) -> set[str]:
@@ -119,7 +145,7 @@ def _step(cluster: Cluster, name: str, step: Mapping[str, Any], known: set[str])
         why = "; ".join(sorted({text for _, text in _of_pods(pods.get(app, ()), codes)}))
         for phase, count in {"Running": 0, **wanted.get(app, {})}.items():
             if phase == "Pending" and seen[phase] < count:
-                seen[phase] += min(held_back.get(app, 0), count - seen[phase])
+                seen[phase] += min(held_back[app].pods if app in held_back else 0, count - seen[phase])
             if seen[phase] != count:
                 told = f" ({why})" if why and phase == "Running" and seen[phase] < count else ""
                 differences.append(f"{app}: {seen[phase]} {phase}, KAI had {count}{told}")
@@ -132,10 +158,10 @@ def _step(cluster: Cluster, name: str, step: Mapping[str, Any], known: set[str])
     return differences
 
 
-def _held_back(cluster: Cluster) -> dict[str, int]:
-    """App -> pods that its Jobs owe and hold back after failures. A Job whose pods were evicted waits 10 s after one of them,
-    minutes after several at once; where the recorded cluster lost pods before they were counted as failed, it did not."""
-    found: Counter[str] = Counter()
+def _held_back(cluster: Cluster) -> dict[str, HeldBack]:
+    """By app. A Job whose pods were evicted waits 10 s after one of them, minutes after several at once; where the recorded
+    cluster lost pods before they were counted as failed, it did not."""
+    found: dict[str, HeldBack] = {}
     phases: dict[str, Counter[str]] = {}
     for pod in cluster.list("Pod"):
         phase = (
@@ -148,14 +174,16 @@ def _held_back(cluster: Cluster) -> dict[str, int]:
     for job in cluster.list("Job"):
         spec, status, seen = job["spec"], job.get("status") or {}, phases.get(job["metadata"]["uid"], Counter())
         app = spec["template"]["metadata"].get("labels", {}).get("app", "")
-        if not (status.get("failed") or seen["Failed"]) or any(
-            c["status"] == "True" for c in status.get("conditions") or ()
-        ):
+        # Some may not have been counted yet.
+        failures = status.get("failed", 0) + seen["Failed"]
+        if not failures or any(c["status"] == "True" for c in status.get("conditions") or ()):
             continue
         wanted = spec.get("parallelism", 1)
         if spec.get("completions") is not None:
             wanted = min(wanted, spec["completions"] - status.get("succeeded", 0))
-        found[app] += max(0, wanted - seen["Pending"] - seen["Running"])
+        before = found.get(app, HeldBack(0, 0.0))
+        owed = max(0, wanted - seen["Pending"] - seen["Running"])
+        found[app] = HeldBack(before.pods + owed, max(before.seconds, back_off(failures)))
     return found
 
 

@@ -25,7 +25,7 @@ from kailab.workloads.bench import (
     owner_reference,
     set_conditions,
 )
-from kailab.workloads.podfailure import Verdict, judge
+from kailab.workloads.podfailure import Verdict, back_off, judge
 from kailab.workloads.replicaset import surplus_order
 
 FINALIZER = "batch.kubernetes.io/job-tracking"
@@ -33,8 +33,6 @@ FAILURES = "kailab.dev/job-failures"  # "<failures since the last success>@<time
 PER_INDEX = "kailab.dev/index-failures"  # "<index>=<failures>,..."
 INDEX = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
-BACKOFF_FIRST = 10.0
-BACKOFF_LAST = 600.0
 _FINALIZERS = [FINALIZER]
 
 
@@ -334,9 +332,9 @@ class JobController:
             return active
         count, last = _failures(job)
         if count:
-            wait = min(BACKOFF_FIRST * 2 ** (count - 1), BACKOFF_LAST) if count < 32 else BACKOFF_LAST
-            if bench.now < last + wait:
-                bench.wake_at(job, last + wait, prompt=True)
+            due = last + back_off(count)
+            if bench.now < due:
+                bench.wake_at(job, due, prompt=True)
                 return active
         return active + self._create(job, pods, missing)
 

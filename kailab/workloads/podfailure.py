@@ -1,4 +1,4 @@
-"""A Job's podFailurePolicy: what one failed pod means for the Job."""
+"""What failed pods mean for their Job: the verdict of its podFailurePolicy on one, and the wait before others are made."""
 
 from __future__ import annotations
 
@@ -6,6 +6,15 @@ from enum import Enum
 from typing import Any
 
 from kailab.cluster.protocol import Object
+
+BACK_OFF_FIRST = 10.0
+BACK_OFF_LAST = 600.0
+
+
+def back_off(failures: int) -> float:
+    """Seconds from the last of so many failures since the Job's last success until it makes pods anew. Source: the Job controller
+    of Kubernetes 1.35."""
+    return min(BACK_OFF_FIRST * 2.0 ** min(failures - 1, 16), BACK_OFF_LAST) if failures else 0.0
 
 
 class Verdict(Enum):
