@@ -86,8 +86,19 @@ def test_every_node_that_it_does_not_fit_is_counted(lab):
     assert fit["nodes"] == sum(number for _, number in fit["reasons"]) == len(lab.get("Node"))
 
 
-def test_fake_nodes_take_only_what_tolerates_them(lab):
-    """The taint keeps ordinary pods off the fake nodes; a lab's manifests carry the toleration."""
+@pytest.mark.kailab_fleet("mixed")
+def test_a_reserved_node_takes_only_what_tolerates_its_taint(lab):
+    """The one node with B200s is reserved: a pod that wants one waits, with 8 of them free."""
     lab.apply("manifests/queues.yaml", "manifests/untolerating.yaml")
 
     expect(lab.pod("stranger")).pending(pods=1, reason="PodSchedulingErrors")
+
+
+@pytest.mark.kailab_only("others tell of the nodes in a sentence, if at all")
+@pytest.mark.kailab_fleet("mixed")
+def test_the_reason_names_the_taint(lab):
+    """In the words of Kubernetes, so that it can be searched for."""
+    lab.apply("manifests/queues.yaml", "manifests/untolerating.yaml")
+    lab.settle()
+
+    assert "1 node(s) had untolerated taint {lab/reserved: frontier}" in str(lab.explain_pod("stranger"))

@@ -7,14 +7,16 @@ Cheap to import: every command line and every test run needs the names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from kailab.errors import InputError, InputErrors
 
 Spelt = Callable[[str], str]
 
 
-class Choice(NamedTuple):
+@dataclass(frozen=True)
+class Choice:
     """A backend or a scheduler under test. ``options``: what it understands of that which not all do, by the names that ``Lab.open``
     and ``open_home`` have for it."""
 
@@ -22,19 +24,29 @@ class Choice(NamedTuple):
     options: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class Backend(Choice):
+    """``real_nodes``: a cluster of this backend has such beside the fleet's fake ones."""
+
+    real_nodes: bool = False
+
+
 _PLANE = frozenset({"components", "kubernetes", "kai", "kai_crds", "devices", "home", "labs", "kai_pods"})
 
-BACKENDS: Mapping[str, Choice] = {
-    "embedded": Choice("needs nothing but Python"),
-    "controlplane": Choice("a kube-apiserver with KWOK", _PLANE),
-    "kind": Choice("a kind cluster with KWOK", _PLANE),
-    "kubeconfig": Choice(
-        "any cluster that a kubeconfig names", frozenset({"kubeconfig", "context", "devices", "home"})
+BACKENDS: Mapping[str, Backend] = {
+    "embedded": Backend("needs nothing but Python"),
+    "controlplane": Backend("a kube-apiserver with KWOK", _PLANE),
+    "kind": Backend("a kind cluster with KWOK", _PLANE, real_nodes=True),
+    "kubeconfig": Backend(
+        "any cluster that a kubeconfig names",
+        frozenset({"kubeconfig", "context", "devices", "home"}),
+        real_nodes=True,
     ),
 }
 SCHEDULERS: Mapping[str, Choice] = {
     "kailab": Choice("kailab's own", frozenset({"config", "adopt_default_scheduler"})),
-    "kube-scheduler": Choice("the default scheduler of Kubernetes"),
+    # To it all pods come that name none, asked for or not.
+    "kube-scheduler": Choice("the default scheduler of Kubernetes", frozenset({"adopt_default_scheduler"})),
     "kai": Choice("a real KAI", frozenset({"kai", "kai_crds", "kai_pods", "config"})),
 }
 LIVE_BACKENDS = tuple(name for name in BACKENDS if name != "embedded")

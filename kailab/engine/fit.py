@@ -13,6 +13,9 @@ from kailab.engine.nodes import NodeTable
 from kailab.engine.records import GPU, NodeTerm, Requirement, Shape, Taint, Toleration
 from kailab.engine.state import ShapeInfo
 
+UNTOLERATED = "node(s) had untolerated taint"
+"""How Kubernetes begins to say that a taint keeps a pod off."""
+
 
 def matches(requirement: Requirement, labels: dict[str, str]) -> bool:
     value = labels.get(requirement.key)
@@ -92,6 +95,11 @@ def untolerated(shape: Shape, taints: tuple[Taint, ...]) -> Taint | None:
         if taint.effect != "PreferNoSchedule" and not tolerates(shape.tolerations, taint):
             return taint
     return None
+
+
+def untolerated_reason(taint: Taint) -> str:
+    """Why a taint keeps a task off a node, in Kubernetes' words."""
+    return f"{UNTOLERATED} {{{taint.key}: {taint.value}}}"
 
 
 def taint_mask(table: NodeTable, shape: Shape) -> np.ndarray:

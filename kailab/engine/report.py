@@ -9,7 +9,8 @@ from kailab.engine.amounts import number
 from kailab.engine.decisions import Code, Pending, QueueState, TaskFit
 from kailab.engine.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.ledger import Failure, queue_share
-from kailab.engine.records import Status
+from kailab.engine.nodes import NodeTable
+from kailab.engine.records import Shape, Status
 from kailab.engine.session import Session
 from kailab.engine.state import Job, ShapeInfo, WTask
 
@@ -66,7 +67,9 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
     reported: tuple[TaskFit, ...] = ()
     if failure.code == Code.POD_SCHEDULING_ERRORS and tasks:
         task = next((task for task in tasks if task.uid == failure.task), tasks[0])
-        reported = (_task_fit(session, task, fits),)
+        found = _task_fit(session, task, fits)
+        failure = failure._replace(message=_with_what_keeps_off(session, task, found, failure.message))
+        reported = (found,)
     numbers = dict(failure.numbers or {})
     if session.ranking is not None:
         numbers |= session.ranking.numbers(job)
@@ -150,6 +153,26 @@ def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, in
     return TaskFit(task=task.uid, nodes=len(session.table), reasons=reasons)
 
 
+def _taint(table: NodeTable, shape: Shape, position: int | np.intp) -> str:
+    """The reason of the first taint of a node that the shape does not tolerate."""
+    taint = fit.untolerated(shape, table.nodes[position].taints)
+    assert taint is not None
+    return fit.untolerated_reason(taint)
+
+
+def _with_what_keeps_off(session: Session, task: WTask, found: TaskFit, message: str) -> str:
+    """A failure's sentence, with what on the nodes no freed room would change: all of it where no node is open at all, else the
+    taints."""
+    table, shape = session.table, task.info.shape
+    if not session.config.predicates:
+        return message
+    if shape.blocked or not fit.static_mask(table, task.info, session.snapshot.table_version).any():
+        counted = ", ".join(f"{number} {reason}" for reason, number in found.reasons) or "there are no nodes"
+        return f"no node may take pod {task.record.namespace}/{task.record.name}: {counted}"
+    kept_off = [f"{number} {reason}" for reason, number in found.reasons if reason.startswith(fit.UNTOLERATED)]
+    return "; ".join((message, *kept_off))
+
+
 def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
     """Each node under the first thing that keeps the shape off it."""
     table, shape = session.table, info.shape
@@ -169,7 +192,9 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
         counts.append((table.nodes[i].unavailable, 1))
     open_ &= table.available
     rule("node does not match the pod's node selector or affinity", fit.affinity_mask(table, shape))
-    rule("node has a taint that the pod does not tolerate", fit.taint_mask(table, shape))
+    taints = fit.taint_mask(table, shape)
+    counts += [(_taint(table, shape, i), 1) for i in np.flatnonzero(open_ & ~taints)]
+    open_ &= taints
     rule("node has another kind of GPU (MIG or whole)", fit.gpu_kind_mask(table, info))
     names = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
     for row, amount in info.needs:

@@ -39,7 +39,7 @@ class Level:
 class Pool:
     """Like nodes. ``gpus`` are physical devices of a node; ``mig`` the instances they are split into (profile
     -> count per node), empty: not split. ``gpu_memory_mib`` 0: not told. ``cpu`` and ``memory`` are
-    quantities as written."""
+    quantities as written. ``taints`` None: not told, so that those of ``FAKE`` are right where there are real nodes too."""
 
     name: str
     count: int
@@ -56,7 +56,7 @@ class Pool:
     start_index: int = 0
     node_labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    taints: tuple[Mapping[str, str], ...] = (FAKE,)
+    taints: tuple[Mapping[str, str], ...] | None = None
     layout: tuple[Level, ...] = ()
 
     def node_name(self, position: int) -> str:
@@ -67,8 +67,9 @@ class Pool:
         """Devices of a node that can be had whole: none where they are split."""
         return 0 if self.mig else self.gpus
 
-    def nodes(self) -> Iterator[Object]:
-        """v1 Node objects, ready. What is equal among them is shared between them: treat as read-only."""
+    def nodes(self, *, beside_real: bool = False) -> Iterator[Object]:
+        """v1 Node objects, ready. What is equal among them is shared between them: treat as read-only. ``beside_real``: for a
+        cluster that has real nodes too, whose work must not land here unasked."""
         allocatable = self._allocatable()
         status = {
             "capacity": allocatable,
@@ -76,7 +77,8 @@ class Pool:
             "conditions": _CONDITIONS,
             "nodeInfo": {"architecture": "amd64", "operatingSystem": "linux", "kubeletVersion": "fake"},
         }
-        spec: Object = {"taints": [dict(taint) for taint in self.taints]} if self.taints else {}
+        taints = self.taints if self.taints is not None else (FAKE,) if beside_real else ()
+        spec: Object = {"taints": [dict(taint) for taint in taints]} if taints else {}
         annotations = {labels.FAKE_NODE_TAINT: "fake", **self.annotations}
         common = self._labels()
         for position in range(self.count):
@@ -162,12 +164,12 @@ class Fleet:
     priority_classes: tuple[Object, ...] = ()
     file: str = ""
 
-    def nodes(self) -> list[Object]:
-        """v1 Node objects, pool by pool in the order of the file."""
-        return [node for pool in self.pools for node in pool.nodes()]
+    def nodes(self, *, beside_real: bool = False) -> list[Object]:
+        """v1 Node objects, pool by pool in the order of the file. ``beside_real``: see ``Pool.nodes``."""
+        return [node for pool in self.pools for node in pool.nodes(beside_real=beside_real)]
 
     def objects(self) -> list[Object]:
-        """All objects of the fleet: topologies, priority classes, nodes."""
+        """All objects of the fleet for a cluster of its own: topologies, priority classes, nodes."""
         return [*self.topologies, *self.priority_classes, *self.nodes()]
 
     def summary(self) -> FleetSummary:

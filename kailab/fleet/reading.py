@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError, InputErrors, Where
-from kailab.fleet.fleet import FAKE, Fleet, Level, Pool, filled
+from kailab.fleet.fleet import Fleet, Level, Pool, filled
 from kailab.fleet.library import find_fleet
 from kailab.model import kinds, quantities, yamltext
 from kailab.model.manifests import line_of
@@ -169,7 +169,7 @@ class _Reading:
             start_index=value.get("startIndex", 0),
             node_labels=dict(value.get("labels", {})),
             annotations=dict(value.get("annotations", {})),
-            taints=tuple(value["taints"]) if "taints" in value else (FAKE,),
+            taints=tuple(value["taints"]) if "taints" in value else None,
             layout=layout,
         )
         self.check_node(pool, path)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
+from kailab.cluster.backends import BACKENDS
 from kailab.cluster.install import claimed_nodes, fleet_devices, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Object
@@ -102,7 +103,9 @@ class LiveHome:
         if self._deciding is not None:
             with cluster.unmarked():
                 self._deciding.ensure(cluster, scheduler, settings)
-        nodes = {node["metadata"]["name"]: node for node in (claimed_nodes(fleet) if devices else fleet.nodes())}
+        beside_real = BACKENDS[self.backend].real_nodes
+        made = claimed_nodes(fleet, beside_real=beside_real) if devices else fleet.nodes(beside_real=beside_real)
+        nodes = {node["metadata"]["name"]: node for node in made}
         self._nodes(nodes, tell)
         others = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
         for obj in others + (fleet_devices(fleet) if devices else []):

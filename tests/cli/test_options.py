@@ -43,7 +43,10 @@ def test_all_that_is_refused_is_told_at_once(kailab) -> None:
     ("arguments", "said"),
     [
         (("--scheduler", "kube-scheduler", "--scheduler-config", "x.yaml"), "the scheduler kube-scheduler does not"),
-        (("--scheduler", "kube-scheduler", "--adopt-default-scheduler"), "the scheduler kube-scheduler does not"),
+        (
+            ("--backend", "controlplane", "--scheduler", "kai", "--adopt-default-scheduler"),
+            "the scheduler kai does not",
+        ),
         (("--backend", "controlplane", "--kubeconfig", "x"), "it is for the backend kubeconfig"),
         (("--backend", "controlplane", "--kai-bin", "x"), "it is for the scheduler kai"),
         (("--backend", "kubeconfig", "--kubernetes", "v9"), "it is for the backends controlplane and kind"),
@@ -122,7 +125,10 @@ def test_the_nodes_of_a_fleet_as_json(kailab) -> None:
         ({"kubeconfig": "x"}, "kubeconfig: the backend embedded"),
         ({"context": "x"}, "context: the backend embedded"),
         ({"scheduler": "kube-scheduler", "config": {}}, "config: the scheduler kube-scheduler"),
-        ({"scheduler": "kube-scheduler", "adopt_default_scheduler": True}, "adopt_default_scheduler: the scheduler"),
+        (
+            {"backend": "controlplane", "scheduler": "kai", "adopt_default_scheduler": True},
+            "adopt_default_scheduler: the scheduler kai",
+        ),
         ({"backend": "vcluster"}, "there is no backend 'vcluster'"),
     ],
 )

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from kailab.conformance.shared import VARIABLE, shared_folder
-from kailab.fleet import Fleet, load_fleet
+from kailab.fleet import load_fleet
 from kailab.lab import Lab
 
 FILES = {
@@ -87,13 +87,6 @@ def block(documents: dict[str, list[Block]]) -> Callable[[str, str], Block]:
     return find
 
 
-def bare(name: str, **pool: Any) -> Fleet:
-    """A fleet without the taint of fake nodes: the documents' pods do not know of it. ``pool`` changes its pools."""
-    fleet = load_fleet(name)
-    pools = tuple(dataclasses.replace(each, taints=(), **pool) for each in fleet.pools)
-    return dataclasses.replace(fleet, pools=pools)
-
-
 @pytest.fixture
 def open_lab() -> Iterator[Callable[..., Lab]]:
     """Opens labs in which pods that name no scheduler are ours: most of the documents' name none.
@@ -102,7 +95,7 @@ def open_lab() -> Iterator[Callable[..., Lab]]:
     labs: list[Lab] = []
 
     def open(fleet: str = "lesson", nodes: int = 0, gpus: int = 8, **options: Any) -> Lab:
-        described = bare(fleet)
+        described = load_fleet(fleet)
         if nodes:
             pool = dataclasses.replace(described.pools[0], count=nodes, gpus=gpus)
             described = dataclasses.replace(described, pools=(pool,))

@@ -1,7 +1,7 @@
 """The manifests of the documents, applied to a lab as the text gives them, and seen to run.
 
 What a document leaves to its reader is added openly in the test: a queue to go to, a volume claim that pods mount,
-nodes without the taint of fake ones. Where KAI of today does not do what a document says, the test's name says so.
+shipped fleets. Where KAI of today does not do what a document says, the test's name says so.
 """
 
 from __future__ import annotations

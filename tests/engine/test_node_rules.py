@@ -73,6 +73,35 @@ def test_a_taint_keeps_pods_off_that_do_not_tolerate_it(team, toleration, node):
     assert team.decide().bound == {"a-0": node}
 
 
+def test_the_reason_names_each_taint_in_kubernetes_words(team):
+    team.node("node-1", taints=(Taint(key="fake", value="yes"),))
+    team.node("node-2", taints=(Taint(key="fake", value="yes"),))
+    team.node("node-3", taints=(Taint(key="known"), Taint(key="reserved")))
+    team.job("a", shape={"tolerations": (Toleration(key="known", operator="Exists"),)})
+    pending = team.decide().pending("a")
+    assert pending.fits[0].reasons == (
+        ("node(s) had untolerated taint {fake: yes}", 2),
+        ("node(s) had untolerated taint {reserved: }", 1),
+    )
+    assert "no node may take pod" in pending.message
+    assert pending.message.endswith(
+        ": 2 node(s) had untolerated taint {fake: yes}, 1 node(s) had untolerated taint {reserved: }"
+    )
+
+
+def test_a_taint_is_named_beside_nodes_that_are_full(team):
+    team.node("node-1", gpus=8, taints=(Taint(key="fake", value="yes"),))
+    team.node("node-2", gpus=8)
+    team.job("held", tasks=8, on="node-2")
+    team.job("a")
+    team.job("gang", tasks=2, gang=2)
+    decided = team.decide()
+    told = "; 1 node(s) had untolerated taint {fake: yes}"
+    assert "no node has room for pod" in decided.pending("a").message
+    assert decided.pending("a").message.endswith(told)
+    assert decided.pending("gang").message.endswith(told)
+
+
 def test_a_taint_that_only_asks_is_no_bar(team):
     team.node("node-1", taints=(Taint(key="gpu", effect="PreferNoSchedule"),))
     team.job("a")
@@ -95,6 +124,7 @@ def test_what_a_pod_lacks_keeps_it_off_every_node(team):
     decided = team.decide()
     assert decided.nothing
     assert decided.pending("a").code == Code.POD_SCHEDULING_ERRORS
+    assert decided.pending("a").message.endswith(': 1 persistentvolumeclaim "data" not found')
 
 
 @pytest.mark.parametrize(("cpu", "memory"), [(1500, 0), (0, 1500)])

@@ -45,7 +45,7 @@ def test_the_lesson_fleet():
         assert labels["nvidia.com/gpu.product"] == name.partition("-")[0].upper()
         assert labels["nvidia.com/gpu.count"] == str(gpus[name])
         assert labels["kubernetes.io/hostname"] == name
-        assert node["spec"]["taints"] == [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]
+        assert "taints" not in node["spec"]
         amounts = node["status"]["allocatable"]
         assert (amounts["cpu"], amounts["memory"], amounts["pods"]) == ("96", "1000Gi", "110")
         assert {"type": "Ready", "status": "True"}.items() <= node["status"]["conditions"][0].items()
@@ -115,6 +115,19 @@ def test_mig_devices_are_offered_by_profile():
 def test_gpu_memory_is_in_mebibytes():
     labels = [read(fleet(gpuMemory=m)).nodes()[0]["metadata"]["labels"] for m in ("80Gi", 81920)]
     assert [label["nvidia.com/gpu.memory"] for label in labels] == ["81920", "81920"]
+
+
+def test_the_taint_of_fake_nodes_is_for_clusters_with_real_ones():
+    """Where there are no others a manifest from anywhere may run; what a file says of taints holds everywhere."""
+    default = [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]
+    (pool,) = read(fleet()).pools
+    assert ["taints" in node["spec"] for node in pool.nodes()] == [False] * pool.count
+    assert [node["spec"]["taints"] for node in pool.nodes(beside_real=True)] == [default] * pool.count
+    own = [{"key": "lab/reserved", "effect": "NoSchedule"}]
+    for told, expected in ((own, own), ([], None)):
+        (pool,) = read(fleet(taints=told)).pools
+        for beside_real in (False, True):
+            assert [n["spec"].get("taints") for n in pool.nodes(beside_real=beside_real)] == [expected] * pool.count
 
 
 def test_names_taints_and_resources():

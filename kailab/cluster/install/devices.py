@@ -29,9 +29,10 @@ def fleet_devices(fleet: Fleet) -> list[Object]:
     return [_device_class(), *(slice_ for pool in fleet.pools for slice_ in _slices(pool))]
 
 
-def claimed_nodes(fleet: Fleet) -> list[Object]:
-    """The fleet's nodes without the device plugin's resource, for a cluster that has ``fleet_devices``."""
-    return [_without_plugin(node) for node in fleet.nodes()]
+def claimed_nodes(fleet: Fleet, *, beside_real: bool = False) -> list[Object]:
+    """The fleet's nodes without the device plugin's resource, for a cluster that has ``fleet_devices``. ``beside_real``: see
+    ``Pool.nodes``."""
+    return [_without_plugin(node) for node in fleet.nodes(beside_real=beside_real)]
 
 
 def _without_plugin(node: Object) -> Object:

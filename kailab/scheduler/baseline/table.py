@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
+from kailab.engine.fit import untolerated_reason
 from kailab.engine.records import GPU, Node, Requirement, Shape, Taint
 from kailab.model import labels as names
 from kailab.scheduler.affinity import tolerates
@@ -107,7 +108,7 @@ class NodeTable:
             taints = (*taints, _NOT_READY)
         for taint in taints:
             if taint.effect != "PreferNoSchedule" and not any(tolerates(t, taint) for t in tolerations):
-                return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+                return untolerated_reason(taint)
         if not selected(node.name, labels, shape):
             return "node(s) didn't match Pod's node affinity/selector"
         return ""
