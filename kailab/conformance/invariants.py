@@ -318,16 +318,26 @@ def _unlike(first: Decisions, second: Decisions, what: str) -> list[str]:
 def run_rounds(opening: Opening, decide: Decide, most: int = 12, strict: bool = True) -> list[str]:
     """Cycles with the translation in between, each checked, until one decides nothing; violations of all of them.
 
-    A cluster still changing after ``most`` cycles is a violation of its own, with what it keeps doing.
+    As the scheduler does, a cycle is told whom the one before it made room for. A cluster still changing after ``most`` cycles
+    is a violation of its own, with what it keeps doing.
     """
     table = Table(opening)
     violations: list[str] = []
+    config = opening.config
     for number in range(1, most + 1):
-        decisions = decide(table.snapshot(), opening.config, NOW)
+        decisions = decide(table.snapshot(), config, NOW)
         violations += [f"cycle {number}: {one}" for one in check(opening, table.tasks, decisions, strict)]
-        if not decisions.changed:
-            return violations
+        if not decisions.changed and not decisions.again:
+            return violations + _promises_at_rest(table, decisions)
+        config = msgspec.structs.replace(config, promised=decisions.heirs)
+
         table.apply(decisions)
         table.settle_round()
     doing = [f"binds {bind.task}" for bind in decisions.binds] + [f"evicts {e.task}" for e in decisions.evictions]
     return [*violations, f"still changing after {most} cycles: {', '.join(doing)}"]
+
+
+def _promises_at_rest(table: Table, decisions: Decisions) -> list[str]:
+    if any(task.status == Status.RELEASING for task in table.tasks.values()):
+        return []
+    return [f"at rest {promise.task} is promised a place that nobody leaves" for promise in decisions.pipelines]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from kailab.engine import promises
 from kailab.engine.actions import allocate, consolidation, preempt, reclaim, stalegangs
 from kailab.engine.allocation import Allocator
 from kailab.engine.config import EngineConfig
@@ -42,6 +43,7 @@ def run_cycle(
                 stale = stalegangs.execute(session)
             else:
                 _ACTIONS[action](session, allocator)
+        promises.settle(session)
         tell("report")
         return session.ledger.decisions(pending_jobs(session), stale, queues)
     finally:

@@ -121,7 +121,9 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     """One cycle. Lists are in the order decided. ``wake_at``: the earliest time at which, with nothing else changed,
     another cycle could decide differently (a delay or protection runs out); None: never.
     ``started``: PodGroups that went from nothing allocated to allocated. ``robbed``: PodGroups (by uid) that lost tasks, or
-    a promise made in this very cycle, and the one that got them (""  for a stale gang)."""
+    a promise made in this very cycle, and the one that got them (""  for a stale gang). ``heirs``: PodGroups (by uid) that the
+    next cycle is to serve first (``EngineConfig.promised``): room was made for them. ``again``: nothing changes, but room was given
+    and taken for another, and would be in every cycle to come unless the heirs go first; so decide once more at once."""
 
     now: float
     binds: tuple[Bind, ...] = ()
@@ -132,6 +134,8 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     queues: tuple[QueueState, ...] = ()
     started: tuple[str, ...] = ()
     robbed: tuple[tuple[str, str], ...] = ()
+    heirs: tuple[str, ...] = ()
+    again: bool = False
     wake_at: float | None = None
 
     @property

@@ -35,6 +35,8 @@ class Ledger:
         self.pipelines: dict[str, Pipeline] = {}
         self.evictions: dict[str, Evict] = {}
         self.robbed: dict[str, str] = {}
+        self.heirs: tuple[str, ...] = ()
+        self.again = False
         self.started: list[str] = []
         self.failures: dict[str, Failure] = {}
         self.tried: dict[str, list[tuple[Action, str]]] = {}
@@ -103,6 +105,19 @@ class Ledger:
         if when > self._now and (self.wake_at is None or when < self.wake_at):
             self.wake_at = when
 
+    @property
+    def changes(self) -> bool:
+        return bool(self.binds or self.evictions)
+
+    def made_room_for(self) -> tuple[str, ...]:
+        """Jobs promised a place that an evicting action made for them, and that lost nothing to others, in the order decided.
+
+        Whoever is moved by consolidation needs a place as well: where it really goes, they come back in the usual order.
+        """
+        making = ("reclaim", "preempt") if self.changes else ("reclaim", "preempt", "consolidation")
+        made = (promise for promise in self.pipelines.values() if not promise.moved and promise.action in making)
+        return tuple(dict.fromkeys(promise.podgroup for promise in made if promise.podgroup not in self.robbed))
+
     def decisions(self, pending: list[Pending], stale: list[str], queues: tuple[QueueState, ...]) -> Decisions:
         """What was decided. A gang robbed of its minimum has no use for promises to the rest of it."""
         for uid in self.robbed:
@@ -122,6 +137,8 @@ class Ledger:
             stale=tuple(stale),
             queues=queues,
             robbed=tuple(sorted(self.robbed.items())),
+            heirs=self.heirs,
+            again=self.again,
             started=tuple(self.started),
             wake_at=self.wake_at,
         )

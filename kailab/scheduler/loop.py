@@ -56,6 +56,7 @@ class Scheduler:
         self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else lambda: True)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         self._seen = -1
+        self._promised: tuple[str, ...] = ()
         self._retry = False
         self._wake_at: float | None = None
 
@@ -127,10 +128,8 @@ class Scheduler:
 
     def _run(self, now: float) -> bool:
         self._seen = self.mirror.snapshot.version
-        config = self.config
-        if self._usage is not None:
-            config = msgspec.structs.replace(config, usage=self._usage.shares(now))
-        decisions = run_cycle(self.mirror.snapshot, config, now, self._on_phase)
+        usage = self.config.usage if self._usage is None else self._usage.shares(now)
+        decisions = self._decide(now, usage)
         self.cycles += 1
         tasks, podgroups = name_decisions(decisions, self.mirror)
         self._phase("carry out")
@@ -153,6 +152,15 @@ class Scheduler:
         if self._on_cycle is not None:
             self._on_cycle(record)
         return carrier.wrote or reporter.wrote or recorded
+
+    def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> Decisions:
+        """One cycle, told whom the one before it made room for; until it is decided (the heirs only grow)."""
+        while True:
+            config = msgspec.structs.replace(self.config, usage=usage, promised=self._promised)
+            decisions = run_cycle(self.mirror.snapshot, config, now, self._on_phase)
+            self._promised = decisions.heirs
+            if not decisions.again:
+                return decisions
 
     def _starts_matter(self) -> bool:
         config = self.config

@@ -34,6 +34,7 @@ def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] |
 
 
 def execute(session: Session, allocator: Allocator) -> None:
+    _serve_promised(session, allocator)
     order = waiting_jobs(session, "allocate")
     while not order.empty:
         job = order.pop()
@@ -45,14 +46,34 @@ def execute(session: Session, allocator: Allocator) -> None:
         pipelined = _must_wait(job)
         if pipelined:
             _wait_as_a_whole(session, mark, job)
-        session.commit(mark, "allocate")
-        if started and not pipelined:
-            job.last_start = session.now
-            session.ledger.started.append(job.uid)
+        _commit(session, mark, job, started and not pipelined)
         if job.pending:
             queue = session.queue_of(job)
             assert queue is not None
             order.push(queue, job.order_key(), job)
+
+
+def _serve_promised(session: Session, allocator: Allocator) -> None:
+    """Others were evicted, or were to be, for these jobs. If an ordinary turn gave the room to somebody else, it might have to be
+    made again in every cycle, for ever."""
+    for uid in session.config.promised:
+        job = session.jobs.get(uid)
+        queue = session.queue_of(job) if job is not None else None
+        if job is None or queue is None or not queue.leaf or not job.pending or not job.root.ready:
+            continue
+        mark = session.mark()
+        started = job.allocated == 0
+        if allocator.place(job, None, False) and not any(task.status == Status.PIPELINED for task in job):
+            _commit(session, mark, job, started)
+        else:
+            session.undo(mark)
+
+
+def _commit(session: Session, mark: int, job: Job, started: bool) -> None:
+    session.commit(mark, "allocate")
+    if started:
+        job.last_start = session.now
+        session.ledger.started.append(job.uid)
 
 
 def _must_wait(job: Job) -> bool:

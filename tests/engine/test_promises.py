@@ -1,0 +1,63 @@
+"""Who was promised a place by an evicting action gets it, ahead of its queue's turn."""
+
+from kailab.engine.records import Status
+
+
+def to_and_fro(world):
+    """One GPU is free. The first job of ``waiting`` is so large that ``borrowing`` is served first; the second has the better
+    claim all the same."""
+    world.node("node-1", gpus=2)
+    world.queue("waiting", quota=1)
+    world.queue("borrowing", quota=1)
+    world.job("large", queue="waiting", gpus=8, preemptible=False)
+    world.job("small", queue="waiting")
+    world.job("elastic", queue="borrowing", tasks=2, on=["node-1"])
+
+
+def test_room_that_is_given_and_taken_again_goes_to_nobody_in_one_cycle(world):
+    to_and_fro(world)
+    decided = world.decide()
+    assert not decided.bound
+    assert decided.promised == {"small-0": "node-1"}
+    assert decided.decisions.again
+    assert decided.decisions.heirs == ("small",)
+
+
+def test_who_was_promised_it_goes_first_in_the_next_cycle(world):
+    to_and_fro(world)
+    decided = world.decide(promised=("small",))
+    assert decided.bound == {"small-0": "node-1"}
+    assert not decided.promised
+
+
+def test_a_promise_is_no_right_to_what_the_queue_may_not_have(world):
+    world.node("node-1", gpus=2)
+    world.queue("team", quota=1, limit=1)
+    world.queue("other", quota=1)
+    world.job("running", on="node-1")
+    world.job("more")
+    world.job("theirs", queue="other")
+    assert world.decide(promised=("more", "gone")).bound == {"theirs-0": "node-1"}
+
+
+def test_who_still_has_to_wait_does_not_go_first(world):
+    world.node("node-1", gpus=1)
+    world.queue("team", quota=1)
+    world.job("leaving", on="node-1", status=Status.RELEASING)
+    world.job("urgent", priority=75)
+    world.job("usual")
+    assert world.decide(promised=("usual",)).promised == {"urgent-0": "node-1"}
+
+
+def test_a_promise_for_which_nobody_leaves_is_none(world):
+    # A new shared GPU takes a second pod slot, for the pod that reserves it; in thought the running pod frees one and stays.
+    world.node("node-1", gpus=8, pods=2)
+    world.queue("team", quota=-1)
+    world.queue("other", quota=-1)
+    world.job("running", queue="other", tasks=1, on="node-1")
+    world.job("part", gpus=0.5)
+    decided = world.decide()
+    assert decided.nothing
+    assert ("consolidation", "those who would go can all stay where they are: it makes no room") in decided.pending(
+        "part"
+    ).tried
