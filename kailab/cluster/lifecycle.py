@@ -6,6 +6,8 @@ The kubelet of the embedded cluster lives by it in virtual time; the KWOK stages
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 READY_SECONDS = 1.0
@@ -13,6 +15,11 @@ READY_SECONDS = 1.0
 TERMINATION_SECONDS = 1.0
 """From deleted to gone, where ``kailab.dev/termination-seconds`` does not say otherwise."""
 TERMINATION = "kailab.dev/termination-seconds"
+PLAIN_SLEEP = (
+    "^(?:(?:[a-z/]*/)?(?:ba)?sh -c )?(?:exec )?(?:[a-z/]*/)?sleep (?P<seconds>[0-9]{1,9}(?:[.][0-9]{1,9})?)s?$"
+)
+"""A preStop command that only waits: its words with a space between them, as Python, Go and jq read regular expressions."""
+
 BACKOFF_FIRST = 10.0
 BACKOFF_LAST = 300.0
 LONGEST_SECONDS = 10.0 * 366 * 86400
@@ -59,6 +66,42 @@ def seconds_of(text: Any, default: float | None) -> float | None:
     except (TypeError, ValueError):
         return default
     return min(value, LONGEST_SECONDS) if value >= 0 else default
+
+
+def pre_stop_seconds(hook: Mapping[str, Any]) -> float | None:
+    """How long a preStop hook takes, where it says so: ``sleep``, or a command that only sleeps. None: nobody knows.
+
+    >>> pre_stop_seconds({"exec": {"command": ["/bin/sh", "-c", "sleep 90"]}})
+    90.0
+    """
+    if isinstance(asleep := hook.get("sleep"), Mapping):
+        return seconds_of(asleep.get("seconds"), None)
+    command = (hook.get("exec") or {}).get("command") or ()
+    found = re.match(PLAIN_SLEEP, " ".join(map(str, command)))
+    return seconds_of(found["seconds"], None) if found else None
+
+
+def stopping_seconds(pod: Mapping[str, Any], grace: float) -> float | None:
+    """How long a running pod takes from deleted to gone, where it says so; None: it leaves when it is asked to.
+
+    ``kailab.dev/termination-seconds``, else the longest preStop hook of its containers, after which they are asked to
+    leave. What a hook does that is no plain sleep can't be known on a fake node: it counts as taking the whole grace
+    period, the most that a kubelet gives it. Never longer than the grace period (seconds)."""
+    asked = seconds_of((pod["metadata"].get("annotations") or {}).get(TERMINATION), None)
+    if asked is not None:
+        return min(asked, grace)
+    hooks = pre_stop_hooks(pod) if (pod.get("status") or {}).get("phase") == "Running" else []
+    if not hooks:
+        return None
+    known = [pre_stop_seconds(hook) for hook in hooks]
+    return min(max(grace if one is None else one for one in known) + TERMINATION_SECONDS, grace)
+
+
+def pre_stop_hooks(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The preStop hooks of a pod's containers."""
+    containers = pod["spec"].get("containers") or ()
+    hooks = [(one.get("lifecycle") or {}).get("preStop") for one in containers if "lifecycle" in one]
+    return [hook for hook in hooks if hook]
 
 
 def backoff_seconds(restarts: int) -> float:

@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from kailab.errors import EvidenceError
 from kailab.evidence import canonical
 from kailab.evidence.recorder import Recorder
 
 RESULT = "result.json"
+
+FORMAT = 2
+"""Of a test's folder. 1 had manifests byte for byte and neither settings, versions nor the fleet's definition."""
 
 
 def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: str, message: str = "") -> None:
@@ -20,7 +24,10 @@ def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: 
     opened = [recorder for recorder in recorders if recorder.facts]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
+    for recorder in opened:
+        message = recorder.scrub(message)
     result: dict[str, Any] = {
+        "format": FORMAT,
         "test": test,
         "outcome": outcome,
         "message": message,
@@ -30,3 +37,14 @@ def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: 
         "decisions": sum(len(recorder.decisions) for recorder in opened),
     }
     (folder / RESULT).write_bytes(canonical.pretty(result))
+
+
+def check_format(result: dict[str, Any], place: Path) -> None:
+    """Raises EvidenceError for evidence in another format than this kailab's."""
+    found = result.get("format", 1)
+    if found != FORMAT:
+        whose = "a newer" if isinstance(found, int) and found > FORMAT else "an older"
+        raise EvidenceError(
+            f"{place}: evidence of {whose} kailab (format {found}; this one reads format {FORMAT}); `kailab evidence verify` "
+            "still checks it, and the tests can be run again"
+        )

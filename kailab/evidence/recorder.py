@@ -1,13 +1,15 @@
 """Keeps what happens in one lab, and writes it into a folder.
 
 While a lab runs this only holds on to references (objects handed out by a cluster never change), so recording costs
-next to nothing; all the writing happens in ``write``. Nothing here looks at a wall clock.
+next to nothing; all the writing happens in ``write``. Nothing here looks at a wall clock. Objects are cut to what decisions
+need (``kailab.evidence.redaction``), and free text that quotes the rest is, too: there is no other way into the folder.
 
-    lab.json                fleet, backend, scheduler under test, engine configuration
-    manifests/NN-name       what was applied, byte for byte
+    lab.json                fleet, backend, scheduler under test, versions, settings
+    fleet.yaml              the fleet's definition
+    manifests/NN-name       what was applied, written anew from the objects that were read
     steps.json              what was done, in order, with the virtual time
     states/NN-operation.json    pods, PodGroups, queues and nodes after each step, a row each
-    before/, after/         nodes, queues, podgroups, pods in full
+    before/, after/         nodes, queues, PodGroups, pods, topologies and priority classes
     decisions.jsonl         every decision of every cycle
     events.json             Kubernetes Events
     pending.json            what stayed pending, and why
@@ -17,15 +19,26 @@ next to nothing; all the writing happens in ``write``. Nothing here looks at a w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence import canonical, timeline
+from kailab.evidence.keeping import Keeping
 from kailab.evidence.standing import standing
 
-KEPT_WHOLE = {"nodes": "Node", "queues": "Queue", "podgroups": "PodGroup", "pods": "Pod"}
+LOOKED_AT = {
+    "nodes": "Node",
+    "queues": "Queue",
+    "podgroups": "PodGroup",
+    "pods": "Pod",
+    "topologies": "Topology",
+    "priorityclasses": "PriorityClass",
+}
+"""File -> the kind of which it has every object, before and after."""
 
 
 class Recorder:
@@ -37,7 +50,9 @@ class Recorder:
         self.steps: list[dict[str, Any]] = []
         self.decisions: list[dict[str, Any]] = []
         self.expectations: list[dict[str, Any]] = []
+        self._fleet: Mapping[str, Any] | None = None
         self._manifests: list[tuple[str, bytes]] = []
+        self._refused: list[str | Object] = []
         self._states: list[tuple[str, dict[str, Any]]] = []
         self._moments: list[dict[str, Any]] = []
         self._before: dict[str, list[Object]] = {}
@@ -51,18 +66,31 @@ class Recorder:
     def is_open(self) -> bool:
         return self._cluster is not None
 
-    def open(self, cluster: Cluster, facts: Mapping[str, Any], opened: float | None = None) -> None:
-        """The lab is up. ``facts``: plain values that tell what it is made of."""
+    def open(
+        self,
+        cluster: Cluster,
+        facts: Mapping[str, Any],
+        opened: float | None = None,
+        fleet: Mapping[str, Any] | None = None,
+    ) -> None:
+        """The lab is up. ``facts``: plain values that tell what it is made of. ``fleet``: its definition, as a fleet file
+        has it."""
         self._cluster = cluster
         self._opened = cluster.now() if opened is None else opened
         self.facts = dict(facts)
-        self._before = _whole(cluster)
+        self._fleet = fleet
+        self._before = _looked_at(cluster)
 
-    def manifest(self, name: str, text: bytes) -> str:
+    def manifest(self, name: str, objects: Sequence[Object]) -> str:
         """Keep what is about to be applied. Returns the name under which it is kept."""
-        kept = f"{len(self._manifests) + 1:02d}-{canonical.safe_name(name)}"
-        self._manifests.append((kept, text))
+        plain = name.removesuffix(".json").removesuffix(".yml").removesuffix(".yaml")
+        kept = f"{len(self._manifests) + 1:02d}-{canonical.safe_name(f'{plain}.yaml')}"
+        self._manifests.append((kept, msgspec.json.encode(objects)))  # whoever gave them may go on with them
         return kept
+
+    def refused(self, sources: Sequence[str | Object]) -> None:
+        """Texts or objects that were not taken: errors may quote them."""
+        self._refused.extend(sources)
 
     def step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
         """Something was done (apply, delete, scale, settle, advance). ``state``: note how the cluster stands
@@ -91,31 +119,54 @@ class Recorder:
         """The lab goes down: take the last look. ``pending``: the reasons of what stayed pending."""
         if self._cluster is None:
             return
-        self._after = _whole(self._cluster)
+        self._after = _looked_at(self._cluster)
         self._events = self._cluster.list("Event")
         self._pending = pending
         self._cluster = None
 
     def timeline(self) -> list[dict[str, Any]]:
         """See kailab.evidence.timeline."""
-        return timeline.tell(self._moments)
+        found: list[dict[str, Any]] = self._keeping().text.value(timeline.tell(self._moments))
+        return found
+
+    def scrub(self, text: str) -> str:
+        """Text that tells of this lab, without what evidence leaves out."""
+        return self._keeping().text.text(text)
 
     def write(self, folder: Path) -> None:
         """All of it into ``folder``, which is made."""
         folder.mkdir(parents=True)
-        (folder / "lab.json").write_bytes(canonical.pretty(self.facts))
-        (folder / "steps.json").write_bytes(canonical.pretty(self.steps))
-        (folder / "decisions.jsonl").write_bytes(canonical.lines(self.decisions))
-        (folder / "expectations.jsonl").write_bytes(canonical.lines(self.expectations))
-        (folder / "pending.json").write_bytes(canonical.pretty(self._pending))
-        (folder / "events.json").write_bytes(canonical.pretty([_event(event) for event in self._events]))
-        told = self.timeline()
-        (folder / "timeline.json").write_bytes(canonical.pretty(told))
-        (folder / "timeline.txt").write_bytes(timeline.render(told).encode())
-        _write_all(folder / "manifests", dict(self._manifests))
-        _write_all(folder / "states", {f"{name}.json": canonical.pretty(state) for name, state in self._states})
-        for name, objects in (("before", self._before), ("after", self._after)):
-            _write_all(folder / name, {f"{kind}.json": canonical.pretty(found) for kind, found in objects.items()})
+        keeping = self._keeping()
+        told = keeping.text.value(timeline.tell(self._moments))
+        steps = [keeping.step(step) for step in self.steps]
+        events = [_event(event) for event in self._events]
+        files = {
+            "lab.json": canonical.pretty(self.facts),
+            "steps.json": canonical.pretty(keeping.text.value(steps)),
+            "decisions.jsonl": canonical.lines(keeping.text.value(self.decisions)),
+            "expectations.jsonl": canonical.lines(keeping.text.value(self.expectations)),
+            "pending.json": canonical.pretty(keeping.text.value(self._pending)),
+            "events.json": canonical.pretty(keeping.text.value(events)),
+            "timeline.json": canonical.pretty(told),
+            "timeline.txt": timeline.render(told).encode(),
+        }
+        if self._fleet is not None:
+            files["fleet.yaml"] = keeping.fleet(self._fleet)
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+        _write_all(folder / "manifests", keeping.manifests)
+        states = {f"{name}.json": canonical.pretty(keeping.text.value(state)) for name, state in self._states}
+        _write_all(folder / "states", states)
+        for name, objects in (("before", keeping.before), ("after", keeping.after)):
+            looks = {f"{kind}.json": canonical.pretty(keeping.text.value(found)) for kind, found in objects.items()}
+            _write_all(folder / name, looks)
+
+    def _keeping(self) -> Keeping:
+        """What of all that is known by now evidence keeps."""
+        after = self._after if self._cluster is None else _looked_at(self._cluster)
+        patches = [(step["kind"], step["patch"]) for step in self.steps if "patch" in step]
+        manifests = [(name, msgspec.json.decode(objects)) for name, objects in self._manifests]
+        return Keeping(manifests, self._before, after, patches, self._refused)
 
     def _t(self) -> float:
         if self._cluster is None:
@@ -123,8 +174,8 @@ class Recorder:
         return round(self._cluster.now() - self._opened, 6)
 
 
-def _whole(cluster: Cluster) -> dict[str, list[Object]]:
-    return {name: cluster.list(kind) for name, kind in KEPT_WHOLE.items()}
+def _looked_at(cluster: Cluster) -> dict[str, list[Object]]:
+    return {name: cluster.list(kind) for name, kind in LOOKED_AT.items()}
 
 
 def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:

@@ -16,6 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from kailab.errors import EvidenceError
 from kailab.evidence import canonical, sums
 
@@ -111,12 +113,23 @@ class RunFolder:
                 "begun": canonical.rfc3339(round(self._begun, 3)),
                 "ended": canonical.rfc3339(round(time.time(), 3)),
                 "tests": len(tests),
+                "labs": _labs(self.path, tests),
                 "sums": sums.digest(listing),
             }
             _replace(self.path / RUN, canonical.pretty({**run, "digest": run_digest(run)}))
         except OSError as error:
             raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
         return len(tests)
+
+
+def _labs(run: Path, tests: list[str]) -> list[dict[str, Any]]:
+    """What the labs of a run ran on, each combination once, with the number of labs."""
+    counts: dict[bytes, int] = {}
+    for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
+        facts = msgspec.json.decode(path.read_bytes())
+        key = canonical.compact({name: facts.get(name) for name in ("backend", "scheduler", "fleet", "versions")})
+        counts[key] = counts.get(key, 0) + 1
+    return [{**msgspec.json.decode(key), "labs": count} for key, count in sorted(counts.items())]
 
 
 def run_digest(run: Mapping[str, Any]) -> str:

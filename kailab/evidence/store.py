@@ -11,7 +11,7 @@ import msgspec
 
 from kailab.errors import EvidenceError
 from kailab.evidence import sums
-from kailab.evidence.record import RESULT
+from kailab.evidence.record import RESULT, check_format
 from kailab.evidence.run import PARTIAL, RUN, run_digest, test_folders
 from kailab.evidence.sums import Problem
 
@@ -102,6 +102,7 @@ def load_test(run: Path, name: str) -> TestEvidence:
     """One test (``exercise/test``) of a run. Raises EvidenceError."""
     path = run / name
     result = _json(path / RESULT)
+    check_format(result, path)
     labs = {lab: _json(path / lab / "lab.json") for lab in result.get("labs", ())}
     return TestEvidence(name, path, result, labs)
 

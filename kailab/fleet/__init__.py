@@ -1,5 +1,6 @@
 """Fleets: described sets of fake nodes, read from YAML (format: fleets/README.md, ``schema.json``)."""
 
+from kailab.fleet.definition import definition
 from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool
 from kailab.fleet.library import available_fleets, find_fleet
 from kailab.fleet.reading import load_fleet, read_fleet
@@ -10,6 +11,7 @@ __all__ = [
     "ModelSummary",
     "Pool",
     "available_fleets",
+    "definition",
     "find_fleet",
     "load_fleet",
     "read_fleet",

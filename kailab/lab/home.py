@@ -57,6 +57,9 @@ class Deciding(Protocol):
     def ensure(self, cluster: KubernetesCluster, scheduler: str, settings: SchedulerSettings) -> None:
         """Have this one decide in the cluster, and none that would take its pods."""
 
+    def versions(self, scheduler: str) -> dict[str, str]:
+        """Of the programs of the plane, and of this ``scheduler``, as far as they are known."""
+
     def rest(self, cluster: KubernetesCluster, scheduler: str) -> Rest | None:
         """What tells whether this one is done; None if nothing does."""
 
@@ -111,6 +114,14 @@ class LiveHome:
         for obj in others + (fleet_devices(fleet) if devices else []):
             cluster.apply(obj)
         self._await_nodes(nodes)
+
+    def versions(self, scheduler: str) -> dict[str, str]:
+        """What the lab runs on: the API server's version, and as far as they are ours those of etcd, KWOK and a scheduler
+        under test that is not kailab's."""
+        found = {"kubernetes": self.cluster.version}
+        if self._deciding is not None:
+            found |= self._deciding.versions(scheduler)
+        return found
 
     def rest(self, scheduler: str) -> Rest | None:
         """What tells whether the scheduler under test is done; None if nothing does."""

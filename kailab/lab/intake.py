@@ -6,8 +6,7 @@ queue tree (its own parent, a cycle, a quota beyond the parent's) and namespaces
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -16,7 +15,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
-from kailab.model.manifests import SUFFIXES, Manifest, Manifests, dump, from_objects, load, load_text
+from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
 from kailab.model.queuetree import check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
 
@@ -24,9 +23,8 @@ Source: TypeAlias = str | Path | Object | Sequence[Object]
 """A path (file, folder, ``-``), YAML text, an object, or several objects."""
 
 
-Text: TypeAlias = tuple[str, Callable[[], bytes]]
-"""The name of a text that was read, and a way to its exact bytes: few need them, and objects have to be written
-first."""
+Part: TypeAlias = tuple[str, list[Object]]
+"""The name of a text that was read, or of objects that were given, and the objects in it."""
 
 
 @dataclass(frozen=True)
@@ -61,19 +59,25 @@ class Applied:
 
 @dataclass(frozen=True)
 class Read:
-    """What sources gave: the manifests, and for each text its name and a way to its exact bytes."""
+    """What sources gave: the manifests, and the same by the texts that they came in."""
 
     manifests: Manifests
-    texts: list[Text]
+    parts: list[Part]
 
 
-def read(sources: Iterable[Source], base: Path | None = None, namespace: str = "default") -> Read:
-    """Load all sources. Relative paths are seen from ``base``. Raises InputError or InputErrors."""
-    found, texts = Manifests(), []
+def read(
+    sources: Iterable[Source],
+    base: Path | None = None,
+    namespace: str = "default",
+    seen: list[str | Object] | None = None,
+) -> Read:
+    """Load all sources, each once. Relative paths are seen from ``base``. ``seen`` gets what was read, also where it is
+    refused. Raises InputError or InputErrors."""
+    found, parts = Manifests(), []
     errors: list[InputError] = []
     for source in sources:
         try:
-            manifests, kept = _read_one(source, base, namespace)
+            manifests, inside = _read_one(source, base, namespace, [] if seen is None else seen)
         except InputErrors as error:
             errors += error.errors
         except InputError as error:
@@ -81,29 +85,32 @@ def read(sources: Iterable[Source], base: Path | None = None, namespace: str = "
         else:
             found += manifests
             found.notices += manifests.notices
-            texts += kept
+            parts += inside
     if errors:
         raise errors[0] if len(errors) == 1 else InputErrors(errors)
-    return Read(found, texts)
+    return Read(found, parts)
 
 
-def _read_one(source: Source, base: Path | None, namespace: str) -> tuple[Manifests, list[Text]]:
+def _read_one(
+    source: Source, base: Path | None, namespace: str, seen: list[str | Object]
+) -> tuple[Manifests, list[Part]]:
     if isinstance(source, dict):
         source = [source]
     if not isinstance(source, str | Path):
+        seen.extend(source)
         manifests = from_objects(source, namespace=namespace)
-        return manifests, [("objects.yaml", lambda: dump(manifests.objects).encode())]
-    if source == "-":
-        text = sys.stdin.read()
-        return load_text(text, "<stdin>", namespace=namespace), [("stdin.yaml", text.encode)]
-    if isinstance(source, str) and _is_text(source):
-        return load_text(source, namespace=namespace), [("text.yaml", source.encode)]
-    path = Path(source)
-    if base is not None and not path.is_absolute():
-        path = base / path
-    manifests = load(path, namespace=namespace)
-    files = sorted(f for f in path.iterdir() if f.suffix in SUFFIXES and f.is_file()) if path.is_dir() else [path]
-    return manifests, [(file.name, file.read_bytes) for file in files]
+        return manifests, [("objects", manifests.objects)]
+    if isinstance(source, str) and source != "-" and _is_text(source):
+        texts = [("<text>", source)]
+    else:
+        path = Path(source)
+        texts = list(read_texts(path if base is None or path.is_absolute() or source == "-" else base / path))
+    seen.extend(text for _, text in texts)
+    manifests = load_texts(texts, namespace=namespace)
+    inside: dict[str, list[Object]] = {file: [] for file, _ in texts}
+    for one in manifests:
+        inside[one.file].append(one.object)
+    return manifests, [(Path(file).name.strip("<>"), objects) for file, objects in inside.items()]
 
 
 def _is_text(source: str) -> bool:

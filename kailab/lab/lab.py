@@ -27,7 +27,8 @@ from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateErro
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.standing import gpus_of_node
-from kailab.lab import advice, assembly, intake, subjects
+from kailab.fleet import definition
+from kailab.lab import advice, assembly, intake, origin, subjects
 from kailab.lab.assembly import Parts
 from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
 from kailab.lab.explanation import Explanation
@@ -72,10 +73,13 @@ class Lab:
         decided: Callable[[], Decided | None] | None = None,
         rest: Rest | None = None,
         to_look: bool = False,
+        described: Fleet | None = None,
+        versions: Mapping[str, str] | None = None,
     ) -> None:
         """``at_end``: called once the lab has let go of the cluster. ``apart``: kailab's scheduler runs in a process of its
         own; ``decided`` then tells what it decided. ``rest``: tells whether another's is done. ``to_look``: controllers and
-        scheduler are made when they are first needed, if ever."""
+        scheduler are made when they are first needed, if ever. ``described``: the fleet; ``versions``: of what the lab runs
+        on, both for its record."""
         self.cluster = cluster
         self.fleet = fleet
         self.backend = cluster.name
@@ -98,7 +102,8 @@ class Lab:
         self._changed = True
         self._closed = False
         if recorder is not None:
-            recorder.open(cluster, self.facts(), self.opened)
+            told = origin.told(self, versions or {})
+            recorder.open(cluster, told, self.opened, None if described is None else definition(described))
 
     @property
     def _parts(self) -> Parts:
@@ -158,12 +163,12 @@ class Lab:
         given = {"config": config, "adopt_default_scheduler": adopt_default_scheduler, "devices": devices, "home": home}
         check_lab(backend, scheduler, {**given, "kubeconfig": kubeconfig, "context": context}, spelt=str)
         settings = settings_of(config)
-        if backend == "embedded":
-            cluster, name = assembly.build_cluster(fleet)
-            return cls(
-                cluster, name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler
-            )
         described = assembly.fleet_of(fleet)
+        if backend == "embedded":
+            return cls(
+                assembly.build_cluster(described)[0], described.name, scheduler, settings.engine, recorder, None,
+                settings.usage, adopt_default_scheduler, described=described,
+            )  # fmt: skip
         from kailab.lab.planes import home_for
 
         own = home is None
@@ -174,7 +179,8 @@ class Lab:
             leave = home.close if own else home.clear
             return cls(
                 live, described.name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler,
-                at_end=leave, rest=home.rest(scheduler),
+                at_end=leave, rest=home.rest(scheduler), described=described,
+                versions=None if recorder is None else home.versions(scheduler),
             )  # fmt: skip
         except BaseException:
             if own:
@@ -288,23 +294,29 @@ class Lab:
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
         also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
-        with collector_off():
-            read = intake.read(sources, self.base, namespace)
-            impossible = intake.impossible_gangs(read.manifests) if strict else []
-            if impossible:
-                raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
-            warnings = intake.check(self.cluster, read.manifests, namespace)
-            if self.scheduler != "kube-scheduler":
-                warnings += advice.under_kai(self.cluster, read.manifests, namespace, self.adopt_default_scheduler)
-            wanted = assembly.SCHEDULER_NAMES[self.scheduler]
-            manifests = read.manifests
-            if wanted != labels.SCHEDULER_NAME:
-                manifests = intake.retargeted(manifests, wanted)
-            applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
+        seen: list[str | Object] = []
+        try:
+            with collector_off():
+                read = intake.read(sources, self.base, namespace, seen)
+                impossible = intake.impossible_gangs(read.manifests) if strict else []
+                if impossible:
+                    raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
+                warnings = intake.check(self.cluster, read.manifests, namespace)
+                if self.scheduler != "kube-scheduler":
+                    warnings += advice.under_kai(self.cluster, read.manifests, namespace, self.adopt_default_scheduler)
+                wanted = assembly.SCHEDULER_NAMES[self.scheduler]
+                manifests = read.manifests
+                if wanted != labels.SCHEDULER_NAME:
+                    manifests = intake.retargeted(manifests, wanted)
+                applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
+        except InputError:
+            if self.recorder is not None:
+                self.recorder.refused(seen)
+            raise
         self._changed = True
         if self.recorder is not None:
-            kept = [self.recorder.manifest(name, text()) for name, text in read.texts]
-            said = f"{', '.join(name for name, _ in read.texts)}: {applied.told()}"
+            kept = [self.recorder.manifest(name, objects) for name, objects in read.parts]
+            said = f"{', '.join(name for name, _ in read.parts)}: {applied.told()}"
             self.recorder.step(
                 "apply",
                 said,
@@ -364,6 +376,8 @@ class Lab:
         try:
             patched = self.cluster.patch(key, name, space, patch)
         except ApiError as error:
+            if self.recorder is not None:
+                self.recorder.refused([patch])
             raise InputError(str(error)) from error
         self._step("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch)
         return patched

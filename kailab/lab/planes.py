@@ -25,17 +25,22 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 
+_ASKED = ("etcd", "kwok")
+"""Programs of a plane that tell their version; the API server's is asked for over its API."""
+
 
 def _silent(_: str) -> None:
     pass
 
 
 class Processes:
-    """Schedulers under test as processes beside a plane. ``kai``: where a real KAI's binaries are, None: as the environment
+    """Schedulers under test as processes beside a plane. ``programs``: the plane's. ``kai``: where a real KAI's binaries are, None: as the environment
     says."""
 
-    def __init__(self, plane: ControlPlane, kai: KaiFolder | None = None) -> None:
+    def __init__(self, plane: ControlPlane, programs: ComponentSet, kai: KaiFolder | None = None) -> None:
         self._plane = plane
+        self._programs = programs
+        self._versions: dict[str, str] = {}
         self._kai = kai
         self._kube = False
         self._kai_settings: SchedulerSettings | None = None
@@ -66,6 +71,27 @@ class Processes:
                 undertest.start_kai(self._plane, cluster, self._kai, config=settings)
                 self._kai_settings = settings
             undertest.check_kai(self._plane)
+
+    def versions(self, scheduler: str) -> dict[str, str]:
+        own = {name: self._told(name) for name in _ASKED if name in self._plane.own}
+        if scheduler == "kube-scheduler":
+            return {**own, "scheduler": f"{scheduler} {self._told(scheduler)}"}
+        if scheduler == "kai" and self._kai is not None:
+            from kailab.undertest import kai_version
+
+            return {**own, "scheduler": f"kai {kai_version(self._kai, self._plane.log('kai-scheduler'))}"}
+        return own
+
+    def _told(self, name: str) -> str:
+        from kailab.components import WrongComponent
+        from kailab.components.asking import told_version
+
+        if name not in self._versions:
+            try:
+                self._versions[name] = told_version(name, self._programs.path(name))
+            except WrongComponent as error:
+                self._versions[name] = f"unknown ({error})"
+        return self._versions[name]
 
     def rest(self, cluster: KubernetesCluster, scheduler: str) -> Rest | None:
         if scheduler != "kai":
@@ -162,7 +188,9 @@ def _own(
 
         plane = ControlPlane.up(folder, programs, tell=tell)
     try:
-        return LiveHome(backend, Connection.from_kubeconfig(plane.kubeconfig), plane, Processes(plane, kai), will=will)
+        return LiveHome(
+            backend, Connection.from_kubeconfig(plane.kubeconfig), plane, Processes(plane, programs, kai), will=will
+        )
     except BaseException:
         plane.down()
         raise

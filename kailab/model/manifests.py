@@ -86,18 +86,20 @@ def load(paths: str | Path | Sequence[str | Path], *, namespace: str = "default"
     """
     if isinstance(paths, (str, Path)):
         paths = [paths]
+    return load_texts((text for path in paths for text in read_texts(path)), namespace=namespace, validated=validated)
+
+
+def load_texts(texts: Iterable[tuple[str, str]], *, namespace: str = "default", validated: bool = True) -> Manifests:
+    """The objects of several texts, each with the file that stands for it in errors."""
     loading = _Loading(namespace, validated)
-    for path in paths:
-        for file, text in _texts(str(path)):
-            loading.take(text, file)
+    for file, text in texts:
+        loading.take(text, file)
     return loading.done()
 
 
 def load_text(text: str, name: str = "<text>", *, namespace: str = "default", validated: bool = True) -> Manifests:
     """The objects of a text; ``name`` stands for the file in errors."""
-    loading = _Loading(namespace, validated)
-    loading.take(text, name)
-    return loading.done()
+    return load_texts([(name, text)], namespace=namespace, validated=validated)
 
 
 def from_objects(objects: Iterable[Object], name: str = "", *, namespace: str = "default") -> Manifests:
@@ -279,8 +281,9 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
     return None
 
 
-def _texts(path: str) -> Iterator[tuple[str, str]]:
-    """(file, text) of each file a path stands for."""
+def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
+    """(file, text) of each file that a path stands for: a file, a folder, or ``-`` (stdin). Raises InputError."""
+    path = str(path)
     if path == "-":
         yield (
             "<stdin>",

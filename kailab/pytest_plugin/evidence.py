@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from kailab import __version__
 from kailab.pytest_plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -79,20 +80,8 @@ class Evidence:
 
 
 def versions() -> dict[str, str]:
-    """What took part in a run."""
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        own = version("kailab")
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        own = "unknown"
-    return {
-        "kailab": own,
-        "scheduler": f"kailab {own}",
-        "kubernetes": "n/a (embedded)",
-        "python": platform.python_version(),
-        "pytest": pytest.__version__,
-    }
+    """What all tests of a run share; what each lab ran on is in its own folder."""
+    return {"kailab": __version__, "python": platform.python_version(), "pytest": pytest.__version__}
 
 
 def names_of(item: pytest.Item) -> tuple[str, str]:
@@ -136,3 +125,20 @@ def cause(error: BaseException) -> str:
         return text
     first = text.splitlines()[0] if text else ""
     return _ADDRESS.sub("0x...", f"{type(error).__name__}: {first}" if first else type(error).__name__)
+
+
+def scrub_failure(report: pytest.TestReport, error: BaseException, recorders: list[Recorder]) -> None:
+    """Take out of a failure's texts what evidence leaves out; one that quotes nothing of it stays as pytest made it."""
+
+    def scrubbed(text: str) -> str:
+        for recorder in recorders:
+            text = recorder.scrub(text)
+        return text
+
+    text = report.longreprtext
+    if text and (left := scrubbed(text)) != text:
+        report.longrepr = left
+    told = str(error)
+    if (left := scrubbed(told)) != told:
+        error.args = (left,)
+    report.sections = [(title, scrubbed(content)) for title, content in report.sections]

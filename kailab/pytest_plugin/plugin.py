@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kailab.pytest_plugin.evidence import CAUSE, REPORTS, Evidence, cause
+from kailab.pytest_plugin.evidence import CAUSE, REPORTS, Evidence, cause, scrub_failure
 from kailab.pytest_plugin.fixtures import EVIDENCE, HOMES, LABS, SETTINGS, baseline_lab, lab, lab_factory, manifests
 from kailab.pytest_plugin.homes import Homes
 from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
@@ -64,18 +64,23 @@ def pytest_configure_node(node: Any) -> None:
     node.workerinput[RUN_ID] = evidence.run.run_id if evidence.on else ""
 
 
-@pytest.hookimpl(wrapper=True)
+@pytest.hookimpl(wrapper=True, trylast=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Innermost, so that whoever reports (allure, JUnit) sees what is left of a failure's text."""
     report = yield
     item.stash.setdefault(REPORTS, {})[report.when] = report
+    labs = item.stash.get(LABS, None)
+    recorders = [] if labs is None else labs.recorders
+    if call.excinfo is not None and recorders:
+        scrub_failure(report, call.excinfo.value, recorders)
     if call.excinfo is not None and report.when != "teardown":
         item.stash[CAUSE] = cause(call.excinfo.value)
-    if report.failed and report.when == "call" and (labs := item.stash.get(LABS, None)) is not None:
+    if report.failed and report.when == "call":
         from kailab.evidence.timeline import render
 
-        for recorder in labs.recorders:
+        for recorder in recorders:
             if told := recorder.timeline():
                 report.sections.append((f"kailab: what happened in {recorder.lab}", render(told)))
     return report

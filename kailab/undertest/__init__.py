@@ -3,6 +3,7 @@
 from kailab.undertest.kai import check_kai, start_kai, stop_kai
 from kailab.undertest.kai_folder import BINARIES_ENV, CRDS_ENV, KaiFolder, find_kai
 from kailab.undertest.kai_settings import KaiSettings, Unsupported, kai_settings
+from kailab.undertest.kai_version import kai_version
 from kailab.undertest.kube_scheduler import check_kube_scheduler, start_kube_scheduler, stop_kube_scheduler
 from kailab.undertest.programs import SchedulerFailed
 
@@ -17,6 +18,7 @@ __all__ = [
     "check_kube_scheduler",
     "find_kai",
     "kai_settings",
+    "kai_version",
     "start_kai",
     "start_kube_scheduler",
     "stop_kai",

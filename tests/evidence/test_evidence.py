@@ -6,8 +6,11 @@ import json
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from kailab import __version__
+from kailab.engine.config import EngineConfig
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store, sums
 from kailab.evidence.canonical import safe_name
@@ -15,8 +18,11 @@ from kailab.evidence.diff import diff
 from kailab.evidence.record import write_test
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.run import RunFolder, check_writable
+from kailab.fleet import load_fleet, read_fleet
 from kailab.lab import Lab, expect
+from kailab.model.manifests import load_text
 from kailab.report import render
+from kailab.scheduler import UsageParams
 
 QUEUE = """apiVersion: scheduling.run.ai/v2
 kind: Queue
@@ -77,15 +83,21 @@ def test_what_is_kept(run):
     assert summary.outcomes == {"passed": 2}
     one = tests[0]
     assert one.name == "quota/test_one"
-    assert one.labs["lab"] | {"config": None} == {
-        "backend": "embedded",
-        "config": None,
-        "fleet": "lesson",
-        "gpus": 32,
-        "nodes": 5,
-        "scheduler": "kailab",
-    }
-    assert one.read("lab", "manifests/01-text.yaml") == QUEUE
+    facts = dict(one.labs["lab"])
+    given, versions = facts.pop("settings"), facts.pop("versions")
+    assert facts == {"backend": "embedded", "fleet": "lesson", "gpus": 32, "nodes": 5, "scheduler": "kailab"}
+    assert given["engine"]["queue_depth"] == msgspec.to_builtins(EngineConfig().queue_depth)
+    assert given["usage"] == msgspec.to_builtins(UsageParams())
+    assert given["adopt_default_scheduler"] is False
+    assert versions["scheduler"] == f"kailab {__version__}"
+    assert versions["kubernetes"].startswith("none")
+    assert read_fleet(one.read("lab", "fleet.yaml")).objects() == load_fleet("lesson").objects()
+    kept = load_text(one.read("lab", "manifests/01-text.yaml")).objects
+    assert kept == load_text(QUEUE).objects
+    assert [topology["metadata"]["name"] for topology in one.read("lab", "before/topologies.json")] == [
+        topology["metadata"]["name"] for topology in load_fleet("lesson").topologies
+    ]
+    assert "train" in [one["metadata"]["name"] for one in one.read("lab", "before/priorityclasses.json")]
     assert [step["operation"] for step in one.read("lab", "steps.json")] == ["apply", "apply", "settle", "advance"]
     decisions = one.read("lab", "decisions.jsonl")
     assert sum(entry["decision"] == "bind" for entry in decisions) == 4
@@ -96,6 +108,40 @@ def test_what_is_kept(run):
     assert len(one.read("lab", "after/pods.json")) == 6
     assert one.read("lab", "expectations.jsonl")[0]["held"] is True
     assert {entry["reason"] for entry in one.read("lab", "events.json")} >= {"Scheduled"}
+
+
+def test_settings_that_are_not_the_usual_ones(tmp_path):
+    recorder = Recorder()
+    config = {"usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "10m"}}}
+    with Lab.open(scheduler="kailab", config=config, recorder=recorder, adopt_default_scheduler=True):
+        pass
+    assert recorder.facts["settings"]["usage"]["half_life"] == 600
+    assert recorder.facts["settings"]["adopt_default_scheduler"] is True
+
+
+def test_a_run_lists_what_its_labs_ran_on(tmp_path):
+    run = RunFolder.begin(tmp_path)
+    for number, scheduler in enumerate(("kailab", "kube-scheduler", "kailab")):
+        recorder = Recorder()
+        with Lab.open(scheduler=scheduler, recorder=recorder):
+            pass
+        run.write("e", f"t{number}", lambda folder, own=recorder: write_test(folder, "e/t", [own], "passed"))
+    run.finish()
+    labs = json.loads((run.path / "run.json").read_text())["labs"]
+    assert {(lab["scheduler"], lab["labs"]) for lab in labs} == {("kailab", 2), ("kube-scheduler", 1)}
+    assert {lab["versions"]["scheduler"] for lab in labs} == {
+        f"kailab {__version__}",
+        f"kube-scheduler (stood in for by kailab {__version__})",
+    }
+
+
+def test_evidence_in_another_format_says_so(run):
+    result = run / "quota/test_one/result.json"
+    older = {key: value for key, value in json.loads(result.read_text()).items() if key != "format"}
+    result.write_text(json.dumps(older))
+    with pytest.raises(EvidenceError, match=r"quota/test_one: evidence of an older kailab \(format 1"):
+        store.show(run)
+    assert [summary.run for summary in store.runs(run.parent)] == [run.name], "it is still listed"
 
 
 def test_equal_labs_give_equal_bytes(tmp_path):

@@ -345,3 +345,43 @@ def test_a_configuration_is_not_for_every_scheduler(pytester: pytest.Pytester) -
     result = pytester.runpytest_subprocess("-rs", "--kailab-evidence", "off")
     result.assert_outcomes(passed=1, skipped=1)
     result.stdout.fnmatch_lines(["*not with kube-scheduler: it takes no scheduler configuration*"])
+
+
+SECRETIVE = """
+import pytest
+
+POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "labels": {"app": "one", "kai.scheduler/queue": "team-a"}},
+       "spec": {"schedulerName": "kai-scheduler", "containers": [
+           {"name": "c", "image": "https://me:zQimage77@host/img", "args": ["--token=zQargs7777"],
+            "env": [{"name": "A", "value": "zQenv77777"}], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+
+def test_an_expectation(lab):
+    from kailab.lab import expect
+    lab.apply("queues.yaml", POD)
+    lab.settle()
+    pod = lab.get("Pod", "one")
+    lab.cluster.event(pod, "Warning", "Denied", "a webhook denied it: A=zQenv77777")
+    status = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Denied", "message": "denied: zQargs7777"}]}
+    lab.cluster.patch("Pod", "one", "default", {"status": status}, subresource="status")
+    expect(lab.app("one")).running(pods=1)
+
+def test_an_assertion(lab):
+    lab.apply("queues.yaml", POD)
+    assert lab.get("Pod", "one")["spec"]["containers"][0]["image"] == "zQimage77"
+
+def test_a_refusal(lab):
+    lab.apply({**POD, "spec": {**POD["spec"], "initContainers": "zQinit7777"}})
+"""
+
+
+def test_a_failure_shows_no_secrets_in_allure_junit_and_evidence(pytester):
+    (pytester.path / "queues.yaml").write_text(QUEUES)
+    (pytester.path / "test_it.py").write_text(SECRETIVE)
+    options = ("--alluredir", "allure", "--junitxml", "junit.xml", "--kailab-evidence", "runs", "--tb=short")
+    pytester.runpytest_subprocess(*options).assert_outcomes(failed=3)
+    written = [p for name in ("allure", "runs") for p in (pytester.path / name).rglob("*") if p.is_file()]
+    assert len(written) > 50
+    for path in [*written, pytester.path / "junit.xml"]:
+        content = path.read_bytes()
+        for secret in (b"zQenv77777", b"zQargs7777", b"zQimage77", b"zQinit7777"):
+            assert secret not in content, f"{secret!r} in {path}"

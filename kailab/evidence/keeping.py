@@ -1,0 +1,127 @@
+"""What of a lab's objects and texts goes into its evidence: the one gate, for objects, manifests and free text alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError
+from kailab.evidence.redaction import Redaction
+from kailab.evidence.scrubbing import Scrubber
+from kailab.model import yamltext
+from kailab.model.manifests import dump
+
+Looks = Mapping[str, Sequence[Object]]
+"""File -> the objects of a kind."""
+
+HEADER = """\
+# {name}: the objects that were applied, written anew by kailab without what no scheduling decision reads.
+# Left out: {fields}. See evidence/README.md, "What is left out".
+"""
+
+
+class Keeping:
+    """``manifests``: objects by file; ``patches``: (kind, patch); ``refused``: texts and objects that were not taken."""
+
+    def __init__(
+        self,
+        manifests: Sequence[tuple[str, Sequence[Object]]],
+        before: Looks,
+        after: Looks,
+        patches: Sequence[tuple[str, Object]] = (),
+        refused: Sequence[str | Object] = (),
+    ) -> None:
+        self._redaction = redaction = Redaction()
+        for _, objects in manifests:
+            redaction.learn(objects)
+        for objects in before.values():
+            redaction.learn(objects)
+        redaction.learn(patch for _, patch in patches)
+        self._applied = [(name, *self._cut(objects)) for name, objects in manifests]
+        redaction.fields = set()
+        self.before = self._look(before)
+        self.after = self._look(after)
+        self._patches = [self._patch(kind, patch) for kind, patch in patches]
+        for one in refused:
+            self._refused(one)
+
+    @cached_property
+    def manifests(self) -> dict[str, bytes]:
+        """File -> YAML text, in the order in which they were applied."""
+        found = {}
+        for name, objects, fields in self._applied:
+            told = ", ".join(["comments", *sorted(fields)])
+            found[name] = (HEADER.format(name=name, fields=told) + dump(self.text.value(objects))).encode()
+        return found
+
+    @cached_property
+    def text(self) -> Scrubber:
+        """Cuts free text."""
+        return Scrubber(self._redaction.left_out, self._words())
+
+    def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
+        """A step as it is kept."""
+        return {**step, "patch": self._patch(step["kind"], step["patch"])} if "patch" in step else dict(step)
+
+    def fleet(self, definition: Mapping[str, Any]) -> bytes:
+        """A fleet file; notes on its nodes that nobody reads are left out, as on the nodes themselves."""
+        pools = [
+            {key: self._redaction.notes(value) if key == "annotations" else value for key, value in pool.items()}
+            for pool in definition.get("pools", ())
+        ]
+        return dump([{**definition, "pools": pools}]).encode()
+
+    # --- inside -------------------------------------------------------------------------------------------------------
+
+    def _cut(self, objects: Iterable[Object]) -> tuple[list[Object], set[str]]:
+        fields: set[str] = set()
+        self._redaction.fields = fields
+        return [self._redaction.object(obj) for obj in objects], fields
+
+    def _look(self, looks: Looks) -> dict[str, list[Object]]:
+        return {name: [self._redaction.object(obj) for obj in objects] for name, objects in looks.items()}
+
+    def _patch(self, kind: str, patch: Object) -> Object:
+        kept = self._redaction.object({**patch, "kind": kind.partition(".")[0]})
+        return kept if "kind" in patch else {key: value for key, value in kept.items() if key != "kind"}
+
+    def _refused(self, one: str | Object) -> None:
+        """Only what is not kept of it matters."""
+        if isinstance(one, str):
+            try:
+                found = [value for value, _ in yamltext.read_documents(one)]
+            except InputError:
+                self._redaction.left_out.update(one.splitlines())
+                return
+        else:
+            found = [one]
+        for value in found:
+            if isinstance(value, dict):
+                self._redaction.object(value)
+            else:
+                self._redaction.left_out.add(str(value))
+
+    def _words(self) -> set[str]:
+        """What is kept, but for messages: names, labels, queues. They are no secrets, and stay in free text too."""
+        found: set[str] = set()
+        for _, objects, _ in self._applied:
+            _texts(objects, found)
+        for looks in (self.before, self.after):
+            for objects in looks.values():
+                for obj in objects:
+                    _texts(obj.get("metadata"), found)
+        return found
+
+
+def _texts(value: Any, found: set[str]) -> None:
+    if isinstance(value, str):
+        found.add(value)
+    elif isinstance(value, dict):
+        for key, inside in value.items():
+            if key != "message":
+                _texts(inside, found)
+    elif isinstance(value, list):
+        for inside in value:
+            _texts(inside, found)

@@ -1,0 +1,335 @@
+"""What decisions need of an object, and nothing else: environments, arguments, data and credentials stay out of evidence.
+
+``kailab.evidence.kept`` lists what is kept; here objects are cut to it, and what was cut is remembered, so that free text
+which quotes it (``kailab.evidence.scrubbing``) can be cut, too. Objects are read, never changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.lifecycle import pre_stop_seconds
+from kailab.cluster.protocol import Object
+from kailab.evidence import kept
+
+LEFT_OUT = "(left out)"
+"""Stands where a field is needed and its content is not."""
+
+_ABSENT: Any = object()
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_LONGEST_TEXT = 253
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_FIELD = re.compile(r"[a-zA-Z][A-Za-z0-9_]{0,62}")
+_IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,510}")
+_SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_POD_FIELDS = frozenset(
+    {
+        "schedulerName", "priorityClassName", "priority", "preemptionPolicy", "nodeSelector", "affinity", "tolerations", "nodeName",
+        "topologySpreadConstraints", "restartPolicy", "terminationGracePeriodSeconds", "activeDeadlineSeconds", "schedulingGates",
+        "resourceClaims", "overhead", "runtimeClassName", "hostNetwork", "resources", "os", "setHostnameAsFQDN", "enableServiceLinks",
+        "serviceName", "subdomain",
+    }
+)  # fmt: skip
+_CONTAINER_FIELDS = frozenset({"name", "resources", "restartPolicy"})
+_PORT_FIELDS = ("name", "containerPort", "hostPort", "hostIP", "protocol")
+_METADATA = frozenset(
+    {
+        "name", "namespace", "generateName", "uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp",
+        "deletionGracePeriodSeconds", "ownerReferences", "finalizers",
+    }
+)  # fmt: skip
+
+
+class Redaction:
+    """Cuts the objects of one lab. ``selected``: label keys that selectors of the lab name; ``left_out``: text that was
+    cut; ``fields``: the known fields in which it stood."""
+
+    def __init__(self) -> None:
+        self.selected: set[str] = set()
+        self.left_out: set[str] = set()
+        self.fields: set[str] = set()
+
+    def learn(self, objects: Iterable[Any]) -> None:
+        """Take in which labels the selectors of these objects name."""
+        for obj in objects:
+            _selected(obj, self.selected)
+
+    def object(self, obj: Object) -> Object:
+        """A copy with what decisions need; also of a patch, whose ``kind`` and ``apiVersion`` are given with it."""
+        kind = obj.get("kind", "")
+        group = str(obj.get("apiVersion", "")).rpartition("/")[0]
+        if group in kept.WHOLE_GROUPS:
+            return {
+                key: self._metadata(value) if key == "metadata" else self._whole(value) for key, value in obj.items()
+            }
+        if kind in kept.NAME_ONLY:
+            known = obj.get("metadata") or {}
+            for key, value in obj.items():
+                if key not in ("apiVersion", "kind", "metadata"):
+                    self._drop(value, key)
+            self._metadata(known)
+            named = {key: known[key] for key in ("name", "namespace", "generateName") if key in known}
+            return {**{key: obj[key] for key in ("apiVersion", "kind") if key in obj}, "metadata": named}
+        return self._mapping(obj)
+
+    def notes(self, annotations: Mapping[str, str]) -> dict[str, str]:
+        """The annotations that something reads."""
+        found: dict[str, str] = self._annotations(annotations)
+        return found
+
+    # --- any structure ------------------------------------------------------------------------------------------------
+
+    def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, inside in value.items():
+            cut = self._field(key, inside)
+            if cut is not _ABSENT:
+                found[key] = cut
+        return found
+
+    def _field(self, key: str, value: Any) -> Any:
+        """What is kept of a field, or _ABSENT."""
+        if key in kept.NOT_AT_ALL or not _FIELD.fullmatch(key):
+            return self._drop(value, key)
+        special = _RULES.get(key)
+        if special is not None:
+            return special(self, value)
+        if key in kept.WHOLE:
+            return value
+        return self._inside(key, value)
+
+    def _inside(self, key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            if isinstance(value.get("containers"), list):
+                return self._pod(value)
+            cut = self._mapping(value)
+            return _ABSENT if value and not cut else cut
+        if isinstance(value, list):
+            items = [one for item in value if (one := self._inside(key, item)) is not _ABSENT]
+            return _ABSENT if value and not items else items
+        if isinstance(value, str):
+            return value if self._keeps(key, value) else self._drop(value, key)
+        return value
+
+    @staticmethod
+    def _keeps(key: str, text: str) -> bool:
+        if key in kept.TEXT:
+            return len(text) <= _LONGEST_TEXT and text.isprintable()
+        return key in kept.MESSAGES or not text or _TIME.fullmatch(text) is not None
+
+    def _whole(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {
+                key: inside
+                for key, item in value.items()
+                if (inside := self._drop(item, key) if key in kept.NOT_AT_ALL else self._whole(item)) is not _ABSENT
+            }
+        return [self._whole(item) for item in value] if isinstance(value, list) else value
+
+    def _drop(self, value: Any, field: str = "") -> Any:
+        """Remember what is left out."""
+        if field:
+            self.fields.add(field if field in kept.NOT_AT_ALL or field in _NAMED else "other text")
+        self._remember(value)
+        return _ABSENT
+
+    def _remember(self, value: Any) -> None:
+        if isinstance(value, str):
+            self.left_out.add(value)
+        elif isinstance(value, dict):
+            for inside in value.values():
+                self._remember(inside)
+        elif isinstance(value, list):
+            for inside in value:
+                self._remember(inside)
+
+    # --- named structures ---------------------------------------------------------------------------------------------
+
+    def _metadata(self, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return self._drop(value, "metadata")
+        found: dict[str, Any] = {}
+        for key, inside in value.items():
+            if key in _METADATA:
+                found[key] = inside
+            elif key in ("labels", "annotations"):
+                found[key] = self._labels(inside) if key == "labels" else self._annotations(inside)
+            else:
+                self._drop(inside, key)
+        return found
+
+    def _labels(self, value: Any) -> Any:
+        return self._notes(value, "labels", lambda key: key in self.selected or kept.keeps_label(key))
+
+    def _annotations(self, value: Any) -> Any:
+        return self._notes(value, "annotations", kept.keeps_annotation)
+
+    def _notes(self, value: Any, field: str, keeps: Any) -> Any:
+        if not isinstance(value, dict):
+            return self._drop(value, field)
+        found: dict[str, Any] = {}
+        for key, text in value.items():
+            if keeps(key):
+                found[key] = text
+            elif key == _LAST_APPLIED:
+                self._applied(text)
+            else:
+                self._drop(text, field)
+        return found
+
+    def _applied(self, text: Any) -> None:
+        """An earlier state of the same object, as text: what is kept of one is kept of the other."""
+        self.fields.add("annotations")
+        try:
+            earlier = msgspec.json.decode(text)
+        except (msgspec.DecodeError, TypeError):
+            earlier = text
+        if isinstance(earlier, dict):
+            self.object(earlier)
+        else:
+            self._remember(earlier)
+
+    def _pod(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """A pod's spec, wherever it stands."""
+        found: dict[str, Any] = {}
+        for key, value in spec.items():
+            if key in ("containers", "initContainers") and isinstance(value, list):
+                found[key] = [self._container(one) if isinstance(one, dict) else {} for one in value]
+            elif key == "volumes":
+                found[key] = self._volumes(value)
+            elif key in _POD_FIELDS:
+                found[key] = value
+            else:
+                self._drop(value, key)
+        return found
+
+    def _container(self, container: Mapping[str, Any]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in container.items():
+            if key in _CONTAINER_FIELDS:
+                found[key] = value
+            elif key == "image":
+                found[key] = self._image(value)
+            elif key == "ports":
+                found[key] = [{name: port[name] for name in _PORT_FIELDS if name in port} for port in value or ()]
+            elif key == "volumeMounts":
+                # Which volumes are mounted says which ConfigMaps must be there; where they are mounted says nothing.
+                found[key] = [{"name": one.get("name", ""), "mountPath": f"/{n}"} for n, one in enumerate(value or ())]
+                self._drop([one.get("mountPath") for one in value or ()], key)
+            elif key == "lifecycle":
+                if hook := self._pre_stop(value):
+                    found[key] = {"preStop": hook}
+            else:
+                self._drop(value, key)
+        if maps := _config_maps(container):
+            found["envFrom"] = maps
+        return found
+
+    def _pre_stop(self, lifecycle: Any) -> dict[str, Any]:
+        """That there is a hook, and how long it takes, but not what it does."""
+        self._drop(lifecycle, "lifecycle")
+        hook = (lifecycle or {}).get("preStop") or {}
+        seconds = pre_stop_seconds(hook)
+        if seconds is not None:
+            return (
+                {"sleep": {"seconds": int(seconds)}}
+                if seconds == int(seconds)
+                else {"exec": {"command": ["sleep", f"{seconds:g}"]}}
+            )
+        return {"exec": {"command": [LEFT_OUT]}} if hook else {}
+
+    def _image(self, value: Any) -> Any:
+        """An image's name without a scheme, a user, a password or a query."""
+        if not isinstance(value, str):
+            return self._drop(value, "image")
+        plain = _SCHEME.sub("", value)
+        host, slash, rest = plain.partition("/")
+        if slash and "@" in host:
+            host = host.rpartition("@")[2]
+        plain = re.split(r"[?#]", f"{host}{slash}{rest}")[0]
+        if plain == value:
+            if _IMAGE.fullmatch(value) or not value:
+                return value
+            plain = LEFT_OUT
+        credentials = value.partition(host)[0] if host else value
+        self._drop([value, *re.split(r"[:/@]", credentials), *re.split(r"[?&=#]", value)[1:]], "image")
+        return plain if _IMAGE.fullmatch(plain) else LEFT_OUT
+
+    def _images(self, value: Any) -> Any:
+        """A field ``image`` outside of pods; an operator may have a mapping there."""
+        return self._image(value) if isinstance(value, str) else self._inside("image", value)
+
+    def _volumes(self, value: Any) -> Any:
+        if not isinstance(value, list):
+            return self._drop(value, "volumes")
+        return [self._volume(one) for one in value if isinstance(one, dict)]
+
+    def _volume(self, volume: Mapping[str, Any]) -> dict[str, Any]:
+        """Claims and the names of ConfigMaps, which must be there before a pod can run; of others that they exist."""
+        name = {"name": volume.get("name", "")}
+        claim, made = volume.get("persistentVolumeClaim"), volume.get("ephemeral")
+        if claim:
+            return {**name, "persistentVolumeClaim": {"claimName": claim.get("claimName", "")}}
+        if made:
+            return {**name, "ephemeral": self._mapping(made)}
+        self._drop({key: inside for key, inside in volume.items() if key != "name"}, "volumes")
+        maps = [volume["configMap"]] if volume.get("configMap") else []
+        maps += [s["configMap"] for s in (volume.get("projected") or {}).get("sources") or () if s.get("configMap")]
+        named = [{"name": one.get("name", ""), **_optional(one)} for one in maps]
+        if volume.get("configMap"):
+            return {**name, "configMap": named[0]}
+        if named:
+            return {**name, "projected": {"sources": [{"configMap": one} for one in named]}}
+        return {**name, "emptyDir": {}}
+
+
+_NAMED = frozenset({"annotations", "labels", "image", "volumes", "metadata"})
+_RULES: dict[str, Any] = {
+    "metadata": Redaction._metadata,
+    "labels": Redaction._labels,
+    "annotations": Redaction._annotations,
+    "image": Redaction._images,
+    "imageID": Redaction._images,
+    "volumes": Redaction._volumes,
+}
+"""Fields with a rule of their own, wherever they stand."""
+
+
+def _config_maps(container: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The ConfigMaps that an environment is taken from: a scheduler looks whether they are there."""
+    found = [one["configMapRef"] for one in container.get("envFrom") or () if one.get("configMapRef")]
+    for entry in container.get("env") or ():
+        if named := (entry.get("valueFrom") or {}).get("configMapKeyRef"):
+            found.append(named)
+    return [{"configMapRef": {"name": one.get("name", ""), **_optional(one)}} for one in found]
+
+
+def _optional(reference: Mapping[str, Any]) -> dict[str, bool]:
+    return {"optional": bool(reference["optional"])} if "optional" in reference else {}
+
+
+def _selected(value: Any, found: set[str]) -> None:
+    """Label keys that selectors name, anywhere in a structure."""
+    if isinstance(value, list):
+        for item in value:
+            _selected(item, found)
+        return
+    if not isinstance(value, dict):
+        return
+    for key, inside in value.items():
+        if (key in ("matchLabels", "nodeSelector") and isinstance(inside, dict)) or (
+            key == "selector" and isinstance(inside, dict) and all(isinstance(text, str) for text in inside.values())
+        ):
+            found.update(inside)
+        elif key == "matchExpressions" and isinstance(inside, list):
+            found.update(one["key"] for one in inside if isinstance(one, dict) and isinstance(one.get("key"), str))
+        elif key in ("topologyKey", "nodeLabel") and isinstance(inside, str):
+            found.add(inside)
+        elif key in ("matchLabelKeys", "mismatchLabelKeys") and isinstance(inside, list):
+            found.update(one for one in inside if isinstance(one, str))
+        elif isinstance(inside, dict | list):
+            _selected(inside, found)

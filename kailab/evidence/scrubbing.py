@@ -1,0 +1,96 @@
+"""Free text without what was left out of objects: a webhook's refusal, an event or a failure may quote it.
+
+Three rules: a text that was left out is cut wherever it is quoted, plain or in base64; so is each word of it that looks like a
+credential; and so is what has a credential's form, whoever wrote it. A word that is kept elsewhere (a name, a label, a queue) stays.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from kailab.evidence.redaction import LEFT_OUT
+
+_SHORTEST = 6
+"""Shorter texts (``yes``, ``8080``) say nothing and stand everywhere."""
+
+_LONGEST_TOLD = 4096
+_WORD = re.compile(r"[^\s\"'`=,;()\[\]{}<>|&\\]+")
+_PLAIN_WORD = re.compile(r"[A-Z]?[a-z]*(?:-[a-z]+|[A-Z][a-z]+)*[.:!?]?")
+_FORMS = re.compile(
+    r"(?P<head>[a-z][a-z0-9+.-]*://)[^\s/@\"']+@"
+    r"|(?P<kind>\b(?:Bearer|Basic)\s+)[A-Za-z0-9+/_=.~-]{8,}"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*",
+    re.DOTALL,
+)
+
+
+class Scrubber:
+    """``left_out``: texts that are in no object of the evidence; ``kept``: words that are."""
+
+    def __init__(self, left_out: Iterable[str], kept: Iterable[str]) -> None:
+        known = "\n".join(sorted(set(kept)))
+        texts: set[str] = set()
+        words: set[str] = set()
+        for text in set(left_out):
+            for form in (text, *_decoded(text)):
+                form = form.strip()
+                if len(form) >= _SHORTEST and form not in known:
+                    texts.add(form)
+                words.update(word for word in _WORD.findall(form) if _is_telling(word) and word not in known)
+        texts |= {base64.b64encode(text.encode()).decode() for text in texts if len(text) <= _LONGEST_TOLD}
+        self._texts = sorted(texts, key=lambda text: (-len(text), text))
+        self._words = words
+        self._memo: dict[str, str] = {}
+
+    def text(self, text: str) -> str:
+        """The text, with a mark where something was cut."""
+        if len(text) < _SHORTEST:
+            return text
+        found = self._memo.get(text)
+        if found is None:
+            found = self._memo[text] = self._scrubbed(text)
+        return found
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with all its texts scrubbed; itself where nothing was cut."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, dict):
+            new: Any = {key: self.value(inside) for key, inside in value.items()}
+            return value if all(new[key] is inside for key, inside in value.items()) else new
+        if isinstance(value, list | tuple):
+            new = [self.value(inside) for inside in value]
+            return value if all(a is b for a, b in zip(new, value)) else new
+        return value
+
+    def _scrubbed(self, text: str) -> str:
+        new = text
+        for secret in self._texts:
+            if secret in new:
+                new = new.replace(secret, LEFT_OUT)
+        if self._words:
+            new = _WORD.sub(lambda match: LEFT_OUT if match[0] in self._words else match[0], new)
+        new = _FORMS.sub(
+            lambda match: f"{match['head'] or match['kind'] or ''}{LEFT_OUT}{'@' if match['head'] else ''}", new
+        )
+        return text if new == text else new
+
+
+def _is_telling(word: str) -> bool:
+    """Whether a word is more than a word of a language or an option's name."""
+    return len(word) >= 8 and _PLAIN_WORD.fullmatch(word.lstrip("-")) is None
+
+
+def _decoded(text: str) -> Iterable[str]:
+    """What a base64 text stands for, if it is one: ``data`` of a Secret is."""
+    if len(text) % 4 or len(text) < 8:
+        return
+    try:
+        yield base64.b64decode(text, validate=True).decode()
+    except (binascii.Error, ValueError):
+        return
