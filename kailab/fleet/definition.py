@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kailab.fleet.fleet import FAKE, Fleet, Object, Pool
+from kailab.fleet.fleet import Fleet, Object, Pool
 
 
 def definition(fleet: Fleet) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def _pool(pool: Pool) -> dict[str, Any]:
             found[key] = dict(value) if isinstance(value, Mapping) else value
     if pool.mig:
         found["mig"] = {"strategy": pool.mig_strategy, "profiles": dict(pool.mig)}
-    if pool.taints != (FAKE,):
+    if pool.taints is not None:
         found["taints"] = [dict(taint) for taint in pool.taints]
     if pool.layout:
         found["layout"] = [
