@@ -96,7 +96,7 @@ def _node(pick: Pick, index: int, spread_memory: bool) -> Node:
         gpu_memory_mib=pick((400, 800)) if spread_memory else 400,
         labels=tuple(sorted((*here, (MIG_ENABLED, "true" if mig else "false")))),
         mig=mig,
-        devices=0,
+        devices=(),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from kailab.conformance.jsonfile import read_json
 from kailab.conformance.opening import NOW, PLACED, Opening
 from kailab.engine.config import EngineConfig
+from kailab.engine.devices import any_devices
 from kailab.engine.records import (
     GPU,
     NO_GPU,
@@ -39,6 +40,7 @@ from kailab.engine.records import (
 )
 from kailab.errors import InputError, Where
 from kailab.model import labels
+from kailab.model.device_selectors import Device
 from kailab.scheduler.numa import zones_held
 
 NODE_NAME_LABEL = "kai.scheduler/type"
@@ -196,7 +198,7 @@ def _claims(raw: dict[str, Any]) -> list[ResourceClaim]:
         claims.append(
             ResourceClaim(
                 name=f"{claim['namespace']}/{claim['name']}",
-                devices=claim["count"],
+                requests=any_devices(claim["count"]),
                 allocated=status.get("allocation") is not None,
                 gpus=claim["count"] if gpu else 0,
                 reserved=tuple(consumer["uid"] for consumer in status.get("reservedFor") or ()),
@@ -222,7 +224,7 @@ def _node(raw: dict[str, Any], legacy_mig: bool, devices: int) -> Node:
         labels=tuple(sorted(raw["labels"].items())),
         mig=raw["labels"].get("node-role.kubernetes.io/mig-enabled") == "true",
         numa=_numa(raw.get("numa")),
-        devices=devices,
+        devices=tuple(Device("recorded", raw["name"], f"device-{number}") for number in range(devices)),
     )
 
 

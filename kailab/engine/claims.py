@@ -2,19 +2,23 @@
 
 Whoever names a claim first decides its node; all others must follow. A device that several tasks share through one claim is
 counted once on its node, from the cycle after the first of them was bound. When the last holder leaves, the claim is free to
-go elsewhere. Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices.
+go elsewhere. Where a claim is not allocated yet, devices are chosen for it as they will be when its pod is bound.
+Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 import numpy as np
 
+from kailab.engine.devices import DeviceId, choose, device_id, plain
 from kailab.engine.gpus import Group
 from kailab.engine.layout import GPUS
 from kailab.engine.records import GPU, ResourceClaim, Shape, Status
 from kailab.engine.state import ACTIVE, WTask
+from kailab.engine.supply import Supply
+from kailab.model.device_selectors import Device
 
 MOST_HOLDERS = 256  # pods that one claim can be reserved for, in Kubernetes
 
@@ -26,18 +30,31 @@ class Claims:
     """The claims on the nodes of one table. ``records`` and ``tasks`` are the snapshot's own."""
 
     def __init__(
-        self, records: Mapping[str, ResourceClaim], tasks: Container[str], index: Mapping[str, int], devices: np.ndarray
+        self,
+        records: Mapping[str, ResourceClaim],
+        tasks: Container[str],
+        index: Mapping[str, int],
+        devices: Sequence[tuple[Device, ...] | None],
     ) -> None:
         self._records = records
         self._tasks = tasks
         self._index = index
-        self.devices = devices  # per node, -1: not known
-        self.taken = np.zeros(len(devices), dtype=np.int64)
+        self._supply = Supply(devices)
         self._holders: dict[str, dict[str, tuple[int, bool]]] = {}  # claim -> task -> (node, as the cluster has it)
-        self._charged: dict[str, tuple[int, int]] = {}  # claim -> (node, devices) counted in ``taken``
+        self._held: dict[str, tuple[int, tuple[DeviceId, ...]]] = {}  # claim -> (node, devices) that count as taken
+        self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}  # what this cycle chose, should it come back
         self._users: dict[str, int] = {}  # claim -> tasks that the cluster says are on a node
         self._shared: dict[str, dict[int, Group]] = {}  # claim in use -> node -> who counts for its GPUs there
         self.refresh(records)
+
+    def begin(self) -> None:
+        """A new cycle chooses anew."""
+        self._given.clear()
+
+    @property
+    def taken(self) -> list[list[DeviceId]]:
+        """Per node."""
+        return [sorted(of_node) for of_node in self._supply.taken]
 
     # Who holds what
 
@@ -69,9 +86,9 @@ class Claims:
     def refresh(self, names: Iterable[str]) -> None:
         """Count anew where the devices of these claims are taken."""
         for name in names:
-            i, count = self._charged.pop(name, (-1, 0))
+            i, devices = self._held.pop(name, (_NOWHERE, ()))
             if i >= 0:
-                self.taken[i] -= count
+                self._supply.take(i, devices, -1)
             place = self.place_of(name)
             record = self._records.get(name)
             if place is None or record is None:
@@ -79,9 +96,25 @@ class Claims:
             holders = self._holders.get(name)
             if place == _NOWHERE and holders:
                 place = max(node for node, _ in holders.values())
-            if 0 <= place < len(self.taken):
-                self._charged[name] = (place, record.devices)
-                self.taken[place] += record.devices
+            if 0 <= place < len(self._supply.devices):
+                devices = self._devices(record, place)
+                self._held[name] = (place, devices)
+                self._supply.take(place, devices, 1)
+
+    def _devices(self, record: ResourceClaim, i: int) -> tuple[DeviceId, ...]:
+        """What the claim has, or would be given, on a node. A claim that comes back gets what it had there."""
+        if record.held and self._index.get(record.node, i) == i:
+            return record.held
+        taken = self._supply.taken[i]
+        before = self._given.get((record.name, i))
+        if before is not None and not any(device in taken for device in before):
+            return before
+        chosen = choose(record.requests, self._supply.devices[i] or (), taken.__contains__)
+        if isinstance(chosen, str):
+            return ()
+        found = tuple(device_id(choice.device) for choice in chosen if not choice.admin)
+        self._given[record.name, i] = found
+        return found
 
     def place_of(self, name: str) -> int | None:
         """The node that holders of the claim must go to; -1: any node; past the last: none that is here; None: the claim is not
@@ -96,33 +129,77 @@ class Claims:
 
     # Where a task may go
 
-    def refusal(self, shape: Shape, queue: str) -> str | None:
-        """Why no node at all may take a task with these claims, or None."""
+    def refusal(self, task: str, shape: Shape, queue: str) -> str | None:
+        """Why no node at all may take this task (by UID) with its claims, or None."""
         for name in shape.claims:
             record = self._records.get(name)
             if record is None:
                 return f"resource claim {name} does not exist"
-            if len(record.reserved) >= MOST_HOLDERS:
+            if self._consumers(record, task) >= MOST_HOLDERS:
                 return f"resource claim {name} is reserved for {MOST_HOLDERS} pods, the most there may be"
             if record.queue is not None and record.queue != queue:
                 label = f"the queue label {record.queue}" if record.queue else "no queue label"
                 return f"GPU claim {name} is shared and has {label}; it must name queue {queue}"
+            if record.requests.fault and not record.allocated:
+                return f"resource claim {name}: {record.requests.fault}"
         return None
 
+    def _consumers(self, record: ResourceClaim, but: str) -> int:
+        """Pods that the claim is or will be reserved for, besides one."""
+        holders = self._holders.get(record.name, {})
+        strangers = sum(uid not in self._tasks for uid in record.reserved) if record.reserved else 0
+        return len(holders) - (but in holders) + strangers
+
     def narrow(self, shape: Shape, candidates: np.ndarray) -> None:
-        """Leave the nodes where allocated claims are, and those with devices enough for the others."""
-        wanted = 0
+        """Leave the nodes where allocated claims are, and those with devices for the others."""
+        wanted = []
         for name in dict.fromkeys(shape.claims):
             place = self.place_of(name)
+            record = self._records.get(name)
             if place is None:
-                record = self._records.get(name)
-                wanted += record.devices if record is not None else 0
+                if record is not None:
+                    wanted.append(record)
             elif place >= 0:
                 only = np.zeros(len(candidates), dtype=bool)
                 only[place : place + 1] = True
                 candidates &= only
-        if wanted:
-            candidates &= (self.devices < 0) | (self.devices - self.taken >= wanted)
+        wishes = [plain(record.requests) for record in wanted]
+        for wish in wishes:
+            if wish is not None:
+                candidates &= self._supply.enough(wish)
+        if len(wanted) > 1 or None in wishes:
+            for i in np.flatnonzero(candidates & ~self._supply.unknown):
+                candidates[i] = self._lacking(wanted, int(i)) is None
+
+    def _lacking(self, wanted: Iterable[ResourceClaim], i: int) -> str | None:
+        """Why a node can't serve these claims at once, or None."""
+        own: set[DeviceId] = set()
+        taken = self._supply.taken[i]
+        for record in wanted:
+            chosen = choose(record.requests, self._supply.devices[i] or (), lambda one: one in taken or one in own)
+            if isinstance(chosen, str):
+                return f"resource claim {record.name}: {chosen}"
+            own.update(device_id(choice.device) for choice in chosen if not choice.admin)
+        return None
+
+    def lacking(self, shape: Shape, i: int) -> str | None:
+        """Why a node can't serve a task's claims, or None."""
+        wanted = []
+        for name in dict.fromkeys(shape.claims):
+            place, record = self.place_of(name), self._records.get(name)
+            if place is None and record is not None:
+                wanted.append(record)
+            elif place is not None and place not in (_NOWHERE, i):
+                return f"resource claim {name} is held on another node"
+        if not wanted or self._supply.unknown[i]:
+            return None
+        if not self._supply.devices[i]:
+            return f"resource claim {wanted[0].name}: the node has no devices (no ResourceSlice tells of any)"
+        wish = plain(wanted[0].requests) if len(wanted) == 1 else None
+        if wish is None:
+            return self._lacking(wanted, i)
+        lack = self._supply.lack(wish, i)
+        return f"resource claim {wanted[0].name}: {lack}" if lack else None
 
     # GPUs of claims that several tasks share
 

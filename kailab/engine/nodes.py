@@ -70,8 +70,8 @@ class NodeTable:
         self._columns: dict[str, tuple[np.ndarray, dict[str, int]]] = {}
         self.all = np.ones(count, dtype=bool)
         self.numa = NumaNodes(self.nodes)
-        devices = [-1 if node.devices is None else node.devices for node in self.nodes]
-        self.claims = Claims({} if claims is None else claims, tasks, self.index, np.array(devices, dtype=np.int64))
+        devices = [node.devices for node in self.nodes]
+        self.claims = Claims({} if claims is None else claims, tasks, self.index, devices)
 
     def __len__(self) -> int:
         return len(self.nodes)

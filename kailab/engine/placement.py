@@ -110,7 +110,7 @@ class Placer:
         """What is wrong with the task's resource claims, wherever it goes."""
         if not task.info.shape.claims or task.job is None:
             return None
-        return self.table.claims.refusal(task.info.shape, task.job.record.queue)
+        return self.table.claims.refusal(task.uid, task.info.shape, task.job.record.queue)
 
     def too_large(self, info: ShapeInfo) -> int | None:
         """The resource (row) of which the task wants more than any single node has."""

@@ -12,6 +12,9 @@ from typing import Literal
 
 import msgspec
 
+from kailab.engine.devices import DeviceId, DeviceRequests, any_devices
+from kailab.model.device_selectors import Device
+
 UNLIMITED = -1
 GPU = 1000  # one device, in milli-GPU
 
@@ -192,15 +195,16 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
     """A DRA claim. Every task that names it shares its devices, and so its node.
 
-    ``devices``: how many it wants in all, ``gpus``: how many of them are GPUs. ``allocated``: its devices are chosen, and
-    ``node`` is where they are ("": the allocation does not say). ``reserved``: UIDs of the pods it is reserved for.
+    ``requests``: what it wants, ``gpus``: how many of that are GPUs. ``allocated``: its devices are chosen: ``held``, as far as
+    they are its own, on ``node`` ("": the allocation does not say). ``reserved``: UIDs of the pods it is reserved for.
     ``queue``: a GPU claim that pods name directly must carry their queue's name as a label; this is that label ("": it has
     none), and None where the rule does not apply (no GPUs, or made from a template for one pod).
     """
 
     name: str  # "namespace/name"
-    devices: int = 1
+    requests: DeviceRequests = any_devices(1)
     allocated: bool = False
+    held: tuple[DeviceId, ...] = ()
     node: str = ""
     gpus: int = 0
     reserved: tuple[str, ...] = ()
@@ -224,7 +228,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: str = ""
     mig: bool = False  # its devices are split: whole devices and shares can't be had
     numa: Numa | None = None
-    devices: int | None = None  # of its ResourceSlices, what claims can be served from; None: not known, not checked
+    devices: tuple[Device, ...] | None = None  # of its ResourceSlices, to serve claims; None: not known, not checked
 
 
 class Share(msgspec.Struct, frozen=True, kw_only=True):

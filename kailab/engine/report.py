@@ -144,7 +144,9 @@ def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, in
     info = task.info
     reasons = fits.get(id(info))
     refused = (
-        session.table.claims.refusal(info.shape, task.job.record.queue) if task.job and info.shape.claims else None
+        session.table.claims.refusal(task.uid, info.shape, task.job.record.queue)
+        if task.job and info.shape.claims
+        else None
     )
     if refused is not None:
         reasons = ((refused, len(session.table)),)
@@ -211,9 +213,11 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
         table.numa.narrow(info, aligned)
         rule("node can't align the pod's resources to NUMA zones as its policy demands", aligned)
     if shape.claims:
-        served = table.all.copy()
-        table.claims.narrow(shape, served)
-        rule("a resource claim is held on another node, or too few of the node's devices are free", served)
+        for i in np.flatnonzero(open_):
+            lacking = table.claims.lacking(shape, int(i))
+            if lacking is not None:
+                counts.append((lacking, 1))
+                open_[i] = False
     left = int(open_.sum())
     if left:
         counts.append(("kept off by other pods, by topology, or by the rest of its gang", left))

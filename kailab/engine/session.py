@@ -49,6 +49,7 @@ class Session:
         self.config = config
         self.now = now
         self.table = snapshot.table
+        self.table.claims.begin()
         self.tree: QueueTree = snapshot.tree
         self.jobs = snapshot.jobs
         snapshot.settle_indexes()

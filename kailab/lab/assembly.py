@@ -25,7 +25,7 @@ from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
 from kailab.scheduler.claim_allocation import ClaimAllocator
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.reservation import Reservations
-from kailab.workloads import WorkloadControllers
+from kailab.workloads import ResourceClaimController, WorkloadControllers
 
 if TYPE_CHECKING:
     from kailab.cluster.kubernetes import KubernetesCluster
@@ -117,11 +117,14 @@ def fleet_of(fleet: str | Path | Fleet) -> Fleet:
     return fleet if isinstance(fleet, Fleet) else load_fleet(fleet)
 
 
-def build_cluster(fleet: str | Path | Fleet) -> tuple[EmbeddedCluster, str]:
-    """An embedded cluster with the fleet's objects, and the fleet's name."""
+def build_cluster(fleet: str | Path | Fleet, devices: bool = False) -> tuple[EmbeddedCluster, str]:
+    """An embedded cluster with the fleet's objects, and the fleet's name. ``devices``: its GPUs are there for claims, not for
+    the device plugin."""
+    from kailab.cluster.install.devices import furnishings
+
     described = fleet_of(fleet)
     cluster = EmbeddedCluster()
-    for obj in described.objects():
+    for obj in furnishings(described, devices):
         cluster.create(obj)
     return cluster, described.name
 
@@ -153,7 +156,9 @@ def _deciding(
 ) -> Parts:
     names = (labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if adopt_default_scheduler else ()))
     live = not isinstance(cluster, EmbeddedCluster)
-    preparations: list[ClaimAllocator | Reservations] = [ClaimAllocator(cluster), Reservations(cluster)] if live else []
+    preparations: list[ClaimAllocator | Reservations] = [ClaimAllocator(cluster)]
+    if live:
+        preparations.append(Reservations(cluster))
     deciding = Scheduler(
         cluster, config, on_cycle, usage=usage, scheduler_names=names, preparations=preparations, sparing=live
     )
@@ -189,8 +194,8 @@ def build_parts(
     """Controllers and scheduler anew over a cluster: they keep no state of their own.
 
     ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too."""
-    workloads = WorkloadControllers(cluster)
+    workloads = (WorkloadControllers(cluster), ResourceClaimController(cluster))
     if scheduler == "kube-scheduler":
-        return Parts([workloads], Seen(Baseline(cluster), Observer(cluster, opened), on_seen))
+        return Parts(workloads, Seen(Baseline(cluster), Observer(cluster, opened), on_seen))
     parts = _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
-    return Parts([workloads, *parts.controllers], parts.scheduler)
+    return Parts([*workloads, *parts.controllers], parts.scheduler)

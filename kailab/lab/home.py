@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from kailab.cluster.backends import BACKENDS
-from kailab.cluster.install import claimed_nodes, fleet_devices, install, uninstall
+from kailab.cluster.install import furnishings, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.cluster.waiting import look_until
@@ -106,13 +106,12 @@ class LiveHome:
         if self._deciding is not None:
             with cluster.unmarked():
                 self._deciding.ensure(cluster, scheduler, settings)
-        beside_real = BACKENDS[self.backend].real_nodes
-        made = claimed_nodes(fleet, beside_real=beside_real) if devices else fleet.nodes(beside_real=beside_real)
-        nodes = {node["metadata"]["name"]: node for node in made}
+        wanted = furnishings(fleet, devices, beside_real=BACKENDS[self.backend].real_nodes)
+        nodes = {obj["metadata"]["name"]: obj for obj in wanted if obj["kind"] == "Node"}
         self._nodes(nodes, tell)
-        others = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
-        for obj in others + (fleet_devices(fleet) if devices else []):
-            cluster.apply(obj)
+        for obj in wanted:
+            if obj["kind"] != "Node":
+                cluster.apply(obj)
         self._await_nodes(nodes)
 
     def versions(self, scheduler: str) -> dict[str, str]:

@@ -166,7 +166,7 @@ class Lab:
         described = assembly.fleet_of(fleet)
         if backend == "embedded":
             return cls(
-                assembly.build_cluster(described)[0], described.name, scheduler, settings.engine, recorder, None,
+                assembly.build_cluster(described, devices)[0], described.name, scheduler, settings.engine, recorder, None,
                 settings.usage, adopt_default_scheduler, described=described,
             )  # fmt: skip
         from kailab.lab.planes import home_for

@@ -42,6 +42,7 @@ GPU_COUNT = "nvidia.com/gpu.count"
 GPU_PRODUCT = "nvidia.com/gpu.product"
 GPU_NODE_MEMORY = "nvidia.com/gpu.memory"
 HOSTNAME = "kubernetes.io/hostname"
+CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"  # keeps a resource claim that is allocated
 FAKE_NODE_TAINT = "kwok.x-k8s.io/node"
 
 # kailab's own annotations on pods of the embedded cluster (and of our KWOK stages).

@@ -5,11 +5,10 @@ as kube-scheduler writes it: first the finalizer that keeps a claim in use from 
 reservations, each only on the state of the claim that was decided on. Devices that a claim may have been given, because no
 answer said so, are nobody else's until the cluster tells of the claim.
 
-What becomes of claims afterwards is the work of Kubernetes' resourceclaim controller: it makes them from templates, takes back
-the reservations of pods that have gone or ended, and frees devices that nobody has reserved. Left to a scheduler is to take
-back what it reserved for pods that it then could not bind. Where there is no such controller (``alone``) the rest is done
-here, too, but for making claims: there a pod without its claim counts as having it. Source: resource.k8s.io/v1,
-kube-scheduler's DynamicResources plugin, kube-controller-manager's resourceclaim controller.
+What becomes of claims afterwards is the work of Kubernetes' resourceclaim controller (in the embedded cluster
+``kailab.workloads.resourceclaims``): it makes them from templates, takes back the reservations of pods that have gone or ended,
+and frees devices that nobody has reserved. Left to a scheduler is to take back what it reserved for pods that it then could
+not bind. Source: resource.k8s.io/v1, kube-scheduler's DynamicResources plugin.
 """
 
 from __future__ import annotations
@@ -18,15 +17,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch
+from kailab.engine.claims import MOST_HOLDERS
+from kailab.engine.devices import Choice, DeviceId, choose, device_id
 from kailab.errors import ApiError, Invalid, NotFound
-from kailab.scheduler.devices import Choice, DeviceId, Inventory, choose, device_id
+from kailab.model.labels import CLAIM_FINALIZER
+from kailab.scheduler.claims import held_devices
+from kailab.scheduler.devices import Inventory, read_requests
 from kailab.scheduler.preparing import Binding
-
-FINALIZER = "resource.kubernetes.io/delete-protection"
-MOST_RESERVED = 256
-"""Pods for which a claim can be reserved. Source: resource.k8s.io/v1."""
 
 Key: TypeAlias = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}
@@ -46,7 +44,9 @@ class _Change:
     def finalizers(self) -> list[str] | None:
         """As they have to be; None where they are."""
         before = list(self.claim["metadata"].get("finalizers") or ())
-        after = [name for name in before if name != FINALIZER] + ([FINALIZER] if self.allocation is not None else [])
+        after = [name for name in before if name != CLAIM_FINALIZER] + (
+            [CLAIM_FINALIZER] if self.allocation is not None else []
+        )
         return None if sorted(before) == sorted(after) else after
 
     def status(self) -> dict[str, Any]:
@@ -54,20 +54,17 @@ class _Change:
 
 
 class ClaimAllocator:
-    """Allocates at bind. ``alone``: no resourceclaim controller runs in this cluster."""
+    """Allocates at bind."""
 
-    def __init__(self, cluster: Cluster, *, alone: bool = False) -> None:
+    def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._alone = alone
-        self._watch = cluster.watch(("DeviceClass", "ResourceSlice", "ResourceClaim", *(("Pod",) if alone else ())))
+        self._watch = cluster.watch(("DeviceClass", "ResourceSlice", "ResourceClaim"))
         self._inventory = Inventory()
         self._classes: dict[str, Object] = {}
         self._claims: dict[Key, Object] = {}
         self._taken: dict[DeviceId, Key] = {}
         self._perhaps: dict[Key, list[DeviceId]] = {}  # what a claim may have been given: the next news of it says
         self._users: dict[str, dict[Key, None]] = {}  # pod UID -> claims reserved for it
-        self._gone: dict[str, None] = {}  # pods that need their claims no longer
-        self._retries: Retries[str] = Retries()
 
     # --- before binding ----------------------------------------------------------------------------------------------
 
@@ -91,10 +88,8 @@ class ClaimAllocator:
         self._release(pods)
 
     def step(self) -> bool:
-        """Do what the resourceclaim controller does, where there is none. True if anything was written."""
         self._take()
-        gone, self._gone = self._gone, {}
-        return self._release((*gone, *self._retries.due(self._cluster.now())))
+        return False
 
     def close(self) -> None:
         self._watch.close()
@@ -112,9 +107,9 @@ class ClaimAllocator:
                 if "deletionTimestamp" in claim["metadata"]:
                     raise Invalid(f"resourceclaim {key[0]}/{key[1]} is being deleted")
                 change = _Change(claim)
-            if len(change.reserved) >= MOST_RESERVED:
+            if len(change.reserved) >= MOST_HOLDERS:
                 raise Invalid(
-                    f"resourceclaim {key[0]}/{key[1]} is reserved for {MOST_RESERVED} pods, the most there may be"
+                    f"resourceclaim {key[0]}/{key[1]} is reserved for {MOST_HOLDERS} pods, the most there may be"
                 )
             allocation, chosen = change.allocation, list[Choice]()
             if allocation is None:
@@ -145,7 +140,7 @@ class ClaimAllocator:
             name = wanted.get("resourceClaimName") or made.get(wanted["name"])
             if name:
                 found.append((namespace, name))
-            elif wanted["name"] not in made and not self._alone:
+            elif wanted["name"] not in made:
                 template = wanted.get("resourceClaimTemplateName")
                 raise NotFound(f"its resource claim {wanted['name']} has not been made from template {template} yet")
         return list(dict.fromkeys(found))
@@ -156,10 +151,11 @@ class ClaimAllocator:
         def is_taken(device: DeviceId) -> bool:
             return device in taken or device in perhaps or self._taken.get(device, key) != key
 
-        try:
-            return choose(claim, self._classes, self._inventory.on(node), is_taken)
-        except Invalid as error:
-            raise Invalid(f"resourceclaim {key[0]}/{key[1]} can't be allocated on node {node}: {error}") from None
+        wanted = read_requests(claim.get("spec") or _NOTHING, self._classes)
+        chosen = choose(wanted, self._inventory.on(node), is_taken)
+        if isinstance(chosen, str):
+            raise Invalid(f"resourceclaim {key[0]}/{key[1]} can't be allocated on node {node}: {chosen}")
+        return chosen
 
     def _allocation(self, claim: Object, chosen: Sequence[Choice], node: str) -> dict[str, Any]:
         results = []
@@ -263,12 +259,6 @@ class ClaimAllocator:
         }
         current = {key: self._claims[key]["metadata"]["resourceVersion"] for key in freed}
         self._cluster.write_all([[_finalizers(key, names, current[key])] for key, names in freed.items()])
-        if self._alone:
-            for uid in pods:
-                if any(key in failed for key in self._users.get(uid, ())):
-                    self._retries.failed(uid, self._cluster.now())
-                else:
-                    self._retries.done(uid)
         return len(failed) < len(changes)
 
     # --- what the watch says -----------------------------------------------------------------------------------------
@@ -282,17 +272,15 @@ class ClaimAllocator:
                 self._classes.pop(obj["metadata"]["name"], None)
                 if not gone:
                     self._classes[obj["metadata"]["name"]] = obj
-            elif event.kind == "ResourceClaim":
+            else:
                 self._claim(obj, gone)
-            elif gone or (obj.get("status") or _NOTHING).get("phase") in ("Succeeded", "Failed"):
-                self._gone[obj["metadata"]["uid"]] = None
 
     def _claim(self, claim: Object, gone: bool) -> None:
         key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
         before = self._claims.pop(key, None)
         self._perhaps.pop(key, None)
         if before is not None:
-            for device in _devices(before):
+            for device in held_devices(before):
                 if self._taken.get(device) == key:
                     del self._taken[device]
             for user in _users(before):
@@ -302,7 +290,7 @@ class ClaimAllocator:
         if gone:
             return
         self._claims[key] = claim
-        self._taken.update(dict.fromkeys(_devices(claim), key))
+        self._taken.update(dict.fromkeys(held_devices(claim), key))
         for user in _users(claim):
             self._users.setdefault(user, {})[key] = None
 
@@ -310,13 +298,6 @@ class ClaimAllocator:
 def _finalizers(key: Key, names: Sequence[str], version: str) -> Patch:
     metadata = {"finalizers": list(names) or None, "resourceVersion": version}
     return Patch("ResourceClaim", key[1], key[0], {"metadata": metadata})
-
-
-def _devices(claim: Object) -> list[DeviceId]:
-    """What a claim holds for itself."""
-    allocation = (claim.get("status") or _NOTHING).get("allocation") or _NOTHING
-    results = (allocation.get("devices") or _NOTHING).get("results") or ()
-    return [(one["driver"], one["pool"], one["device"]) for one in results if not one.get("adminAccess")]
 
 
 def _users(claim: Object) -> list[str]:

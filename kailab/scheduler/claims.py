@@ -9,8 +9,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.devices import DeviceId
 from kailab.engine.records import ResourceClaim
+from kailab.engine.snapshot import Snapshot
 from kailab.model import labels as names
+from kailab.model.device_selectors import Device
+from kailab.scheduler.devices import Inventory, read_requests
 
 _NOTHING: Mapping[str, Any] = {}
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"
@@ -20,28 +24,29 @@ def is_gpu_class(name: str) -> bool:
     return "gpu" in name.lower()
 
 
-def claim_record(claim: Object) -> ResourceClaim:
-    """A ResourceClaim object as the engine sees it."""
-    metadata, status = claim["metadata"], claim.get("status") or _NOTHING
-    requests = ((claim.get("spec") or _NOTHING).get("devices") or _NOTHING).get("requests") or ()
-    wishes = [request.get("exactly") or request for request in requests]
-    devices = sum(_count(wish) for wish in wishes)
-    gpus = sum(_count(wish) for wish in wishes if is_gpu_class(wish.get("deviceClassName") or ""))
+def claim_record(claim: Object, classes: Mapping[str, Object]) -> ResourceClaim:
+    """A ResourceClaim object as the engine sees it. ``classes``: the DeviceClasses there are."""
+    metadata, spec, status = claim["metadata"], claim.get("spec") or _NOTHING, claim.get("status") or _NOTHING
+    gpus = sum(gpus_of(spec).values())
     allocation = status.get("allocation")
     of_one_pod = any(owner.get("kind") == "Pod" for owner in metadata.get("ownerReferences") or ())
     return ResourceClaim(
         name=f"{metadata.get('namespace', '')}/{metadata['name']}",
-        devices=devices,
+        requests=read_requests(spec, classes),
         gpus=gpus,
         allocated=allocation is not None,
+        held=held_devices(claim),
         node=_node_of(allocation or _NOTHING),
         reserved=tuple(user["uid"] for user in status.get("reservedFor") or () if user.get("uid")),
         queue=(metadata.get("labels") or _NOTHING).get(names.QUEUE, "") if gpus and not of_one_pod else None,
     )
 
 
-def _count(wish: Mapping[str, Any]) -> int:
-    return max(1, int(wish.get("count") or 1)) if wish.get("allocationMode", "ExactCount") == "ExactCount" else 1
+def held_devices(claim: Object) -> tuple[DeviceId, ...]:
+    """The devices that a claim has for itself."""
+    allocation = (claim.get("status") or _NOTHING).get("allocation") or _NOTHING
+    results = (allocation.get("devices") or _NOTHING).get("results") or ()
+    return tuple((one["driver"], one["pool"], one["device"]) for one in results if not one.get("adminAccess"))
 
 
 def _node_of(allocation: Mapping[str, Any]) -> str:
@@ -76,18 +81,26 @@ def gpus_of(spec: Mapping[str, Any]) -> dict[str, int]:
 
 
 class Claims:
-    """ResourceClaims, templates and the devices of ResourceSlices, as far as GPUs are concerned."""
+    """ResourceClaims, templates, classes and the devices of ResourceSlices. The claims are told to ``snapshot``, if there is one."""
 
-    def __init__(self) -> None:
+    def __init__(self, snapshot: Snapshot | None = None) -> None:
+        self._snapshot = snapshot
+        self._objects: dict[tuple[str, str], Object] = {}
         self._claims: dict[tuple[str, str], dict[str, int]] = {}
         self._templates: dict[tuple[str, str], dict[str, int]] = {}
-        self._slices: dict[str, tuple[str, int, bool]] = {}  # name -> node, devices, whether they are GPUs
+        self._classes: dict[str, Object] = {}
+        self._inventory = Inventory()
+        self._slices: dict[str, tuple[str, int]] = {}  # name -> node, GPUs
 
     def take(self, kind: str, obj: Object, gone: bool) -> Iterable[str]:
-        """Take in one change; gives the nodes whose GPU count may have changed."""
+        """Take in one change; gives the nodes whose devices may have changed."""
         metadata, spec = obj["metadata"], obj.get("spec") or _NOTHING
         if kind == "ResourceSlice":
+            self._inventory.take(obj, gone)
             return self._slice(metadata["name"], spec, gone)
+        if kind == "DeviceClass":
+            self._class(obj, gone)
+            return ()
         key = (metadata.get("namespace", ""), metadata["name"])
         table = self._claims if kind == "ResourceClaim" else self._templates
         if gone:
@@ -97,21 +110,41 @@ class Claims:
             table[key] = {} if extended else gpus_of(spec)
         else:
             table[key] = gpus_of(spec.get("spec") or _NOTHING)
+        if kind == "ResourceClaim":
+            self._tell(key, None if gone else obj)
         return ()
 
+    def _class(self, device_class: Object, gone: bool) -> None:
+        name = device_class["metadata"]["name"]
+        self._classes.pop(name, None)
+        if not gone:
+            self._classes[name] = device_class
+        for key, claim in self._objects.items():
+            self._tell(key, claim)
+
+    def _tell(self, key: tuple[str, str], claim: Object | None) -> None:
+        if self._snapshot is None:
+            return
+        if claim is None:
+            self._objects.pop(key, None)
+            self._snapshot.remove_claim("/".join(key))
+        else:
+            self._objects[key] = claim
+            self._snapshot.set_claim(claim_record(claim, self._classes))
+
     def _slice(self, name: str, spec: Mapping[str, Any], gone: bool) -> Iterable[str]:
-        before = self._slices.pop(name, ("", 0, False))
+        before, _ = self._slices.pop(name, ("", 0))
         node = spec.get("nodeName") or ""
         if not gone and node:
-            self._slices[name] = (node, len(spec.get("devices") or ()), is_gpu_class(spec.get("driver") or ""))
-        return {before[0], node} - {""}
+            self._slices[name] = (node, len(spec.get("devices") or ()) if is_gpu_class(spec.get("driver") or "") else 0)
+        return {before, node} - {""}
 
     def gpus_on(self, node: str) -> int:
-        return sum(count for at, count, gpu in self._slices.values() if gpu and at == node)
+        return sum(count for at, count in self._slices.values() if at == node)
 
-    def devices_on(self, node: str) -> int | None:
-        """All devices that claims can be served from there; None if no driver tells of any."""
-        return sum((count for at, count, _ in self._slices.values() if at == node), 0) or None
+    def devices_on(self, node: str) -> tuple[Device, ...]:
+        """What claims can be served from there."""
+        return self._inventory.on(node)
 
     def of_pod(self, pod: Object) -> tuple[tuple[tuple[str, int], ...], tuple[str, ...], tuple[str, ...]]:
         """(device class, count) wanted; names ``namespace/name`` of the claims; what is missing, a sentence each.
@@ -133,6 +166,8 @@ class Claims:
                 found = self._templates.get((namespace, template))
                 if found is None:
                     missing.append(f'resourceclaimtemplate "{template}" not found')
+                elif not name:
+                    missing.append(f'resource claim {wanted["name"]} is still to be made from template "{template}"')
             elif found is None:
                 missing.append(f'resourceclaim "{name}" not found')
             if name:

@@ -1,40 +1,23 @@
-"""The devices that ResourceSlices publish on nodes, and choosing some of them for a claim.
+"""The devices that ResourceSlices publish on nodes, and what claims ask for, as the engine sees both.
 
-Known: requests for a number of devices of a class or for all of them, alternatives (``firstAvailable``), selectors of classes
-and requests, ``matchAttribute``, taints and tolerations. Devices that are not tied to one node, that can be shared or split
-as they are allocated, and constraints of other kinds are refused. Source: resource.k8s.io/v1, KEP-4381.
+Left out, as KAI's allocator leaves them out: devices that draw on shared counters (parts of a GPU), and slices whose devices
+name their nodes each. Devices that are not tied to one node, that can be shared as they are allocated, and constraints other
+than ``matchAttribute`` are not known here. Source: resource.k8s.io/v1, KEP-4381.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.errors import InputError, Invalid
+from kailab.engine.devices import MOST_RESULTS, DeviceRequests, Toleration, Wish
+from kailab.errors import InputError
+from kailab.model.device_selectors import Device, selector
 from kailab.model.quantities import parse
-from kailab.scheduler.device_selectors import Device, selector
-
-DeviceId: TypeAlias = tuple[str, str, str]
-"""Driver, pool, name."""
-
-MOST_STEPS = 20_000
-"""Devices tried for one claim before it counts as impossible: constraints can make the search long."""
+from kailab.model.semver import Semver
 
 _NOTHING: Mapping[str, Any] = {}
-_KEEPS_OFF = ("NoSchedule", "NoExecute")
-
-
-def device_id(device: Device) -> DeviceId:
-    return device.driver, device.pool, device.name
-
-
-class Choice(NamedTuple):
-    """A device for a request (``name``, or ``name/alternative``). ``admin``: it looks in on one that others may hold."""
-
-    request: str
-    device: Device
-    admin: bool = False
 
 
 class Inventory:
@@ -42,26 +25,28 @@ class Inventory:
 
     def __init__(self) -> None:
         self._slices: dict[str, Object] = {}
-        self._nodes: dict[str, list[Device]] | None = None
+        self._devices: dict[str, list[Device]] = {}  # by slice
+        self._nodes: dict[str, tuple[Device, ...]] | None = None
 
     def take(self, slice_: Object, gone: bool) -> None:
+        """One that can't be read raises, and is as good as gone."""
         name = slice_["metadata"]["name"]
         self._slices.pop(name, None)
-        if not gone:
-            self._slices[name] = slice_
+        self._devices.pop(name, None)
         self._nodes = None
+        if not gone:
+            self._devices[name] = _devices(slice_["spec"])
+            self._slices[name] = slice_
 
-    def on(self, node: str) -> list[Device]:
+    def on(self, node: str) -> tuple[Device, ...]:
         """Those of a node, by driver, pool and name."""
         if self._nodes is None:
-            self._nodes = {}
+            found: dict[str, list[Device]] = {}
             for slices in self._pools().values():
                 for slice_ in slices:
-                    devices = [_device(slice_["spec"], entry) for entry in slice_["spec"].get("devices") or ()]
-                    self._nodes.setdefault(slice_["spec"]["nodeName"], []).extend(devices)
-            for devices in self._nodes.values():
-                devices.sort(key=_natural)
-        return self._nodes.get(node, [])
+                    found.setdefault(slice_["spec"]["nodeName"], []).extend(self._devices[slice_["metadata"]["name"]])
+            self._nodes = {name: tuple(sorted(devices, key=_natural)) for name, devices in found.items()}
+        return self._nodes.get(node, ())
 
     def _pools(self) -> dict[tuple[str, str], list[Object]]:
         pools: dict[tuple[str, str], list[Object]] = {}
@@ -83,6 +68,11 @@ class Inventory:
         }
 
 
+def _devices(spec: Mapping[str, Any]) -> list[Device]:
+    read = (_device(spec, entry) for entry in spec.get("devices") or ())
+    return [device for device in read if device is not None]
+
+
 def _generation(slice_: Object) -> int:
     return int(slice_["spec"]["pool"].get("generation") or 0)
 
@@ -92,179 +82,98 @@ def _natural(device: Device) -> tuple[str, str, int, str]:
     return device.driver, device.pool, len(device.name), device.name
 
 
-def _device(spec: Mapping[str, Any], entry: Mapping[str, Any]) -> Device:
+def _device(spec: Mapping[str, Any], entry: Mapping[str, Any]) -> Device | None:
+    """None for one that draws on shared counters."""
     body = entry.get("basic") or entry  # resource.k8s.io/v1beta1 has one level more
+    if body.get("consumesCounters"):
+        return None
     driver = spec["driver"]
-
-    def key(name: str) -> tuple[str, str]:
-        domain, slash, short = name.partition("/")
-        return (domain, short) if slash else (driver, name)
-
-    attributes = {
-        key(name): next(iter(value.values())) for name, value in (body.get("attributes") or _NOTHING).items() if value
-    }
-    capacity = {key(name): parse(str(value["value"])) for name, value in (body.get("capacity") or _NOTHING).items()}
+    attributes: dict[str, dict[str, Any]] = {}
+    capacity: dict[str, dict[str, Any]] = {}
+    for name, value in (body.get("attributes") or _NOTHING).items():
+        domain, short = _qualified(name, driver)
+        attributes.setdefault(domain, {})[short] = _value(value)
+    for name, value in (body.get("capacity") or _NOTHING).items():
+        domain, short = _qualified(name, driver)
+        capacity.setdefault(domain, {})[short] = parse(str(value["value"]))
     return Device(driver, spec["pool"]["name"], entry["name"], attributes, capacity, tuple(body.get("taints") or ()))
 
 
-class _Wish(NamedTuple):
-    """One request, or one alternative of it, with the devices that it could have."""
-
-    name: str
-    number: int
-    devices: list[Device]
-    admin: bool
+def _qualified(name: str, driver: str) -> tuple[str, str]:
+    domain, slash, short = name.partition("/")
+    return (domain, short) if slash else (driver, name)
 
 
-def choose(
-    claim: Object, classes: Mapping[str, Object], devices: Sequence[Device], taken: Callable[[DeviceId], bool]
-) -> list[Choice]:
-    """Devices for all requests of a claim. Raises Invalid, saying what is missing or not known here."""
-    spec = (claim.get("spec") or _NOTHING).get("devices") or _NOTHING
+def _value(value: Mapping[str, Any]) -> Any:
+    """The one there is of ``string``, ``int``, ``bool`` and ``version``."""
+    if "version" in value:
+        return Semver.parse(value["version"])
+    return next(iter(value.values()), None)
+
+
+# --- what claims ask for ---------------------------------------------------------------------------------------------
+
+
+def read_requests(spec: Mapping[str, Any], classes: Mapping[str, Object]) -> DeviceRequests:
+    """What a ResourceClaim's spec asks for, with the selectors of its classes."""
+    devices = spec.get("devices") or _NOTHING
+    faults: list[str] = []
     same = []
-    for constraint in spec.get("constraints") or ():
+    for constraint in devices.get("constraints") or ():
         if not constraint.get("matchAttribute"):
-            raise Invalid("constraints other than matchAttribute are not known here")
-        same.append((constraint["matchAttribute"], frozenset(constraint.get("requests") or ())))
-    told = ""
-    for wishes in _alternatives(spec.get("requests") or (), classes, devices, taken):
-        if isinstance(wishes, str):
-            told = wishes
+            faults.append("constraints other than matchAttribute are not known here")
             continue
-        found = _Search(wishes, same).run()
-        if found is not None:
-            return found
-        told = "the free devices do not go together as its constraints say" if same else told or "too few free devices"
-    raise Invalid(told or "it has no requests that can be met")
+        same.append((constraint["matchAttribute"], tuple(constraint.get("requests") or ())))
+    requests = []
+    for request in devices.get("requests") or ():
+        wishes = [_wish(name, wish, classes, faults) for name, wish in _options(request)]
+        requests.append(tuple(wishes))
+    least = sum(min((wish.count for wish in wishes), default=0) for wishes in requests)
+    if least > MOST_RESULTS:
+        faults.append(f"it wants {least} devices; {MOST_RESULTS} are the most that a claim can have")
+    return DeviceRequests(requests=tuple(requests), same=tuple(same), fault=faults[0] if faults else "")
 
 
-def _alternatives(
-    requests: Sequence[Mapping[str, Any]],
-    classes: Mapping[str, Object],
-    devices: Sequence[Device],
-    taken: Callable[[DeviceId], bool],
-) -> Iterator[list[_Wish] | str]:
-    """Every way to read the requests, first choices first; a text where one of them has too few devices."""
-    ways: list[list[tuple[str, Mapping[str, Any]]]] = [[]]
-    for request in requests:
-        name = request["name"]
-        if request.get("firstAvailable"):
-            options = [(f"{name}/{option['name']}", option) for option in request["firstAvailable"]]
-        else:
-            options = [(name, request.get("exactly") or request)]
-        ways = [[*way, option] for way in ways for option in options]
-    for way in ways:
-        wishes: list[_Wish] = []
-        for name, wish in way:
-            read = _wish(name, wish, classes, devices, taken)
-            if isinstance(read, str):
-                yield read
-                break
-            wishes.append(read)
-        else:
-            yield wishes
+def _options(request: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(name, request) of each alternative; resource.k8s.io/v1beta1 has one level less."""
+    if not request.get("firstAvailable"):
+        yield request["name"], request.get("exactly") or request
+    for option in request.get("firstAvailable") or ():
+        yield f"{request['name']}/{option['name']}", option
 
 
-def _wish(
-    name: str,
-    wish: Mapping[str, Any],
-    classes: Mapping[str, Object],
-    devices: Sequence[Device],
-    taken: Callable[[DeviceId], bool],
-) -> _Wish | str:
-    if wish.get("capacity"):
-        return f"request {name} asks for a part of a device, which is not known here"
+def _wish(name: str, wish: Mapping[str, Any], classes: Mapping[str, Object], faults: list[str]) -> Wish:
     class_name = wish.get("deviceClassName") or ""
     device_class = classes.get(class_name)
     if device_class is None:
-        return f'deviceclass "{class_name}" not found'
-    try:
-        tests = [
-            selector(entry["cel"]["expression"])
-            for source in (device_class.get("spec") or _NOTHING, wish)
-            for entry in source.get("selectors") or ()
-            if entry.get("cel")
-        ]
-    except InputError as error:
-        return str(error)
-    admin = bool(wish.get("adminAccess"))
-    meant = [device for device in devices if all(test(device) for test in tests)]
-    free = [device for device in meant if (admin or not taken(device_id(device))) and _tolerated(device, wish)]
-    if (wish.get("allocationMode") or "ExactCount") == "All":
-        if not meant or len(free) < len(meant):
-            return f"request {name} wants all devices of class {class_name}: {len(free)} of {len(meant)} are free"
-        return _Wish(name, len(meant), free, admin)
-    count = int(wish.get("count") or 1)
-    if len(free) < count:
-        return f"request {name} wants {count} of class {class_name}: {len(free)} of {len(meant)} are free"
-    return _Wish(name, count, free, admin)
-
-
-def _tolerated(device: Device, wish: Mapping[str, Any]) -> bool:
-    return all(
-        any(_tolerates(toleration, taint) for toleration in wish.get("tolerations") or ())
-        for taint in device.taints
-        if taint.get("effect") in _KEEPS_OFF
+        faults.append(f'deviceclass "{class_name}" not found')
+    if wish.get("capacity"):
+        faults.append(f"request {name} asks for a part of a device, which is not known here")
+    expressions = [*_expressions((device_class or _NOTHING).get("spec") or _NOTHING), *_expressions(wish)]
+    for expression in expressions:
+        try:
+            selector(expression)
+        except InputError as error:
+            faults.append(str(error))
+    everything = (wish.get("allocationMode") or "ExactCount") == "All"
+    return Wish(
+        name=name,
+        device_class=class_name,
+        expressions=tuple(expressions),
+        count=0 if everything else max(1, int(wish.get("count") or 1)),
+        admin=bool(wish.get("adminAccess")),
+        tolerations=tuple(_toleration(one) for one in wish.get("tolerations") or ()),
     )
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Mapping[str, Any]) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    exists = (toleration.get("operator") or "Equal") == "Exists"
-    return exists or (toleration.get("value") or "") == (taint.get("value") or "")
+def _expressions(source: Mapping[str, Any]) -> Sequence[str]:
+    return [entry["cel"]["expression"] for entry in source.get("selectors") or () if entry.get("cel")]
 
 
-class _Search:
-    """Devices for all wishes at once, no device twice, constraints kept: depth first, in order."""
-
-    def __init__(self, wishes: Sequence[_Wish], same: Iterable[tuple[str, frozenset[str]]]) -> None:
-        self._places = [(wish, number) for wish in wishes for number in range(wish.number)]
-        self._same = list(same)
-        self._chosen: list[tuple[int, Choice]] = []
-        self._steps = 0
-
-    def run(self) -> list[Choice] | None:
-        return [choice for _, choice in self._chosen] if self._place(0) else None
-
-    def _place(self, at: int) -> bool:
-        if at == len(self._places):
-            return True
-        wish, number = self._places[at]
-        # Devices of one wish are interchangeable: each set of them is tried in one order only.
-        first = self._chosen[-1][0] + 1 if number else 0
-        used = {device_id(choice.device) for _, choice in self._chosen if not choice.admin}
-        for index in range(first, len(wish.devices)):
-            self._steps += 1
-            if self._steps > MOST_STEPS:
-                return False
-            choice = Choice(wish.name, wish.devices[index], wish.admin)
-            if (wish.admin or device_id(choice.device) not in used) and self._goes_with(choice):
-                self._chosen.append((index, choice))
-                if self._place(at + 1):
-                    return True
-                self._chosen.pop()
-        return False
-
-    def _goes_with(self, choice: Choice) -> bool:
-        for attribute, requests in self._same:
-            if not _meant(choice.request, requests):
-                continue
-            value = _value(choice.device, attribute)
-            if value is None:
-                return False
-            for _, other in self._chosen:
-                if _meant(other.request, requests) and _value(other.device, attribute) != value:
-                    return False
-        return True
-
-
-def _meant(request: str, requests: frozenset[str]) -> bool:
-    return not requests or request in requests or request.partition("/")[0] in requests
-
-
-def _value(device: Device, attribute: str) -> Any:
-    domain, _, name = attribute.partition("/")
-    return device.attributes.get((domain, name))
+def _toleration(toleration: Mapping[str, Any]) -> Toleration:
+    return Toleration(
+        key=toleration.get("key") or "",
+        operator=toleration.get("operator") or "Equal",
+        value=toleration.get("value") or "",
+        effect=toleration.get("effect") or "",
+    )

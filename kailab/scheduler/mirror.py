@@ -19,7 +19,7 @@ from kailab.engine.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, S
 from kailab.engine.snapshot import Snapshot
 from kailab.model import labels as names
 from kailab.scheduler import references
-from kailab.scheduler.claims import Claims, claim_record
+from kailab.scheduler.claims import Claims
 from kailab.scheduler.lone_reservations import LoneReservations
 from kailab.scheduler.nodes import node_record
 from kailab.scheduler.numa import numa_record
@@ -28,7 +28,7 @@ from kailab.scheduler.queues import queue_record
 from kailab.scheduler.shapes import ShapeCache
 from kailab.scheduler.tasks import gpu_groups, stuck_at, task_record
 
-_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+_CLAIM_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 KINDS = (
     "Namespace", "PriorityClass", "Topology", *_CLAIM_KINDS, *references.KINDS, "NodeResourceTopology", "Node", "Queue",
     "PodGroup", "Pod",
@@ -72,7 +72,7 @@ class Mirror:
         self._group_of: dict[str, GroupName] = {}
         self._topologies: dict[str, Topology] = {}
         self._aliases: dict[str, dict[str, str]] = {}
-        self._claims = Claims()
+        self._claims = Claims(self.snapshot)
         self._lone = LoneReservations()
         self._numa: dict[str, Numa] = {}
         self._claiming: dict[str, None] = {}  # pods with resource claims
@@ -258,15 +258,8 @@ class Mirror:
         return known != (reference in self._existing)
 
     def _claim_object(self, event: WatchEvent) -> Iterable[str]:
-        """A claim, a template or a slice; the nodes that it concerns."""
-        nodes = self._claims.take(event.kind, event.object, event.type == "DELETED")
-        if event.kind == "ResourceClaim":
-            record = claim_record(event.object)
-            if event.type == "DELETED":
-                self.snapshot.remove_claim(record.name)
-            else:
-                self.snapshot.set_claim(record)
-        return nodes
+        """A claim, a template, a class or a slice; the nodes that it concerns."""
+        return self._claims.take(event.kind, event.object, event.type == "DELETED")
 
     def _node(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]

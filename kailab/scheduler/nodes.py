@@ -8,6 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.records import GPU, Node, Numa
 from kailab.model import labels as names
+from kailab.model.device_selectors import Device
 from kailab.scheduler import affinity, requests
 
 _MIB_LIMIT = 1 << 20  # a label at or above this many MiB was written in bytes (a fault of GPU feature discovery)
@@ -16,7 +17,9 @@ _BAD_IF_TRUE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavail
 DEFAULT_PODS = 110
 
 
-def node_record(node: Object, dra_gpus: int = 0, devices: int | None = None, numa: Numa | None = None) -> Node:
+def node_record(
+    node: Object, dra_gpus: int = 0, devices: tuple[Device, ...] | None = None, numa: Numa | None = None
+) -> Node:
     """``dra_gpus``: GPUs that the node's ResourceSlices offer; they count beside those of the device plugin. ``devices``:
     all that they offer. ``numa``: the node's zones."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}

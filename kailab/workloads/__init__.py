@@ -1,8 +1,9 @@
 """Workloads of the embedded cluster: what Kubernetes' and the operators' controllers do, so that pods appear.
 
-One room per family; ``WorkloadControllers`` runs them all.
+One room per family; ``WorkloadControllers`` runs them all. ``ResourceClaimController`` makes the claims that pods ask for.
 """
 
 from kailab.workloads.controllers import WorkloadControllers
+from kailab.workloads.resourceclaims import ResourceClaimController
 
-__all__ = ["WorkloadControllers"]
+__all__ = ["ResourceClaimController", "WorkloadControllers"]

@@ -18,6 +18,7 @@ import pytest
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Evict, Pending
+from kailab.engine.devices import any_devices
 from kailab.engine.records import (
     GPU,
     NO_GPU,
@@ -36,6 +37,7 @@ from kailab.engine.records import (
     Topology,
 )
 from kailab.engine.snapshot import Snapshot
+from kailab.model.device_selectors import Device
 
 NOW = 1_000_000.0
 FREE = Share(quota=-1, limit=-1, weight=1.0)
@@ -92,7 +94,10 @@ class World:
         self._queues = 0
 
     def node(self, name: str, gpus: float = 8, labels: Mapping[str, str] | None = None, **fields: Any) -> None:
+        """``devices``: so many for claims, or these."""
         defaults: dict[str, Any] = {"cpu": 1_000_000, "memory": 10**13, "gpu_memory_mib": 80_000}
+        if isinstance(count := fields.get("devices"), int):
+            fields["devices"] = tuple(Device("example.com", name, f"device-{number}") for number in range(count))
         self.records.append(
             Node(name=name, gpus=round(gpus * GPU), labels=tuple(sorted((labels or {}).items())), **(defaults | fields))
         )
@@ -108,8 +113,9 @@ class World:
     def topology(self, name: str, *levels: str) -> None:
         self.records.append(Topology(name=name, levels=levels))
 
-    def claim(self, name: str, **fields: Any) -> None:
-        self.records.append(ResourceClaim(name=f"default/{name}", **fields))
+    def claim(self, name: str, devices: int = 1, **fields: Any) -> None:
+        """``devices``: so many, whichever they are; or ``requests``."""
+        self.records.append(ResourceClaim(name=f"default/{name}", **{"requests": any_devices(devices), **fields}))
 
     def job(
         self,
@@ -241,7 +247,7 @@ def state():
                 if shared.groups
             },
             "zones": zones,
-            "devices": table.claims.taken.tolist(),
+            "devices": table.claims.taken,
             "status": {uid: (task.status, task.node, task.groups, task.zones) for uid, task in snapshot.tasks.items()},
         }
 

@@ -99,6 +99,10 @@ def claim(name, queue, **more):
     }
 
 
+def device_class(name="gpu.nvidia.com"):
+    return {"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass", "metadata": {"name": name}, "spec": {}}
+
+
 def slice_of(node, count):
     spec = {
         "driver": "gpu.nvidia.com",
@@ -120,6 +124,7 @@ def test_pods_that_share_a_claim_share_its_device_and_its_node(build) -> None:
         cluster.create(build.node(node, 0, allocatable={"nvidia.com/gpu": "0"}))
         cluster.create(slice_of(node, 1))
     cluster.create(build.queue("q"))
+    cluster.create(device_class())
     cluster.create(claim("shared", "q"))
     cluster.create(claim("own", "q"))
     places = {}
@@ -138,6 +143,7 @@ def test_a_claim_with_another_queue_s_label_is_refused_and_says_so(build) -> Non
     cluster.create(build.node("n", 0, allocatable={"nvidia.com/gpu": "0"}))
     cluster.create(slice_of("n", 1))
     cluster.create(build.queue("q"))
+    cluster.create(device_class())
     cluster.create(claim("theirs", "other"))
     cluster.create(build.podgroup("a", "q"))
     cluster.create(sharer(build, "a", "theirs"))

@@ -25,6 +25,7 @@ from kailab.components import ComponentSet
 from kailab.errors import NotFound, Unavailable
 from kailab.fleet import load_fleet
 from kailab.scheduler.service import Election, Service, Settings, Terms
+from kailab.workloads import ResourceClaimController
 
 Obj = dict[str, Any]
 
@@ -107,6 +108,7 @@ class World:
         self.cluster = EmbeddedCluster()
         self.cluster.create(node("n1"))
         self.cluster.create(queue("team"))
+        self.claims = ResourceClaimController(self.cluster)
         self.candidates: list[Candidate] = []
 
     def candidate(self, identity: str, **more: Any) -> Candidate:
@@ -123,6 +125,7 @@ class World:
                 one.service.turn()
             leaders = [one.election.identity for one in self.candidates if one.election.leading]
             assert len(leaders) <= 1, leaders
+            self.claims.step()
             self.cluster.advance(0.1)
 
     def node_of(self, name: str) -> str:

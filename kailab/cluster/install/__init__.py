@@ -1,7 +1,7 @@
 """What a cluster needs before a lab can be in it: KAI's kinds, priority classes and namespaces; and devices for DRA."""
 
 from kailab.cluster.install.definitions import crds
-from kailab.cluster.install.devices import claimed_nodes, fleet_devices
+from kailab.cluster.install.devices import claimed_nodes, fleet_devices, furnishings
 from kailab.cluster.install.installation import INSTALLED_BY, await_established, install, installed, uninstall
 
 __all__ = [
@@ -10,6 +10,7 @@ __all__ = [
     "claimed_nodes",
     "crds",
     "fleet_devices",
+    "furnishings",
     "install",
     "installed",
     "uninstall",

@@ -24,6 +24,15 @@ MOST_DEVICES = 128
 """Devices in one ResourceSlice. Source: resource.k8s.io/v1."""
 
 
+def furnishings(fleet: Fleet, devices: bool, *, beside_real: bool = False) -> list[Object]:
+    """All objects of a fleet, the nodes among them. ``devices``: with its GPUs for claims instead of the device plugin.
+    ``beside_real``: see ``Fleet.nodes``."""
+    others = [obj for obj in fleet.objects() if obj["kind"] != "Node"]
+    if not devices:
+        return [*others, *fleet.nodes(beside_real=beside_real)]
+    return [*others, *claimed_nodes(fleet, beside_real=beside_real), *fleet_devices(fleet)]
+
+
 def fleet_devices(fleet: Fleet) -> list[Object]:
     """resource.k8s.io/v1 objects: the DeviceClass, then ResourceSlices in the order of the fleet's nodes."""
     return [_device_class(), *(slice_ for pool in fleet.pools for slice_ in _slices(pool))]

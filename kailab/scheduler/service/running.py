@@ -68,8 +68,7 @@ class Follower(Protocol):
 
 @dataclass(frozen=True)
 class Settings:
-    """What runs. ``period``: at least so many seconds from one cycle's begin to the next. ``claims_alone``: there is no
-    resourceclaim controller in the cluster."""
+    """What runs. ``period``: at least so many seconds from one cycle's begin to the next."""
 
     config: EngineConfig = field(default_factory=EngineConfig)
     usage: UsageParams = field(default_factory=UsageParams)
@@ -79,7 +78,6 @@ class Settings:
     queue_status: bool = True
     reservations: bool = True
     claims: bool = True
-    claims_alone: bool = False
     period: float = 0.1
     identity: str = ""
     lease: str = ""
@@ -187,7 +185,7 @@ class Service:
             log.warning("the lease is lost: nothing is written any more; standing by")
             self._put_down()
         if self._warm is None:
-            self._warm = self.cluster.watch((*KINDS, "DeviceClass") if self.settings.claims else KINDS)
+            self._warm = self.cluster.watch(KINDS)
             self.standing.synced = True
         self._warm.poll()
         holder = self.leadership.holder
@@ -308,7 +306,7 @@ class Service:
                 self._controllers.append(QueueStatus(self.cluster, self._binding))
             preparations: list[Preparation] = []
             if settings.claims:
-                preparations.append(ClaimAllocator(self.cluster, alone=settings.claims_alone))
+                preparations.append(ClaimAllocator(self.cluster))
             if settings.reservations:
                 preparations.append(Reservations(self.cluster))
             self._controllers.extend(preparations)

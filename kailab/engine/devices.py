@@ -1,0 +1,240 @@
+"""Devices for resource claims (DRA): which ones a claim could have on a node, and choosing some of them.
+
+Known are requests for a number of devices of a class or for all of them, alternatives (``firstAvailable``), selectors of
+classes and requests, ``matchAttribute``, administrative access, taints and tolerations. Source: resource.k8s.io/v1, KEP-4381,
+the allocator of k8s.io/dynamic-resource-allocation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, product
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from kailab.model.device_selectors import Device, selector
+from kailab.model.selector_functions import CannotTell
+
+DeviceId: TypeAlias = tuple[str, str, str]
+"""Driver, pool, name."""
+
+MOST_RESULTS = 32
+"""Devices that one claim can be given. Source: resource.k8s.io/v1 AllocationResultsMaxSize."""
+
+MOST_STEPS = 20_000
+"""Devices tried for one claim before it counts as impossible: constraints can make the search long."""
+
+MOST_WAYS = 1000
+"""Combinations of alternatives that are tried for one claim."""
+
+_KEEPS_OFF = ("NoSchedule", "NoExecute")
+
+
+class Toleration(msgspec.Struct, frozen=True):
+    """Of a device's taint; empty fields match all."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Wish(msgspec.Struct, frozen=True):
+    """One request, or one alternative of it (``request/alternative``). ``expressions``: the selectors of the class, then its
+    own. ``count`` 0: all devices there are. ``admin``: devices that others may hold."""
+
+    name: str = "request"
+    device_class: str = ""
+    expressions: tuple[str, ...] = ()
+    count: int = 1
+    admin: bool = False
+    tolerations: tuple[Toleration, ...] = ()
+
+
+class DeviceRequests(msgspec.Struct, frozen=True):
+    """What a claim wants: for each request its alternatives, the first choice first. ``same``: attributes
+    (``domain/name``) that all devices of these requests (none named: of all) must have in common. ``fault``: why it can be
+    allocated nowhere."""
+
+    requests: tuple[tuple[Wish, ...], ...] = ()
+    same: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    fault: str = ""
+
+
+class Choice(NamedTuple):
+    """A device for a request (``name``, or ``name/alternative``). ``admin``: it looks in on one that others may hold."""
+
+    request: str
+    device: Device
+    admin: bool = False
+
+
+IsTaken: TypeAlias = Callable[[DeviceId], bool]
+
+
+def any_devices(count: int) -> DeviceRequests:
+    """So many devices, whichever they are."""
+    return DeviceRequests(requests=((Wish(count=count),),)) if count else DeviceRequests()
+
+
+def device_id(device: Device) -> DeviceId:
+    return device.driver, device.pool, device.name
+
+
+def meant(wish: Wish, devices: Iterable[Device]) -> list[Device] | str:
+    """The devices that a request means, taken or not; a text where a selector has no value for one of them."""
+    tests = [(expression, selector(expression)) for expression in wish.expressions]
+    found = []
+    for device in devices:
+        for expression, test in tests:
+            try:
+                if not test(device):
+                    break
+            except CannotTell as error:
+                return f"{_what(wish)}: selector {expression!r} has no value for device {device.name} ({error})"
+        else:
+            found.append(device)
+    return found
+
+
+def tolerated(wish: Wish, device: Device) -> bool:
+    """Whether no taint keeps the device from the request."""
+    return all(_tolerated(taint, wish.tolerations) for taint in device.taints)
+
+
+def choose(wanted: DeviceRequests, devices: Sequence[Device], taken: IsTaken) -> list[Choice] | str:
+    """Devices for all requests of a claim, from those of one node; a text that says why there are none."""
+    if wanted.fault:
+        return wanted.fault
+    told = ""
+    for way in islice(product(*wanted.requests), MOST_WAYS):
+        offers = _offers(way, devices, taken)
+        if isinstance(offers, str):
+            told = told or offers
+            continue
+        if (number := sum(offer.number for offer in offers)) > MOST_RESULTS:
+            told = told or f"it wants {number} devices; {MOST_RESULTS} are the most that a claim can have"
+            continue
+        found = _Search(offers, wanted.same).run()
+        if found is not None:
+            return found
+        told = told or (
+            f"no free devices agree in {', '.join(attribute for attribute, _ in wanted.same)}"
+            if wanted.same
+            else "its requests want the same devices"
+        )
+    return told or "it has no requests"
+
+
+class _Offer(NamedTuple):
+    """What there is for a wish: so many of these devices."""
+
+    wish: Wish
+    number: int
+    devices: list[Device]
+
+
+def _offers(way: Iterable[Wish], devices: Sequence[Device], taken: IsTaken) -> list[_Offer] | str:
+    offers = []
+    for wish in way:
+        of_node = meant(wish, devices)
+        if isinstance(of_node, str):
+            return of_node
+        free = [
+            device for device in of_node if (wish.admin or not taken(device_id(device))) and tolerated(wish, device)
+        ]
+        if (lack := lack_of(wish, len(free), len(of_node))) is not None:
+            return lack
+        offers.append(_Offer(wish, wish.count or len(of_node), free))
+    return offers
+
+
+def lack_of(wish: Wish, free: int, of: int) -> str | None:
+    """Why so many free devices, of so many that a request means, are too few for it; None: they are enough."""
+    if of and free >= (wish.count or of):
+        return None
+    if of:
+        return f"{_what(wish)}: {free} of {of} are free"
+    selectors = " and ".join(repr(expression) for expression in wish.expressions)
+    return f"{_what(wish)}: the node has none" + (f" (selector {selectors})" if selectors else "")
+
+
+def _what(wish: Wish) -> str:
+    number = f"{wish.count}" if wish.count else "all devices"
+    of = f" of class {wish.device_class}" if wish.device_class else ""
+    return f"request {wish.name} wants {number}{of}"
+
+
+def _tolerated(taint: Any, tolerations: Iterable[Toleration]) -> bool:
+    return taint.get("effect") not in _KEEPS_OFF or any(_tolerates(one, taint) for one in tolerations)
+
+
+def _tolerates(toleration: Toleration, taint: Any) -> bool:
+    if toleration.effect and toleration.effect != taint.get("effect"):
+        return False
+    if toleration.key and toleration.key != taint.get("key"):
+        return False
+    return toleration.operator == "Exists" or toleration.value == (taint.get("value") or "")
+
+
+class _Search:
+    """Devices for all wishes at once, no device twice, constraints kept: depth first, in order."""
+
+    def __init__(self, offers: Sequence[_Offer], same: Iterable[tuple[str, tuple[str, ...]]]) -> None:
+        self._places = [(offer, number) for offer in offers for number in range(offer.number)]
+        self._same = list(same)
+        self._chosen: list[tuple[int, Choice]] = []
+        self._steps = 0
+
+    def run(self) -> list[Choice] | None:
+        return [choice for _, choice in self._chosen] if self._place(0) else None
+
+    def _place(self, at: int) -> bool:
+        if at == len(self._places):
+            return True
+        offer, number = self._places[at]
+        wish = offer.wish
+        # Devices of one wish are interchangeable: each set of them is tried in one order only.
+        first = self._chosen[-1][0] + 1 if number else 0
+        used = {device_id(choice.device) for _, choice in self._chosen if not choice.admin}
+        for index in range(first, len(offer.devices)):
+            self._steps += 1
+            if self._steps > MOST_STEPS:
+                return False
+            choice = Choice(wish.name, offer.devices[index], wish.admin)
+            if (wish.admin or device_id(choice.device) not in used) and self._goes_with(choice):
+                self._chosen.append((index, choice))
+                if self._place(at + 1):
+                    return True
+                self._chosen.pop()
+        return False
+
+    def _goes_with(self, choice: Choice) -> bool:
+        for attribute, requests in self._same:
+            if not _concerns(choice.request, requests):
+                continue
+            value = _value(choice.device, attribute)
+            if value is None:
+                return False
+            for _, other in self._chosen:
+                if _concerns(other.request, requests) and _value(other.device, attribute) != value:
+                    return False
+        return True
+
+
+def _concerns(request: str, requests: tuple[str, ...]) -> bool:
+    return not requests or request in requests or request.partition("/")[0] in requests
+
+
+def _value(device: Device, attribute: str) -> Any:
+    domain, _, name = attribute.partition("/")
+    return device.attributes.get(domain, {}).get(name)
+
+
+def plain(wanted: DeviceRequests) -> Wish | None:
+    """The one wish of a claim that is decided by counting free devices; None where it takes a search."""
+    if wanted.same or wanted.fault or len(wanted.requests) != 1 or len(wanted.requests[0]) != 1:
+        return None
+    wish = wanted.requests[0][0]
+    return wish if wish.count <= MOST_RESULTS else None

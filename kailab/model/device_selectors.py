@@ -1,0 +1,347 @@
+"""Which devices a DRA selector means: the part of CEL that selectors of devices are made of.
+
+Known are ``device.driver``, ``device.attributes["domain"].name``, ``device.capacity["domain"].name``, literals (text, whole
+numbers, true, false, lists), ``== != < <= > >= in && || ! ?: ( )``, ``has()``, ``size()``, ``cel.bind()``, ``quantity()``,
+``isQuantity()``, ``semver()``, ``isSemver()``, and the methods in ``selector_functions``. Anything else is refused with its text, never
+guessed at; so is what the API server's type check refuses (``quantity("1Gi") < quantity("2Gi")``: that is ``compareTo``).
+
+As in CEL, an attribute that a device does not have is an error, not false: a claim with such a selector can't be allocated
+on the device's node, unless ``has()``, ``&&`` or ``||`` make it irrelevant. Source: resource.k8s.io/v1 CELDeviceSelector.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, NamedTuple, TypeAlias
+
+from kailab.errors import InputError
+from kailab.model.selector_functions import (
+    EQUAL,
+    FUNCTIONS,
+    METHODS,
+    NAMES,
+    ORDER,
+    CannotTell,
+    compared,
+    kind_of,
+    looked_up,
+    truth_of,
+)
+
+LONGEST = 10 * 1024
+"""Characters of one expression. Source: resource.k8s.io/v1."""
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')|(?P<number>-?\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
+    r"|(?P<sign>==|!=|<=|>=|&&|\|\||[<>!?:()\[\].,]))"
+)
+
+
+class Device(NamedTuple):
+    """One device of a ResourceSlice. ``attributes`` and ``capacity`` by domain, then name; taints as in the slice."""
+
+    driver: str
+    pool: str
+    name: str
+    attributes: Mapping[str, Mapping[str, Any]] = {}
+    capacity: Mapping[str, Mapping[str, Fraction]] = {}
+    taints: tuple[Mapping[str, Any], ...] = ()
+
+
+Scope: TypeAlias = Mapping[str, Any]  # ``device``, and what cel.bind() named
+Evaluate: TypeAlias = Callable[[Scope], Any]
+
+
+class _Term(NamedTuple):
+    """``type``: what is known of the value before there is a device; "any" for attributes."""
+
+    type: str
+    of: Evaluate
+
+
+@lru_cache(maxsize=1024)
+def selector(expression: str) -> Callable[[Device], bool]:
+    """The test that an expression stands for; it raises CannotTell. Raises InputError for what is not known here."""
+    if len(expression) > LONGEST:
+        raise InputError(f"a device selector of {len(expression)} characters; {LONGEST} are the most there may be")
+    term = _Parser(expression).whole()
+
+    def means(device: Device) -> bool:
+        return truth_of(term.of({"device": device}))
+
+    return means
+
+
+class _Parser:
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._tokens: list[tuple[str, str]] = []
+        self._at = 0
+        self._bound: dict[str, str] = {}  # names of cel.bind() -> type
+        position = 0
+        stripped = expression.rstrip()
+        while position < len(stripped):
+            match = _TOKEN.match(stripped, position)
+            if match is None:
+                raise self._unknown(stripped[position:])
+            self._tokens.append((str(match.lastgroup), match[str(match.lastgroup)]))
+            position = match.end()
+
+    def _unknown(self, what: str) -> InputError:
+        return InputError(f"the device selector {self._expression!r} can't be evaluated here: {what!r}")
+
+    def _mistyped(self, what: str) -> InputError:
+        return InputError(f"the device selector {self._expression!r} is not valid: {what}")
+
+    def whole(self) -> _Term:
+        term = self._choice()
+        if self._at < len(self._tokens):
+            raise self._unknown(self._tokens[self._at][1])
+        if term.type not in ("truth", "any"):
+            raise self._mistyped(f"it must be true or false, not a {term.type}")
+        return term
+
+    # --- tokens ------------------------------------------------------------------------------------------------------
+
+    def _peek(self, ahead: int = 0) -> str:
+        at = self._at + ahead
+        return self._tokens[at][1] if at < len(self._tokens) else ""
+
+    def _kind(self) -> str:
+        return self._tokens[self._at][0] if self._at < len(self._tokens) else ""
+
+    def _next(self) -> str:
+        if self._at >= len(self._tokens):
+            raise self._unknown("its end")
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def _expect(self, sign: str) -> None:
+        found = self._next()
+        if found != sign:
+            raise self._unknown(found)
+
+    def _is_next(self, sign: str) -> bool:
+        if self._kind() == "sign" and self._peek() == sign:
+            self._at += 1
+            return True
+        return False
+
+    # --- grammar, weakest first --------------------------------------------------------------------------------------
+
+    def _choice(self) -> _Term:
+        condition = self._either()
+        if not self._is_next("?"):
+            return condition
+        self._check("truth", condition, "?:")
+        yes = self._choice()
+        self._expect(":")
+        no = self._choice()
+        kind = yes.type if yes.type == no.type else "any"
+        return _Term(kind, lambda scope: yes.of(scope) if truth_of(condition.of(scope)) else no.of(scope))
+
+    def _either(self) -> _Term:
+        terms = [self._both()]
+        while self._is_next("||"):
+            terms.append(self._both())
+        return terms[0] if len(terms) == 1 else self._joined(terms, True, "||")
+
+    def _both(self) -> _Term:
+        terms = [self._comparison()]
+        while self._is_next("&&"):
+            terms.append(self._comparison())
+        return terms[0] if len(terms) == 1 else self._joined(terms, False, "&&")
+
+    def _joined(self, terms: list[_Term], decisive: bool, sign: str) -> _Term:
+        """``decisive``: the value of one part that settles it, whatever becomes of the others."""
+        for term in terms:
+            self._check("truth", term, sign)
+
+        def of(scope: Scope) -> bool:
+            failed: CannotTell | None = None
+            for term in terms:
+                try:
+                    if truth_of(term.of(scope)) is decisive:
+                        return decisive
+                except CannotTell as error:
+                    failed = failed or error
+            if failed is not None:
+                raise failed
+            return not decisive
+
+        return _Term("truth", of)
+
+    def _comparison(self) -> _Term:
+        left = self._unary()
+        sign = self._peek()
+        if self._kind() == "sign" and (sign in EQUAL or sign in ORDER):
+            self._next()
+            right = self._unary()
+            if "any" not in (left.type, right.type) and left.type != right.type:
+                raise self._mistyped(f"{left.type} {sign} {right.type}")
+            if sign in ORDER and {left.type, right.type} & {"quantity", "version", "map", "list"}:
+                raise self._mistyped(f"{sign} does not compare a {left.type}; use compareTo()")
+            compare = EQUAL.get(sign) or ORDER[sign]
+            return _Term("truth", lambda scope: compared(compare, sign, left.of(scope), right.of(scope)))
+        if sign == "in" and self._kind() == "name":
+            self._next()
+            right = self._unary()
+            if right.type not in ("list", "map", "any"):
+                raise self._mistyped(f"in needs a list or a map, not a {right.type}")
+            return _Term("truth", lambda scope: left.of(scope) in right.of(scope))
+        return left
+
+    def _unary(self) -> _Term:
+        if self._is_next("!"):
+            term = self._unary()
+            self._check("truth", term, "!")
+            return _Term("truth", lambda scope: not truth_of(term.of(scope)))
+        term = self._primary()
+        while True:
+            if self._is_next("."):
+                term = self._member(term)
+            elif self._kind() == "sign" and self._peek() == "[":
+                self._next()
+                term = self._entry(term, self._choice())
+                self._expect("]")
+            else:
+                return term
+
+    def _primary(self) -> _Term:
+        kind = self._kind()
+        token = self._next()
+        if kind == "text":
+            text = _unquoted(token)
+            return _Term("text", lambda scope: text)
+        if kind == "number":
+            number = int(token)
+            return _Term("number", lambda scope: number)
+        if token == "(":
+            term = self._choice()
+            self._expect(")")
+            return term
+        if token == "[":
+            return self._list()
+        if token in ("true", "false"):
+            truth = token == "true"
+            return _Term("truth", lambda scope: truth)
+        if token in self._bound:
+            return _Term(self._bound[token], lambda scope: scope[token])
+        if token == "cel" and (self._peek(), self._peek(1), self._peek(2)) == (".", "bind", "("):
+            self._at += 3
+            return self._bind()
+        if token == "device" and kind == "name":
+            return self._part()
+        if self._peek() == "(" and token in (*FUNCTIONS, "has"):
+            self._next()
+            return self._function(token)
+        raise self._unknown(token)
+
+    def _list(self) -> _Term:
+        items: list[_Term] = []
+        while not self._is_next("]"):
+            if items:
+                self._expect(",")
+            items.append(self._choice())
+        return _Term("list", lambda scope: [item.of(scope) for item in items])
+
+    def _bind(self) -> _Term:
+        name = self._next()
+        self._expect(",")
+        value = self._choice()
+        self._expect(",")
+        before = dict(self._bound)
+        self._bound[name] = value.type
+        body = self._choice()
+        self._bound = before
+        self._expect(")")
+        return _Term(body.type, lambda scope: body.of({**scope, name: value.of(scope)}))
+
+    def _function(self, name: str) -> _Term:
+        begun = self._at
+        argument = self._choice()
+        if name == "has":
+            if self._tokens[self._at - 2][1] != "." or self._at - begun < 3:
+                raise self._mistyped("has() is asked of a field: has(device.attributes['domain'].name)")
+            self._expect(")")
+            return _Term("truth", lambda scope: _has(argument, scope))
+        self._expect(")")
+        takes, gives, function = FUNCTIONS[name]
+        if takes:
+            self._check(takes, argument, f"{name}()")
+        if name in ("quantity", "semver") and self._tokens[begun][0] == "text" and self._at - begun == 2:
+            try:
+                function(_unquoted(self._tokens[begun][1]))
+            except CannotTell as error:
+                raise self._mistyped(str(error)) from None
+        return _Term(gives, lambda scope: function(argument.of(scope)))
+
+    def _part(self) -> _Term:
+        self._expect(".")
+        part = self._next()
+        if part == "driver":
+            return _Term("text", lambda scope: scope["device"].driver)
+        if part == "attributes":
+            return _Term("domains", lambda scope: scope["device"].attributes)
+        if part == "capacity":
+            return _Term("amounts by domain", lambda scope: scope["device"].capacity)
+        raise self._unknown(f"device.{part}")
+
+    def _entry(self, term: _Term, key: _Term) -> _Term:
+        """``term[key]``: a domain that a device has nothing of is an empty one."""
+        self._check("text", key, "[]")
+        if term.type in ("domains", "amounts by domain"):
+            inner = "map" if term.type == "domains" else "amounts"
+            return _Term(inner, lambda scope: term.of(scope).get(key.of(scope), {}))
+        if term.type not in ("map", "amounts", "any"):
+            raise self._mistyped(f"[] of a {term.type}")
+        return _Term(
+            "quantity" if term.type == "amounts" else "any", lambda scope: looked_up(term.of(scope), key.of(scope))
+        )
+
+    def _member(self, term: _Term) -> _Term:
+        name = self._next()
+        if not self._is_next("("):
+            return self._entry(term, _Term("text", lambda scope: name))
+        arguments: list[_Term] = []
+        while not self._is_next(")"):
+            if arguments:
+                self._expect(",")
+            arguments.append(self._choice())
+        method = METHODS.get((name, len(arguments)))
+        if method is None:
+            raise self._unknown(f".{name}()")
+        takes, gives, function = method
+        if term.type not in ("any", *takes):
+            raise self._mistyped(f".{name}() of a {term.type}")
+        same = term.type if term.type in takes else "any"
+        for argument in arguments:
+            if "any" not in (argument.type, same) and argument.type != same:
+                raise self._mistyped(f".{name}() of a {same} takes a {same}, not a {argument.type}")
+
+        def of(scope: Scope) -> Any:
+            values = [term.of(scope), *(argument.of(scope) for argument in arguments)]
+            if NAMES.get(type(values[0])) not in takes or len({type(value) for value in values}) > 1:
+                raise CannotTell(f".{name}() of {' and '.join(kind_of(value) for value in values)}")
+            return function(*values)
+
+        return _Term(gives, of)
+
+    def _check(self, wanted: str, term: _Term, where: str) -> None:
+        if term.type not in (wanted, "any"):
+            raise self._mistyped(f"{where} needs a {wanted}, not a {term.type}")
+
+
+def _has(term: _Term, scope: Scope) -> bool:
+    try:
+        term.of(scope)
+    except CannotTell:
+        return False
+    return True
+
+
+def _unquoted(text: str) -> str:
+    return re.sub(r"\\(.)", r"\1", text[1:-1])

@@ -1,0 +1,229 @@
+"""Resource claims beside their pods: what kube-controller-manager's resourceclaim controller does.
+
+From each template that a pod names it makes a claim that the pod owns, and tells the pod its name. Reservations of pods that
+have gone or ended are taken back; a claim that nobody has reserved gives its devices back; one that was made for a pod goes
+when the pod has ended, or with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object
+from kailab.model.labels import CLAIM_FINALIZER
+
+Key: TypeAlias = tuple[str, str]
+"""Namespace and name."""
+
+API_VERSION = "resource.k8s.io/v1"
+POD_CLAIM = "resource.kubernetes.io/pod-claim-name"
+_LONGEST = 57  # of a name that five characters are put behind
+_ENDED = ("Succeeded", "Failed")
+_NOTHING: Mapping[str, Any] = {}
+
+
+class ResourceClaimController:
+    """Soft state only: built over a resumed cluster it carries on."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._cluster = cluster
+        self._watch = cluster.watch(("ResourceClaimTemplate", "Pod", "ResourceClaim"))
+        self._pods: dict[str, Object] = {}  # by UID, those that name claims and have not ended
+        self._templates: dict[Key, Object] = {}
+        self._claims: dict[Key, Object] = {}
+        self._reserved: dict[str, dict[Key, None]] = {}  # pod UID -> claims reserved for it
+        self._made: dict[str, dict[Key, None]] = {}  # pod UID -> claims made for it
+        self._due: dict[str, None] = {}  # pods that may want a claim
+        self._waiting: dict[str, str] = {}  # pods whose template is not there -> what was told
+        self._look: dict[Key, None] = {}
+
+    def step(self) -> bool:
+        """Bring claims in line with pods; says whether anything was written."""
+        for event in self._watch.poll():
+            self._hear(event.kind, event.object, event.type == "DELETED")
+        if not self._due and not self._look:
+            return False
+        due, self._due = self._due, {}
+        look, self._look = self._look, {}
+        wrote = False
+        for uid in due:
+            pod = self._pods.get(uid)
+            if pod is not None:
+                wrote |= self._make(uid, pod)
+        for key in look:
+            claim = self._claims.get(key)
+            if claim is not None:
+                wrote |= self._tidy(key, claim)
+        return wrote
+
+    def close(self) -> None:
+        """Stop watching."""
+        self._watch.close()
+
+    # --- what the watch says -----------------------------------------------------------------------------------------
+
+    def _hear(self, kind: str, obj: Object, gone: bool) -> None:
+        if kind == "Pod":
+            if obj["spec"].get("resourceClaims"):
+                self._hear_pod(obj, gone)
+        elif kind == "ResourceClaim":
+            self._hear_claim(obj, gone)
+        else:
+            key = (obj["metadata"]["namespace"], obj["metadata"]["name"])
+            self._templates.pop(key, None)
+            if not gone:
+                self._templates[key] = obj
+                self._due.update(dict.fromkeys(self._waiting))
+
+    def _hear_pod(self, pod: Object, gone: bool) -> None:
+        uid = pod["metadata"]["uid"]
+        if gone or (pod.get("status") or _NOTHING).get("phase") in _ENDED:
+            self._pods.pop(uid, None)
+            self._waiting.pop(uid, None)
+            self._look.update({**self._reserved.get(uid, {}), **self._made.get(uid, {})})
+        else:
+            self._pods[uid] = pod
+            if "deletionTimestamp" not in pod["metadata"]:
+                self._due[uid] = None
+
+    def _hear_claim(self, claim: Object, gone: bool) -> None:
+        key = (claim["metadata"]["namespace"], claim["metadata"]["name"])
+        before = self._claims.pop(key, None)
+        if before is not None:
+            self._index(before, key, False)
+        if gone:
+            if (owner := _owner(claim)) in self._pods:
+                self._due[owner] = None
+            return
+        self._claims[key] = claim
+        self._index(claim, key, True)
+        self._look[key] = None
+
+    def _index(self, claim: Object, key: Key, there: bool) -> None:
+        owner = _owner(claim)
+        for index, uids in ((self._reserved, _users(claim)), (self._made, [owner] if owner else [])):
+            for uid in uids:
+                keys = index.setdefault(uid, {})
+                if there:
+                    keys[key] = None
+                else:
+                    keys.pop(key, None)
+                if not keys:
+                    del index[uid]
+
+    # --- making ------------------------------------------------------------------------------------------------------
+
+    def _make(self, uid: str, pod: Object) -> bool:
+        """The claims that a pod's templates are to become."""
+        metadata = pod["metadata"]
+        namespace = metadata["namespace"]
+        told = {
+            entry["name"]: entry.get("resourceClaimName")
+            for entry in (pod.get("status") or _NOTHING).get("resourceClaimStatuses") or ()
+        }
+        made: dict[str, str] = {}
+        self._waiting.pop(uid, None)
+        for wanted in pod["spec"]["resourceClaims"]:
+            template = wanted.get("resourceClaimTemplateName")
+            name = told.get(wanted["name"])
+            if not template or (name and self._is_made_for((namespace, name), uid)):
+                continue
+            found = self._found(uid, wanted["name"]) or self._created(uid, pod, wanted["name"], template)
+            if found is not None:
+                made[wanted["name"]] = found
+        if not made:
+            return False
+        statuses = [{"name": claim, "resourceClaimName": name} for claim, name in {**told, **made}.items()]
+        self._cluster.patch(
+            "Pod", metadata["name"], namespace, {"status": {"resourceClaimStatuses": statuses}}, "status"
+        )
+        return True
+
+    def _is_made_for(self, key: Key, uid: str) -> bool:
+        claim = self._claims.get(key)
+        return claim is not None and _owner(claim) == uid
+
+    def _found(self, uid: str, pod_claim: str) -> str | None:
+        """The name of a claim that was made already, only not told to the pod."""
+        for key in self._made.get(uid, ()):
+            metadata = self._claims[key]["metadata"]
+            named = (metadata.get("annotations") or _NOTHING).get(POD_CLAIM)
+            if named == pod_claim and "deletionTimestamp" not in metadata:
+                return key[1]
+        return None
+
+    def _created(self, uid: str, pod: Object, pod_claim: str, template_name: str) -> str | None:
+        metadata = pod["metadata"]
+        namespace = metadata["namespace"]
+        template = self._templates.get((namespace, template_name))
+        if template is None:
+            text = f'PodResourceClaim {pod_claim}: resource claim template "{template_name}": not found'
+            if self._waiting.get(uid) != text:
+                self._cluster.event(pod, "Warning", "FailedResourceClaimCreation", text, "resource_claim")
+            self._waiting[uid] = text
+            return None
+        spec = template["spec"]
+        own = spec.get("metadata") or _NOTHING
+        claim = {
+            "apiVersion": API_VERSION,
+            "kind": "ResourceClaim",
+            "metadata": {
+                "generateName": _base(metadata["name"], pod_claim),
+                "namespace": namespace,
+                "annotations": {**(own.get("annotations") or {}), POD_CLAIM: pod_claim},
+                **({"labels": own["labels"]} if own.get("labels") else {}),
+                "ownerReferences": [
+                    {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": uid, "controller": True}
+                ],
+            },
+            "spec": spec["spec"],
+        }
+        return str(self._cluster.create(claim)["metadata"]["name"])
+
+    # --- tidying up --------------------------------------------------------------------------------------------------
+
+    def _tidy(self, key: Key, claim: Object) -> bool:
+        """Take back what is reserved for pods that are not there any more, and what nobody needs then."""
+        status = claim.get("status") or _NOTHING
+        users = status.get("reservedFor") or []
+        valid = [user for user in users if user.get("resource") != "pods" or user.get("uid") in self._pods]
+        namespace, name = key
+        wrote = False
+        if len(valid) < len(users) or (status.get("allocation") is not None and not valid):
+            left: dict[str, Any] = {"reservedFor": valid} if valid else {"reservedFor": None, "allocation": None}
+            claim = self._cluster.patch("ResourceClaim", name, namespace, {"status": left}, "status")
+            wrote = True
+        if valid:
+            return wrote
+        held = claim["metadata"].get("finalizers") or []
+        if CLAIM_FINALIZER in held and (claim.get("status") or _NOTHING).get("allocation") is None:
+            left = {"finalizers": [one for one in held if one != CLAIM_FINALIZER] or None}
+            claim = self._cluster.patch("ResourceClaim", name, namespace, {"metadata": left})
+            wrote = True
+        owner = _owner(claim)
+        if owner and owner not in self._pods and "deletionTimestamp" not in claim["metadata"]:
+            self._cluster.delete("ResourceClaim", name, namespace)
+            wrote = True
+        return wrote
+
+
+def _base(pod: str, pod_claim: str) -> str:
+    """``pod-claim-``, both cut in proportion where that is too long."""
+    base = f"{pod}-{pod_claim}-"
+    if len(base) <= _LONGEST:
+        return base
+    return f"{pod[: len(pod) * _LONGEST // len(base)]}-{pod_claim[: len(pod_claim) * _LONGEST // len(base)]}"
+
+
+def _owner(claim: Object) -> str:
+    """UID of the pod that a claim was made for; empty where it was not made for one."""
+    for reference in claim["metadata"].get("ownerReferences") or ():
+        if reference.get("kind") == "Pod" and reference.get("controller"):
+            return str(reference["uid"])
+    return ""
+
+
+def _users(claim: Object) -> list[str]:
+    return [str(user["uid"]) for user in (claim.get("status") or _NOTHING).get("reservedFor") or () if user.get("uid")]
