@@ -59,7 +59,9 @@ def up(
     keep: Annotated[
         bool, typer.Option("--keep", help="If another lab is up already, say so and leave it: no error.")
     ] = False,
-    dra: Annotated[bool, typer.Option("--dra", help="Publish the GPUs for dynamic resource allocation too.")] = False,
+    dra: Annotated[
+        bool, typer.Option("--dra", help="The GPUs are for resource claims (DRA), not for nvidia.com/gpu.")
+    ] = False,
     kubeconfig: KubeconfigOption = None,
     context: ContextOption = None,
     components: ComponentsOption = None,
@@ -116,7 +118,8 @@ def _begin_embedded(
     from kailab.lab import Lab
 
     own = settings if options["config"] is not None else None
-    with Lab.open(fleet, "embedded", scheduler, own, adopt_default_scheduler=options["adopt_default_scheduler"]) as lab:
+    chosen = {name: options[name] for name in ("adopt_default_scheduler", "devices")}
+    with Lab.open(fleet, "embedded", scheduler, own, **chosen) as lab:
         lab.settle()
         lab.save(state)
         terminal.say(f"The lab is up: {_told(lab)}")
@@ -152,13 +155,12 @@ def _check_same(
         "--backend": (backend, there.backend),
         "--scheduler": (scheduler, there.scheduler),
         FLAGS["adopt_default_scheduler"]: (options["adopt_default_scheduler"], there.adopt_default_scheduler),
+        FLAGS["devices"]: (options["devices"], there.devices),
     }
     about = livelab.read(state)
     has = {} if about is None else about.options
     for name, value in livelab.told(options).items():
         pairs[FLAGS[name]] = (value, has.get(name, "not given"))
-    if not options["devices"]:
-        pairs[FLAGS["devices"]] = (False, "devices" in has)
     different = [
         f"{flag}: {_shown(want)} here, {_shown(has)} there" for flag, (want, has) in pairs.items() if want != has
     ]

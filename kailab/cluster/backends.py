@@ -34,7 +34,7 @@ class Backend(Choice):
 _PLANE = frozenset({"components", "kubernetes", "kai", "kai_crds", "devices", "home", "labs", "kai_pods"})
 
 BACKENDS: Mapping[str, Backend] = {
-    "embedded": Backend("needs nothing but Python"),
+    "embedded": Backend("needs nothing but Python", frozenset({"devices"})),
     "controlplane": Backend("a kube-apiserver with KWOK", _PLANE),
     "kind": Backend("a kind cluster with KWOK", _PLANE, real_nodes=True),
     "kubeconfig": Backend(
@@ -92,6 +92,11 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
     check_scheduler(scheduler)
     check_pair(backend, scheduler)
     check_options(backend, scheduler, given, spelt)
+    if backend == "embedded" and scheduler == "kube-scheduler" and given.get("devices"):
+        raise InputError(
+            f"{spelt('devices')}: the embedded cluster's kube-scheduler does not allocate claims, the one of a real API server "
+            f"does: expected one of the backends {', '.join(LIVE_BACKENDS)}"
+        )
     if backend == "kubeconfig" and scheduler == "kai" and given.get("config") is not None:
         raise InputError(
             f"{spelt('config')}: the KAI of a cluster that a kubeconfig names has a configuration of its own there"

@@ -75,11 +75,12 @@ class Lab:
         to_look: bool = False,
         described: Fleet | None = None,
         versions: Mapping[str, str] | None = None,
+        devices: bool = False,
     ) -> None:
         """``at_end``: called once the lab has let go of the cluster. ``apart``: kailab's scheduler runs in a process of its
         own; ``decided`` then tells what it decided. ``rest``: tells whether another's is done. ``to_look``: controllers and
         scheduler are made when they are first needed, if ever. ``described``: the fleet; ``versions``: of what the lab runs
-        on, both for its record."""
+        on, both for its record. ``devices``: the fleet's GPUs are there for claims."""
         self.cluster = cluster
         self.fleet = fleet
         self.backend = cluster.name
@@ -87,6 +88,7 @@ class Lab:
         self.config = config
         self.usage = usage or UsageParams()
         self.adopt_default_scheduler = adopt_default_scheduler
+        self.devices = devices
         self.recorder = recorder
         self.base: Path | None = None  # relative manifest paths are seen from here
         self.opened = cluster.now() if opened is None else opened
@@ -154,7 +156,7 @@ class Lab:
 
         On a real API server (a backend other than embedded) the lab lives in ``home``, and leaves it empty for the next; with
         none it makes itself one, a control plane of its own or the cluster of a ``kubeconfig``, and ends it when it is closed.
-        ``devices``: publish the fleet's GPUs for dynamic resource allocation too. What the backend or the scheduler does not
+        ``devices``: the fleet's GPUs are there for resource claims (DRA), not for the device plugin. What the backend or the scheduler does not
         understand is refused.
 
         ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
@@ -167,7 +169,7 @@ class Lab:
         if backend == "embedded":
             return cls(
                 assembly.build_cluster(described, devices)[0], described.name, scheduler, settings.engine, recorder, None,
-                settings.usage, adopt_default_scheduler, described=described,
+                settings.usage, adopt_default_scheduler, described=described, devices=devices,
             )  # fmt: skip
         from kailab.lab.planes import home_for
 
@@ -179,7 +181,7 @@ class Lab:
             leave = home.close if own else home.clear
             return cls(
                 live, described.name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler,
-                at_end=leave, rest=home.rest(scheduler), described=described,
+                at_end=leave, rest=home.rest(scheduler), described=described, devices=devices,
                 versions=None if recorder is None else home.versions(scheduler),
             )  # fmt: skip
         except BaseException:
@@ -211,8 +213,9 @@ class Lab:
             usage = typed.convert(about.get("usage", {}), UsageParams)
             adopt = about.get("adopt_default_scheduler", False)
             lab = cls(
-                cluster, about["fleet"], scheduler, config, recorder, about["opened"], usage, adopt, to_look=to_look
-            )
+                cluster, about["fleet"], scheduler, config, recorder, about["opened"], usage, adopt, to_look=to_look,
+                devices=about.get("devices", False),
+            )  # fmt: skip
             lab.log.cycle = about["cycle"]
             lab.log.evictions = about["evictions"]
             if about["last"] is not None:
@@ -230,6 +233,7 @@ class Lab:
             "config": msgspec.to_builtins(self.config),
             "usage": msgspec.to_builtins(self.usage),
             "adopt_default_scheduler": self.adopt_default_scheduler,
+            "devices": self.devices,
             "opened": self.opened,
             "cycle": self.log.cycle,
             "evictions": self.log.evictions[-REMEMBERED:],
@@ -283,6 +287,7 @@ class Lab:
             **({"kubernetes": self.kubernetes} if self.kubernetes else {}),
             "config": msgspec.to_builtins(self.config),
             **({"adopt_default_scheduler": True} if self.adopt_default_scheduler else {}),
+            **({"devices": True} if self.devices else {}),
             "nodes": len(nodes),
             "gpus": gpus,
         }

@@ -61,6 +61,7 @@ class About(msgspec.Struct, kw_only=True):
     opened: float
     place: Place
     options: dict[str, str] = {}
+    devices: bool = False
 
 
 def check_decides(backend: str, options: Mapping[str, Any]) -> None:
@@ -75,7 +76,7 @@ def check_decides(backend: str, options: Mapping[str, Any]) -> None:
 
 def told(options: Mapping[str, Any]) -> dict[str, str]:
     """What was given of what the cluster is made with, as text that is the same wherever it is given from."""
-    given = {name: options.get(name) for name in (*_OF_THE_CLUSTER, "devices")}
+    given = {name: options.get(name) for name in _OF_THE_CLUSTER}
     return {
         name: str(value.expanduser().absolute()) if isinstance(value, Path) else str(value)
         for name, value in given.items()
@@ -113,6 +114,7 @@ def begin(
             opened=home.cluster.now(),
             place=place,
             options=told(options),
+            devices=bool(options.get("devices")),
         )
         if scheduler == "kailab" and home.plane is not None:
             tell("starting kailab's scheduler")
@@ -202,6 +204,7 @@ def resume(about: About, recorder: Any = None) -> Lab:
         at_end=home.leave,
         apart=True,
         decided=_decided(about),
+        devices=about.devices,
     )
 
 

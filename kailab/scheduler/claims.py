@@ -24,8 +24,8 @@ def is_gpu_class(name: str) -> bool:
     return "gpu" in name.lower()
 
 
-def claim_record(claim: Object, classes: Mapping[str, Object]) -> ResourceClaim:
-    """A ResourceClaim object as the engine sees it. ``classes``: the DeviceClasses there are."""
+def claim_record(claim: Object, classes: Mapping[str, Object] = _NOTHING) -> ResourceClaim:
+    """A ResourceClaim object as the engine sees it. ``classes``: the DeviceClasses there are, for what it may be given."""
     metadata, spec, status = claim["metadata"], claim.get("spec") or _NOTHING, claim.get("status") or _NOTHING
     gpus = sum(gpus_of(spec).values())
     allocation = status.get("allocation")

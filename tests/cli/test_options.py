@@ -54,6 +54,10 @@ def test_all_that_is_refused_is_told_at_once(kailab) -> None:
         (("--backend", "kubeconfig", "--scheduler", "kai", "--scheduler-config", "x"), "configuration of its own"),
         (("--backend", "vcluster"), "expected one of: embedded, controlplane, kind, kubeconfig"),
         (("--fresh", "--keep"), "give one of them"),
+        (
+            ("--dra", "--scheduler", "kube-scheduler"),
+            "--dra: the embedded cluster's kube-scheduler does not allocate claims",
+        ),
     ],
 )
 def test_up_refuses_what_does_not_go_together(kailab, state: Path, arguments: tuple[str, ...], said: str) -> None:
@@ -166,3 +170,15 @@ def test_kind_is_looked_for_before_programs_are_got(
     assert refused.err.strip() == f"error: {kind_reason()}"
     assert not list((home / "cache").rglob("*"))
     assert not (state.parent / "kind").exists()
+
+
+def test_a_lab_with_devices_for_claims_is_kept_as_one(kailab, state: Path) -> None:
+    assert kailab("up", "--dra").code == 0
+    with Lab.resume(state) as lab:
+        assert lab.devices
+        assert lab.facts()["devices"] is True
+        assert len(lab.cluster.list("ResourceSlice")) == 5
+    assert kailab("up", "--dra").code == 0
+    refused = kailab("up")
+    assert refused.code == 2
+    assert "--dra: not given here, given there" in refused.err
