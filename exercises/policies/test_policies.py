@@ -195,6 +195,39 @@ def test_a_maximum_starves_the_gang_that_needs_more(lab):
     assert ["reclaim", "it would take 4 evictions, and the maximum of 2 a cycle leaves 2, so it never will"] in tried
 
 
+def a_gang_and_its_owner(lab):
+    lab.apply("manifests/queues-lenders.yaml", "manifests/b-gang.yaml")
+    expect(lab.queue("team-b")).running(gpus=32)
+    lab.apply("manifests/owner-gang.yaml")
+
+
+def test_a_whole_gang_goes_for_a_few_gpus(lab):
+    """Below its minimum of 32 the gang could not run on, so all of it goes; and each of its evictions says how much that is."""
+    a_gang_and_its_owner(lab)
+
+    expect(lab.queue("owner")).running(pods=4)
+    expect(lab.app("huge")).evicted(pods=32, by="reclaim")
+
+
+@pytest.mark.kailab_only("others do not say what they asked for and took")
+def test_an_eviction_says_what_was_asked_for_and_taken(lab):
+    a_gang_and_its_owner(lab)
+
+    expect(lab.queue("owner")).running(pods=4)
+    assert any("asked: 4 GPU; taken: 32 GPU (32 pods)" in event["message"] for event in lab.get("Event"))
+
+
+@pytest.mark.kailab_config("config/four-times.yaml")
+def test_with_a_ratio_a_gang_is_not_spent_on_a_few_gpus(lab):
+    """Eight times what is asked for is beyond four times."""
+    a_gang_and_its_owner(lab)
+
+    expect(lab.job("owner")).waits_whole(pods=4)
+    expect(lab.queue("team-b")).not_evicted()
+    tried = lab.explain_podgroup(group_of(lab, "owner")).data["pending"]["tried"]
+    assert any("victims would give 32 GPU or more for the 4 GPU it asks for" in outcome for _, outcome in tried)
+
+
 # --- how they go -----------------------------------------------------------------------------------------------------
 
 

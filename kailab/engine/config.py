@@ -21,7 +21,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     ``plugins``: which of KAI's plugins are on, in the order listed; None: KAI's own list. ``queue_depth``: per action, how
     many jobs of each queue are tried. The fields from ``weighted_order`` on are policies that KAI does not have
     (docs/policies.md); ``aged_after``: a job that has waited this long goes first; ``max_evictions_by_priority``: pairs
-    of (victim's priority, evictions a cycle)."""
+    of (victim's priority, evictions a cycle); ``max_taken_ratio``: what victims give / what their beneficiary asks for, at
+    most."""
 
     actions: tuple[Action, ...] = ACTIONS
     gpu_placement: Literal["binpack", "spread"] = "binpack"
@@ -51,4 +52,5 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     victim_order: Literal["queue", "priority"] = "queue"
     max_evictions_per_cycle: int | None = None
     max_evictions_by_priority: tuple[tuple[int, int], ...] = ()
+    max_taken_ratio: float | None = None
     checkpoint: Checkpoint | None = None

@@ -12,6 +12,7 @@ from kailab.engine.decisions import Decisions
 from kailab.engine.report import pending_jobs, queue_states
 from kailab.engine.session import Session
 from kailab.engine.snapshot import Snapshot
+from kailab.engine.takings import with_takings
 
 _ACTIONS: dict[str, Callable[[Session, Allocator], None]] = {
     "allocate": allocate.execute,
@@ -45,7 +46,7 @@ def run_cycle(
                 _ACTIONS[action](session, allocator)
         promises.settle(session)
         tell("report")
-        return session.ledger.decisions(pending_jobs(session), stale, queues)
+        return with_takings(session, session.ledger.decisions(pending_jobs(session), stale, queues))
     finally:
         session.close()
 

@@ -63,10 +63,30 @@ class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
     non_preemptible: int = 0
 
 
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Amounts in engine units."""
+
+    gpu: int
+    cpu: int
+    memory: int
+
+
+class Taking(msgspec.Struct, frozen=True, kw_only=True):
+    """What one evicting action took for one beneficiary in a cycle: ``asked`` is what it is promised, ``lost`` what victims
+    without a new place held, ``moved`` what those held that are evicted only to be placed elsewhere."""
+
+    asked: Held
+    lost: Held
+    moved: Held
+    pods_lost: int
+    pods_moved: int
+
+
 class Evict(msgspec.Struct, frozen=True, kw_only=True):
     """``beneficiary`` is the PodGroup uid for which the victim goes ("" for a stale gang).
 
-    ``shares``: queue -> GPU standing (before, after), for both queues.
+    ``shares``: queue -> GPU standing (before, after), for both queues. ``taking``: of all victims of this action for the same
+    beneficiary (None for a stale gang).
     """
 
     task: str
@@ -78,6 +98,7 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
     beneficiary_queue: str = ""
     message: str = ""
     shares: dict[str, tuple[QueueShare, QueueShare]] = {}
+    taking: Taking | None = None
 
 
 class TaskFit(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from kailab.engine.policies.budget import ActionBudget
 from kailab.engine.policies.limits import EvictionLimits
 from kailab.engine.policies.stripping import put_aside, put_back
 from kailab.engine.policies.switches import switches
+from kailab.engine.policies.taking import TakenBound
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import GPU, Status, ZoneShare
 from kailab.engine.snapshot import Snapshot
@@ -63,6 +64,7 @@ class Session:
         self.switches = switches(config.plugins)
         self._aside = [] if self.switches.topology else put_aside(self.jobs.values())
         self.limits = EvictionLimits(config)
+        self.taking = TakenBound(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
         self._open_queues()
         self.ranking = ranking.attach(self)  # None: KAI's order

@@ -84,6 +84,7 @@ class Solver:
         """On success the solution stands in the session's journal, uncommitted. On failure ``hopeless`` says which bound
         cut the search short, if one did."""
         tasks = tasks_to_allocate(self.job)
+        self.session.taking.begin(self.session.wants(tasks, self.session.table.min_gpu_memory))
         if not tasks or not self._queues:
             return False
         self._tasks = tasks
@@ -198,7 +199,11 @@ class Solver:
                 nodes[i] = True
         for task in scenario.evictions():
             session.evict(task)
-        if not self._place_all(goal, victims, nodes) or not self._valid(scenario):
+        if (
+            not self._place_all(goal, victims, nodes)
+            or not self._valid(scenario)
+            or not session.taking.allows(session, mark)
+        ):
             session.undo(mark)
             if self._shortfall is None and self._counts:
                 self._shortfall = Shortfall(session, self._nodes)

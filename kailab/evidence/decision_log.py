@@ -162,6 +162,7 @@ class DecisionLog:
             "beneficiary": of(evict.beneficiary).name if evict.beneficiary else "",
             "beneficiary_queue": evict.beneficiary_queue,
             "reason": evict.message,
+            "taking": msgspec.to_builtins(evict.taking),
             "shares": {
                 queue: {"before": msgspec.to_builtins(before), "after": msgspec.to_builtins(after)}
                 for queue, (before, after) in evict.shares.items()

@@ -9,6 +9,7 @@
       victimOrder: priority            # lowest priority, then newest, over all queues
       maxEvictionsPerCycle: 3
       maxEvictionsPerCycleByPriority: {50: 3, 75: 1}
+      maxTakenRatio: 2                 # victims give at most twice what is asked for
       checkpoint: {gracePeriod: 2m}    # victims save their state first
       searchBudget: {maxScenariosPerJob: 200}
       maxConsolidationVictims: 16      # -1: no bound
@@ -30,8 +31,8 @@ from kailab.scheduler.search_budgets import read_counts
 
 WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
 KEYS = (
-    "jobOrder", "agedAfter", "victimOrder", "maxEvictionsPerCycle", "maxEvictionsPerCycleByPriority", "checkpoint",
-    "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
+    "jobOrder", "agedAfter", "victimOrder", "maxEvictionsPerCycle", "maxEvictionsPerCycleByPriority", "maxTakenRatio",
+    "checkpoint", "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
     "stalenessGracePeriod",
 )  # fmt: skip
 
@@ -50,6 +51,13 @@ def read_policies(block: Reader) -> dict[str, Any]:
         values["max_evictions_per_cycle"] = block.count("maxEvictionsPerCycle")
     if "maxEvictionsPerCycleByPriority" in block:
         values["max_evictions_by_priority"] = _by_priority(block.inside("maxEvictionsPerCycleByPriority"))
+    if "maxTakenRatio" in block:
+        values["max_taken_ratio"] = block.number("maxTakenRatio")
+        if values["max_taken_ratio"] <= 0:
+            raise InputError(
+                f"{values['max_taken_ratio']:g} lets nobody be evicted; expected a number above 0, such as 2",
+                block.where("maxTakenRatio"),
+            )
     if "checkpoint" in block.values:
         inside = block.inside("checkpoint")
         inside.only(("gracePeriod",))

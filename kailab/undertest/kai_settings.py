@@ -42,6 +42,7 @@ _OWN = {
     "aged_after": "agedAfter",
     "max_evictions_per_cycle": "maxEvictionsPerCycle",
     "max_evictions_by_priority": "maxEvictionsByPriority",
+    "max_taken_ratio": "maxTakenRatio",
     "checkpoint": "checkpoint",
 }
 """Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""

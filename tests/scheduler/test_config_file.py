@@ -105,6 +105,8 @@ def test_predicates_can_be_left_out() -> None:
         ("kailab: {victimOrder: newest}", "'newest' is no order of victims"),
         ("kailab: {maxEvictionsPerCycle: many}", "'many' is not a whole number of at least 0"),
         ("kailab: {maxEvictionsPerCycleByPriority: {train: 3}}", "train: is not a priority"),
+        ("kailab: {maxTakenRatio: 0}", "kailab.maxTakenRatio: 0 lets nobody be evicted; expected a number above 0"),
+        ("kailab: {maxTakenRatio: twice}", "kailab.maxTakenRatio: 'twice' is not a number"),
         ("kailab: {checkpoint: 2m}", "kailab.checkpoint: is str; expected a mapping"),
         ("kailab: {useSchedulingSignatures: 1}", "1 is not true or false"),
         ("usageDBConfig: {usageParams: {windowSize: 0s}}", "is zero"),
@@ -193,6 +195,7 @@ kailab:
   victimOrder: priority
   maxEvictionsPerCycle: 3
   maxEvictionsPerCycleByPriority: {75: 1, 50: 3}
+  maxTakenRatio: 2.5
   checkpoint: {gracePeriod: 2m}
   searchBudget: {maxScenariosPerJob: 200, maxScenariosPerAction: {reclaim: 1000}}
   maxConsolidationVictims: -1
@@ -208,6 +211,7 @@ kailab:
         victim_order="priority",
         max_evictions_per_cycle=3,
         max_evictions_by_priority=((50, 3), (75, 1)),
+        max_taken_ratio=2.5,
         checkpoint=Checkpoint(grace=120.0),
         search_budget=SearchBudget(per_job=200, per_action={"reclaim": 1000}),
         max_consolidation_victims=-1,

@@ -74,6 +74,7 @@ def test_an_endless_grace(grace: float) -> None:
         (EngineConfig(victim_order="priority"), "victimOrder"),
         (EngineConfig(max_evictions_per_cycle=0), "maxEvictionsPerCycle"),
         (EngineConfig(max_evictions_by_priority=((50, 1),)), "maxEvictionsByPriority"),
+        (EngineConfig(max_taken_ratio=2.0), "maxTakenRatio"),
         (EngineConfig(checkpoint=Checkpoint()), "checkpoint"),
         (EngineConfig(k_value=1.0), "Prometheus"),
     ],
@@ -92,7 +93,7 @@ def test_every_setting_is_told_or_refused() -> None:
     }  # fmt: skip
     refused = {
         "k_value", "usage", "weighted_order", "aged_after", "victim_order", "max_evictions_per_cycle",
-        "max_evictions_by_priority", "checkpoint",
+        "max_evictions_by_priority", "max_taken_ratio", "checkpoint",
     }  # fmt: skip
     how_kai_is_anyway = {"imitate_faults", "promised"}
     assert set(EngineConfig.__struct_fields__) == told | refused | how_kai_is_anyway

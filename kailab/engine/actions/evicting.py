@@ -52,7 +52,7 @@ def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
 
 class Skip:
     """Remembers what failed; ``session.config.use_signatures`` switches it. A search cut short because others had used up
-    the action's budget proves nothing about the next one."""
+    the action's budget proves nothing about the next one, nor does one whose victims were too much for what it asked for."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -63,7 +63,7 @@ class Skip:
         return self._on and not self._failed.setdefault(scope, Representatives()).easier(job)
 
     def failed(self, job: Job, scope: str) -> None:
-        if self._session.budget.cut_short:
+        if self._session.budget.cut_short or self._session.taking.refused:
             return
         self._failed.setdefault(scope, Representatives()).add(job)
 
@@ -90,6 +90,8 @@ def search(
     elif solver.budget.spent:
         sets = "1 set" if solver.budget.used == 1 else f"{solver.budget.used} sets"
         tried = f"the search budget ended it after {sets} of victims; none of them made room"
+    elif session.taking.refused:
+        tried = f"{session.taking.refused} ({solver.simulated} tried)"
     elif solver.simulated:
         tried = f"no set of victims makes room ({solver.simulated} tried)"
     else:

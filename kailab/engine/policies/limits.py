@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.state import ACTIVE, ON_NODE
+from kailab.engine.state import ACTIVE, ON_NODE, WTask
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session
@@ -54,8 +54,18 @@ def _sentence(number: int, left: int, most: int, which: str) -> str:
 
 
 def _evictions(session: Session, mark: int) -> dict[int, int]:
-    """Priority -> tasks that hold something in the cluster and lose it."""
+    """Priority -> how many tasks lose their place."""
     found: dict[int, int] = {}
+    for task in losing(session, mark):
+        assert task.job is not None
+        priority = task.job.record.priority
+        found[priority] = found.get(priority, 0) + 1
+    return found
+
+
+def losing(session: Session, mark: int) -> list[WTask]:
+    """Tasks that hold something in the cluster and lose it by the changes since a mark, also for another place."""
+    found = []
     seen: set[str] = set()
     for entry in session.journal[mark:]:
         task = entry.task
@@ -69,7 +79,5 @@ def _evictions(session: Session, mark: int) -> dict[int, int]:
             and ON_NODE[task.record.status]
             and task.uid not in session.ledger.evictions
         ):
-            assert task.job is not None
-            priority = task.job.record.priority
-            found[priority] = found.get(priority, 0) + 1
+            found.append(task)
     return found

@@ -1,0 +1,61 @@
+"""A bound on what is taken from others, as a multiple of what a job asks for.
+
+Counted in GPUs; for work without GPUs in CPU and in memory. Whoever is evicted counts with all it holds, also if it only moves.
+A set of victims that takes more does not solve a search, which goes on to the next set.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kailab.engine.amounts import number, quantity_text
+from kailab.engine.policies.limits import losing
+from kailab.engine.queues import Amounts
+
+if TYPE_CHECKING:
+    from kailab.engine.session import Session
+
+
+def counting(asked: Amounts) -> tuple[int, ...]:
+    """The resources by which what is taken is held against what is asked for: GPU, or CPU and memory of work without GPUs."""
+    return (2,) if asked[2] else (0, 1)
+
+
+class TakenBound:
+    """``begin`` a search; ``allows`` looks at what stands in the journal since a mark; ``refused`` says afterwards what it
+    refused, if nothing else was found: the least there was."""
+
+    def __init__(self, most: float | None) -> None:
+        self._most = most
+        self._asked: Amounts = (0, 0, 0)
+        self._least: tuple[float, int, int] | None = None  # ratio, amount, resource
+
+    def begin(self, asked: Amounts) -> None:
+        """``asked``: by all that the job would place, though a search begins with a part of it."""
+        self._asked = asked
+        self._least = None
+
+    def allows(self, session: Session, mark: int) -> bool:
+        if self._most is None:
+            return True
+        taken = [0, 0, 0]
+        for task in losing(session, mark):
+            for r, amount in enumerate(session.accepted(task)):
+                taken[r] += amount
+        shares = [(taken[r] / self._asked[r], taken[r], r) for r in counting(self._asked) if self._asked[r] > 0]
+        worst = max(shares, default=(0.0, 0, 0))
+        if worst[0] <= self._most:
+            return True
+        if self._least is None or worst < self._least:
+            self._least = worst
+        return False
+
+    @property
+    def refused(self) -> str:
+        if self._least is None or self._most is None:
+            return ""
+        _, amount, r = self._least
+        return (
+            f"victims would give {quantity_text(r, amount)} or more for the {quantity_text(r, self._asked[r])} it asks for: "
+            f"beyond the maxTakenRatio of {number(self._most)}"
+        )
