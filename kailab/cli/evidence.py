@@ -57,7 +57,9 @@ def prune(
 
 @app.command()
 def show(
-    run: RunArgument = "latest",
+    run: Annotated[
+        str, typer.Argument(metavar="[RUN]", help="A run's id, its folder, or latest; may be left out before a test.")
+    ] = "latest",
     test: Annotated[str, typer.Argument(help="One test of it: exercise/test.", show_default=False)] = "",
     evidence: EvidenceOption = ROOT,
     output: OutputOption = TextOrJson.text,
@@ -66,7 +68,11 @@ def show(
     from kailab.cli.table import render
     from kailab.evidence import store
 
-    path = store.find(evidence, run)
+    if test:
+        path = store.find(evidence, run)
+        test = store.find_test(path, test)
+    else:
+        path, test = store.find_run_or_test(evidence, run)
     if test:
         _show_test(path, test, output)
         return
@@ -137,12 +143,8 @@ def _scheduler(lab: dict[str, Any]) -> str:
 
 
 def _show_test(run: Path, name: str, output: TextOrJson) -> None:
-    from kailab.errors import InputError
     from kailab.evidence import store
-    from kailab.evidence.run import test_folders
 
-    if name not in test_folders(run):
-        raise InputError(f"run {run.name} has no test {name!r}; `kailab evidence show {run.name}` lists them")
     test = store.load_test(run, name)
     if output is TextOrJson.json:
         terminal.say(json.dumps({"path": str(test.path), "result": test.result, "labs": test.labs}, indent=2))

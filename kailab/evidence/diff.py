@@ -1,23 +1,41 @@
-"""Where two runs differ, as data: tests in one only, other outcomes, the first decision that is another, other
-endings."""
+"""Where two runs differ, as data: what was another (settings, fleet, objects, steps), and what came of it (outcomes, the
+first decision that is another, other endings)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
 from kailab.evidence import store, sums
+from kailab.evidence.changes import NOTHING, Change, changes, object_changes, shown
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
+from kailab.model import yamltext
 
-What = Literal["only_in_first", "only_in_second", "outcome", "labs", "facts", "decision", "ending", "file"]
+What = Literal[
+    "only_in_first",
+    "only_in_second",
+    "outcome",
+    "labs",
+    "facts",
+    "fleet",
+    "object",
+    "step",
+    "decision",
+    "ending",
+    "file",
+]
+_FEW = 20
+_COUNTS = ("nodes", "gpus")
+"""Facts that follow from the fleet, which is told by itself."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference. ``first`` and ``second`` are what each run has (None: nothing)."""
+    """One difference. ``first`` and ``second`` are what each run has (None: nothing); ``detail``: of what."""
 
     what: What
     test: str
@@ -30,7 +48,11 @@ class Difference:
         place = f"{self.test} ({self.lab})" if self.lab else self.test
         if self.what in ("only_in_first", "only_in_second"):
             return f"{place}: {self.what.replace('_', ' ')}"
-        return f"{place}: {self.detail or self.what}: {_short(self.first)} | {_short(self.second)}"
+        if self.what == "decision":
+            return f"{place}: {self.detail}: {_decisions(self.first, self.second)}"
+        if self.what == "file":
+            return f"{place}: the file {self.detail} differs"
+        return f"{place}: {Change(self.detail or self.what, self.first, self.second)}"
 
 
 @dataclass(frozen=True)
@@ -64,37 +86,100 @@ def diff(first: Path, second: Path) -> Comparison:
 def _tests(one: TestEvidence, two: TestEvidence) -> list[Difference]:
     name = one.name
     found: list[Difference] = []
-    if one.outcome != two.outcome:
-        found.append(Difference("outcome", name, "", one.outcome, two.outcome, "outcome"))
     if list(one.labs) != list(two.labs):
         found.append(Difference("labs", name, "", list(one.labs), list(two.labs), "labs"))
-    for lab in one.labs:
-        if lab in two.labs:
-            found += _labs(one, two, lab)
-    if not found:
-        found += _files(one, two)
+    shared = [lab for lab in one.labs if lab in two.labs]
+    for lab in shared:
+        found += _causes(one, two, lab)
+    if one.outcome != two.outcome:
+        found.append(Difference("outcome", name, "", one.outcome, two.outcome, "outcome"))
+    for lab in shared:
+        found += _effects(one, two, lab)
+    return found or _files(one, two)
+
+
+# --- what was another -------------------------------------------------------------------------------------------------
+
+
+def _causes(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
+    for change in changes(one.labs[lab], two.labs[lab]):
+        if change.path not in _COUNTS:
+            yield Difference("facts", one.name, lab, change.first, change.second, change.path)
+    for change in changes(_fleet(one, lab), _fleet(two, lab)):
+        if change.path != "name":  # the facts have it
+            yield Difference("fleet", one.name, lab, change.first, change.second, f"fleet: {change.path}")
+    yield from _objects(one, two, lab)
+    yield from _steps(one, two, lab)
+
+
+def _fleet(test: TestEvidence, lab: str) -> Any:
+    """Pools by name, so that one more shifts no other."""
+    if not (test.path / lab / "fleet.yaml").exists():
+        return {}
+    (definition,) = _documents(test, lab, "fleet.yaml")
+    return {**definition, "pools": {pool["name"]: pool for pool in definition["pools"]}}
+
+
+def _objects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
+    left, right = _applied(one, lab), _applied(two, lab)
+    for key in [*left, *(key for key in right if key not in left)]:
+        name, again = key
+        told = f"{name}, applied again ({again})" if again else name
+        if key not in right or key not in left:
+            there, here = ("applied" if key in side else NOTHING for side in (left, right))
+            yield Difference("object", one.name, lab, there, here, told)
+            continue
+        for change in list(object_changes(left[key], right[key]))[:_FEW]:
+            yield Difference("object", one.name, lab, change.first, change.second, f"{told}: {change.path}")
+
+
+def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, Any]]:
+    """(``queue team-a``, how often it was applied before) -> the object as it was applied."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    counts: dict[str, int] = {}
+    for file in sorted((test.path / lab / "manifests").glob("*")):
+        for obj in _documents(test, lab, f"manifests/{file.name}"):
+            meta = obj["metadata"]
+            space = f"{meta['namespace']}/" if meta.get("namespace") not in (None, "default") else ""
+            name = f"{obj['kind'].lower()} {space}{meta.get('name') or meta.get('generateName')}"
+            found[name, counts.get(name, 0)] = obj
+            counts[name] = counts.get(name, 0) + 1
     return found
 
 
-def _labs(one: TestEvidence, two: TestEvidence, lab: str) -> list[Difference]:
-    found: list[Difference] = []
-    facts, others = one.labs[lab], two.labs[lab]
-    for key in sorted(facts.keys() | others.keys()):
-        if facts.get(key) != others.get(key):
-            found.append(Difference("facts", one.name, lab, facts.get(key), others.get(key), key))
+def _documents(test: TestEvidence, lab: str, file: str) -> list[Any]:
+    return [value for value, _ in yamltext.read_documents(str(test.read(lab, file)), str(test.path / lab / file))]
+
+
+def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
+    """The first step at which something else was done."""
+    pairs = zip_longest(one.read(lab, "steps.json"), two.read(lab, "steps.json"))
+    for number, (left, right) in enumerate(pairs, 1):
+        if _done(left) != _done(right):
+            yield Difference("step", one.name, lab, _done(left), _done(right), f"step {number}:")
+            return
+
+
+def _done(step: dict[str, Any] | None) -> str | None:
+    if step is None:
+        return None
+    told = f"{step['operation']} {step['text']}".rstrip()
+    return f"{told} {shown(step['patch'])}" if "patch" in step else told
+
+
+# --- what came of it --------------------------------------------------------------------------------------------------
+
+
+def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
     decisions = zip_longest(one.read(lab, "decisions.jsonl"), two.read(lab, "decisions.jsonl"))
     for number, (left, right) in enumerate(decisions, 1):
         if left != right:
-            detail = f"decision {number} is the first that differs"
-            found.append(Difference("decision", one.name, lab, left, right, detail))
+            yield Difference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
             break
-    left, right = _ending(one, lab), _ending(two, lab)
-    for app in sorted(left.keys() | right.keys()):
-        if left.get(app) != right.get(app):
-            found.append(
-                Difference("ending", one.name, lab, left.get(app), right.get(app), f"pods of {app} at the end")
-            )
-    return found
+    first, second = _ending(one, lab), _ending(two, lab)
+    for app in sorted(first.keys() | second.keys()):
+        if first.get(app) != second.get(app):
+            yield Difference("ending", one.name, lab, first.get(app), second.get(app), f"pods of {app} at the end")
 
 
 def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
@@ -108,6 +193,22 @@ def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
     return counts
 
 
+def _decisions(first: Any, second: Any) -> str:
+    """Two decisions in a line; of two that sound the same, what differs in them."""
+    left, right = _decision(first), _decision(second)
+    if left != right:
+        return f"{left} -> {right}"
+    return f"{left}: {'; '.join(map(str, changes(first, second)))}"
+
+
+def _decision(entry: Any) -> str:
+    if entry is None:
+        return "nothing"
+    what = entry.get("pod") or entry.get("podgroup")
+    where = entry.get("node") or entry.get("reason", "")
+    return f"cycle {entry['cycle']}: {entry['decision']} {what} {where}".rstrip()
+
+
 def _files(one: TestEvidence, two: TestEvidence) -> list[Difference]:
     """Files that differ where nothing that matters more does."""
     left = {name: sums.digest((one.path / name).read_bytes()) for name in sums.files_in(one.path)}
@@ -117,14 +218,3 @@ def _files(one: TestEvidence, two: TestEvidence) -> list[Difference]:
         for name in sorted(left.keys() | right.keys())
         if name != RUN and left.get(name) != right.get(name)
     ]
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, dict) and "decision" in value:
-        what = value.get("pod") or value.get("podgroup")
-        where = value.get("node") or value.get("reason", "")
-        return f"cycle {value['cycle']}: {value['decision']} {what} {where}".rstrip()
-    if value is None:
-        return "nothing"
-    text = str(value)
-    return text if len(text) <= 120 else text[:117] + "..."

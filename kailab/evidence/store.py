@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.errors import EvidenceError
+from kailab.errors import EvidenceError, InputError
 from kailab.evidence import sums
 from kailab.evidence.record import RESULT, check_format
 from kailab.evidence.run import PARTIAL, RUN, run_digest, test_folders
@@ -76,6 +77,49 @@ def find(root: Path | str, run: str = LATEST) -> Path:
     if not found:
         raise EvidenceError(f"{root}: there are no runs")
     return found[-1].path
+
+
+def find_test(run: Path, text: str) -> str:
+    """The name (``exercise/test``) of a test of a run, given whole or by its last part where only one has it. Raises
+    InputError, with what is near."""
+    tests = test_folders(run)
+    if text in tests:
+        return text
+    same = [name for name in tests if name.rpartition("/")[2] == text]
+    if len(same) == 1:
+        return same[0]
+    if same:
+        raise InputError(f"run {run.name} has several tests {text!r}: {', '.join(same)}")
+    raise InputError(
+        f"run {run.name} has no test {text!r}; {_near(text, tests)}`kailab evidence show {run.name}` lists them"
+    )
+
+
+def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
+    """What one word stands for: a run (then the test is empty), else a test of the latest run. Raises InputError, with what
+    is near; EvidenceError."""
+    if text == LATEST:
+        return find(root), ""
+    for path in (Path(root) / text, Path(text)):
+        if path.is_dir() and _is_run(path):
+            return path, ""
+    latest = find(root)
+    tests = test_folders(latest)
+    if text in tests or any(name.rpartition("/")[2] == text for name in tests):
+        return latest, find_test(latest, text)
+    known = [*(one.run for one in runs(root)), *tests]
+    raise InputError(
+        f"there is no run {text!r} in {root}, and the latest run ({latest.name}) has no such test; {_near(text, known)}"
+        "`kailab evidence list` lists the runs, `kailab evidence show` the tests of the latest"
+    )
+
+
+def _near(text: str, known: list[str]) -> str:
+    by_last = {name.rpartition("/")[2]: name for name in known}
+    close = difflib.get_close_matches(text, known, n=3, cutoff=0.6)
+    close += [by_last[last] for last in difflib.get_close_matches(text.rpartition("/")[2], by_last, n=3, cutoff=0.6)]
+    named = list(dict.fromkeys(close))[:3]
+    return f"did you mean {' or '.join(named)}? " if named else ""
 
 
 def prune(root: Path | str, keep: int) -> list[RunSummary]:

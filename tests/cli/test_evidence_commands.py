@@ -108,3 +108,21 @@ def test_what_there_is_not(kailab, home: Path) -> None:
         done = kailab("evidence", *command)
         assert done.code == 2
         assert done.err.startswith("error: ")
+
+
+def test_a_test_alone_is_of_the_latest_run(kailab, runs: tuple[str, str, str]) -> None:
+    whole = kailab("evidence", "show", "latest", "quota/test_one")
+    for text in ("quota/test_one", "test_one"):
+        assert kailab("evidence", "show", text).out == whole.out
+    assert kailab("evidence", "show", runs[0], "test_one").code == 0
+
+
+def test_what_is_near_is_named(kailab, runs: tuple[str, str, str]) -> None:
+    for words in (("quota/test_on",), ("latest", "test_onee"), (runs[0], "quta/test_one")):
+        done = kailab("evidence", "show", *words)
+        assert done.code == 2
+        assert "did you mean quota/test_one?" in done.err
+    done = kailab("evidence", "show", runs[0][:-2])
+    assert done.code == 2
+    assert f"did you mean {runs[0]}" in done.err
+    assert "did you mean" not in kailab("evidence", "show", "nothing-like-it").err
