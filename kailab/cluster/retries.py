@@ -10,6 +10,8 @@ K = TypeVar("K")
 
 FIRST_SECONDS = 0.5
 LONGEST_SECONDS = 30.0
+TRIES = 3
+"""Failures in a row after which nobody waits for the next try: it is no passing trouble."""
 
 
 class Retries(Generic[K]):
@@ -21,11 +23,13 @@ class Retries(Generic[K]):
         self._wait = tenacity.wait_exponential(first, longest)
         self._failures: dict[K, int] = {}
         self._until: dict[K, float] = {}
+        self._failed_at: dict[K, float] = {}
 
     def failed(self, key: K, now: float) -> float:
         """Note a failure. Returns the time at which to try again."""
         state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
         state.attempt_number = self._failures[key] = self._failures.get(key, 0) + 1
+        self._failed_at[key] = now
         self._until[key] = now + self._wait(state)
         return self._until[key]
 
@@ -33,6 +37,15 @@ class Retries(Generic[K]):
         """It went well, or need not be tried any more."""
         self._failures.pop(key, None)
         self._until.pop(key, None)
+        self._failed_at.pop(key, None)
+
+    def worth_waiting(self, key: K, since: float) -> bool:
+        """Whether its next try may yet change something: it did not fail from ``since`` on, or fewer than ``TRIES`` times in a row."""
+        return self._failed_at.get(key, since) < since or self._failures.get(key, 0) < TRIES
+
+    def due_since(self, since: float) -> float | None:
+        """When the next pause is over of those worth waiting for."""
+        return min((at for key, at in self._until.items() if self.worth_waiting(key, since)), default=None)
 
     def held(self, key: K, now: float) -> bool:
         """Whether its pause is not over."""

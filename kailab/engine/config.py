@@ -17,6 +17,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds. ``k_value`` and ``usage`` drive time-based fairness: usage is each queue's normalised, decayed
     past share of the cluster (0..1), by queue name, per resource ("gpu", "cpu", "memory"). ``promised``: jobs that the cycle
     before made room for (``Decisions.heirs``); those that can start now do so ahead of their queue's turn. KAI forgets them.
+    ``refused``: tasks whose last binding was refused; nobody is evicted for a job that would start with one of them.
 
     ``plugins``: which of KAI's plugins are on, in the order listed; None: KAI's own list. ``queue_depth``: per action, how
     many jobs of each queue are tried. The fields from ``weighted_order`` on are policies that KAI does not have
@@ -40,6 +41,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     k_value: float = 0.0
     usage: Mapping[str, Mapping[str, float]] = {}
     promised: tuple[str, ...] = ()  # PodGroup uids
+    refused: frozenset[str] = frozenset()  # task uids
     # Decide as KAI does even where that breaks its own rules: a victim recorded by a smaller try counts twice (a queue may
     # then pass its limit), and surplus pods may be left behind by the core of their gang.
     imitate_faults: bool = False

@@ -63,6 +63,10 @@ class Parts:
         for part in (*self.controllers, self.scheduler):
             part.close()
 
+    def retry_at(self, since: float) -> float | None:
+        """When the scheduler tries something again that failed and is to be waited for; see ``Scheduler.retry_at``."""
+        return self.scheduler.retry_at(since) if isinstance(self.scheduler, Scheduler) else None
+
 
 class Seen:
     """A scheduler that tells nothing of its decisions, and an observer that reads them off the cluster."""

@@ -125,14 +125,18 @@ class Lab:
         tell = (self._on_cycle, self._on_seen, self.opened, self.usage, self.adopt_default_scheduler)
         if isinstance(cluster, EmbeddedCluster):
             parts = assembly.build_parts(cluster, self.scheduler, self.config, *tell)
-            return parts, VirtualPace(cluster, parts.controllers, parts.scheduler, self._describe)
+            pace = VirtualPace(cluster, parts.controllers, parts.scheduler, self._describe, retry_at=parts.retry_at)
+            return parts, pace
         from kailab.lab.livepace import LivePace
 
         apart, rest = self._apart, self._rest
         parts = assembly.build_live_parts(cluster, self.scheduler, self.config, *tell, apart)
         considers = assembly.considers(self.scheduler)
         quiet = assembly.QUIET_SECONDS["kube-scheduler" if apart or rest else self.scheduler]
-        return parts, LivePace(cluster, parts.controllers, parts.scheduler, considers=considers, rest=rest, quiet=quiet)
+        return parts, LivePace(
+            cluster, parts.controllers, parts.scheduler,
+            considers=considers, rest=rest, quiet=quiet, retry_at=parts.retry_at,
+        )  # fmt: skip
 
     # --- life ----------------------------------------------------------------------------------------------------
 

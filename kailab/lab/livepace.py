@@ -53,6 +53,7 @@ class LivePace:
         owed: float = OWED_SECONDS,
         deadline: float = DEADLINE_SECONDS,
         monotonic: Callable[[], float] = time.monotonic,
+        retry_at: Callable[[float], float | None] = lambda since: None,
     ) -> None:
         self._cluster = cluster
         self._controllers = controllers
@@ -62,6 +63,7 @@ class LivePace:
         self._owed_patience = owed
         self._deadline = deadline
         self._monotonic = monotonic
+        self._retry_at = retry_at
         self._watch = cluster.watch(KINDS)
         self._owed = Owed(considers)
         self._cycled_at = float("-inf")
@@ -73,6 +75,7 @@ class LivePace:
     def settle(self) -> None:
         """Return when nothing has changed for a while and nothing is owed. Raises NotSettled."""
         begun = changed_at = self._monotonic()
+        since = self._cluster.now()
         self._changes.clear()
         while True:
             if self._act():
@@ -83,7 +86,7 @@ class LivePace:
             now = self._monotonic()
             still = now - changed_at
             patient = still >= max(self._owed_patience, self._quiet)
-            if still >= self._quiet and (patient or (rested and not self._owed.debts())):
+            if still >= self._quiet and (patient or (rested and not self._owes(since))):
                 return
             if now - begun > self._deadline:
                 raise NotSettled(self._restless())
@@ -126,6 +129,9 @@ class LivePace:
             self._cycled_at = self._monotonic()
             changed = True
         return changed
+
+    def _owes(self, since: float) -> bool:
+        return bool(self._owed.debts()) or self._retry_at(since) is not None
 
     def _noted(self, event: WatchEvent) -> bool:
         if event.kind == "Node":

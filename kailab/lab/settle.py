@@ -69,7 +69,8 @@ class Pace(Protocol):
 
 
 class VirtualPace:
-    """``describe`` names what the latest cycle changed, for the message of a lab that does not settle."""
+    """``describe`` names what the latest cycle changed, for the message of a lab that does not settle. ``retry_at(since)``: when
+    the scheduler tries something again that failed, as far as it is to be waited for, with ``since`` the start of settling."""
 
     def __init__(
         self,
@@ -78,17 +79,19 @@ class VirtualPace:
         scheduler: Scheduler,
         describe: Callable[[], list[str]],
         max_cycles: int = MAX_CYCLES,
+        retry_at: Callable[[float], float | None] = lambda since: None,
     ) -> None:
         self._clock = clock
         self._controllers = controllers
         self._scheduler = scheduler
         self._describe = describe
         self._max_cycles = max_cycles
+        self._retry_at = retry_at
         self._noting = False  # naming what changes costs time, so only once settling takes long
 
     def settle(self) -> None:
         changes: Counter[str] = Counter()
-        cycles = 0
+        cycles, begun = 0, self._clock.now()
         self._noting = False
 
         def count() -> None:
@@ -101,7 +104,7 @@ class VirtualPace:
         while True:
             for _ in self._to_rest(float("inf"), changes):
                 count()
-            due = self._clock.next_prompt()
+            due = min((at for at in (self._clock.next_prompt(), self._retry_at(begun)) if at is not None), default=None)
             if due is None:
                 return
             if self._noting:

@@ -16,6 +16,7 @@ from kailab.cluster.writes import Evict as EvictPod
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.records import Shape
+from kailab.engine.state import ACTIVE
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
 from kailab.scheduler.checkpointing import ask_to_save
@@ -73,6 +74,11 @@ class Carrier:
         moments = (self.held_back.next_at, self._evictions.next_at)
         return min((moment for moment in moments if moment is not None), default=None)
 
+    def due_since(self, since: float) -> float | None:
+        """When something that failed is tried again that is worth waiting for."""
+        moments = (self.held_back.due_since(since), self._evictions.due_since(since))
+        return min((moment for moment in moments if moment is not None), default=None)
+
     def look(self, now: float) -> None:
         """See what may be tried again."""
         self.held_back.look(now)
@@ -92,14 +98,15 @@ class Carrier:
     def _bind_all(self, binds: Iterable[Bind]) -> None:
         planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
         refused = self._prepare([bind for bind, _ in planned])
-        going = [(bind, chain) for bind, chain in planned if bind.task not in refused]
-        outcomes = self._cluster.write_all([chain for _, chain in going])
-        errors = {bind.task: outcome.error for (bind, _), outcome in zip(going, outcomes, strict=True)} | refused
+        errors = self._write_binds([(bind, chain) for bind, chain in planned if bind.task not in refused]) | refused
+        put_off = [bind.task for bind, _ in planned if bind.task not in errors]
         # One of which no answer came may be bound all the same: what it needs stays in place.
         failed = [task for task, error in errors.items() if error is not None and not isinstance(error, Unavailable)]
         for preparation in self._preparations:
-            preparation.undo(failed)
+            preparation.undo([*failed, *put_off])
         for bind, _ in planned:
+            if bind.task not in errors:
+                continue
             task = self._mirror.tasks[bind.task]
             name = f"{task.namespace}/{task.name}"
             error = errors[bind.task]
@@ -114,6 +121,25 @@ class Carrier:
                 else:
                     self._unlabel(task.namespace, task.name, bind.gpu_groups)
             self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
+
+    def _write_binds(self, binds: Sequence[tuple[Bind, Chain]]) -> dict[str, ApiError | None]:
+        """By UID, what came of it. Those that were refused before go first; if one of a gang that is only beginning is refused
+        again, the rest of the gang is put off, and has no entry."""
+        before = self.held_back.refused
+        first = [entry for entry in binds if entry[0].task in before]
+        errors = self._write(first)
+        waiting = {
+            bind.podgroup
+            for bind, _ in first
+            if errors[bind.task] is not None
+            and not any(ACTIVE[task.status] for task in self._mirror.members(bind.podgroup))
+        }
+        rest = [(bind, chain) for bind, chain in binds if bind.task not in before and bind.podgroup not in waiting]
+        return errors | self._write(rest)
+
+    def _write(self, binds: Sequence[tuple[Bind, Chain]]) -> dict[str, ApiError | None]:
+        outcomes = self._cluster.write_all([chain for _, chain in binds]) if binds else []
+        return {bind.task: outcome.error for (bind, _), outcome in zip(binds, outcomes, strict=True)}
 
     def _prepare(self, binds: Sequence[Bind]) -> dict[str, ApiError]:
         """Put in place what the pods need on their nodes. By UID, those that can't be bound, and why."""

@@ -3,6 +3,9 @@
 Such a pod counts as one that fits nowhere until its pause is over: neither does it keep a place from others, nor is its gang
 begun without it. A change of the pod ends the pause. KAI's scheduler leaves this to its binder, which tries a BindRequest again
 with growing pauses up to its backoffLimit while the pod keeps its place, and forgets the failure with the BindRequest.
+
+A pod that was *refused* (not one of which no answer came) has nobody evicted for it, and is bound before the rest of its gang,
+until a binding of it works or it changes: neither is anyone to go in vain, nor a gang to be begun in part again and again.
 """
 
 from __future__ import annotations
@@ -24,10 +27,21 @@ class HeldBack:
         self._retries: Retries[str] = Retries()
         self._as_tried: dict[str, Any] = {}  # uid -> what was tried to bind
         self._held: dict[str, float] = {}
+        self._refused: set[str] = set()
 
     @property
     def next_at(self) -> float | None:
         return min(self._held.values(), default=None)
+
+    @property
+    def refused(self) -> frozenset[str]:
+        """UIDs of pods whose last binding was refused, and that are as they were then."""
+        return frozenset(self._refused)
+
+    def due_since(self, since: float) -> float | None:
+        """When the next pod is tried again whose next try is worth waiting for (``Retries.worth_waiting``)."""
+        worth = self._retries.worth_waiting
+        return min((until for uid, until in self._held.items() if worth(uid, since)), default=None)
 
     def failed(self, uid: str, error: ApiError, now: float) -> None:
         """A pod could not be bound."""
@@ -39,6 +53,10 @@ class HeldBack:
             self._retries.done(uid)
         self._as_tried[uid] = known
         self._held[uid] = self._retries.failed(uid, now)
+        if error.doubtful:
+            self._refused.discard(uid)
+        else:
+            self._refused.add(uid)
         self._mirror.hold_back(uid, f"Binding failed ({error.reason}); it is tried again after a pause")
 
     def bound(self, uid: str) -> None:
@@ -58,6 +76,7 @@ class HeldBack:
     def _forget(self, uid: str) -> None:
         self._retries.done(uid)
         del self._as_tried[uid]
+        self._refused.discard(uid)
         self._held.pop(uid, None)
         self._mirror.hold_back(uid, None)
 

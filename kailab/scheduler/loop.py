@@ -57,6 +57,7 @@ class Scheduler:
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         self._seen = -1
         self._promised: tuple[str, ...] = ()
+        self._refused: frozenset[str] = frozenset()
         self._retry = False
         self._wake_at: float | None = None
 
@@ -75,6 +76,11 @@ class Scheduler:
         if self._usage is not None:
             moments.append(self._usage.next_refresh)
         return min((moment for moment in moments if moment is not None), default=None)
+
+    def retry_at(self, since: float) -> float | None:
+        """When a bind or an eviction that failed is tried again; None where none was left out since ``since``, or all failed too
+        often to be waited for."""
+        return self._carrier.due_since(since)
 
     @property
     def unreachable(self) -> bool:
@@ -102,7 +108,8 @@ class Scheduler:
         wake_at = self.wake_at
         woken = wake_at is not None and now >= wake_at
         self._carrier.look(now)  # which forgets the times that have come
-        unchanged = self._seen == self.mirror.snapshot.version and not self._outdated(now)
+        worthy = not self._refused <= self._carrier.held_back.refused  # others may be evicted for some of them again
+        unchanged = self._seen == self.mirror.snapshot.version and not self._outdated(now) and not worthy
         if not woken and not self._retry and unchanged:
             return False
         return self._run(now)
@@ -155,8 +162,9 @@ class Scheduler:
 
     def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> Decisions:
         """One cycle, told whom the one before it made room for; until it is decided (the heirs only grow)."""
+        refused = self._refused = self._carrier.held_back.refused
         while True:
-            config = msgspec.structs.replace(self.config, usage=usage, promised=self._promised)
+            config = msgspec.structs.replace(self.config, usage=usage, promised=self._promised, refused=refused)
             decisions = run_cycle(self.mirror.snapshot, config, now, self._on_phase)
             self._promised = decisions.heirs
             if not decisions.again:

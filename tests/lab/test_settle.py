@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.errors import ApiError
+from kailab.lab.lab import Lab
 from kailab.lab.livepace import LivePace
 from kailab.lab.settle import NotSettled, VirtualPace
 
@@ -152,3 +154,44 @@ def test_on_a_real_clock_moments_end_on_time():
     moments = sum(1 for _ in wall.pace().moments(10))
     assert 10 <= wall.time <= 10.5
     assert moments > 5
+
+
+class Refusing:
+    """A cluster's ``bind`` that refuses each pod of a prefix so many times."""
+
+    def __init__(self, lab, prefix: str, times: float) -> None:
+        self.real, self.prefix, self.times = lab.cluster.bind, prefix, times
+        self.tries: dict[str, int] = {}
+
+    def __call__(self, namespace, pod, node, annotations=None):
+        if pod.startswith(self.prefix):
+            self.tries[pod] = self.tries.get(pod, 0) + 1
+            if self.tries[pod] <= self.times:
+                raise ApiError("no")
+        self.real(namespace, pod, node, annotations)
+
+
+def eight(lab, queue, job, monkeypatch, times):
+    refusing = Refusing(lab, "work", times)
+    monkeypatch.setattr(lab.cluster, "bind", refusing)
+    lab.apply([queue("org", -1), queue("team", 8, parent="org"), job("work", "team", 8)])
+    return refusing
+
+
+def test_pods_that_could_not_be_bound_at_first_run_once_settled(queue, job, monkeypatch):
+    with Lab.open() as lab:
+        eight(lab, queue, job, monkeypatch, 2)
+        lab.settle()
+        assert [pod["status"]["phase"] for pod in lab.get("pods")] == ["Running"] * 8
+
+
+def test_what_is_refused_for_good_does_not_keep_a_lab_from_settling_and_is_tried_in_each(queue, job, monkeypatch):
+    with Lab.open() as lab:
+        refusing = eight(lab, queue, job, monkeypatch, float("inf"))
+        lab.settle()
+        before = dict(refusing.tries)
+        assert set(before.values()) == {3}
+        lab.settle()
+        refusing.times = 0
+        lab.settle()
+        assert [pod["status"]["phase"] for pod in lab.get("pods")] == ["Running"] * 8

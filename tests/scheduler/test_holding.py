@@ -124,3 +124,67 @@ def test_a_gang_that_lacks_one_stays_stale_while_that_is_tried_again(lab, build,
     assert len(tried) > 4
     run(lab, 40)
     assert bound(lab) == set()
+
+
+def evictions(lab) -> int:
+    return sum(len(record.decisions.evictions) for record in lab.records)
+
+
+def test_nobody_is_evicted_twice_for_one_whose_binding_is_refused(build, monkeypatch) -> None:
+    lab = build.lab(nodes=1)
+    real = lab.cluster.bind
+
+    def bind(namespace: str, pod: str, node: str, annotations: Any = None) -> None:
+        if pod == "urgent":
+            raise ApiError("no")
+        real(namespace, pod, node, annotations)
+
+    monkeypatch.setattr(lab.cluster, "bind", bind)
+    lab.apply(*team(build), build.pod("low-0", 8, "team"))
+    run(lab, 2)
+    lab.apply(build.pod("urgent", 8, "team", labels={"priorityClassName": "build"}))
+    run(lab, 5)
+    assert evictions(lab) == 1
+    lab.apply(build.pod("low-1", 8, "team"))
+    run(lab, 120)
+    assert bound(lab) == {"low-1"}
+    assert evictions(lab) == 1
+    lab.cluster.patch("Pod", "urgent", "default", {"metadata": {"labels": {"tried": "again"}}})
+    run(lab, 5)
+    assert evictions(lab) == 2
+
+
+def test_a_gang_of_which_one_was_refused_is_begun_with_that_one(lab, build, refuse) -> None:
+    lab.apply(*team(build), build.podgroup("gang", "team", 3), *(build.member(f"m{n}", "gang") for n in range(3)))
+    tried = refuse("m1")
+    run(lab, 62)
+    assert bound(lab) == set()  # the gang was stale for longer than its grace
+    lab.apply(*(build.member(f"n{n}", "gang") for n in range(2)))
+    for _ in range(300):
+        run(lab, 1)
+        assert bound(lab) == set()
+    assert len(tried) >= 15
+
+
+def test_a_gang_of_which_one_was_refused_starts_once_it_is_not(lab, build, monkeypatch) -> None:
+    real, tries = lab.cluster.bind, []
+
+    def bind(namespace: str, pod: str, node: str, annotations: Any = None) -> None:
+        if pod == "m1":
+            tries.append(pod)
+            if len(tries) < 3:
+                raise ApiError("no")
+        real(namespace, pod, node, annotations)
+
+    monkeypatch.setattr(lab.cluster, "bind", bind)
+    lab.apply(*team(build), build.podgroup("gang", "team", 3), *(build.member(f"m{n}", "gang") for n in range(3)))
+    run(lab, 5)
+    assert bound(lab) == {"m0", "m1", "m2"}
+
+
+def test_what_passing_trouble_held_back_is_waited_for_and_what_is_refused_for_good_is_not() -> None:
+    retries: Retries[str] = Retries(0.5, 30.0)
+    for count, at in enumerate((10.0, 10.5, 11.5), 1):
+        until = retries.failed("a", at)
+        assert retries.due_since(5.0) == (until if count < 3 else None)
+    assert retries.due_since(12.0) == until

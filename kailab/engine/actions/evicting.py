@@ -35,7 +35,17 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
             session.ledger.note(job, action, "its preemption delay has not elapsed")
             session.ledger.delayed[job.uid] = until
             continue
+        if _refused(session, job):
+            session.ledger.note(
+                job, action, "its binding was refused: nobody is evicted for it until one works or it changes"
+            )
+            continue
         yield job
+
+
+def _refused(session: Session, job: Job) -> bool:
+    refused = session.config.refused
+    return bool(refused) and any(task.uid in refused for task in tasks_to_allocate(job))
 
 
 def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
