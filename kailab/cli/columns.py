@@ -7,10 +7,10 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kailab.cli.table import age
-from kailab.evidence.standing import ALIVE, phase
+from kailab.evidence.standing import phase
 from kailab.lab import Lab
 from kailab.lab.picture import Picture
-from kailab.lab.shares import QueueStanding, Shares
+from kailab.lab.shares import QueueStanding
 from kailab.model import labels
 from kailab.model.quantities import format_gpu, queue_gpu
 from kailab.model.times import parse_time
@@ -41,18 +41,12 @@ class View:
         """Node -> rows of the pods that hold it."""
         found: dict[str, list[dict[str, Any]]] = {}
         for row in self.picture.rows:
-            if row["node"] and row["phase"] in ALIVE:
+            if row["holds"]:
                 found.setdefault(row["node"], []).append(row)
         return found
 
-    @cached_property
-    def _observed(self) -> Shares:
-        return Shares.observed(self.lab.cluster.list("Queue"), self.picture.rows)
-
     def standing(self, queue: str) -> QueueStanding:
-        """As the scheduler saw it last; a queue it has not seen yet as the objects give it."""
-        shares = self.picture.shares
-        return shares[queue] if queue in shares else self._observed[queue]
+        return self.picture.shares[queue]
 
 
 class Column(NamedTuple):
@@ -134,8 +128,9 @@ def _node_status(_: View, node: Object) -> str:
 
 
 def _node_gpus(view: View, node: Object) -> str:
-    used = sum(row["milli_gpus"] for row in view.on_node.get(node["metadata"]["name"], ()))
-    return f"{format_gpu(used)}/{_allocatable(node, labels.GPU_RESOURCE)}"
+    accounts = view.picture.accounts
+    used = accounts.used.get(node["metadata"]["name"], 0)
+    return f"{format_gpu(used)}/{format_gpu(accounts.offered(node))}"
 
 
 def _node_pods(view: View, node: Object) -> str:

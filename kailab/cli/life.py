@@ -272,18 +272,16 @@ def _processes(state: Path) -> dict[str, str]:
 
 
 def _summary(lab: Lab) -> dict[str, Any]:
-    from kailab.evidence.standing import ALIVE
     from kailab.model.times import format_time
 
     picture = lab.picture()
     facts = lab.facts()
     del facts["config"]
-    held = sum(row["milli_gpus"] for row in picture.rows if row["node"] and row["phase"] in ALIVE)
     return {
         **facts,
         "time": format_time(lab.now),
         "age_seconds": lab.now - lab.opened,
-        "gpus_in_use": held / 1000,
+        "gpus_in_use": sum(picture.accounts.used.values()) / 1000,
         "queues": len(lab.cluster.list("Queue")),
         "pods": dict(sorted(Counter(row["phase"] for row in picture.rows).items())),
         "waiting": dict(sorted(Counter(entry["reason"] or "no reason yet" for entry in picture.waiting()).items())),

@@ -166,7 +166,7 @@ def queue_order(case: Raw) -> list[str]:
     left, right = (WQueue(_record(given[side])) for side in ("l_queue", "r_queue"))
     _fill(left, given["l_queue"])
     _fill(right, given["r_queue"])
-    ours = queue_before(
+    ours, _ = queue_before(
         left,
         right,
         amounts(given["l_job_required"]),

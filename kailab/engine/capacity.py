@@ -6,10 +6,10 @@ Source: KAI's capacity_policy.
 from __future__ import annotations
 
 from math import inf
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kailab.engine.amounts import gpus_text, quantity_text
-from kailab.engine.decisions import Code
+from kailab.engine.decisions import Code, Numbers
 from kailab.engine.queues import NAMES, RESOURCES, Amounts, WQueue
 
 
@@ -19,7 +19,7 @@ class Refusal(NamedTuple):
     code: Code
     queue: str
     message: str
-    numbers: dict[str, Any]
+    numbers: Numbers
 
 
 def over_limit(queue: WQueue, wanted: Amounts) -> Refusal | None:
@@ -59,7 +59,7 @@ def _refusal(code: Code, queue: WQueue, r: int, wanted: int, bound: float, held:
             f"non-preemptible work may not go over quota: the workload wants {want}, the quota of queue {queue.name} is "
             f"{cap}, and non-preemptible pods hold {have} of it; preemptible work may borrow beyond the quota"
         )
-    numbers = {
+    numbers: Numbers = {
         "resource": NAMES[r],
         "requested": wanted,
         "allocated": held,

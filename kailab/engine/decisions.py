@@ -7,10 +7,11 @@ Amounts in ``numbers`` are in the engine's units unless the key says otherwise (
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal, TypedDict
 
 import msgspec
 
+from kailab.engine.queues import QueueResource
 from kailab.engine.records import ZoneShare
 
 Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
@@ -27,6 +28,37 @@ class Code(StrEnum):
     UNSCHEDULABLE = "Unschedulable"  # KAI gives a text but no code of its own
     NOT_READY = "NotReady"  # fewer pods than minMember exist
     WAITING = "Pipelined"  # a place is promised; leaving tasks must go first
+
+
+class ScoreNumbers(TypedDict):
+    """The weighted score of a waiting job and its parts, each as [value, weight]."""
+
+    total: float
+    priority: list[float]
+    waiting: list[float]
+    efficiency: list[float]
+    fairness: list[float]
+
+
+class Numbers(TypedDict, total=False):
+    """What the reason of a waiting PodGroup is made of. The keys are all that there are."""
+
+    # a queue rule that does not let it start; allocated (for a quota: by non-preemptible work) at that moment
+    resource: QueueResource
+    requested: int
+    allocated: int
+    bound: float  # -1: unlimited
+    allocated_text: str
+    # no room for a gang
+    placed: int  # pods for which there was room
+    # too few pods
+    pods: int
+    minimum: int
+    # a delay of its preemption
+    until: float  # seconds since the epoch
+    # a configured order
+    score: ScoreNumbers
+    aged_since: float  # seconds since the epoch
 
 
 class Bind(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +155,7 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     tasks: tuple[str, ...] = ()
     fits: tuple[TaskFit, ...] = ()
     queue_context: str = ""
-    numbers: dict[str, Any] = {}
+    numbers: Numbers = {}
     tried: tuple[tuple[Action, str], ...] = ()
 
 

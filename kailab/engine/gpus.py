@@ -16,6 +16,7 @@ Memory is in MiB; a share of a device counts as that share of the node's GPU mem
 
 from __future__ import annotations
 
+from kailab.engine.counting import portion
 from kailab.engine.records import GPU, GpuRequest, Status
 
 
@@ -118,10 +119,3 @@ class SharedGpus:
 
     def _portion(self, memory: int) -> int:
         return portion(memory, self.memory)
-
-
-def portion(memory: int, device: int) -> int:
-    """Memory as milli-GPU of a device of ``device`` MiB, rounded up to 0.01 device."""
-    if device <= 0:
-        return 0
-    return -(-memory * 100 // device) * 10

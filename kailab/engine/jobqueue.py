@@ -316,7 +316,7 @@ class JobQueue(Generic[T]):
                 return word < 0
         left_job, left_lost = self._best(left)
         right_job, right_lost = self._best(right)
-        first = queue_before(left.queue, right.queue, left_job, right_job, left_lost, right_lost, self._tree.totals)
+        first, _ = queue_before(left.queue, right.queue, left_job, right_job, left_lost, right_lost, self._tree.totals)
         return first != self.backwards
 
 

@@ -6,8 +6,6 @@ some node offers or some task asks for gets a row of its own, in order of appear
 
 from __future__ import annotations
 
-import re
-
 from kailab.engine.records import GPU, Node, Shape
 
 CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
@@ -18,17 +16,6 @@ QUEUE_RESOURCES = (CPU, MEMORY, GPUS)
 RESOURCE_NAMES = {CPU: "CPU", MEMORY: "Memory", GPUS: "GPU"}
 
 MIG_PREFIX = "nvidia.com/mig-"
-_MIG_PROFILE = re.compile(r"^nvidia\.com/mig-(\d+)g\.(\d+)gb")
-
-
-def mig_gpus(resource: str) -> int:
-    """Milli-GPU that one instance of a MIG resource counts for in quotas: its leading number, as KAI counts.
-
-    >>> mig_gpus("nvidia.com/mig-2g.10gb")
-    2000
-    """
-    match = _MIG_PROFILE.match(resource)
-    return int(match.group(1)) * GPU if match else 0
 
 
 class Layout:

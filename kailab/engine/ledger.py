@@ -9,7 +9,18 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from kailab.engine.decisions import Action, Bind, Code, Decisions, Evict, Pending, Pipeline, QueueShare, QueueState
+from kailab.engine.decisions import (
+    Action,
+    Bind,
+    Code,
+    Decisions,
+    Evict,
+    Numbers,
+    Pending,
+    Pipeline,
+    QueueShare,
+    QueueState,
+)
 from kailab.engine.queues import WQueue
 from kailab.engine.state import ON_NODE, Job, WTask
 
@@ -20,7 +31,7 @@ class Failure(NamedTuple):
     code: Code
     message: str
     queue: str = ""
-    numbers: dict[str, object] | None = None
+    numbers: Numbers | None = None
     task: str = ""
 
 

@@ -11,24 +11,16 @@ from collections.abc import Container, Iterable, Mapping
 import numpy as np
 
 from kailab.engine.claims import Claims
-from kailab.engine.gpus import SharedGpus, portion
-from kailab.engine.layout import GPUS, QUEUE_RESOURCES, Layout, mig_gpus
+from kailab.engine.counting import DEFAULT_GPU_MEMORY, device_memory, held_gpus, mig_gpus, smallest_device
+from kailab.engine.gpus import SharedGpus
+from kailab.engine.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.numa import NumaNodes
 from kailab.engine.records import GPU, GpuRequest, Node, ResourceClaim, Status
 from kailab.engine.state import ACTIVE, ON_NODE, ShapeInfo, WTask
 
-DEFAULT_GPU_MEMORY = 100  # MiB, where a node does not say; KAI computes with it too
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
 GPU_COUNT = "nvidia.com/gpu.count"
-
-
-def gpu_memory(node: Node) -> int:
-    """MiB per device, rounded down to a hundred as KAI rounds; bytes are recognised by their size."""
-    memory = node.gpu_memory_mib
-    if memory >= 1 << 20:
-        memory //= 1 << 20
-    return memory - memory % 100 if memory > 0 else DEFAULT_GPU_MEMORY
 
 
 class NodeTable:
@@ -55,7 +47,7 @@ class NodeTable:
         self.releasing = np.zeros_like(self.allocatable)
         self.labels = [dict(node.labels) for node in self.nodes]
         self.available = np.array([not node.unavailable for node in self.nodes], dtype=bool)
-        self.gpu_memory = np.array([gpu_memory(node) for node in self.nodes], dtype=np.int64)
+        self.gpu_memory = np.array([device_memory(node.gpu_memory_mib) for node in self.nodes], dtype=np.int64)
         self.memory_known = np.array([node.gpu_memory_mib > 0 for node in self.nodes], dtype=bool)
         self.mig = np.array([self._mig(i) for i in range(count)], dtype=object)
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
@@ -65,7 +57,7 @@ class NodeTable:
         self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # kept once somebody asks
         self.has_gpus = bool((self.allocatable[GPUS] > 0).any())
         known = [int(m) for m in self.gpu_memory if m > DEFAULT_GPU_MEMORY]
-        self.min_gpu_memory = min(known, default=DEFAULT_GPU_MEMORY)
+        self.min_gpu_memory = smallest_device(known)
         self.max_gpu_memory = max(known, default=DEFAULT_GPU_MEMORY)
         self._columns: dict[str, tuple[np.ndarray, dict[str, int]]] = {}
         self.all = np.ones(count, dtype=bool)
@@ -205,8 +197,7 @@ class NodeTable:
         gpu = info.shape.gpu
         if gpu.memory_mib:
             i = self.index.get(node)
-            memory = int(self.gpu_memory[i]) if i is not None else self.min_gpu_memory
-            return gpu.devices * portion(gpu.memory_mib, memory) + sum(c for _, c in gpu.dra) * GPU
+            return held_gpus(gpu, int(self.gpu_memory[i]) if i is not None else self.min_gpu_memory)
         return info.quota[2]
 
     def total(self) -> list[int]:
@@ -234,6 +225,11 @@ class NodeTable:
         if shared is not None and shared.groups:
             free += shared.idle_shares() + shared.releasing_shares()
         return free
+
+    def unheld_gpus(self, i: int) -> int:
+        """Milli-GPU of a node that nobody holds, free parts of shared devices included."""
+        shared = self.shared.get(i)
+        return int(self.idle[GPUS, i]) + self._mig_pool(self.idle, i) + (shared.idle_shares() if shared else 0)
 
     def free_gpu_vector(self) -> np.ndarray:
         """``free_gpus`` of all nodes."""

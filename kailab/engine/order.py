@@ -5,36 +5,73 @@ Source: KAI's proportion queue order, priority, elastic, taskorder and subgroupo
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job, Member, WPodSet, WTask
 
 NOTHING: Amounts = (0, 0, 0)
 
 
+class QueueCriterion(StrEnum):
+    """What put one queue before another, in the order in which it is asked."""
+
+    FAIR_SHARE = "fair-share"  # the other is above its fair share in every resource
+    QUOTA = "quota"  # with its next job it stays within its quota
+    PRIORITY = "queue-priority"
+    NO_SHARE = "no-share"  # the other would hold something of which it may have nothing
+    SHARE_WITH_JOB = "share-with-job"  # it holds the smaller part of its share, its next job counted
+    SHARE = "share"  # the same, without the job
+    SIZE = "size"  # its share is smaller
+    AGE = "queue-age"
+
+
+class JobCriterion(StrEnum):
+    """What put one job before another of its queue."""
+
+    AGED = "aged"  # it has waited for long enough to come before all others
+    SCORE = "score"
+    PRIORITY = "priority"
+    MINIMUM = "minimum"  # below its minimum of pods comes before at it, and that before above it
+    AGE = "age"
+    UID = "uid"
+
+
+KAI_ORDER = (JobCriterion.PRIORITY, JobCriterion.MINIMUM, JobCriterion.AGE, JobCriterion.UID)
+"""What the parts of ``Job.order_key`` are, where no other order is configured."""
+
+
+def order_criterion(before: Job, after: Job) -> JobCriterion:
+    """What put the one before the other, both of one queue."""
+    criteria = KAI_ORDER if before.ranking is None else before.ranking.criteria
+    parts = zip(criteria, before.order_key(), after.order_key(), strict=True)
+    return next((criterion for criterion, one, other in parts if one != other), JobCriterion.UID)
+
+
 def queue_before(
     left: WQueue, right: WQueue, left_job: Amounts, right_job: Amounts, left_lost: Amounts, right_lost: Amounts,
     totals: list[float],
-) -> bool:  # fmt: skip
+) -> tuple[bool, QueueCriterion]:  # fmt: skip
     """Whether ``left`` is served before ``right``, each with the amounts its next job wants (``*_job``) and the amounts its
-    chosen victims give back (``*_lost``)."""
+    chosen victims give back (``*_lost``); and what decides it."""
     over_left, over_right = left.over_fair_share(), right.over_fair_share()
     if over_left != over_right:
-        return over_right
+        return over_right, QueueCriterion.FAIR_SHARE
     starved_left, starved_right = left.within_quota_with(left_job), right.within_quota_with(right_job)
     if starved_left != starved_right:
-        return starved_left
+        return starved_left, QueueCriterion.QUOTA
     if left.record.priority != right.record.priority:
-        return left.record.priority > right.record.priority
+        return left.record.priority > right.record.priority, QueueCriterion.PRIORITY
     zero_left, zero_right = _uses_without_share(left, left_job), _uses_without_share(right, right_job)
     if zero_left != zero_right:
-        return zero_right
+        return zero_right, QueueCriterion.NO_SHARE
     share_left = left.dominant_share(totals, _minus(left_job, left_lost))
     share_right = right.dominant_share(totals, _minus(right_job, right_lost))
     if share_left != share_right:
-        return share_left < share_right
+        return share_left < share_right, QueueCriterion.SHARE_WITH_JOB
     share_left, share_right = left.dominant_share(totals), right.dominant_share(totals)
     if share_left != share_right:
-        return share_left < share_right
+        return share_left < share_right, QueueCriterion.SHARE
     less = greater = False
     for mine, theirs in zip(left.allocatable, right.allocatable, strict=True):
         if mine < theirs:
@@ -42,8 +79,9 @@ def queue_before(
         elif mine > theirs:
             greater = True
     if less != greater:
-        return less
-    return (left.record.created, left.record.uid, left.name) < (right.record.created, right.record.uid, right.name)
+        return less, QueueCriterion.SIZE
+    older = (left.record.created, left.record.uid, left.name) < (right.record.created, right.record.uid, right.name)
+    return older, QueueCriterion.AGE
 
 
 def _minus(one: Amounts, other: Amounts) -> Amounts:

@@ -11,7 +11,7 @@ import numpy as np
 
 from kailab.engine import fit, podaffinity
 from kailab.engine.capacity import refuses
-from kailab.engine.gpus import portion
+from kailab.engine.counting import portion
 from kailab.engine.layout import GPUS, PODS
 from kailab.engine.records import GPU
 from kailab.engine.score import POD_PREFERENCE, node_scores

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import inf
+from typing import Literal
 
 from kailab.engine.records import UNLIMITED, Queue
 
 CPU, MEMORY, GPU = 0, 1, 2
 RESOURCES = (CPU, MEMORY, GPU)
-NAMES = ("CPU", "Memory", "GPU")
+QueueResource = Literal["CPU", "Memory", "GPU"]
+NAMES: tuple[QueueResource, ...] = ("CPU", "Memory", "GPU")
 
 Amounts = tuple[int, int, int]
 

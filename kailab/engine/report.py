@@ -6,7 +6,7 @@ import numpy as np
 
 from kailab.engine import fit
 from kailab.engine.amounts import number
-from kailab.engine.decisions import Code, Pending, QueueState, TaskFit
+from kailab.engine.decisions import Code, Numbers, Pending, QueueState, TaskFit
 from kailab.engine.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.ledger import Failure, queue_share
 from kailab.engine.nodes import NodeTable
@@ -70,9 +70,9 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
         found = _task_fit(session, task, fits)
         failure = failure._replace(message=_with_what_keeps_off(session, task, found, failure.message))
         reported = (found,)
-    numbers = dict(failure.numbers or {})
+    numbers: Numbers = {**failure.numbers} if failure.numbers else {}
     if session.ranking is not None:
-        numbers |= session.ranking.numbers(job)
+        numbers.update(session.ranking.numbers(job))
     return Pending(
         podgroup=job.uid,
         queue=job.record.queue,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.config import EngineConfig
+from kailab.engine.counting import memory_as_gpus
 from kailab.engine.decisions import Action, QueueShare
 from kailab.engine.fairshare import tree_shares
 from kailab.engine.jobqueue import Precedence
@@ -26,7 +27,7 @@ from kailab.engine.policies.stripping import put_aside, put_back
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taking import TakenBound
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
-from kailab.engine.records import GPU, Status, ZoneShare
+from kailab.engine.records import Status, ZoneShare
 from kailab.engine.snapshot import Snapshot
 from kailab.engine.state import ACTIVE, Job, Place, WTask
 
@@ -359,8 +360,3 @@ class Session:
             pool = self.table.allocatable
             self._largest = pool.max(axis=1) if pool.shape[1] else np.zeros(len(pool), dtype=np.int64)
         return self._largest
-
-
-def memory_as_gpus(memory: int, device: int) -> int:
-    """GPU memory as milli-GPU of devices of ``device`` MiB, to the nearest."""
-    return (memory * GPU * 2 + device) // (2 * device) if device > 0 else 0

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kailab.engine.layout import Layout, mig_gpus
-from kailab.engine.records import GPU, Constraint, PodGroup, Shape, Status, SubGroup, Task
+from kailab.engine.counting import fixed_gpus, mig_gpus
+from kailab.engine.layout import Layout
+from kailab.engine.records import Constraint, PodGroup, Shape, Status, SubGroup, Task
 
 if TYPE_CHECKING:
     from kailab.engine.policies.ranking import Ranking
@@ -48,10 +49,8 @@ class ShapeInfo:
         self.needs = tuple((row, amount) for row, amount in self.rows.items() if amount > 0)
         gpu = shape.gpu
         self.cpu_only = not (gpu.devices or gpu.memory_mib or gpu.mig or gpu.dra)
-        gpus = 0 if gpu.memory_mib else gpu.devices * gpu.portion
-        gpus += sum(count for _, count in gpu.dra) * GPU
-        self.request = gpus  # milli-GPU but for GPU memory and MIG
-        gpus += sum(mig_gpus(name) * count for name, count in gpu.mig)
+        gpus = fixed_gpus(gpu)
+        self.request = gpus - sum(mig_gpus(name) * count for name, count in gpu.mig)  # but for GPU memory and MIG
         # What it counts for in quotas (CPU, memory, GPU); GPU memory is added where the device size is known.
         self.quota = (shape.cpu, shape.memory, gpus)
         terms = (*shape.affinity, *shape.anti_affinity)

@@ -7,57 +7,12 @@ milli-GPU (1000 = one device).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from decimal import ROUND_CEILING, Decimal, InvalidOperation
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.errors import InputError
-from kailab.model import labels, quantities
-
-ALIVE = ("Pending", "Running", "Terminating")
-
-
-def milli_gpus(pod: Object, node: Object | None = None) -> int:
-    """GPUs that a pod asks for, in milli-GPU.
-
-    Whole devices from limits or requests, shares from KAI's annotations. A request by GPU memory is a share
-    only on a node whose devices' memory is known; without ``node`` it counts as 0."""
-    annotations = pod["metadata"].get("annotations") or {}
-    devices = quantities.counted(annotations.get(labels.GPU_FRACTION_DEVICES), 1) if annotations else 1
-    fraction = annotations.get(labels.GPU_FRACTION)
-    if fraction:
-        try:
-            return int(Decimal(fraction) * 1000) * devices
-        except (InvalidOperation, ValueError):
-            return 0
-    memory = annotations.get(labels.GPU_MEMORY)
-    if memory:
-        per_device = ((node or {}).get("metadata", {}).get("labels") or {}).get(labels.GPU_NODE_MEMORY, "0")
-        try:
-            share = Decimal(memory) * 1000 / Decimal(per_device)
-        except (InvalidOperation, ValueError, ZeroDivisionError):
-            return 0
-        return int(share.to_integral_value(ROUND_CEILING)) * devices
-    total = 0
-    for container in pod["spec"].get("containers") or ():
-        resources = container.get("resources") or {}
-        amount = (resources.get("limits") or {}).get(labels.GPU_RESOURCE)
-        if amount is None:
-            amount = (resources.get("requests") or {}).get(labels.GPU_RESOURCE)
-        if amount:
-            try:
-                total += quantities.gpu_milli(amount)
-            except InputError:
-                continue
-    return total
-
-
-def gpus_of_node(node: Object) -> int:
-    """Devices that a node offers; 0 where it says what is no number of devices."""
-    try:
-        return quantities.count((node.get("status") or {}).get("allocatable", {}).get(labels.GPU_RESOURCE, 0))
-    except InputError:
-        return 0
+from kailab.engine.records import GPU
+from kailab.model import labels
+from kailab.scheduler.accounts import Accounts
 
 
 def phase(pod: Object) -> str:
@@ -95,9 +50,9 @@ def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
     return own.get(labels.QUEUE) or own.get(labels.QUEUE_RUNAI) or ""
 
 
-def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], nodes: Mapping[str, Object]) -> dict[str, Any]:
-    """One pod: name (``namespace/name``), app, owner, phase, node, queue, podgroup, milli_gpus; reason while it
-    is pending."""
+def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: Accounts) -> dict[str, Any]:
+    """One pod: name (``namespace/name``), app, owner, phase, node, queue, podgroup, milli_gpus (what it counts for),
+    holds (whether it takes them, and the rest of what it asks for, on its node now); reason and message while it waits."""
     metadata, spec = pod["metadata"], pod["spec"]
     place = spec.get("nodeName") or ""
     row = {
@@ -108,7 +63,8 @@ def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], nodes: Map
         "node": place,
         "queue": pod_queue(pod, podgroups),
         "podgroup": (metadata.get("annotations") or {}).get(labels.POD_GROUP, ""),
-        "milli_gpus": milli_gpus(pod, nodes.get(place)),
+        "milli_gpus": accounts.gpus(pod),
+        "holds": accounts.holds(pod),
     }
     if not place:
         scheduled = condition(pod, "PodScheduled")
@@ -123,13 +79,10 @@ def standing(cluster: Cluster) -> dict[str, list[dict[str, Any]]]:
     groups = cluster.list("PodGroup")
     by_name = {(group["metadata"].get("namespace", ""), group["metadata"]["name"]): group for group in groups}
     nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
-    pods = [pod_row(pod, by_name, nodes) for pod in cluster.list("Pod")]
-    used: dict[str, int] = {}
-    for row in pods:
-        if row["node"] and row["phase"] in ALIVE:
-            used[row["node"]] = used.get(row["node"], 0) + row["milli_gpus"]
+    pods = cluster.list("Pod")
+    accounts = Accounts(cluster, pods, nodes)
     return {
-        "pods": pods,
+        "pods": [pod_row(pod, by_name, accounts) for pod in pods],
         "podgroups": [_podgroup_row(group) for group in groups],
         "queues": [
             {
@@ -142,8 +95,8 @@ def standing(cluster: Cluster) -> dict[str, list[dict[str, Any]]]:
         "nodes": [
             {
                 "name": name,
-                "gpus": gpus_of_node(node),
-                "milli_gpus_used": used.get(name, 0),
+                "gpus": accounts.offered(node) // GPU,
+                "milli_gpus_used": accounts.used[name],
             }
             for name, node in nodes.items()
         ],

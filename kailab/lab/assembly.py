@@ -24,6 +24,7 @@ from kailab.model import labels
 from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
 from kailab.scheduler.claim_allocation import ClaimAllocator
 from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.present import Onlooker, Present
 from kailab.scheduler.reservation import Reservations
 from kailab.workloads import ResourceClaimController, WorkloadControllers
 
@@ -51,17 +52,29 @@ class DecidingPart(Deciding, Part, Protocol):
     """A scheduler that can be let go."""
 
 
+class Looking(Protocol):
+    """Who can tell the present."""
+
+    def present(self) -> Present: ...
+
+    def close(self) -> None: ...
+
+
 @dataclass
 class Parts:
     """What runs over a cluster."""
 
     controllers: Sequence[Part]
     scheduler: DecidingPart
+    onlooker: Looking
+    """Tells how things stand."""
 
     def close(self) -> None:
         """End all their watches."""
         for part in (*self.controllers, self.scheduler):
             part.close()
+        if self.onlooker is not self.scheduler:
+            self.onlooker.close()
 
     def retry_at(self, since: float) -> float | None:
         """When the scheduler tries something again that failed and is to be waited for; see ``Scheduler.retry_at``."""
@@ -147,7 +160,9 @@ def build_live_parts(
     """As ``build_parts``, for a cluster whose workload controllers run beside it. ``apart``: the scheduler under test runs
     in a process of its own, as others than kailab's always do."""
     if apart or scheduler != "kailab":
-        return Parts([], Watched(Observer(cluster, opened), on_seen))
+        names = _names(scheduler, adopt_default_scheduler)
+        looking = Onlooker(cluster, config, usage, names)
+        return Parts([], Watched(Observer(cluster, opened), on_seen), looking)
     return _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
 
 
@@ -158,7 +173,7 @@ def _deciding(
     usage: UsageParams | None,
     adopt_default_scheduler: bool,
 ) -> Parts:
-    names = (labels.SCHEDULER_NAME, *([labels.DEFAULT_SCHEDULER_NAME] if adopt_default_scheduler else ()))
+    names = _names("kailab", adopt_default_scheduler)
     live = not isinstance(cluster, EmbeddedCluster)
     preparations: list[ClaimAllocator | Reservations] = [ClaimAllocator(cluster)]
     if live:
@@ -167,7 +182,13 @@ def _deciding(
         cluster, config, on_cycle, usage=usage, scheduler_names=names, preparations=preparations, sparing=live
     )
     grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names), lambda: deciding.cycles)
-    return Parts([grouper, QueueStatus(cluster), *preparations], deciding)
+    return Parts([grouper, QueueStatus(cluster), *preparations], deciding, deciding)
+
+
+def _names(scheduler: str, adopt_default_scheduler: bool) -> tuple[str, ...]:
+    """The ``schedulerName`` of pods that are the scheduler's to place."""
+    own = SCHEDULER_NAMES[scheduler]
+    return (own, labels.DEFAULT_SCHEDULER_NAME) if adopt_default_scheduler else (own,)
 
 
 def considers(scheduler: str) -> Callable[[dict[str, Any]], bool]:
@@ -200,6 +221,7 @@ def build_parts(
     ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too."""
     workloads = (WorkloadControllers(cluster), ResourceClaimController(cluster))
     if scheduler == "kube-scheduler":
-        return Parts(workloads, Seen(Baseline(cluster), Observer(cluster, opened), on_seen))
+        seen = Seen(Baseline(cluster), Observer(cluster, opened), on_seen)
+        return Parts(workloads, seen, Onlooker(cluster, config, usage, _names(scheduler, False)))
     parts = _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
-    return Parts([*workloads, *parts.controllers], parts.scheduler)
+    return Parts([*workloads, *parts.controllers], parts.scheduler, parts.onlooker)

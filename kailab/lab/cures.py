@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kailab.engine.decisions import Code
-from kailab.evidence.standing import gpus_of_node
+from kailab.engine.decisions import Code, Numbers
 from kailab.lab.explanation import count, gpus, some
 from kailab.lab.picture import Picture, Row
 from kailab.lab.shares import UNLIMITED, QueueStanding, lineage
@@ -86,8 +85,11 @@ def _leaves(case: Case) -> str:
 
 
 def _delay(case: Case) -> str:
-    left = case.entry["numbers"].get("remaining_seconds")
-    when = f"in {left:g} s" if isinstance(left, int | float) else "once its preemption delay has run out"
+    numbers: Numbers = case.entry["numbers"]
+    if "until" not in numbers:
+        when = "once its preemption delay has run out"
+    else:
+        when = f"in {max(0.0, numbers['until'] - case.picture.now):.4g} s"
     return f"It may evict others {when}; until then it starts only on free GPUs."
 
 
@@ -113,12 +115,12 @@ def _waiting_for_room(case: Case) -> str:
 def _no_room(case: Case) -> str:
     if case.queue in case.picture.shares and case.picture.shares.children(case.queue):
         return f"Label it kai.scheduler/queue with a leaf queue.{_leaves(case)}"
-    free = case.picture.free
-    total, largest = sum(free.values()), max(free.values(), default=0)
+    free = [room.free for room in case.picture.present.room.values()]
+    total, largest = sum(free), max(free, default=0)
     biggest = max((row["milli_gpus"] for row in case.waiting), default=0)
-    sizes = [gpus_of_node(node) * 1000 for node in case.picture.nodes.values()]
-    if biggest > max(sizes, default=0):
-        return f"No node of this fleet has {gpus(biggest)} (the largest has {gpus(max(sizes, default=0))})."
+    whole = max((case.picture.accounts.offered(node) for node in case.picture.nodes.values()), default=0)
+    if biggest > whole:
+        return f"No node of this fleet has {gpus(biggest)} (the largest has {gpus(whole)})."
     if case.wanted > total:
         return (
             f"It asks for {gpus(case.wanted)}, {gpus(total)} are free: it would run when "

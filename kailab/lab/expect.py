@@ -218,7 +218,7 @@ class Expectation:
         if self._subject.kind == "queue":
             held = self._queue().allocated
         else:
-            held = sum(row["milli_gpus"] for row in self._pods if row["node"] and row["phase"] not in _DONE)
+            held = sum(row["milli_gpus"] for row in self._pods if row["holds"])
         return self._check(f"{said(gpus, 'GPU')} held", holds(gpus, held / 1000), (), f"{held / 1000:g} GPUs")
 
     # --- words ---------------------------------------------------------------------------------------------------
@@ -351,6 +351,3 @@ class Expectation:
         if waits and (namespace, row["podgroup"]) in self._picture.podgroups:
             return explain_podgroup(self._picture, row["podgroup"], namespace)
         return explain_pod(self._picture, name, namespace)
-
-
-_DONE = ("Succeeded", "Failed")

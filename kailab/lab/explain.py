@@ -12,9 +12,10 @@ from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
 from kailab.evidence.standing import condition
 from kailab.lab.cures import Case, cure
-from kailab.lab.explain_policy import order_lines, saving_lines
+from kailab.lab.explain_order import order_data, order_lines
+from kailab.lab.explain_policy import policy_lines, saving_lines
 from kailab.lab.explain_queue import explain_queue
-from kailab.lab.explanation import Explanation, count, gpus, some
+from kailab.lab.explanation import Explanation, count, gpus
 from kailab.lab.picture import Picture, Row, group_of
 from kailab.model import labels
 
@@ -41,8 +42,7 @@ def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Expl
         lines = (f"Pod {full}: {row['phase']}.",)
     else:
         lines, data["pending"] = _pending_pod(picture, row)
-        namespace, _, group = group_of(row).partition("/")
-        data["ahead"] = _first_in_queue(picture, picture.podgroups.get((namespace, group))) if data["pending"] else []
+        data |= order_data(picture, group_of(row)) if data["pending"] else {"ahead": []}
     return Explanation("pod", full, lines, data)
 
 
@@ -60,12 +60,12 @@ def explain_podgroup(picture: Picture, name: str, namespace: str = "default") ->
     if least and least > 1:
         head += f"; {least} run together or none"
     entry = picture.pending.get(full)
-    lines = [head + ".", *(_why(picture, entry, pods, group) if entry else ())]
+    lines = [head + ".", *(_why(picture, entry, pods) if entry else ())]
     if entry is None and running < len(pods):
         lines += _starting(pods)
     lines += _lost(picture, full)
-    ahead = _first_in_queue(picture, group) if entry else []
-    data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry, "ahead": ahead}
+    data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry}
+    data |= order_data(picture, full) if entry else {"ahead": []}
     return Explanation("podgroup", full, tuple(lines), data)
 
 
@@ -74,9 +74,7 @@ def _pending_pod(picture: Picture, row: Row) -> tuple[tuple[str, ...], Row | Non
     key = group_of(row)
     entry = picture.pending.get(key) if row["podgroup"] else None
     if entry is not None:
-        namespace, _, name = key.partition("/")
-        group = picture.podgroups.get((namespace, name))
-        return (head, *_why(picture, entry, picture.by_group[key], group)), entry
+        return (head, *_why(picture, entry, picture.by_group[key])), entry
     namespace, _, name = row["name"].partition("/")
     pod = picture.cluster.get("Pod", name, namespace)
     return (head, *_without_decision(pod, row)), None
@@ -99,9 +97,9 @@ def _without_decision(pod: Object, row: Row) -> Iterable[str]:
             yield f"kailab's own scheduler takes pods that say schedulerName: {labels.SCHEDULER_NAME}."
 
 
-def _why(picture: Picture, entry: Row, pods: list[Row], group: Object | None) -> Iterable[str]:
+def _why(picture: Picture, entry: Row, pods: list[Row]) -> Iterable[str]:
     yield f"Why: {entry['reason']}: {_one_line(entry['message'])}"
-    yield from order_lines(entry["numbers"])
+    yield from policy_lines(entry["numbers"])
     if entry["fits"]:
         fit = entry["fits"][0]
         reasons = "; ".join(f"{number} {reason}" for reason, number in fit["reasons"])
@@ -111,48 +109,7 @@ def _why(picture: Picture, entry: Row, pods: list[Row], group: Object | None) ->
         yield f"Tried {action}: {outcome}"
     if help := cure(Case(picture, entry, pods)):
         yield help
-    if group is not None:
-        yield from _ahead(picture, entry, group)
-
-
-def _ahead(picture: Picture, entry: Row, group: Object) -> Iterable[str]:
-    ahead = _first_in_queue(picture, group)
-    if ahead:
-        yield f"Ahead of it in {entry['queue']}: {some(ahead)}."
-    queue = entry["queue"]
-    if queue in picture.shares:
-        first = _queues_ahead(picture, queue)
-        if first:
-            yield f"Queues served before {queue}: {some(first)}."
-
-
-def _first_in_queue(picture: Picture, group: Object | None) -> list[str]:
-    """Names of the PodGroups that wait in the same queue and are considered before this one."""
-    if group is None:
-        return []
-    own, queue = picture.rank(group), group["spec"].get("queue")
-    others = (picture.podgroups.get((key.partition("/")[0], key.partition("/")[2])) for key in picture.pending)
-    return [
-        other["metadata"]["name"]
-        for other in others
-        if other is not None
-        and other is not group
-        and other["spec"].get("queue") == queue
-        and picture.rank(other) < own
-    ]
-
-
-def _queues_ahead(picture: Picture, name: str) -> list[str]:
-    """Siblings with waiting work that are further below their fair share: they are asked first."""
-    own = picture.shares[name]
-    if not own.fair_share:
-        return []
-    mine = own.allocated / own.fair_share
-    return [
-        queue.name
-        for queue in picture.shares.children(own.parent)
-        if queue.name != name and queue.waiting and queue.fair_share and queue.allocated / queue.fair_share < mine
-    ]
+    yield from order_lines(picture, entry["podgroup"])
 
 
 def _starting(pods: list[Row]) -> Iterable[str]:

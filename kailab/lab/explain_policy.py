@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
+from typing import Literal
 
 from kailab.cluster.protocol import Object
+from kailab.engine.decisions import Numbers
 from kailab.model import labels
 from kailab.model.times import format_time
 
-_PARTS = ("priority", "waiting", "efficiency", "fairness")
+_PARTS: tuple[Literal["priority", "waiting", "efficiency", "fairness"], ...] = (
+    "priority",
+    "waiting",
+    "efficiency",
+    "fairness",
+)
 
 
-def order_lines(numbers: Mapping[str, Any]) -> Iterable[str]:
+def policy_lines(numbers: Numbers) -> Iterable[str]:
     """For a job that waits: why it stands where it stands, under an order other than KAI's."""
-    since = numbers.get("aged_since")
-    if since is not None:
-        yield f"Aged: it waits since {format_time(since)}, long enough to come before all others of its queue."
-    score = numbers.get("score")
-    if score:
-        parts = " + ".join(f"{name} {score[name][0]:.3f} x {score[name][1]:g}" for name in _PARTS)
+    if "aged_since" in numbers:
+        yield f"Aged: it waits since {format_time(numbers['aged_since'])}, long enough to come before all others of its queue."
+    if "score" in numbers:
+        score = numbers["score"]
+        each = {part: score[part] for part in _PARTS}
+        parts = " + ".join(f"{part} {value:.3f} x {weight:g}" for part, (value, weight) in each.items())
         yield f"Score: {score['total']:.3f} = {parts}."
 
 

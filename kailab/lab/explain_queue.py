@@ -16,9 +16,6 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
     """Raises NotFound for a queue that there is not."""
     shares = picture.shares
     if name not in shares:
-        picture.cluster.get("Queue", name)  # its NotFound, or a queue younger than the last cycle
-        shares = Shares.observed(picture.cluster.list("Queue"), picture.rows)
-    if name not in shares:
         raise NotFound(f'queues.scheduling.run.ai "{name}" not found')
     queue = shares[name]
     lines = [_head(queue), _holding(queue)]

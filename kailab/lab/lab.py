@@ -23,10 +23,10 @@ from kailab.cluster.embedded.persistence import collection_paused, read_state, w
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
+from kailab.engine.records import GPU
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.recorder import Recorder
-from kailab.evidence.standing import gpus_of_node
 from kailab.fleet import definition
 from kailab.lab import advice, assembly, intake, origin, subjects
 from kailab.lab.assembly import Parts
@@ -40,6 +40,7 @@ from kailab.lab.subjects import Subject
 from kailab.lab.watching import inside
 from kailab.model import kinds, labels, typed
 from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
+from kailab.scheduler.accounts import Accounts
 
 if TYPE_CHECKING:
     # What talks to a real API server is loaded where there is one.
@@ -283,7 +284,8 @@ class Lab:
     def facts(self) -> dict[str, Any]:
         """What the lab is made of, as plain values."""
         nodes = self.cluster.list("Node")
-        gpus = sum(map(gpus_of_node, nodes))
+        accounts = Accounts(self.cluster, (), {})
+        gpus = sum(accounts.offered(node) for node in nodes) // GPU
         return {
             "fleet": self.fleet,
             "backend": self.backend,
@@ -462,7 +464,7 @@ class Lab:
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.opened
             self.log.evictions = [{**entry, "t": entry["t"] + shift} for entry in decided.evictions]
-        return Picture(self.cluster, self.log, self.scheduler)
+        return Picture(self.cluster, self.log, self._parts.onlooker.present, self.scheduler)
 
     def explain_pod(self, name: str, namespace: str = "default") -> Explanation:
         """Why a pod is where it is, or is not. Raises NotFound."""

@@ -5,28 +5,34 @@ Taken at one moment and thrown away; asking costs one look through the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.engine.serving import Turn
 from kailab.evidence import kai_words
 from kailab.evidence.decision_log import DecisionLog
-from kailab.evidence.standing import gpus_of_node, pod_row
+from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
-from kailab.model.times import parse_time
+from kailab.scheduler.accounts import Accounts
+from kailab.scheduler.present import Present
 
 Row = dict[str, Any]
 
 
 class Picture:
-    """``log`` is what the scheduler under test decided so far, ``scheduler`` its name."""
+    """``log`` is what the scheduler under test decided so far, ``scheduler`` its name. ``present`` tells how things stand as
+    the scheduler reckons."""
 
-    def __init__(self, cluster: Cluster, log: DecisionLog, scheduler: str = "kailab") -> None:
+    def __init__(
+        self, cluster: Cluster, log: DecisionLog, present: Callable[[], Present], scheduler: str = "kailab"
+    ) -> None:
         self.cluster = cluster
         self.log = log
         self.scheduler = scheduler
         self.now = cluster.now()
+        self._present = present
 
     @cached_property
     def podgroups(self) -> dict[tuple[str, str], Object]:
@@ -41,9 +47,22 @@ class Picture:
         return {node["metadata"]["name"]: node for node in self.cluster.list("Node")}
 
     @cached_property
+    def pods(self) -> list[Object]:
+        return self.cluster.list("Pod")
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """What pods and nodes count for."""
+        return Accounts(self.cluster, self.pods, self.nodes)
+
+    @cached_property
     def rows(self) -> list[Row]:
         """A row for each pod, see kailab.evidence.standing."""
-        return [pod_row(pod, self.podgroups, self.nodes) for pod in self.cluster.list("Pod")]
+        return [pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
+
+    @cached_property
+    def present(self) -> Present:
+        return self._present()
 
     @cached_property
     def by_group(self) -> dict[str, list[Row]]:
@@ -56,10 +75,10 @@ class Picture:
 
     @cached_property
     def shares(self) -> Shares:
-        last = self.log.last
-        if last is not None and last.queues:
-            return Shares.decided(last.queues)
-        return Shares.observed(self.cluster.list("Queue"), self.rows)
+        """What queues own, hold and ask for now."""
+        if self.scheduler == "kube-scheduler":
+            return Shares.observed(self.cluster.list("Queue"), self.rows)
+        return Shares.counted(self.present.queues, fair=self.scheduler == "kailab")
 
     @cached_property
     def lines(self) -> dict[str, frozenset[str]]:
@@ -99,31 +118,9 @@ class Picture:
         ]
 
     @cached_property
-    def free(self) -> dict[str, int]:
-        """Node -> milli-GPU that no pod holds."""
-        free = {name: gpus_of_node(node) * 1000 for name, node in self.nodes.items()}
-        for row in self.rows:
-            if row["node"] in free and row["phase"] not in ("Succeeded", "Failed"):
-                free[row["node"]] -= row["milli_gpus"]
-        return free
-
-    @cached_property
-    def priorities(self) -> dict[str, int]:
-        return {cls["metadata"]["name"]: cls.get("value", 0) for cls in self.cluster.list("PriorityClass")}
-
-    def rank(self, group: Object) -> tuple[Any, ...]:
-        """Order of PodGroups inside a queue: those that have waited long enough where that counts; then the weighted score
-        where there is one, else higher priority first; then older."""
-        metadata = group["metadata"]
-        entry = self.pending.get(f"{metadata.get('namespace', '')}/{metadata['name']}")
-        numbers = entry["numbers"] if entry else {}
-        since, score = numbers.get("aged_since"), numbers.get("score")
-        return (
-            (1, 0.0) if since is None else (0, since),
-            -score["total"] if score else -self.priorities.get(group["spec"].get("priorityClassName", ""), 50),
-            parse_time(metadata.get("creationTimestamp")),
-            metadata.get("uid", ""),
-        )
+    def turns(self) -> dict[str, Turn]:
+        """``namespace/name`` of each PodGroup that waits and could run in its queue -> its turn, in the order of turns."""
+        return {self.present.podgroup(turn.podgroup): turn for turn in self.present.order}
 
     def code_of(self, row: Row) -> str:
         """Why a pod waits: the code of its PodGroup's reason, else the reason its own condition gives."""

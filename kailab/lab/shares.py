@@ -57,8 +57,8 @@ class Shares:
     _ledgers: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
 
     @classmethod
-    def decided(cls, states: Iterable[QueueState]) -> Shares:
-        """From what the engine reported of its last cycle."""
+    def counted(cls, states: Iterable[QueueState], fair: bool = True) -> Shares:
+        """As the engine counts them. ``fair``: whether the scheduler under test gives them the share that it works out."""
         return cls(
             {
                 state.name: QueueStanding(
@@ -70,7 +70,7 @@ class Shares:
                     allocated=state.gpu.allocated,
                     requested=state.gpu.requested,
                     non_preemptible=state.gpu.non_preemptible,
-                    fair_share=state.gpu.fair_share,
+                    fair_share=state.gpu.fair_share if fair else None,
                 )
                 for state in states
             }
@@ -78,7 +78,8 @@ class Shares:
 
     @classmethod
     def observed(cls, queues: Iterable[Object], pods: Iterable[Mapping[str, Any]]) -> Shares:
-        """From Queue objects and pod rows (kailab.evidence.standing): for schedulers that report no shares."""
+        """From Queue objects and pod rows (kailab.evidence.standing): under a scheduler that knows neither queues nor
+        PodGroups, pods count for the queue that they name."""
         specs = {queue["metadata"]["name"]: queue["spec"] for queue in queues}
         held, asked = dict.fromkeys(specs, 0), dict.fromkeys(specs, 0)
         parents = {name: spec.get("parentQueue", "") for name, spec in specs.items()}
@@ -87,7 +88,7 @@ class Shares:
                 continue
             for name in lineage(pod["queue"], parents):
                 asked[name] += pod["milli_gpus"]
-                held[name] += pod["milli_gpus"] if pod["node"] else 0
+                held[name] += pod["milli_gpus"] if pod["holds"] else 0
         standings = {}
         for name, spec in specs.items():
             gpu = (spec.get("resources") or {}).get("gpu") or {}

@@ -8,6 +8,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskFit
+from kailab.engine.queues import QueueResource
 from kailab.model.quantities import counted, format_bytes, format_cpu
 from kailab.model.times import format_time
 from kailab.scheduler.podgroups import node_pool
@@ -113,7 +114,7 @@ def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[st
     return [reason]
 
 
-_RESOURCES = {"GPU": "nvidia.com/gpu", "CPU": "cpu", "memory": "memory"}
+_RESOURCES: dict[QueueResource, str] = {"GPU": "nvidia.com/gpu", "CPU": "cpu", "Memory": "memory"}
 
 
 def _queue_details(queue: QueueState, pending: Pending) -> dict[str, Any]:
@@ -131,12 +132,13 @@ def _queue_details(queue: QueueState, pending: Pending) -> dict[str, Any]:
         "queueAllocatedNonPreemptibleResources": amounts("non_preemptible"),
         "queueResourceLimits": amounts("limit"),
     }
-    resource = _RESOURCES.get(str(pending.numbers.get("resource")))
-    if resource is not None and {"allocated", "requested"} <= pending.numbers.keys():
+    numbers = pending.numbers
+    if "resource" in numbers:
+        resource = _RESOURCES[numbers["resource"]]
         over_limit = pending.code is Code.OVER_LIMIT
         field = "queueAllocatedResources" if over_limit else "queueAllocatedNonPreemptibleResources"
-        details[field][resource] = _quantity(resource, pending.numbers["allocated"])
-        details["podGroupRequestedResources"] = {resource: _quantity(resource, pending.numbers["requested"])}
+        details[field][resource] = _quantity(resource, numbers["allocated"])
+        details["podGroupRequestedResources"] = {resource: _quantity(resource, numbers["requested"])}
     return details
 
 

@@ -17,6 +17,7 @@ from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.preparing import Preparation
+from kailab.scheduler.present import Present, present
 from kailab.scheduler.reporting import Reporter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
@@ -95,6 +96,10 @@ class Scheduler:
     def last_pending(self, podgroup: str) -> Pending | None:
         """Why a PodGroup (by UID) waits, as of the latest cycle; None if it does not."""
         return self.history.pending(podgroup)
+
+    def present(self) -> Present:
+        """How things stand now, whatever the latest cycle saw."""
+        return present(self.mirror, self.config, self._usage, self._cluster.now)
 
     # --- running -----------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.misfits import Misfits
+from kailab.cluster.misfits import Misfits, Tell
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.selectors import from_label_selector, matches
 from kailab.engine.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
@@ -35,6 +35,9 @@ KINDS = (
 )  # fmt: skip
 """What is watched, in the order in which it is taken in."""
 
+COUNTED_KINDS = ("PriorityClass", *_CLAIM_KINDS, "Node", "Queue", "PodGroup", "Pod")
+"""What is enough to count who holds what, and to know whose turn it is; not to place anything."""
+
 _NOTHING: Mapping[str, Any] = {}
 _GONE = (Status.FAILED, Status.UNKNOWN)
 _UNPLACED = (Status.PENDING, Status.GATED, Status.SUCCEEDED)
@@ -45,13 +48,16 @@ GroupName = tuple[str, str]
 
 class Mirror:
     """``scheduler_names``: whose pods are to be placed; pods of others only use up nodes. ``node_pool``: as KAI's
-    shards, nodes, queues and PodGroups of other pools are left out."""
+    shards, nodes, queues and PodGroups of other pools are left out. ``kinds``: what is looked at.
+    ``tell``: who hears of objects that can't be read; by default they get an event."""
 
     def __init__(
         self,
         cluster: Cluster,
         scheduler_names: Iterable[str] = (names.SCHEDULER_NAME,),
         node_pool: str = DEFAULT_NODE_POOL,
+        kinds: Iterable[str] = KINDS,
+        tell: Tell | None = None,
     ) -> None:
         self.snapshot = Snapshot()
         self.pods: dict[str, Object] = {}
@@ -87,8 +93,8 @@ class Mirror:
         self._leaving: dict[str, float] = {}
         self._now = 0.0
         self._cluster = cluster
-        self._misfits = Misfits(cluster.event, "scheduler")
-        self._watch = cluster.watch(KINDS)
+        self._misfits = Misfits(tell or cluster.event, "scheduler")
+        self._watch = cluster.watch(kinds)
 
     # --- what others ask ---------------------------------------------------------------------------------------------
 
@@ -431,7 +437,7 @@ class Mirror:
         if self.tasks.get(uid) != task:
             self.tasks[uid] = task
             self.snapshot.set_task(task)
-            self._shares(uid, task.gpu_groups if node else ())
+            self._shares(uid, task.gpu_groups if node and status is not Status.SUCCEEDED else ())
 
     def _shape(self, uid: str, pod: Object) -> Shape:
         shape = self._shapes.of(pod)

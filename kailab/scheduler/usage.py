@@ -93,11 +93,18 @@ class UsageHistory:
 
     def shares(self, now: float) -> Usage:
         """Usage of each queue as of the last full fetch interval."""
-        interval = self._params.fetch_interval
-        fetched_at = math.floor(now / interval) * interval
-        if fetched_at != self._fetched_at:
-            self._fetched_at, self._shares = fetched_at, self.reckon(fetched_at)
+        self._shares = self.shares_at(now)
+        self._fetched_at = self._interval_of(now)
         return self._shares
+
+    def shares_at(self, now: float) -> Usage:
+        """The same for whoever only looks: it does not put off the next refresh."""
+        fetched_at = self._interval_of(now)
+        return self._shares if fetched_at == self._fetched_at else self.reckon(fetched_at)
+
+    def _interval_of(self, now: float) -> float:
+        interval = self._params.fetch_interval
+        return math.floor(now / interval) * interval
 
     def reckon(self, now: float) -> Usage:
         """Usage of each queue at ``now``. Time before the first piece counts neither as use nor as offered."""

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kailab.engine.decisions import Numbers
 from kailab.engine.jobindex import JobIndex
+from kailab.engine.order import JobCriterion
 from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job
@@ -72,6 +74,16 @@ class Ranking:
     def _listed(self, priority: int, state: int) -> Key:
         return tuple(-priority if part == "priority" else state for part in self._parts)
 
+    @property
+    def criteria(self) -> tuple[JobCriterion, ...]:
+        """What the parts of ``order_key`` are."""
+        if self.scores is not None:
+            own: tuple[JobCriterion, ...] = (JobCriterion.SCORE, JobCriterion.MINIMUM)
+        else:
+            own = tuple(JobCriterion.PRIORITY if part == "priority" else JobCriterion.MINIMUM for part in self._parts)
+        aged = () if self._aged_after is None else (JobCriterion.AGED,)
+        return (*aged, *own, JobCriterion.AGE, JobCriterion.UID)
+
     def aged_since(self, job: Job) -> float | None:
         """Since when an aged job waits; None for all others, and for one that got its turn in this very cycle."""
         if self._aged_after is None or has_its_turn(job):
@@ -103,6 +115,11 @@ class Ranking:
             if ours != others:
                 return -1 if ours > others else 1
         return 0
+
+    def criterion(self, left_job: Job, right_job: Job) -> JobCriterion:
+        """What ``first`` went by, where it had a word."""
+        aged = self._aged_after is not None and self._turn(left_job) != self._turn(right_job)
+        return JobCriterion.AGED if aged else JobCriterion.SCORE
 
     def taken(self, queue: WQueue, amounts: Amounts, sign: int) -> None:
         """Nothing changes: this is an order of those that wait."""
@@ -144,9 +161,9 @@ class Ranking:
 
     # What is told
 
-    def numbers(self, job: Job) -> dict[str, Any]:
+    def numbers(self, job: Job) -> Numbers:
         """For the reason of a waiting job: its score and its wait, where they decide."""
-        told: dict[str, Any] = {}
+        told: Numbers = {}
         if self.scores is not None and self._weights is not None:
             score: Score = self.scores.of(job)
             weights = self._weights

@@ -1,0 +1,117 @@
+"""In which order allocate takes the jobs that wait, as things stand, and what decided it: told when somebody asks.
+
+This is the order in which jobs are tried. Whoever is tried and fits is served; with that its queue holds more, and the order
+of those that still wait may be another. So the first turn that the queue rules allow and that finds room is the next to be
+served, and all turns behind it are told as they stand before that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from kailab.engine.actions.allocate import waiting_jobs
+from kailab.engine.capacity import refuses
+from kailab.engine.decisions import Code
+from kailab.engine.order import NOTHING, order_criterion, queue_before
+from kailab.engine.order import tasks_to_allocate as next_tasks
+from kailab.engine.queues import WQueue
+from kailab.engine.session import Session
+from kailab.engine.state import Job
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (a JobCriterion where
+    both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule that does not let
+    it start, however much room there is."""
+
+    place: int
+    podgroup: str
+    queue: str
+    because: str = ""
+    refused: Code | None = None
+
+
+class Earlier(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that is served before another. ``over``: that queue, or the ancestor of it beside which this one stands.
+    ``podgroup``: whose turn is next there."""
+
+    queue: str
+    over: str
+    podgroup: str
+    because: str
+
+
+def turns(session: Session) -> tuple[Turn, ...]:
+    """All jobs that wait and could run in their queue, in the order in which allocate takes them."""
+    order = waiting_jobs(session, "allocate")
+    found: list[Turn] = []
+    before: Job | None = None
+    while not order.empty:
+        job = order.pop()
+        queue = session.queue_of(job)
+        assert queue is not None
+        wanted = session.wants(next_tasks(job), session.table.max_gpu_memory)
+        refusal = refuses(queue, wanted, job.record.preemptible)
+        found.append(
+            Turn(
+                place=len(found) + 1,
+                podgroup=job.uid,
+                queue=queue.name,
+                because=_criterion(session, before, job) if before is not None else "",
+                refused=refusal.code if refusal is not None else None,
+            )
+        )
+        before = job
+    return tuple(found)
+
+
+def queues_before(session: Session, order: Iterable[Turn], name: str) -> tuple[Earlier, ...]:
+    """Queues that are asked before ``name``, or before an ancestor of it, by what each has waiting next; siblings in the
+    order of their next turns. Those whose next job the queue rules refuse are left out."""
+    queue = session.tree.queues.get(name)
+    if queue is None:
+        return ()
+    nearest: dict[str, Turn] = {}
+    for turn in order:
+        if turn.refused is None or turn.queue == name:
+            for level in session.tree.queues[turn.queue].path:
+                nearest.setdefault(level.name, turn)
+    found: list[Earlier] = []
+    for level in queue.path:
+        own = nearest.get(level.name)
+        if own is None:
+            continue
+        for sibling in _siblings(session, level):
+            other = nearest.get(sibling.name)
+            if sibling is level or other is None:
+                continue
+            first, why = _before(session, sibling, level, session.jobs[other.podgroup], session.jobs[own.podgroup])
+            if first:
+                found.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
+    return tuple(sorted(found, key=lambda one: nearest[one.queue].place))
+
+
+def _siblings(session: Session, queue: WQueue) -> Sequence[WQueue]:
+    return session.tree.roots if queue.parent is None else queue.parent.children
+
+
+def _criterion(session: Session, before: Job, after: Job) -> str:
+    left, right = session.queue_of(before), session.queue_of(after)
+    assert left is not None
+    assert right is not None
+    if left is right:
+        return order_criterion(before, after)
+    one, other = session.tree.levelled(left, right)
+    return _before(session, one, other, before, after)[1]
+
+
+def _before(session: Session, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> tuple[bool, str]:
+    ranking = session.ranking
+    if ranking is not None and ranking.between_queues:
+        word = ranking.first(left, right, left_job, right_job)
+        if word:
+            return word < 0, ranking.criterion(left_job, right_job)
+    mine, theirs = session.wanted(left_job), session.wanted(right_job)
+    return queue_before(left, right, mine, theirs, NOTHING, NOTHING, session.tree.totals)

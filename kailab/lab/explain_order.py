@@ -1,0 +1,76 @@
+"""Who is served before a PodGroup that waits, in words: the order itself is the engine's (kailab.engine.serving)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kailab.engine.order import JobCriterion, QueueCriterion
+from kailab.engine.serving import Earlier
+from kailab.lab.explanation import some
+from kailab.lab.picture import Picture
+
+_WORDS: dict[str, str] = {
+    QueueCriterion.FAIR_SHARE: "{over} is above its fair share",
+    QueueCriterion.QUOTA: "it stays within its quota",
+    QueueCriterion.PRIORITY: "it has the higher priority",
+    QueueCriterion.NO_SHARE: "{over} would hold what it has no share of",
+    QueueCriterion.SHARE_WITH_JOB: "it is further below its share, with what each would get next",
+    QueueCriterion.SHARE: "it is further below its share",
+    QueueCriterion.SIZE: "of two with the same part of their share, the smaller comes first",
+    QueueCriterion.AGE: "it is older, and nothing else tells them apart",
+    JobCriterion.AGED: "work of it has waited for longest",
+    JobCriterion.SCORE: "work of it has the higher score",
+}
+
+
+def order_lines(picture: Picture, podgroup: str) -> Iterable[str]:
+    """``podgroup``: ``namespace/name``. Nothing for one that has no turn: it could not run in its queue at all."""
+    turn = picture.turns.get(podgroup)
+    if turn is None:
+        return
+    ahead = _ahead(picture, podgroup)
+    if ahead:
+        yield f"Ahead of it in {turn.queue}: {some(ahead)}."
+    earlier = _earlier(picture, turn.queue)
+    if earlier:
+        each = [f"{one.queue} ({_WORDS[one.because].format(over=one.over)})" for one in earlier]
+        yield f"Queues served before {turn.queue}: {some(each)}."
+
+
+def order_data(picture: Picture, podgroup: str) -> dict[str, Any]:
+    """``ahead``: PodGroups of its queue that are served before it. ``place``: among all that wait, from 1, None where it has no
+    turn; ``because``: what put it behind the one before it. ``queues_ahead``: what is served first, and why."""
+    turn = picture.turns.get(podgroup)
+    if turn is None:
+        return {"ahead": [], "place": None, "because": "", "queues_ahead": []}
+    return {
+        "ahead": _ahead(picture, podgroup),
+        "place": turn.place,
+        "because": turn.because,
+        "queues_ahead": [
+            {
+                "queue": one.queue,
+                "before": one.over,
+                "next": picture.present.podgroup(one.podgroup),
+                "because": one.because,
+            }
+            for one in _earlier(picture, turn.queue)
+        ],
+    }
+
+
+def _ahead(picture: Picture, podgroup: str) -> list[str]:
+    """Names of those whose turn in the same queue is earlier. Whom the queue rules refuse is ahead only of those that they
+    refuse too."""
+    own = picture.turns[podgroup]
+    return [
+        name.partition("/")[2]
+        for name, turn in picture.turns.items()
+        if turn.queue == own.queue and turn.place < own.place and (turn.refused is None or own.refused is not None)
+    ]
+
+
+def _earlier(picture: Picture, queue: str) -> tuple[Earlier, ...]:
+    """Under a real KAI the order of queues is its own: what share it works out is not known here."""
+    return picture.present.queues_before(queue) if picture.scheduler == "kailab" else ()

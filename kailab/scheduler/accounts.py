@@ -1,0 +1,139 @@
+"""What pods and nodes count for in GPUs: a pod as the scheduler reads it, in the engine's amounts.
+
+For the objects of one moment, without a mirror of the cluster: what rows, tables and expectations show. Amounts are milli-GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.engine import counting
+from kailab.engine.records import GPU, GpuRequest
+from kailab.engine.state import ON_NODE
+from kailab.errors import InputError
+from kailab.model import labels as names
+from kailab.scheduler.claims import Claims, claim_record
+from kailab.scheduler.nodes import gpu_memory, node_record
+from kailab.scheduler.shapes import ShapeCache
+from kailab.scheduler.tasks import gpu_groups, task_status
+
+_MISFORMED = (TypeError, ValueError, AttributeError, KeyError, InputError)
+_CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+
+
+class Accounts:
+    """``pods`` and ``nodes``: all that there are. Claims are looked up in ``cluster`` when they matter."""
+
+    def __init__(self, cluster: Cluster, pods: Sequence[Object], nodes: Mapping[str, Object]) -> None:
+        self._cluster = cluster
+        self._pods = pods
+        self._nodes = nodes
+        self._shapes = ShapeCache()
+        self._requests: dict[int, GpuRequest | None] = {}  # by id of a pod, all of which are kept
+
+    def holds(self, pod: Object) -> bool:
+        """Whether it takes room on its node: from when it is bound until it has ended or is gone."""
+        if not pod["spec"].get("nodeName") or self._request(pod) is None or not ON_NODE[task_status(pod, 0.0)]:
+            return False
+        return pod["metadata"].get("namespace") != names.RESERVATION_NAMESPACE or self._is_lone(pod)
+
+    def gpus(self, pod: Object) -> int:
+        """What it holds, or asks for while it holds nothing. A pod that reserves a GPU for others that share it counts through
+        them, and by itself where there are none."""
+        if pod["metadata"].get("namespace") == names.RESERVATION_NAMESPACE and not self._is_lone(pod):
+            return 0
+        request = self._request(pod)
+        if request is None:
+            return 0
+        if not request.memory_mib:
+            return counting.fixed_gpus(request)
+        node = pod["spec"].get("nodeName")
+        if not node:
+            return counting.wanted_gpus(request, self._smallest_device)
+        return counting.held_gpus(request, self._devices.get(node, self._smallest_device))
+
+    @cached_property
+    def used(self) -> dict[str, int]:
+        """Node -> what is held there. A device that pods share through one claim counts once."""
+        used = dict.fromkeys(self._nodes, 0)
+        counted: set[tuple[str, str]] = set()
+        for pod in self._pods:
+            node = pod["spec"].get("nodeName")
+            if node not in used or not self.holds(pod):
+                continue
+            amount = self.gpus(pod)
+            if amount and pod["spec"].get("resourceClaims"):
+                for claim in self._claims.of_pod(pod)[1]:
+                    if (node, claim) in counted:
+                        amount -= self._claim_gpus.get(claim, 0)
+                    counted.add((node, claim))
+            used[node] += max(0, amount)
+        return used
+
+    def offered(self, node: Object) -> int:
+        """All that a node has."""
+        try:
+            return counting.offered_gpus(node_record(node, self._claims.gpus_on(node["metadata"]["name"])))
+        except _MISFORMED:
+            return 0
+
+    def _request(self, pod: Object) -> GpuRequest | None:
+        """None for a pod that can't be read: the scheduler leaves it out, and tells of it."""
+        if id(pod) not in self._requests:
+            try:
+                self._requests[id(pod)] = self._read(pod)
+            except _MISFORMED:
+                self._requests[id(pod)] = None
+        return self._requests[id(pod)]
+
+    def _read(self, pod: Object) -> GpuRequest:
+        request = self._shapes.of(pod).gpu
+        if pod["spec"].get("resourceClaims") and (dra := self._claims.of_pod(pod)[0]):
+            return GpuRequest(
+                devices=request.devices,
+                portion=request.portion,
+                memory_mib=request.memory_mib,
+                mig=request.mig,
+                dra=dra,
+            )
+        return request
+
+    @cached_property
+    def _devices(self) -> dict[str, int]:
+        labels = {name: node["metadata"].get("labels") or {} for name, node in self._nodes.items()}
+        return {name: counting.device_memory(gpu_memory(own)) for name, own in labels.items()}
+
+    @cached_property
+    def _smallest_device(self) -> int:
+        return counting.smallest_device(list(self._devices.values()))
+
+    @cached_property
+    def _claims(self) -> Claims:
+        claims = Claims()
+        for kind in _CLAIM_KINDS:
+            for obj in self._cluster.list(kind):
+                claims.take(kind, obj, False)
+        return claims
+
+    @cached_property
+    def _claim_gpus(self) -> dict[str, int]:
+        """Claim, as ``namespace/name`` -> milli-GPU."""
+        records = (claim_record(claim) for claim in self._cluster.list("ResourceClaim"))
+        return {record.name: record.gpus * GPU for record in records}
+
+    @cached_property
+    def _shared(self) -> set[str]:
+        """Groups of GPUs that some pod shares now."""
+        return {
+            group
+            for pod in self._pods
+            if pod["metadata"].get("namespace") != names.RESERVATION_NAMESPACE
+            and (groups := gpu_groups(pod["metadata"].get("labels") or {}))
+            and self.holds(pod)
+            for group in groups
+        }
+
+    def _is_lone(self, reservation: Object) -> bool:
+        return not self._shared.intersection(gpu_groups(reservation["metadata"].get("labels") or {}))

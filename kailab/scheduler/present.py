@@ -1,0 +1,119 @@
+"""How things stand now, by the scheduler's own reading and reckoning: what queues hold, ask for and are due, what is free, and
+in which order work is served.
+
+Decisions tell how queues stood when a cycle began. What has become of it since, and what others did meanwhile, is in the
+cluster's objects; so whoever asks is answered from these, by the same code that a cycle begins with. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import msgspec
+
+from kailab.cluster.protocol import Cluster
+from kailab.engine.config import EngineConfig
+from kailab.engine.counting import offered_gpus
+from kailab.engine.decisions import QueueState
+from kailab.engine.report import queue_states
+from kailab.engine.serving import Earlier, Turn, queues_before, turns
+from kailab.engine.session import Session
+from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
+from kailab.scheduler.usage import UsageHistory, UsageParams
+
+
+class Room(NamedTuple):
+    """Milli-GPU that nobody holds on a node, and of the whole node."""
+
+    free: int
+    size: int
+
+
+class Present:
+    """One moment: made, asked, thrown away, all before the mirror is updated again. PodGroups go by UID here."""
+
+    def __init__(self, mirror: Mirror, config: EngineConfig, now: float) -> None:
+        self._mirror = mirror
+        self._config = config
+        self._now = now
+
+    @cached_property
+    def queues(self) -> tuple[QueueState, ...]:
+        """Where every queue stands, by name."""
+        with self._session() as session:
+            return queue_states(session)
+
+    @cached_property
+    def room(self) -> dict[str, Room]:
+        """Of each node where anything new may go."""
+        with self._session() as session:
+            table = session.table
+            return {
+                node.name: Room(table.unheld_gpus(i), offered_gpus(node))
+                for i, node in enumerate(table.nodes)
+                if table.available[i]
+            }
+
+    @cached_property
+    def order(self) -> tuple[Turn, ...]:
+        """All PodGroups that wait and could run in their queue, in the order in which they are served."""
+        with self._session() as session:
+            return turns(session)
+
+    def queues_before(self, name: str) -> tuple[Earlier, ...]:
+        """Queues that are served before one, each with the PodGroup whose turn is next there."""
+        with self._session() as session:
+            return queues_before(session, self.order, name)
+
+    def podgroup(self, uid: str) -> str:
+        """``namespace/name``."""
+        return self._mirror.podgroup_name(uid)
+
+    @contextmanager
+    def _session(self) -> Iterator[Session]:
+        session = Session(self._mirror.snapshot, self._config, self._now)
+        try:
+            yield session
+        finally:
+            session.close()
+
+
+class Onlooker:
+    """Sees the present of a cluster where no scheduler of this process has a mirror of it. Nothing is read before somebody
+    asks; from then on it follows the cluster."""
+
+    def __init__(
+        self, cluster: Cluster, config: EngineConfig, usage: UsageParams | None, scheduler_names: Iterable[str]
+    ) -> None:
+        self._cluster = cluster
+        self._config = config
+        self._usage = usage or UsageParams()
+        self._names = tuple(scheduler_names)
+        self._mirror: Mirror | None = None
+
+    def present(self) -> Present:
+        mirror = self._mirror
+        if mirror is None:
+            mirror = self._mirror = Mirror(self._cluster, self._names, kinds=COUNTED_KINDS, tell=_nobody)
+        usage = UsageHistory.load(self._cluster, self._usage) if self._config.k_value > 0 else None
+        return present(mirror, self._config, usage, self._cluster.now)
+
+    def close(self) -> None:
+        if self._mirror is not None:
+            self._mirror.close()
+
+
+def _nobody(*_: Any, **__: Any) -> None:
+    """The scheduler itself tells of what can't be read."""
+
+
+def present(mirror: Mirror, config: EngineConfig, usage: UsageHistory | None, clock: Callable[[], float]) -> Present:
+    """``usage``: past use, where it counts."""
+    mirror.update()
+    now = clock()
+    if usage is not None:
+        config = msgspec.structs.replace(config, usage=usage.shares_at(now))
+    return Present(mirror, config, now)

@@ -1,0 +1,253 @@
+"""What is shown of GPUs is what the engine counts: rows, tables, expectations and explanations, for pods of any kind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kailab.cli.columns import View, columns_of
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.engine.config import EngineConfig
+from kailab.engine.records import Status
+from kailab.engine.session import Session
+from kailab.engine.state import ALLOCATED, ON_NODE
+from kailab.errors import Invalid
+from kailab.evidence.standing import standing
+from kailab.lab import Lab, expect
+from kailab.lab.picture import Picture
+from kailab.scheduler import Mirror
+from kailab.scheduler.present import Onlooker
+
+Obj = dict[str, Any]
+GPU = "nvidia.com/gpu"
+NODES = {
+    "a100-80": {"nvidia.com/gpu.memory": "81559"},
+    "a100-40": {"nvidia.com/gpu.memory": "40960"},
+    "untold": {},
+    "mig": {"nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.memory": "40960"},
+}
+FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+QUEUE = {
+    "apiVersion": "scheduling.run.ai/v2",
+    "kind": "Queue",
+    "metadata": {"name": "team"},
+    "spec": {"resources": {"gpu": FREE, "cpu": FREE, "memory": FREE}},
+}
+
+
+def node(name: str, labels: dict[str, str]) -> Obj:
+    if name == "mig":
+        gpus = {"nvidia.com/mig-1g.5gb": "16", "nvidia.com/mig-3g.40gb": "8"}
+    else:
+        gpus = {GPU: "16"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **labels}},
+        "spec": {},
+        "status": {
+            "allocatable": {"cpu": "500", "memory": "4000Gi", "pods": "400", **gpus},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+
+
+def podgroup(name: str) -> Obj:
+    return {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"queue": "team", "minMember": 1, "priorityClassName": "train"},
+    }
+
+
+@st.composite
+def containers(draw: st.DrawFn, resource: str, name: str, most: int) -> Obj:
+    amount = draw(st.integers(0, most))
+    where = draw(st.sampled_from([("limits",), ("requests", "limits")]))
+    resources: dict[str, dict[str, str]] = {"requests": {"cpu": "10m"}}
+    for part in where if amount else ():
+        resources.setdefault(part, {})[resource] = str(amount)
+    return {"name": name, "image": "pause", "resources": resources}
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> Obj:
+    """A pod's spec and annotations: whole devices, MIG, a share by fraction or memory, of one device or several."""
+    kind = draw(st.sampled_from(["whole", "whole", "mig", "fraction", "memory"]))
+    annotations: dict[str, str] = {}
+    resource, most = GPU, 4 if kind == "whole" else 0
+    if kind == "mig":
+        resource, most = draw(st.sampled_from(["nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.40gb"])), 2
+    elif kind == "fraction":
+        annotations["gpu-fraction"] = draw(st.sampled_from(["0.3336", "0.5", "0.1", "0.999", "0.0004"]))
+    elif kind == "memory":
+        annotations["gpu-memory"] = draw(st.sampled_from(["20000", "1", "333", "40000"]))
+    if kind in ("fraction", "memory") and draw(st.booleans()):
+        annotations["gpu-fraction-num-devices"] = draw(st.sampled_from(["1", "2", "3"]))
+    spec: Obj = {
+        "schedulerName": "kai-scheduler",
+        "terminationGracePeriodSeconds": 3600,
+        "containers": [draw(containers(resource, f"c{i}", most)) for i in range(draw(st.integers(1, 2)))],
+    }
+    init = [draw(containers(resource, f"i{i}", most)) for i in range(draw(st.integers(0, 2)))]
+    for container in init:
+        if draw(st.booleans()):
+            container["restartPolicy"] = "Always"
+    if init:
+        spec["initContainers"] = init
+    if draw(st.booleans()):
+        spec["overhead"] = {"cpu": "50m", "memory": "10Mi"}
+    return {"annotations": annotations, "spec": spec}
+
+
+LIVES = ("waiting", "starting", "running", "leaving", "succeeded", "failed", "lost", "leaving when done")
+PHASES = {"succeeded": "Succeeded", "failed": "Failed", "lost": "Unknown", "leaving when done": "Succeeded"}
+
+
+def put(cluster: EmbeddedCluster, number: int, pod: Obj, life: str, place: str) -> bool:
+    """False where admission refuses it."""
+    metadata = {
+        "name": f"p{number}",
+        "namespace": "default",
+        "annotations": {**pod["annotations"], "pod-group-name": "work"},
+        "labels": {"runai-gpu-group": f"g{number}"} if pod["annotations"] and life != "waiting" else {},
+        "finalizers": ["example.com/keep"],
+    }
+    spec = dict(pod["spec"]) if life == "waiting" else {**pod["spec"], "nodeName": place}
+    try:
+        cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    except Invalid:
+        return False
+    if life not in ("waiting", "starting"):
+        phase = {"status": {"phase": PHASES.get(life, "Running")}}
+        cluster.patch("Pod", f"p{number}", "default", phase, "status")
+    if life.startswith("leaving"):
+        cluster.delete("Pod", f"p{number}", "default")
+    return True
+
+
+@given(st.lists(st.tuples(pods(), st.sampled_from(LIVES), st.sampled_from(sorted(NODES))), min_size=5, max_size=30))
+@settings(max_examples=120, deadline=None)
+def test_every_row_is_as_the_engine_counts(drawn):
+    cluster = EmbeddedCluster()
+    for name, labels in NODES.items():
+        cluster.create(node(name, labels))
+    cluster.create(QUEUE)
+    cluster.create(podgroup("work"))
+    for number, (pod, life, place) in enumerate(drawn):
+        put(cluster, number, pod, life, place)
+    shown = standing(cluster)
+    rows = {row["name"]: row for row in shown["pods"]}
+    mirror = Mirror(cluster)
+    mirror.update()
+    session = Session(mirror.snapshot, EngineConfig(), cluster.now())
+    try:
+        for task in mirror.snapshot.tasks.values():
+            row = rows[f"default/{task.record.name}"]
+            waits = task.status == Status.PENDING
+            counted = session.wants([task], session.table.min_gpu_memory) if waits else session.accepted(task)
+            if waits or ON_NODE[task.status]:
+                assert row["milli_gpus"] == counted[2]
+        held = {row["name"] for row in shown["pods"] if row["holds"]}
+        assert held == {f"default/{t.record.name}" for t in mirror.snapshot.tasks.values() if ON_NODE[t.status]}
+        team = session.tree.queues["team"]
+        allocated = [t for t in mirror.snapshot.tasks.values() if ALLOCATED[t.status]]
+        assert team.allocated[2] == sum(rows[f"default/{t.record.name}"]["milli_gpus"] for t in allocated)
+        assert sum(row["gpus"] for row in shown["nodes"]) * 1000 == session.table.total()[2]
+        for row in shown["nodes"]:
+            here = [pod["milli_gpus"] for pod in shown["pods"] if pod["holds"] and pod["node"] == row["name"]]
+            assert row["milli_gpus_used"] == sum(here)
+    finally:
+        session.close()
+    picture = Picture(cluster, log=None, present=Onlooker(cluster, EngineConfig(), None, ["kai-scheduler"]).present)
+    assert picture.shares["team"].allocated == team.allocated[2]
+    assert picture.shares["team"].requested == team.request[2]
+
+
+def test_amounts_that_were_told_differently():
+    cluster = EmbeddedCluster()
+    cluster.create(node("a100-80", {"nvidia.com/gpu.memory": "49152"}))
+
+    def amount(annotations: Obj | None = None, **spec: Any) -> int:
+        metadata = {"name": "p", "namespace": "default", "annotations": annotations or {}}
+        plain = {"containers": [{"name": "c", "image": "pause"}]}
+        cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**plain, **spec}})
+        (row,) = standing(cluster)["pods"]
+        cluster.delete("Pod", "p", "default", 0)
+        return row["milli_gpus"]
+
+    def asks(name: str, resource: str, number: int) -> Obj:
+        return {"name": name, "image": "pause", "resources": {"limits": {resource: number}}}
+
+    assert amount(initContainers=[asks("i", GPU, 4)], containers=[asks("c", GPU, 1)]) == 4000
+    assert amount(containers=[asks("c", "nvidia.com/mig-3g.40gb", 1)]) == 3000
+    assert amount({"gpu-memory": "20000"}) == 407
+    assert amount({"gpu-memory": "20000"}, nodeName="a100-80") == 410
+    assert amount({"gpu-fraction": "0.3336"}) == 334
+
+
+def test_a_reserved_gpu_counts_once():
+    """The pod that reserves a shared GPU counts through those that share it, and by itself once they are gone."""
+    cluster = EmbeddedCluster()
+    cluster.create(node("a100-80", {}))
+    group = {"runai-gpu-group": "g"}
+    whole = {"resources": {"limits": {GPU: 1}}}
+    for name, space, told, asked in (
+        ("half", "default", {"gpu-fraction": "0.5"}, {}),
+        ("reservation", "kai-resource-reservation", {}, whole),
+    ):
+        metadata = {"name": name, "namespace": space, "labels": group, "annotations": told}
+        spec = {"nodeName": "a100-80", "containers": [{"name": "c", "image": "pause", **asked}]}
+        cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
+    assert standing(cluster)["nodes"][0]["milli_gpus_used"] == 500
+    cluster.patch("Pod", "half", "default", {"status": {"phase": "Succeeded"}}, "status")
+    assert standing(cluster)["nodes"][0]["milli_gpus_used"] == 1000
+    mirror = Mirror(cluster)
+    mirror.update()
+    assert int(mirror.snapshot.table.idle[2, 0]) == 15_000
+
+
+@given(st.lists(st.tuples(pods(), st.booleans()), min_size=1, max_size=12))
+@settings(max_examples=12, deadline=None)
+def test_every_face_shows_the_same(drawn):
+    with Lab.open() as lab:
+        for name, labels in NODES.items():
+            lab.cluster.create(node(name, labels))
+        lab.cluster.create(QUEUE)
+        for number, (pod, _) in enumerate(drawn):
+            metadata = {
+                "name": f"p{number}",
+                "namespace": "default",
+                "labels": {"kai.scheduler/queue": "team"},
+                "annotations": pod["annotations"],
+            }
+            try:
+                lab.cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]})
+            except Invalid:
+                continue
+        lab.settle()
+        for number, (_, leaves) in enumerate(drawn):
+            if leaves and any(row["name"] == f"default/p{number}" for row in lab.picture().rows):
+                lab.cluster.delete("Pod", f"p{number}", "default")
+        picture = lab.picture()
+        view = View(lab)
+        column = next(column for column in columns_of("Pod", True) if column.header == "GPUS")
+        for pod, row in zip(picture.pods, picture.rows, strict=True):
+            shown = float(column.cell(view, pod))
+            assert shown * 1000 == pytest.approx(row["milli_gpus"])
+            name = pod["metadata"]["name"]
+            assert lab.explain_pod(name).data["milli_gpus"] == row["milli_gpus"]
+        allocated = sum(row["milli_gpus"] for row in picture.rows if row["holds"] and row["phase"] == "Running")
+        lab._changed = False  # as it stands, pods that are leaving included
+        expect(lab.queue("team")).holding(allocated / 1000)
+        assert lab.explain_queue("team").data["allocated"] == allocated
+        columns = {column.header: column for column in columns_of("Node", False)}
+        for there in picture.nodes.values():
+            name = there["metadata"]["name"]
+            used = picture.accounts.used[name]
+            expect(lab.node(name)).holding(used / 1000)
+            assert columns["GPUS"].cell(view, there).startswith(f"{used / 1000:g}/")
