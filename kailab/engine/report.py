@@ -36,6 +36,8 @@ def pending_jobs(session: Session) -> list[Pending]:
     for job in session.jobs.values():
         if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):
             jobs[job.uid] = job
+    for uid in session.ledger.robbed:
+        jobs[uid] = session.jobs[uid]
     fits: dict[int, tuple[tuple[str, int], ...]] = {}
     found = []
     for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
@@ -59,7 +61,7 @@ def pending_jobs(session: Session) -> list[Pending]:
 
 
 def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], ...]]) -> Pending | None:
-    tasks = sorted((task for task in job if task.status == Status.PENDING), key=_order)
+    tasks = sorted((task for task in job if _waits(task)), key=_order)
     lost = sorted((task for task in job.lost.values() if task.status == Status.PENDING), key=_order)
     if not tasks and not lost:
         return None
@@ -84,6 +86,12 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
         numbers=numbers,
         tried=tuple(session.ledger.tried.get(job.uid, ())),
     )
+
+
+def _waits(task: WTask) -> bool:
+    """Also if a place that it was given in this cycle was taken from it again."""
+    robbed = task.status == Status.RELEASING and task.record.status == Status.PENDING
+    return task.status == Status.PENDING or robbed
 
 
 def _order(task: WTask) -> tuple[int | float | str, ...]:
@@ -123,6 +131,10 @@ def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) 
         )
     if failure is not None:
         return failure
+    robber = session.jobs.get(session.ledger.robbed.get(job.uid, ""))
+    if robber is not None:
+        other = f"{robber.record.namespace}/{robber.record.name}"
+        return Failure(Code.POD_SCHEDULING_ERRORS, f"there was room, and it went to {other} in the same cycle")
     return Failure(Code.POD_SCHEDULING_ERRORS, "no node has room")
 
 

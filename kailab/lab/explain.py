@@ -65,7 +65,7 @@ def explain_podgroup(picture: Picture, name: str, namespace: str = "default") ->
         lines += _starting(pods)
     lines += _lost(picture, full)
     data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry}
-    data |= order_data(picture, full) if entry else {"ahead": []}
+    data |= order_data(picture, full)
     return Explanation("podgroup", full, tuple(lines), data)
 
 

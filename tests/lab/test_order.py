@@ -125,6 +125,7 @@ def test_who_is_said_to_be_next_is_served_next(tmp_path_factory, shapes, jobs, c
             if not running:
                 break
             gone = running[pick % len(running)]
+            assert set(lab.picture().turns) <= set(lab.picture().pending), "who waits has a reason"
             lab.delete("pod", gone["name"].partition("/")[2])
             free = sum(room.free for room in lab.picture().present.room.values()) // 1000
             expected = say_who_is_next(lab, free)
