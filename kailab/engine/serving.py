@@ -7,11 +7,11 @@ served, and all turns behind it are told as they stand before that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import msgspec
 
-from kailab.engine.actions.allocate import waiting_jobs
+from kailab.engine.actions.allocate import promised_jobs, waiting_jobs
 from kailab.engine.capacity import refuses
 from kailab.engine.decisions import Code
 from kailab.engine.order import NOTHING, order_criterion, queue_before
@@ -20,10 +20,13 @@ from kailab.engine.queues import WQueue
 from kailab.engine.session import Session
 from kailab.engine.state import Job
 
+PROMISED = "promised"
+"""Room was made, or was to be made, for the one before: it goes first."""
+
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (a JobCriterion where
-    both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule that does not let
+    """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (PROMISED; a JobCriterion
+    where both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule that does not let
     it start, however much room there is."""
 
     place: int
@@ -45,11 +48,10 @@ class Earlier(msgspec.Struct, frozen=True, kw_only=True):
 
 def turns(session: Session) -> tuple[Turn, ...]:
     """All jobs that wait and could run in their queue, in the order in which allocate takes them."""
-    order = waiting_jobs(session, "allocate")
     found: list[Turn] = []
     before: Job | None = None
-    while not order.empty:
-        job = order.pop()
+    heirs = dict.fromkeys(job.uid for job in promised_jobs(session))
+    for job in (*(session.jobs[uid] for uid in heirs), *_in_order(session, heirs)):
         queue = session.queue_of(job)
         assert queue is not None
         wanted = session.wants(next_tasks(job), session.table.max_gpu_memory)
@@ -59,7 +61,7 @@ def turns(session: Session) -> tuple[Turn, ...]:
                 place=len(found) + 1,
                 podgroup=job.uid,
                 queue=queue.name,
-                because=_criterion(session, before, job) if before is not None else "",
+                because=_why_after(session, before, job, heirs),
                 refused=refusal.code if refusal is not None else None,
             )
         )
@@ -87,10 +89,25 @@ def queues_before(session: Session, order: Iterable[Turn], name: str) -> tuple[E
             other = nearest.get(sibling.name)
             if sibling is level or other is None:
                 continue
-            first, why = _before(session, sibling, level, session.jobs[other.podgroup], session.jobs[own.podgroup])
+            if {own.podgroup, other.podgroup}.isdisjoint(session.config.promised):
+                first, why = _before(session, sibling, level, session.jobs[other.podgroup], session.jobs[own.podgroup])
+            else:
+                first, why = other.place < own.place, PROMISED
             if first:
                 found.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
     return tuple(sorted(found, key=lambda one: nearest[one.queue].place))
+
+
+def _in_order(session: Session, leave_out: Container[str]) -> Iterable[Job]:
+    order = waiting_jobs(session, "allocate", lambda job: job.uid not in leave_out)
+    while not order.empty:
+        yield order.pop()
+
+
+def _why_after(session: Session, before: Job | None, job: Job, heirs: Container[str]) -> str:
+    if before is None:
+        return ""
+    return PROMISED if before.uid in heirs else _criterion(session, before, job)
 
 
 def _siblings(session: Session, queue: WQueue) -> Sequence[WQueue]:

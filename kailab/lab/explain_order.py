@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from kailab.engine.order import JobCriterion, QueueCriterion
-from kailab.engine.serving import Earlier
+from kailab.engine.serving import PROMISED, Earlier
 from kailab.lab.explanation import some
 from kailab.lab.picture import Picture
 
 _WORDS: dict[str, str] = {
+    PROMISED: "room was made for work of it",
     QueueCriterion.FAIR_SHARE: "{over} is above its fair share",
     QueueCriterion.QUOTA: "it stays within its quota",
     QueueCriterion.PRIORITY: "it has the higher priority",

@@ -26,7 +26,11 @@ class Picture:
     the scheduler reckons."""
 
     def __init__(
-        self, cluster: Cluster, log: DecisionLog, present: Callable[[], Present], scheduler: str = "kailab"
+        self,
+        cluster: Cluster,
+        log: DecisionLog,
+        present: Callable[[tuple[str, ...]], Present],
+        scheduler: str = "kailab",
     ) -> None:
         self.cluster = cluster
         self.log = log
@@ -62,7 +66,7 @@ class Picture:
 
     @cached_property
     def present(self) -> Present:
-        return self._present()
+        return self._present(self.log.last.heirs if self.log.last is not None else ())
 
     @cached_property
     def by_group(self) -> dict[str, list[Row]]:

@@ -97,9 +97,9 @@ class Scheduler:
         """Why a PodGroup (by UID) waits, as of the latest cycle; None if it does not."""
         return self.history.pending(podgroup)
 
-    def present(self) -> Present:
-        """How things stand now, whatever the latest cycle saw."""
-        return present(self.mirror, self.config, self._usage, self._cluster.now)
+    def present(self, promised: tuple[str, ...] = ()) -> Present:
+        """How things stand now, whatever the latest cycle saw. ``promised``: whom it made room for."""
+        return present(self.mirror, self.config, self._usage, promised, self._cluster.now())
 
     # --- running -----------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ cluster's objects; so whoever asks is answered from these, by the same code that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -94,12 +94,13 @@ class Onlooker:
         self._names = tuple(scheduler_names)
         self._mirror: Mirror | None = None
 
-    def present(self) -> Present:
+    def present(self, promised: tuple[str, ...] = ()) -> Present:
+        """As ``Scheduler.present``."""
         mirror = self._mirror
         if mirror is None:
             mirror = self._mirror = Mirror(self._cluster, self._names, kinds=COUNTED_KINDS, tell=_nobody)
         usage = UsageHistory.load(self._cluster, self._usage) if self._config.k_value > 0 else None
-        return present(mirror, self._config, usage, self._cluster.now)
+        return present(mirror, self._config, usage, promised, self._cluster.now())
 
     def close(self) -> None:
         if self._mirror is not None:
@@ -110,10 +111,10 @@ def _nobody(*_: Any, **__: Any) -> None:
     """The scheduler itself tells of what can't be read."""
 
 
-def present(mirror: Mirror, config: EngineConfig, usage: UsageHistory | None, clock: Callable[[], float]) -> Present:
+def present(
+    mirror: Mirror, config: EngineConfig, usage: UsageHistory | None, promised: tuple[str, ...], now: float
+) -> Present:
     """``usage``: past use, where it counts."""
     mirror.update()
-    now = clock()
-    if usage is not None:
-        config = msgspec.structs.replace(config, usage=usage.shares_at(now))
-    return Present(mirror, config, now)
+    past = config.usage if usage is None else usage.shares_at(now)
+    return Present(mirror, msgspec.structs.replace(config, usage=past, promised=promised), now)

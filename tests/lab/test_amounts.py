@@ -15,6 +15,7 @@ from kailab.engine.records import Status
 from kailab.engine.session import Session
 from kailab.engine.state import ALLOCATED, ON_NODE
 from kailab.errors import Invalid
+from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.standing import standing
 from kailab.lab import Lab, expect
 from kailab.lab.picture import Picture
@@ -131,7 +132,7 @@ def put(cluster: EmbeddedCluster, number: int, pod: Obj, life: str, place: str) 
 
 
 @given(st.lists(st.tuples(pods(), st.sampled_from(LIVES), st.sampled_from(sorted(NODES))), min_size=5, max_size=30))
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_every_row_is_as_the_engine_counts(drawn):
     cluster = EmbeddedCluster()
     for name, labels in NODES.items():
@@ -163,7 +164,8 @@ def test_every_row_is_as_the_engine_counts(drawn):
             assert row["milli_gpus_used"] == sum(here)
     finally:
         session.close()
-    picture = Picture(cluster, log=None, present=Onlooker(cluster, EngineConfig(), None, ["kai-scheduler"]).present)
+    looking = Onlooker(cluster, EngineConfig(), None, ["kai-scheduler"])
+    picture = Picture(cluster, DecisionLog(Names(cluster), cluster.now()), looking.present)
     assert picture.shares["team"].allocated == team.allocated[2]
     assert picture.shares["team"].requested == team.request[2]
 

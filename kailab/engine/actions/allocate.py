@@ -53,14 +53,20 @@ def execute(session: Session, allocator: Allocator) -> None:
             order.push(queue, job.order_key(), job)
 
 
+def promised_jobs(session: Session) -> list[Job]:
+    """Who goes before all others, in this order, of those that still wait."""
+    jobs = (session.jobs[uid] for uid in session.config.promised if uid in session.jobs)
+    return [
+        job
+        for job in jobs
+        if job.pending and job.root.ready and (queue := session.queue_of(job)) is not None and queue.leaf
+    ]
+
+
 def _serve_promised(session: Session, allocator: Allocator) -> None:
     """Others were evicted, or were to be, for these jobs. If an ordinary turn gave the room to somebody else, it might have to be
     made again in every cycle, for ever."""
-    for uid in session.config.promised:
-        job = session.jobs.get(uid)
-        queue = session.queue_of(job) if job is not None else None
-        if job is None or queue is None or not queue.leaf or not job.pending or not job.root.ready:
-            continue
+    for job in promised_jobs(session):
         mark = session.mark()
         started = job.allocated == 0
         if allocator.place(job, None, False) and not any(task.status == Status.PIPELINED for task in job):
