@@ -59,6 +59,7 @@ class Labs:
             config=config,
             recorder=recorder,
             home=home,
+            devices=self._wants_devices,
         )
         lab.base = self._item.path.parent
         self._opened.append(lab)
@@ -110,6 +111,10 @@ class Labs:
             if self.recorders:
                 self._evidence.write(self._item, self.recorders)
 
+    @property
+    def _wants_devices(self) -> bool:
+        return self._item.get_closest_marker("kailab_devices") is not None
+
     def _marked(self, marker: str, default: str) -> str:
         found = self._item.get_closest_marker(marker)
         if found is None:
@@ -144,6 +149,10 @@ class Labs:
         backend = self._settings.backend
         if backend == "embedded" and scheduler == "kai":
             pytest.skip("a real KAI can't run on backend embedded: it needs a real API server")
+        if backend == "embedded" and scheduler == "kube-scheduler" and self._wants_devices:
+            pytest.skip(
+                "the embedded cluster's kube-scheduler does not allocate claims, the one of a real API server does"
+            )
         only = self._item.get_closest_marker("kailab_only")
         if only is not None and scheduler != "kailab":
             if not only.args:

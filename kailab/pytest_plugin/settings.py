@@ -44,6 +44,7 @@ MARKERS = (
     "kailab_only(reason): a test of what kailab's scheduler has and others have not; skipped under them",
     "kailab_config(file_or_mapping, **fields): how this test's lab decides: a scheduler configuration (a file beside the "
     "test, or its content), and fields of EngineConfig",
+    "kailab_devices: the GPUs of this test's labs are for resource claims (DRA), not for nvidia.com/gpu",
     "exercise(name): a test that proves a lesson; its evidence is kept under this name",
 )
 

@@ -1,6 +1,7 @@
 """What pods ask for through dynamic resource allocation. Source: KAI common/resources/dra.go, dynamicresources plugin.
 
 Only claims on GPU classes count as GPUs (the class name contains "gpu"); a claim for all devices of a class counts as one.
+Administrative access takes nothing, and counts for nothing. (KAI counts it, and allocates no claim that asks for it.)
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ def gpus_of(spec: Mapping[str, Any]) -> dict[str, int]:
     for request in (spec.get("devices") or _NOTHING).get("requests") or ():
         wish = request.get("exactly") or request
         name = wish.get("deviceClassName") or ""
-        if not is_gpu_class(name):
+        if not is_gpu_class(name) or wish.get("adminAccess"):
             continue
         mode = wish.get("allocationMode") or "ExactCount"
         if mode not in ("ExactCount", "All"):
