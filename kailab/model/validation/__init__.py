@@ -14,6 +14,12 @@ import msgspec
 
 from kailab.model import objects, typed
 from kailab.model.validation import core, operators
+from kailab.model.validation.devices import (
+    check_device_class,
+    check_resource_claim,
+    check_resource_claim_template,
+    check_resource_slice,
+)
 from kailab.model.validation.fields import Fault, Faults
 from kailab.model.validation.hints import advise_work
 from kailab.model.validation.metadata import check_metadata
@@ -60,6 +66,10 @@ _CHECKS: dict[str, Callable[[Faults, dict[str, Any]], None]] = {
     "MPIJob": check_training_job,
     "LeaderWorkerSet": check_leader_worker_set,
     "RayCluster": check_ray_cluster,
+    "ResourceClaim": check_resource_claim,
+    "ResourceClaimTemplate": check_resource_claim_template,
+    "DeviceClass": check_device_class,
+    "ResourceSlice": check_resource_slice,
     "PaddleJob": check_training_job,
 }
 # What kailab decodes of a kind. The decoder judges the types of all that the checks leave out.

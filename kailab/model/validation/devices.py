@@ -1,0 +1,172 @@
+"""Resource claims, templates, classes and slices (DRA): shapes, limits and selectors, as the API server checks them.
+
+Source: resource.k8s.io/v1 and its validation.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.model.device_selectors import selector
+from kailab.model.quantities import parse
+from kailab.model.semver import Semver
+from kailab.model.validation.fields import Faults
+
+MOST_REQUESTS = 32
+MOST_CONSTRAINTS = 32
+MOST_SELECTORS = 32
+MOST_ALTERNATIVES = 8
+MOST_TOLERATIONS = 16
+MOST_DEVICES = 128
+MOST_ATTRIBUTES = 32
+_LARGEST = 2**63 - 1
+_MODES = ("ExactCount", "All")
+_PLACES = ("nodeName", "nodeSelector", "allNodes", "perDeviceNodeSelection")
+_KINDS = ("string", "int", "bool", "version")
+
+
+def check_resource_claim(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is not None:
+        _check_claim_spec(faults, spec, "spec")
+
+
+def check_resource_claim_template(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    inner = faults.mapping(spec or {}, "spec", "spec.spec", required=spec is not None)
+    if inner is not None:
+        _check_claim_spec(faults, inner, "spec.spec")
+
+
+def check_device_class(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is not None:
+        _check_selectors(faults, spec, "spec")
+
+
+def check_resource_slice(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is None:
+        return
+    faults.text(spec, "driver", "spec.driver", required=True)
+    pool = faults.mapping(spec, "pool", "spec.pool", required=True)
+    if pool is not None:
+        faults.text(pool, "name", "spec.pool.name", required=True)
+        faults.integer(pool, "generation", "spec.pool.generation", most=_LARGEST)
+        faults.integer(pool, "resourceSliceCount", "spec.pool.resourceSliceCount", least=1, most=_LARGEST)
+    if sum(bool(spec.get(place)) for place in _PLACES) != 1:
+        faults.add("spec", f"expected exactly one of {', '.join(_PLACES)}")
+    seen: dict[str, None] = {}
+    for at, device in faults.mappings(spec, "devices", "spec.devices"):
+        name = faults.text(device, "name", f"{at}.name", required=True)
+        if name in seen:
+            faults.add(f"{at}.name", f"{name!r} is there already")
+        seen[name or ""] = None
+        inner = device.get("basic")
+        _check_device(faults, inner if isinstance(inner, dict) else device, at)
+    _check_number(faults, spec, "devices", "spec.devices", MOST_DEVICES)
+
+
+def _check_device(faults: Faults, device: dict[str, Any], path: str) -> None:
+    attributes = faults.mapping(device, "attributes", f"{path}.attributes") or {}
+    for name, value in attributes.items():
+        at = f"{path}.attributes[{name}]"
+        if not isinstance(value, dict) or len(value) != 1 or next(iter(value)) not in _KINDS:
+            faults.add(at, f"expected exactly one of {', '.join(_KINDS)}")
+            continue
+        faults.text(value, "string", f"{at}.string")
+        faults.integer(value, "int", f"{at}.int", least=-_LARGEST, most=_LARGEST)
+        faults.boolean(value, "bool", f"{at}.bool")
+        if "version" in value:
+            try:
+                Semver.parse(value["version"])
+            except InputError as error:
+                faults.add(f"{at}.version", error.message)
+    capacity = faults.mapping(device, "capacity", f"{path}.capacity") or {}
+    for name, value in capacity.items():
+        at = f"{path}.capacity[{name}]"
+        if not isinstance(value, dict) or "value" not in value:
+            faults.add(f"{at}.value", "is required")
+            continue
+        try:
+            parse(value["value"])
+        except InputError as error:
+            faults.add(f"{at}.value", error.message)
+    if len(attributes) + len(capacity) > MOST_ATTRIBUTES:
+        faults.add(path, f"at most {MOST_ATTRIBUTES} attributes and capacities in all")
+
+
+def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str) -> None:
+    devices = faults.mapping(spec, "devices", f"{path}.devices")
+    if devices is None:
+        return
+    path = f"{path}.devices"
+    known: dict[str, None] = {}
+    for at, request in faults.mappings(devices, "requests", f"{path}.requests"):
+        name = faults.text(request, "name", f"{at}.name", required=True) or ""
+        if name in known:
+            faults.add(f"{at}.name", f"{name!r} is there already")
+        known[name] = None
+        known.update(dict.fromkeys(_check_request(faults, request, at, name)))
+    _check_number(faults, devices, "requests", f"{path}.requests", MOST_REQUESTS)
+    for at, constraint in faults.mappings(devices, "constraints", f"{path}.constraints"):
+        attribute = faults.text(constraint, "matchAttribute", f"{at}.matchAttribute")
+        if attribute is not None and "/" not in attribute:
+            faults.wrong(f"{at}.matchAttribute", attribute, "a domain and a name: domain/name")
+        for named in faults.items(constraint, "requests", f"{at}.requests") or ():
+            if named not in known:
+                faults.wrong(f"{at}.requests", named, "the name of a request")
+    _check_number(faults, devices, "constraints", f"{path}.constraints", MOST_CONSTRAINTS)
+
+
+def _check_request(faults: Faults, request: dict[str, Any], path: str, name: str) -> list[str]:
+    """The names ``request/alternative`` of its alternatives."""
+    exactly = faults.mapping(request, "exactly", f"{path}.exactly")
+    alternatives = faults.items(request, "firstAvailable", f"{path}.firstAvailable")
+    if exactly is not None and alternatives:
+        faults.add(path, "expected exactly one of exactly and firstAvailable")
+    elif exactly is not None:
+        _check_wish(faults, exactly, f"{path}.exactly")
+    elif not alternatives:
+        if "deviceClassName" not in request:  # where it stood before resource.k8s.io/v1beta2
+            faults.add(path, "expected exactly one of exactly and firstAvailable")
+        else:
+            _check_wish(faults, request, path)
+    found = []
+    for at, option in faults.mappings(request, "firstAvailable", f"{path}.firstAvailable"):
+        found.append(f"{name}/{faults.text(option, 'name', f'{at}.name', required=True)}")
+        _check_wish(faults, option, at)
+    _check_number(faults, request, "firstAvailable", f"{path}.firstAvailable", MOST_ALTERNATIVES)
+    return found
+
+
+def _check_wish(faults: Faults, wish: dict[str, Any], path: str) -> None:
+    faults.text(wish, "deviceClassName", f"{path}.deviceClassName", required=True)
+    mode = faults.one_of(wish, "allocationMode", f"{path}.allocationMode", _MODES)
+    count = faults.integer(wish, "count", f"{path}.count", least=1, most=_LARGEST)
+    if mode == "All" and count is not None:
+        faults.add(f"{path}.count", "must not be given with allocationMode All")
+    faults.boolean(wish, "adminAccess", f"{path}.adminAccess")
+    for at, toleration in faults.mappings(wish, "tolerations", f"{path}.tolerations"):
+        faults.one_of(toleration, "operator", f"{at}.operator", ("Exists", "Equal"))
+    _check_number(faults, wish, "tolerations", f"{path}.tolerations", MOST_TOLERATIONS)
+    _check_selectors(faults, wish, path)
+
+
+def _check_selectors(faults: Faults, parent: dict[str, Any], path: str) -> None:
+    for at, entry in faults.mappings(parent, "selectors", f"{path}.selectors"):
+        cel = faults.mapping(entry, "cel", f"{at}.cel", required=True)
+        expression = faults.text(cel or {}, "expression", f"{at}.cel.expression", required=cel is not None)
+        if expression:
+            try:
+                selector(expression)
+            except InputError as error:
+                faults.add(f"{at}.cel.expression", error.message)
+    _check_number(faults, parent, "selectors", f"{path}.selectors", MOST_SELECTORS)
+
+
+def _check_number(faults: Faults, parent: dict[str, Any], key: str, path: str, most: int) -> None:
+    items = parent.get(key)
+    if isinstance(items, list) and len(items) > most:
+        faults.add(path, f"has {len(items)} items; {most} at most")
