@@ -115,13 +115,16 @@ def taint_mask(table: NodeTable, shape: Shape) -> np.ndarray:
 
 
 def gpu_kind_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
-    """MIG work to MIG nodes and nothing else there, by the node's MIG strategy."""
+    """MIG work to MIG nodes and nothing else there, by the node's MIG strategy. Parts of GPUs not where GPUs are for claims
+    (KAI: HasDRAGPUs)."""
     gpu = info.shape.gpu
     mask = np.ones(len(table), dtype=bool)
     if info.cpu_only:
         return mask
     if gpu.memory_mib:
         mask &= table.memory_known
+    if gpu.shared:
+        mask &= ~table.claimed_gpus
     if gpu.mig or any(table.mig):
         for i, strategy in enumerate(table.mig):
             if not strategy:

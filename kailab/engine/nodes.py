@@ -50,6 +50,7 @@ class NodeTable:
         self.gpu_memory = np.array([device_memory(node.gpu_memory_mib) for node in self.nodes], dtype=np.int64)
         self.memory_known = np.array([node.gpu_memory_mib > 0 for node in self.nodes], dtype=bool)
         self.mig = np.array([self._mig(i) for i in range(count)], dtype=object)
+        self.claimed_gpus = np.array([node.claimed_gpus for node in self.nodes], dtype=bool)
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
         self.shared: dict[int, SharedGpus] = {}

@@ -228,6 +228,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: str = ""
     mig: bool = False  # its devices are split: whole devices and shares can't be had
     numa: Numa | None = None
+    claimed_gpus: bool = False  # GPUs of it are for claims: nobody can have a part of one there
     devices: tuple[Device, ...] | None = None  # of its ResourceSlices, to serve claims; None: not known, not checked
 
 

@@ -209,7 +209,7 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
     taints = fit.taint_mask(table, shape)
     counts += [(_taint(table, shape, i), 1) for i in np.flatnonzero(open_ & ~taints)]
     open_ &= taints
-    rule("node has another kind of GPU (MIG or whole)", fit.gpu_kind_mask(table, info))
+    rule("node has another kind of GPU (MIG, whole, or for claims)", fit.gpu_kind_mask(table, info))
     names = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
     for row, amount in info.needs:
         name = names.get(row) or table.layout.names[row]

@@ -14,6 +14,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.hints import advise_scheduler, pod_templates
 from kailab.model.validation.unheeded import advise_unheeded
@@ -28,6 +29,7 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     work = [one for one in manifests if _is_kais(one)]
     found = [] if adopted else _told(manifests, advise_scheduler)
     found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_unheeded)
+    found += _told((one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim)
     found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {

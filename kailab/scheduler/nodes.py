@@ -40,6 +40,7 @@ def node_record(
         unavailable=unavailable(spec, status),
         mig=any(name.startswith(names.MIG_PREFIX) for name, _ in extended)
         or str(labels.get("node-role.kubernetes.io/mig-enabled", "")).lower() in ("true", "1", "t"),
+        claimed_gpus=dra_gpus > 0,
         devices=devices,
         numa=numa,
     )

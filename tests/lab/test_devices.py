@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kailab.errors import NotFound
+from kailab.errors import InputError, NotFound
 from kailab.lab import Lab, expect
 
 DRIVER = "gpu.nvidia.com"
@@ -206,7 +206,13 @@ def test_all_devices_of_a_node(led) -> None:
 
 
 def test_admin_access_looks_in_on_devices_that_others_hold(led) -> None:
-    led.apply(template("four", requests(4)), template("watch", requests(4, adminAccess=True)))
+    with pytest.raises(InputError, match="adminAccess: admin access to devices needs the label"):
+        led.apply(template("watch", requests(4, adminAccess=True)))
+    led.cluster.patch(
+        "Namespace", "default", None, {"metadata": {"labels": {"resource.kubernetes.io/admin-access": "true"}}}
+    )
+    told = led.apply(template("four", requests(4)), template("watch", requests(4, adminAccess=True)))
+    assert ["KAI allocates no claim with administrative access" in text for text in told.warnings] == [True]
     node = next(node["metadata"]["name"] for node in led.cluster.list("Node") if "l40s" in node["metadata"]["name"])
     led.apply(pod("holder", gpu="four", node=node))
     expect(led.pod("holder")).running()
@@ -227,6 +233,15 @@ def test_parts_of_gpus_that_draw_on_counters_are_nobody_s_as_in_kai(led) -> None
     led.apply(device_class("parts", "device.driver == 'parts.example.com'"))
     led.apply(template("part", requests(device_class="parts")), pod("a", gpu="part"))
     expect(led.pod("a")).pending(pods=1)
+
+
+def test_nobody_has_a_part_of_a_gpu_that_is_for_claims(led) -> None:
+    part = pod("part")
+    del part["spec"]["resourceClaims"]
+    part["spec"]["containers"] = [{"name": "main", "image": "pause"}]
+    part["metadata"]["annotations"] = {"gpu-fraction": "0.5"}
+    led.apply(part)
+    expect(led.pod("part")).pending(pods=1).says("another kind of GPU")
 
 
 def test_without_slices_a_claim_waits() -> None:

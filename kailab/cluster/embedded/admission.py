@@ -11,9 +11,11 @@ from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import validate
+from kailab.model.validation.devices import admin_access
 
 # Status given at creation is dropped, as a kube-apiserver does for kinds with a status subresource. A kubelet does
 # register its node with a status, and kinds that kailab does not know keep what they came with.
+_ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 _KEEPS_STATUS = {"Node", "Event"}
 
 # Fields that never change once set: paths of keys.
@@ -91,7 +93,23 @@ class Admission:
         """A new object with defaults, checked; its metadata still the caller's to fill. Raises Invalid."""
         if "status" in obj and kind in KINDS and kind not in _KEEPS_STATUS:
             obj = {key: value for key, value in obj.items() if key != "status"}
-        return self._checked(kind, obj, name)
+        admitted = self._checked(kind, obj, name)
+        if kind in ("ResourceClaim", "ResourceClaimTemplate"):
+            self._administrative(kind, admitted, name)
+        return admitted
+
+    def _administrative(self, kind: str, obj: Object, name: str) -> None:
+        """Administrative access to devices is for namespaces with a label of their own. Source: Kubernetes 1.34, KEP-5018."""
+        path = admin_access(obj)
+        if path is None:
+            return
+        namespace = self._store.table("Namespace").objects[("", obj["metadata"]["namespace"])]
+        if (namespace["metadata"].get("labels") or {}).get(_ADMIN_ACCESS) != "true":
+            raise Invalid(
+                f'{kind} {name!r} is invalid: {path}: admin access to devices needs the label {_ADMIN_ACCESS}: "true" on '
+                "its namespace",
+                path,
+            )
 
     def _checked(self, kind: str, obj: Object, name: str) -> Object:
         obj = apply_defaults(strip_nulls(obj), kind)

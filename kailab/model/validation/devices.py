@@ -5,6 +5,7 @@ Source: resource.k8s.io/v1 and its validation.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kailab.errors import InputError
@@ -37,6 +38,36 @@ def check_resource_claim_template(faults: Faults, obj: dict[str, Any]) -> None:
     inner = faults.mapping(spec or {}, "spec", "spec.spec", required=spec is not None)
     if inner is not None:
         _check_claim_spec(faults, inner, "spec.spec")
+
+
+def admin_access(obj: dict[str, Any]) -> str | None:
+    """Where a claim or a template, without faults, asks for administrative access: the field; None if nowhere."""
+    return next((f"{path}.adminAccess" for path, wish in _wishes(obj) if wish.get("adminAccess")), None)
+
+
+def advise_claim(faults: Faults, obj: dict[str, Any]) -> None:
+    """What KAI never allocates: it asks Kubernetes' allocator for none of its optional features (v0.17)."""
+    if (path := admin_access(obj)) is not None:
+        faults.add(path, "KAI allocates no claim with administrative access: under it the pods wait for ever")
+    for path, _ in _wishes(obj):
+        if ".firstAvailable[" in path:
+            faults.add(
+                path.rpartition("[")[0], "KAI allocates no claim with alternatives: under it the pods wait for ever"
+            )
+            return
+
+
+def _wishes(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every request and alternative of a claim or a template, with its path; passing over what is not well formed."""
+    path, spec = "spec", obj.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("spec"), dict):
+        path, spec = "spec.spec", spec["spec"]
+    reader = Faults()
+    devices = reader.mapping(spec if isinstance(spec, dict) else {}, "devices", "") or {}
+    for at, request in reader.mappings(devices, "requests", f"{path}.devices.requests"):
+        exactly = reader.mapping(request, "exactly", "")
+        yield (f"{at}.exactly", exactly) if exactly is not None else (at, request)
+        yield from reader.mappings(request, "firstAvailable", f"{at}.firstAvailable")
 
 
 def check_device_class(faults: Faults, obj: dict[str, Any]) -> None:
