@@ -8,12 +8,12 @@ an update.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.conformance.jsonfile import read_json
 from kailab.conformance.report import Report, Result
 from kailab.errors import InputError, Where
 from kailab.grouping import Grouping, GroupingConfig, GroupingError, podgroup_object, surviving
@@ -80,9 +80,9 @@ class RecordedReads:
 def run_file(path: str | Path) -> Report:
     """Run every case of a podgrouper.json. Raises InputError when the file can't be read as one."""
     try:
-        cases = json.loads(Path(path).read_text(encoding="utf-8"))
+        cases = read_json(Path(path))
         group_cases, object_cases = cases["group_cases"], cases["podgroup_object_cases"]
-    except (OSError, ValueError, KeyError, TypeError) as problem:
+    except (KeyError, TypeError) as problem:
         raise InputError(f"not a file of podgrouper cases ({problem})", Where(file=str(path))) from problem
     if not all(isinstance(case, dict) and {"id", "grouper", "expected"} <= case.keys() for case in group_cases):
         raise InputError("group_cases: expected entries with id, grouper, expected", Where(file=str(path)))

@@ -137,9 +137,10 @@ def prune(root: Path | str, keep: int) -> list[RunSummary]:
 
 def show(run: Path) -> tuple[RunSummary, list[TestEvidence]]:
     """A run and its tests. Raises EvidenceError where a file of it can't be read."""
-    if not run.is_dir():
+    tests = test_folders(run) if run.is_dir() else []
+    if not tests and not (run / RUN).exists():
         raise EvidenceError(f"{run}: no evidence is there")
-    return _summary(run), [load_test(run, name) for name in test_folders(run)]
+    return _summary(run), [load_test(run, name) for name in tests]
 
 
 def load_test(run: Path, name: str) -> TestEvidence:

@@ -13,6 +13,7 @@ from kailab.errors import InputError, InputErrors, Where
 from kailab.fleet.fleet import Fleet, Level, Pool, filled
 from kailab.fleet.library import find_fleet
 from kailab.model import kinds, quantities, yamltext
+from kailab.model.files import decoded, read_bytes
 from kailab.model.manifests import line_of
 from kailab.model.validation import validate
 from kailab.model.validation.metadata import is_dns_subdomain, is_label_value
@@ -25,17 +26,7 @@ _BRACES = re.compile(r"[{}]")
 def load_fleet(name_or_path: str | Path) -> Fleet:
     """A fleet by name (``lesson``) or path. Raises InputError, or InputErrors with every problem found."""
     file = find_fleet(name_or_path)
-    place = Where(file=str(file))
-    try:
-        if file.is_file() and file.stat().st_size > LARGEST_FILE:
-            raise InputError(f"larger than {LARGEST_FILE // 2**20} MiB", place)
-        text = file.read_text("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("not UTF-8 text", place) from None
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-        raise InputError(f"can't be read: {reason}", place) from None
-    return read_fleet(text, str(file))
+    return read_fleet(decoded(read_bytes(file, LARGEST_FILE), str(file)), str(file))
 
 
 def read_fleet(text: str, file: str = "<text>") -> Fleet:

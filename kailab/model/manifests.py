@@ -9,7 +9,6 @@ file, line, object and field; all problems of one load are reported together.
 from __future__ import annotations
 
 import re
-import stat
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from typing import Any, TypeAlias
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.defaults import strip_nulls
+from kailab.model.files import decoded, read_text
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import advise, validate
 
@@ -26,8 +26,10 @@ Object: TypeAlias = dict[str, Any]
 
 _CORE = KINDS["Pod"]
 SUFFIXES = (".yaml", ".yml", ".json")
-LARGEST_FILE = 256 * 2**20  # bytes
+MOST_ERRORS = 100  # after so many the rest of a text is not read
 _API_VERSION = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_KIND = re.compile(r"[A-Za-z]([-A-Za-z0-9]{0,61}[A-Za-z0-9])?")
+LONGEST_API_VERSION = 253 + 1 + 63
 _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 
@@ -173,6 +175,9 @@ class _Loading:
             for value, lines in yamltext.read_documents(text, file):
                 found = True
                 self.flatten(value, lines, file)
+                if len(self.errors) >= MOST_ERRORS:
+                    self.errors.append(InputError(f"{MOST_ERRORS} errors; the rest was not read", Where(file=file)))
+                    return
         except InputError as error:
             self.errors.append(error)
             return
@@ -191,6 +196,8 @@ class _Loading:
         if isinstance(kind, str) and kind.endswith("List") and isinstance(value.get("items"), list):
             inside = lines[1].get("items") if isinstance(lines, tuple) and isinstance(lines[1], dict) else None
             for index, item in enumerate(value["items"]):
+                if len(self.errors) >= MOST_ERRORS:
+                    return
                 item = _typed_item(value, item)
                 at = inside[1][index] if isinstance(inside, tuple) else line_of(lines, "items")
                 self.flatten(item, at, file)
@@ -267,7 +274,9 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
                 key,
                 "is missing; expected text" if value is None else f"must be text, not {value!r:.60}",
             )
-    if not _API_VERSION.fullmatch(obj["apiVersion"]):
+    if not _KIND.fullmatch(obj["kind"]):
+        return "kind", f"{obj['kind']!r:.80} is not valid; expected a name such as Pod"
+    if not _API_VERSION.fullmatch(obj["apiVersion"]) or len(obj["apiVersion"]) > LONGEST_API_VERSION:
         return "apiVersion", f"{obj['apiVersion']!r:.80} is not valid; expected group/version, or v1"
     if "/" not in obj["apiVersion"] and KINDS.get(obj["kind"], _CORE).group:
         known = KINDS[obj["kind"]].api_version
@@ -287,7 +296,7 @@ def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
     if path == "-":
         yield (
             "<stdin>",
-            _decoded(sys.stdin.buffer.read() if hasattr(sys.stdin, "buffer") else sys.stdin.read(), "<stdin>"),
+            decoded(sys.stdin.buffer.read(), "<stdin>") if hasattr(sys.stdin, "buffer") else sys.stdin.read(),
         )
         return
     place = Where(file=path)
@@ -302,24 +311,7 @@ def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
         else:
             files = [target]
         for file in files:
-            yield str(file), _read(file)
+            yield str(file), read_text(file)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise InputError(f"can't be read: {reason}", place) from None
-
-
-def _read(file: Path) -> str:
-    status = file.stat()
-    if stat.S_ISREG(status.st_mode) and status.st_size > LARGEST_FILE:
-        raise InputError(f"larger than {LARGEST_FILE // 2**20} MiB", Where(file=str(file)))
-    return _decoded(file.read_bytes(), str(file))
-
-
-def _decoded(data: bytes | str, file: str) -> str:
-    if isinstance(data, str):
-        return data
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("not UTF-8 text", Where(file=file, line=line)) from None

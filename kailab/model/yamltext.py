@@ -18,6 +18,7 @@ from kailab.errors import InputError, Where
 
 DEEPEST = 100  # levels of nesting
 LARGEST = 2_000_000  # values in one document, aliases expanded
+MOST_DOCUMENTS = 200_000  # in one text, empty ones too
 
 Lines: TypeAlias = "int | tuple[int, dict[str, Any]] | tuple[int, list[Any]]"
 """Line of a scalar; or of a collection, with the lines of what is in it."""
@@ -93,6 +94,7 @@ class _Reader:
         return InputError(message, Where(file=self.file, line=line))
 
     def read(self, events: Iterable[Any]) -> Iterator[tuple[Any, Lines]]:
+        documents = 0
         for event in events:
             line = event.start_mark.line + 1
             if isinstance(event, yaml.ScalarEvent):
@@ -107,6 +109,9 @@ class _Reader:
                 self.alias(event.anchor or "", line)
             elif isinstance(event, yaml.DocumentStartEvent):
                 self.anchors, self.root = {}, None
+                documents += 1
+                if documents > MOST_DOCUMENTS:
+                    raise self.fail(f"more than {MOST_DOCUMENTS:,} documents in one text", line)
             elif isinstance(event, yaml.DocumentEndEvent) and self.root is not None and self.root[0] is not None:
                 yield self.root[0], self.root[1]
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS, switches
 from kailab.errors import InputError, Where
+from kailab.model import yamltext
+from kailab.model.files import read_text
 from kailab.model.times import parse_time
 from kailab.scheduler.config_values import Reader
 from kailab.scheduler.cron import Cron
@@ -64,25 +65,15 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_settings(path: str | Path) -> SchedulerSettings:
     """Read a configuration file. Raises InputError."""
-    try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"can't be read: {error}", Where(file=str(path))) from None
-    return read_settings(text, str(path))
+    return read_settings(read_text(path), str(path))
 
 
 def read_settings(text: str, file: str = "") -> SchedulerSettings:
     """Read the text of a configuration; an empty one gives KAI's defaults. Raises InputError."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = mark.line + 1 if mark is not None else 0
-        problem = getattr(error, "problem", None) or "broken YAML"
-        raise InputError(f"is not YAML: {problem}", Where(file=file, line=line)) from None
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"is not YAML: {error}", Where(file=file)) from None
-    return settings_from(document, file)
+    documents = [value for value, _ in yamltext.read_documents(text, file)]
+    if len(documents) > 1:
+        raise InputError(f"{len(documents)} documents; expected one", Where(file=file))
+    return settings_from(documents[0] if documents else None, file)
 
 
 def settings_from(document: Mapping[str, Any] | None, file: str = "") -> SchedulerSettings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch
@@ -60,6 +61,7 @@ class QueueStatus:
         self._queues_at = float("-inf")
         self._unwritten: dict[GroupName, float] = {}  # since when, in that order
         self._retries: Retries[GroupName | str] = Retries()
+        self._misfits = Misfits(cluster.event, "queue-controller")
         self._watch = cluster.watch((*KINDS, "Queue"))
         self._totals = GroupTotals()
         self._counted: dict[GroupName, tuple[str, Sums]] = {}  # what each group adds, and to which queue
@@ -96,7 +98,16 @@ class QueueStatus:
         queues = [queue for queue in self._dirty if not self._retries.held(queue, now)]
         for queue in queues:
             del self._dirty[queue]
-        changes = {queue: patch for queue in sorted(queues) if (patch := self._queue_patch(queue)) is not None}
+        changes: dict[str, dict[str, Any]] = {}
+        for queue in sorted(queue for queue in queues if queue in self._queues):
+            obj = self._queues[queue]
+            try:
+                patch = self._queue_patch(queue, obj)
+            except Exception as error:
+                self._misfits.note(obj, error)
+                continue
+            if patch is not None:
+                changes[queue] = patch
         return self._write_queues(changes) or wrote
 
     def _group_patches(self, busy: bool, now: float) -> dict[GroupName, dict[str, Any]]:
@@ -211,10 +222,7 @@ class QueueStatus:
                 _move(self._sums.setdefault(name, _no_sums()), amounts, 1)
         self._dirty.update(dict.fromkeys(self._queues))
 
-    def _queue_patch(self, name: str) -> dict[str, Any] | None:
-        obj = self._queues.get(name)
-        if obj is None:
-            return None
+    def _queue_patch(self, name: str, obj: Object) -> dict[str, Any] | None:
         current = obj.get("status") or _NOTHING
         sums = self._sums.get(name) or _no_sums()
         changes: dict[str, Any] = {}

@@ -111,7 +111,7 @@ def test_predicates_can_be_left_out() -> None:
         ("kailab: {useSchedulingSignatures: 1}", "1 is not true or false"),
         ("usageDBConfig: {usageParams: {windowSize: 0s}}", "is zero"),
         ("- a", "expected a mapping"),
-        ("a: [", "c.yaml:2: is not YAML"),
+        ("a: [", "c.yaml:2: not valid YAML"),
     ],
 )
 def test_what_is_wrong_is_named(text: str, expected: str) -> None:

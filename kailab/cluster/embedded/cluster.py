@@ -26,6 +26,7 @@ from kailab.cluster.writes import Chain, Outcome, in_turn
 from kailab.errors import AlreadyExists, Conflict, Invalid, NotFound, StateError
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
+from kailab.model.validation import validate_status
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
@@ -293,6 +294,8 @@ class EmbeddedCluster:
             status = merge_patch(old.get("status"), patch.get("status") or {})
             if status is old.get("status") or (not status and "status" not in old):
                 return old
+            if faults := validate_status(status, kind):
+                raise invalid(kind, name, f"status.{faults[0].field}", faults[0].message)
             return self.store.replace(kind, key, old, {**old, "status": status})
         merged = merge_patch(old, patch)
         if merged is old:

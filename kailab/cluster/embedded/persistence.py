@@ -23,8 +23,9 @@ from typing import Any
 
 import msgspec
 
-from kailab.errors import StateError
+from kailab.errors import InputError, StateError
 from kailab.model import typed
+from kailab.model.files import read_bytes
 
 MAGIC = "kailab-state"
 VERSION = 2
@@ -74,11 +75,11 @@ def read_state(path: Path) -> dict[str, Any]:
     who needs them. Raises StateError saying what is wrong and what to do."""
     fresh = "start afresh with `kailab down` and `kailab up`"
     try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
-    except OSError as error:
-        raise StateError(f"{path}: the state of the lab can't be read: {error.strerror or error}") from error
+        data = read_bytes(path, None)
+    except InputError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
+        raise StateError(f"{path}: the state of the lab can't be read: {error.message}") from error
     line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
         header = typed.decode_json(line, Header)

@@ -43,7 +43,7 @@ from kailab.model.validation.workloads import (
     check_training_job,
 )
 
-__all__ = ["Fault", "advise", "validate"]
+__all__ = ["Fault", "advise", "validate", "validate_status"]
 
 MOST_TOLD = 25  # faults of one object
 _CHECKS: dict[str, Callable[[Faults, dict[str, Any]], None]] = {
@@ -111,6 +111,12 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
         more = Fault("", f"and {len(faults.found) - MOST_TOLD} more faults")
         return [*faults.found[:MOST_TOLD], more]
     return faults.found
+
+
+def validate_status(status: Any, kind: str) -> list[Fault]:
+    """As ``validate``, of a status by itself."""
+    check = core.of_status(kind)
+    return (check(status) if check is not None else None) or []
 
 
 def _check_shape(faults: Faults, obj: dict[str, Any], shape: type[msgspec.Struct]) -> None:

@@ -20,6 +20,8 @@ KINDS = (
     "ReplicationController", "ResourceQuota", "LimitRange", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",
     "CronJob", "PriorityClass", "PodDisruptionBudget", "RuntimeClass", "StorageClass",
 )  # fmt: skip
+WITH_STATUS = ("Pod", "Node", "Job")
+"""Kinds of which others than their controller write the status."""
 
 SCALARS: dict[str, Check] = {
     "str": shapes.TEXT,
@@ -59,6 +61,11 @@ def fields_of(type: str) -> dict[str, Check]:
 def of_kind(kind: str) -> Check | None:
     """The check of a kind; None for those that are not in the table."""
     return shape(f"V1{kind}") if kind in KINDS else None
+
+
+def of_status(kind: str) -> Check | None:
+    """The check of a kind's status; None for those of which nobody judges it."""
+    return shape(f"V1{kind}Status") if kind in WITH_STATUS else None
 
 
 def _later(type: str) -> Check:

@@ -9,7 +9,7 @@ import json
 import re
 from typing import Any
 
-from kailab.model.validation.core import KINDS, SCALARS, TABLE
+from kailab.model.validation.core import KINDS, SCALARS, TABLE, WITH_STATUS
 
 # What the models do not say: which texts are quantities, which mappings an integer or a text, which integers are long.
 _QUANTITIES = {"limits", "requests", "capacity", "allocatable", "overhead", "hard", "used", "default", "defaultRequest",
@@ -29,7 +29,9 @@ _CHOICES = {
 }
 # What an API server asks for though its schema does not, because nothing could be done without it.
 _NEEDED = {"V1PodTemplateSpec": {"spec"}, "V1JobTemplateSpec": {"spec"}}
-_LENIENT = re.compile(r"V1(Node(?!Selector)|ContainerImage|AttachedVolume|DaemonEndpoint).*", re.ASCII)
+_LENIENT = re.compile(
+    r"V1(Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint).*", re.ASCII
+)
 
 
 def made_table() -> dict[str, dict[str, str]]:
@@ -38,7 +40,7 @@ def made_table() -> dict[str, dict[str, str]]:
 
     table: dict[str, dict[str, str]] = {}
     kinds = [f"V1{kind}" for kind in KINDS]
-    todo = list(kinds)
+    todo = [*kinds, *(f"V1{kind}Status" for kind in WITH_STATUS)]
     while todo:
         name = todo.pop()
         if name in table:

@@ -27,6 +27,10 @@ def check_replicated(faults: Faults, obj: dict[str, Any]) -> None:
     faults.integer(spec, "replicas", "spec.replicas")
     faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
     faults.one_of(spec, "podManagementPolicy", "spec.podManagementPolicy", ("OrderedReady", "Parallel"))
+    for path, claim in faults.mappings(spec, "volumeClaimTemplates", "spec.volumeClaimTemplates"):
+        meta = faults.mapping(claim, "metadata", f"{path}.metadata", required=True)
+        if meta is not None:
+            faults.text(meta, "name", f"{path}.metadata.name", required=True)
     _check_selected_template(faults, spec)
 
 

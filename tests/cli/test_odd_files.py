@@ -1,0 +1,97 @@
+"""Paths that lead to something else than what a command expects, and state files that were damaged."""
+
+from __future__ import annotations
+
+import os
+import random
+from pathlib import Path
+
+import pytest
+
+from kailab.errors import StateError
+from kailab.lab import Lab
+from kailab.model import files
+
+COMMANDS = {
+    "get": ("get", "pods", "--state", "{}"),
+    "status": ("status", "--state", "{}"),
+    "explain": ("explain", "pod", "x", "--state", "{}"),
+    "run": ("run", "--for", "10s", "--state", "{}"),
+    "apply": ("apply", "-f", "{}"),
+    "delete": ("delete", "-f", "{}"),
+    "fleet validate": ("fleet", "validate", "{}"),
+    "fleet show": ("fleet", "show", "{}"),
+    "up --fleet": ("up", "--fresh", "--fleet", "{}"),
+    "up --scheduler-config": ("up", "--fresh", "--scheduler-config", "{}"),
+    "bench": ("bench", "fill", "--fleet", "{}"),
+    "cases": ("conformance", "cases", "{}"),
+    "fairshare": ("conformance", "fairshare", "{}"),
+    "grouping": ("conformance", "grouping", "{}"),
+    "scenarios": ("conformance", "scenarios", "{}"),
+    "evidence show": ("evidence", "show", "{}"),
+    "evidence diff": ("evidence", "diff", "{}", "{}"),
+    "evidence verify": ("evidence", "verify", "{}"),
+}
+THINGS = {
+    "a folder": lambda path: path.mkdir(),
+    "nothing": lambda path: None,
+    "a pipe": lambda path: os.mkfifo(path),
+    "bytes": lambda path: path.write_bytes(bytes(range(256)) * 40),
+    "zeros": lambda path: path.write_bytes(bytes(10_000)),
+    "a device": lambda path: path.symlink_to("/dev/zero"),
+    "itself": lambda path: path.symlink_to(path),
+    "odd text": lambda path: path.write_text("[" * 100_000),
+}
+
+
+@pytest.mark.parametrize("thing", THINGS)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_path_to_something_else_is_told(kailab, home: Path, monkeypatch, command: str, thing: str) -> None:
+    monkeypatch.setattr(files, "PATIENCE_SECONDS", 0.01)
+    assert kailab("up").code == 0
+    path = home / "odd"
+    THINGS[thing](path)
+    done = kailab(*(word.format(path) for word in COMMANDS[command]))
+    assert done.code == 2, done.out + done.err
+    assert "odd" in done.err or "matches" in done.err, "the file is named, or nothing was found in the folder"
+    assert "inside kailab" not in done.err
+    assert len(done.err) < 5_000
+    assert kailab("get", "nodes").code == 0
+
+
+def test_an_empty_file(kailab, home: Path) -> None:
+    kailab("up")
+    empty = home / "empty.yaml"
+    empty.write_text("")
+    assert "no objects in" in kailab("apply", "-f", empty).err
+    assert kailab("status", "--state", empty).code == 2
+    assert kailab("up", "--fresh", "--fleet", empty).code == 2
+    assert kailab("up", "--fresh", "--scheduler-config", empty).code == 0
+
+
+def test_a_damaged_state_is_refused_or_is_the_same(busy, state: Path) -> None:
+    """Flipped bytes, cut and doubled parts: whatever is left, StateError or the same lab."""
+    sound = state.read_bytes()
+    with Lab.resume(state) as lab:
+        whole = lab.cluster.dump()
+    source = random.Random(5)
+    refused = 0
+    for number in range(250):
+        data = bytearray(sound)
+        at = source.randrange(len(data) if number % 2 else 200)
+        kind = number % 5
+        if kind == 0:
+            del data[at:]
+        elif kind == 1:
+            del data[at : at + source.randrange(1, 40)]
+        elif kind == 2:
+            data[at:at] = bytes(source.randrange(256) for _ in range(source.randrange(1, 8)))
+        else:
+            data[at] ^= 1 << source.randrange(8) if kind == 3 else 0xFF
+        state.write_bytes(bytes(data))
+        try:
+            with Lab.resume(state) as lab:
+                assert lab.cluster.dump() == whole, f"case {number}"
+        except StateError:
+            refused += 1
+    assert refused > 200
