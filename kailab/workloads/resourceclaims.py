@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Object
 from kailab.model.labels import CLAIM_FINALIZER
 
@@ -29,6 +30,8 @@ class ResourceClaimController:
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
+        self._misfits = Misfits(cluster.event, "resource_claim")
+        self._wrote = False
         self._watch = cluster.watch(("ResourceClaimTemplate", "Pod", "ResourceClaim"))
         self._pods: dict[str, Object] = {}  # by UID, those that name claims and have not ended
         self._templates: dict[Key, Object] = {}
@@ -42,21 +45,21 @@ class ResourceClaimController:
     def step(self) -> bool:
         """Bring claims in line with pods; says whether anything was written."""
         for event in self._watch.poll():
-            self._hear(event.kind, event.object, event.type == "DELETED")
+            self._misfits.spare(event.object, self._hear, event.kind, event.object, event.type == "DELETED")
         if not self._due and not self._look:
             return False
         due, self._due = self._due, {}
         look, self._look = self._look, {}
-        wrote = False
+        self._wrote = False
         for uid in due:
             pod = self._pods.get(uid)
             if pod is not None:
-                wrote |= self._make(uid, pod)
+                self._misfits.spare(pod, self._make, uid, pod)
         for key in look:
             claim = self._claims.get(key)
             if claim is not None:
-                wrote |= self._tidy(key, claim)
-        return wrote
+                self._misfits.spare(claim, self._tidy, key, claim)
+        return self._wrote
 
     def close(self) -> None:
         """Stop watching."""
@@ -115,7 +118,7 @@ class ResourceClaimController:
 
     # --- making ------------------------------------------------------------------------------------------------------
 
-    def _make(self, uid: str, pod: Object) -> bool:
+    def _make(self, uid: str, pod: Object) -> None:
         """The claims that a pod's templates are to become."""
         metadata = pod["metadata"]
         namespace = metadata["namespace"]
@@ -134,12 +137,12 @@ class ResourceClaimController:
             if found is not None:
                 made[wanted["name"]] = found
         if not made:
-            return False
+            return
         statuses = [{"name": claim, "resourceClaimName": name} for claim, name in {**told, **made}.items()]
         self._cluster.patch(
             "Pod", metadata["name"], namespace, {"status": {"resourceClaimStatuses": statuses}}, "status"
         )
-        return True
+        self._wrote = True
 
     def _is_made_for(self, key: Key, uid: str) -> bool:
         claim = self._claims.get(key)
@@ -184,29 +187,27 @@ class ResourceClaimController:
 
     # --- tidying up --------------------------------------------------------------------------------------------------
 
-    def _tidy(self, key: Key, claim: Object) -> bool:
+    def _tidy(self, key: Key, claim: Object) -> None:
         """Take back what is reserved for pods that are not there any more, and what nobody needs then."""
         status = claim.get("status") or _NOTHING
         users = status.get("reservedFor") or []
         valid = [user for user in users if user.get("resource") != "pods" or user.get("uid") in self._pods]
         namespace, name = key
-        wrote = False
         if len(valid) < len(users) or (status.get("allocation") is not None and not valid):
             left: dict[str, Any] = {"reservedFor": valid} if valid else {"reservedFor": None, "allocation": None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"status": left}, "status")
-            wrote = True
+            self._wrote = True
         if valid:
-            return wrote
+            return
         held = claim["metadata"].get("finalizers") or []
         if CLAIM_FINALIZER in held and (claim.get("status") or _NOTHING).get("allocation") is None:
             left = {"finalizers": [one for one in held if one != CLAIM_FINALIZER] or None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"metadata": left})
-            wrote = True
+            self._wrote = True
         owner = _owner(claim)
         if owner and owner not in self._pods and "deletionTimestamp" not in claim["metadata"]:
             self._cluster.delete("ResourceClaim", name, namespace)
-            wrote = True
-        return wrote
+            self._wrote = True
 
 
 def _base(pod: str, pod_claim: str) -> str:

@@ -96,7 +96,6 @@ STATUSES = [
     ("PodGroup", {"schedulingConditions": [3]}),
     ("PodGroup", {"schedulingConditions": "x"}),
     ("Queue", {"requested": 3}),
-    ("ResourceClaim", {"allocation": 3, "reservedFor": [1]}),
 ]
 
 

@@ -18,9 +18,10 @@ TABLE = Path(__file__).with_name("core.json")
 KINDS = (
     "Pod", "Node", "Namespace", "ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim",
     "ReplicationController", "ResourceQuota", "LimitRange", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",
-    "CronJob", "PriorityClass", "PodDisruptionBudget", "RuntimeClass", "StorageClass",
+    "CronJob", "PriorityClass", "PodDisruptionBudget", "RuntimeClass", "StorageClass", "ResourceClaim",
+    "ResourceClaimTemplate", "ResourceSlice", "DeviceClass",
 )  # fmt: skip
-WITH_STATUS = ("Pod", "Node", "Job")
+WITH_STATUS = ("Pod", "Node", "Job", "ResourceClaim")
 """Kinds of which others than their controller write the status."""
 
 SCALARS: dict[str, Check] = {

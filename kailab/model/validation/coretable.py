@@ -11,12 +11,13 @@ from typing import Any
 
 from kailab.model.validation.core import KINDS, SCALARS, TABLE, WITH_STATUS
 
+_MODELS = {"V1ResourceClaim": "ResourceV1ResourceClaim"}  # a pod's entry has that name too
 # What the models do not say: which texts are quantities, which mappings an integer or a text, which integers are long.
 _QUANTITIES = {"limits", "requests", "capacity", "allocatable", "overhead", "hard", "used", "default", "defaultRequest",
-               "max", "min", "maxLimitRequestRatio", "sizeLimit", "divisor", "podFixed"}  # fmt: skip
+               "max", "min", "maxLimitRequestRatio", "sizeLimit", "divisor", "podFixed", "consumedCapacity", "step"}  # fmt: skip
 _SHARES = {"maxSurge", "maxUnavailable", "minAvailable"}
 _PODS = {"replicas", "parallelism"}
-_LONG = re.compile(r".*Seconds|runAs.*|fsGroup|.*[gG]eneration|.*Groups|sizeBytes", re.ASCII)
+_LONG = re.compile(r".*Seconds|runAs.*|fsGroup|int|count|.*[gG]eneration|.*Groups|sizeBytes", re.ASCII)
 # What an API server takes only of a few texts, where a controller goes by them.
 _CHOICES = {
     ("V1PodFailurePolicyRule", "action"): "FailJob|FailIndex|Ignore|Count",
@@ -27,10 +28,17 @@ _CHOICES = {
     ("V1StatefulSetUpdateStrategy", "type"): "RollingUpdate|OnDelete",
     ("V1DaemonSetUpdateStrategy", "type"): "RollingUpdate|OnDelete",
 }
+_AMOUNTS = {("V1DeviceCapacity", "value"): "quantity", ("V1Counter", "value"): "quantity"}
 # What an API server asks for though its schema does not, because nothing could be done without it.
-_NEEDED = {"V1PodTemplateSpec": {"spec"}, "V1JobTemplateSpec": {"spec"}}
+_NEEDED = {
+    "V1ResourceClaimTemplate": {"spec"},
+    "V1ResourceClaimTemplateSpec": {"spec"},
+    "V1PodTemplateSpec": {"spec"},
+    "V1JobTemplateSpec": {"spec"},
+}
 _LENIENT = re.compile(
-    r"V1(Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint).*", re.ASCII
+    r"V1(Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",
+    re.ASCII,
 )
 
 
@@ -45,7 +53,7 @@ def made_table() -> dict[str, dict[str, str]]:
         name = todo.pop()
         if name in table:
             continue
-        model = getattr(kubernetes.client, name)
+        model = getattr(kubernetes.client, _MODELS.get(name, name))
         fields: dict[str, str] = {}
         for attribute, given in model.openapi_types.items():
             field = model.attribute_map[attribute]
@@ -54,7 +62,7 @@ def made_table() -> dict[str, dict[str, str]]:
             ):
                 continue
             choices = _CHOICES.get((name, field))
-            type = f"={choices}" if choices else _type(field, given)
+            type = f"={choices}" if choices else _AMOUNTS.get((name, field)) or _type(field, given)
             described = model.model_fields.get(
                 attribute
             )  # those named like a word of Python go by other names; none is required
@@ -69,7 +77,7 @@ def made_table() -> dict[str, dict[str, str]]:
 
 def _type(field: str, given: str) -> str:
     if inner := re.fullmatch(r"[Ll]ist\[(.*)\]", given):
-        return f"[{_type(field, inner[1])}]"
+        return f"[{_type('', inner[1])}]"
     if inner := re.fullmatch(r"[Dd]ict[\[(]str, (.*)[\])]", given):
         return "{" + _type(field, inner[1]) + "}"
     if given == "str":
