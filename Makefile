@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+LOWEST := .lowest
+LOWEST_PYTHON ?= 3.11
 EVIDENCE ?= evidence
 FLEET ?= lesson
 SCHEDULER ?= kailab
@@ -11,10 +13,10 @@ BACKEND ?= embedded
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup components lab lab-up lab-down exercises test lint format bench lock clean
+.PHONY: help setup components lab lab-up lab-down exercises test test-lowest lint format bench lock clean
 
 help: ## Show this help
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(READY) ## Make the environment in .venv
 
@@ -50,6 +52,15 @@ test: lint components ## Run all checks and tests, on a real control plane too (
 	@KAILAB_REQUIRE_CONTROLPLANE=1 $(BIN)/pytest -n auto $(ARGS)
 	@$(BIN)/pytest exercises/ --kailab-backend controlplane --kailab-required --kailab-evidence off -n 2
 
+test-lowest: $(LOWEST)/.ready ## Run the fast tests with the lowest versions that pyproject.toml allows
+	@$(LOWEST)/bin/python -m pytest -q -n auto -m "not slow" --kailab-evidence off -p no:cacheprovider $(ARGS)
+
+$(LOWEST)/.ready: $(READY) pyproject.toml
+	@echo "setting up $(LOWEST) with the lowest versions ..."
+	@$(BIN)/uv venv --quiet --clear --python $(LOWEST_PYTHON) $(LOWEST)
+	@$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct -e '.[dev]'
+	@touch $@
+
 lint: $(READY) ## Check format, style, types and layers
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -72,5 +83,5 @@ lock: $(READY) ## Lock the dependencies anew
 		-o requirements-dev.lock pyproject.toml requirements-tools.in
 
 clean: ## Remove the lab, the environment and all caches; evidence stays
-	@rm -rf .kailab $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache allure-results
+	@rm -rf .kailab $(VENV) $(LOWEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache allure-results
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from kailab.cli import terminal
+from kailab.cli.kubectl import instead
 from kailab.errors import ExpectationFailed, KailabError
 
 BROKEN_PIPE = 141  # as a shell counts a process ended by SIGPIPE
@@ -46,6 +47,8 @@ class Faces(TyperGroup):
             raise typer.Exit(2) from None
         except Exception as error:
             if type(error).__module__.startswith(("click", "typer")):
+                if hint := instead(said := str(getattr(error, "message", ""))):
+                    error.message = f"{said.removesuffix('.')}; {hint}"  # type: ignore[attr-defined]
                 raise
             raise typer.Exit(_unforeseen(error)) from None
 

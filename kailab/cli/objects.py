@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def apply(
+    bare: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     files: FilesOption = None,
     namespace: NamespaceOption = "default",
     settle: SettleOption = True,
@@ -37,6 +38,10 @@ def apply(
     from kailab.cli.naming import full_name
     from kailab.errors import InputError
 
+    if bare:
+        raise InputError(
+            f"say -f before a file: kailab apply {' '.join(f'-f {one}' for one in (*(files or ()), *bare))}"
+        )
     if not files:
         raise InputError("say what to apply: -f FILE, -f FOLDER or -f -")
     end = " (dry run)" if dry_run else ""

@@ -11,6 +11,7 @@ from typing import Any
 
 from kailab.cluster.base import KAI_PRIORITY_CLASSES
 from kailab.cluster.protocol import Cluster
+from kailab.grouping.queues import DEFAULT_QUEUE, PROJECT
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, Notice
@@ -21,6 +22,7 @@ from kailab.model.validation.unheeded import advise_unheeded
 from kailab.scheduler.podgroups import NON_PREEMPTIBLE_FROM
 
 KAI_NAMESPACE = "kai-scheduler"
+_QUEUE_LABELS = {labels.QUEUE, labels.QUEUE_RUNAI, PROJECT}
 
 
 def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool) -> list[str]:
@@ -31,6 +33,12 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_unheeded)
     found += _told((one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim)
     found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
+    queues = {
+        one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
+    }
+    found += [
+        str(notice) for one in work if DEFAULT_QUEUE not in queues and (notice := _without_queue(one)) is not None
+    ]
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {
         one["metadata"]["name"]: one["value"]
@@ -84,6 +92,15 @@ def _in_kais_namespace(one: Manifest, namespace: str) -> Notice | None:
         "set up for them, and KAI's guide asks to keep work out of it; use a namespace of your own"
     )
     return Notice(text, one.where("metadata.namespace"))
+
+
+def _without_queue(one: Manifest) -> Notice | None:
+    """Work that says in none of the ways that KAI reads which queue it is for, where there is no queue for such work."""
+    holders = [one.object, *(pod for _, pod in pod_templates(one.object))]
+    if one.kind == "PodGroup" or any(_labels(each).keys() & _QUEUE_LABELS for each in holders):
+        return None
+    text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which is not there, and stays pending (QueueDoesNotExist)"
+    return Notice(text, one.where(f"metadata.labels[{labels.QUEUE}]"))
 
 
 def _classes(one: Manifest) -> Iterator[tuple[str, str]]:

@@ -43,3 +43,53 @@ def test_the_first_sentence_of_an_explanation_names_a_taint(kailab, home: Path) 
     why = next(line for line in kailab("explain", "pod", "train").out.splitlines() if line.startswith("Why: "))
     assert taint in why
     assert taint in kailab("get", "pod", "train", "-o", "yaml").out
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("kai.scheduler/queue: team-a", "app: x"), "goes to the queue default-queue, which is not there"),
+        (("kai.scheduler/queue: team-a", "kai.scheduler/queue: team-b"), "there is no queue 'team-b'"),
+        (
+            ("schedulerName: kai-scheduler", "restartPolicy: Never"),
+            "schedulerName: is missing: only pods that say kai-",
+        ),
+        (("schedulerName: kai-scheduler", "schedulerName: kai"), "schedulerName: is 'kai': only pods that say kai-sch"),
+    ],
+)
+def test_a_slip_in_a_manifest_is_said_at_apply(started, change: tuple[str, str], said: str) -> None:
+    assert POD.count(change[0]) == 1
+    applied = started("apply", "-f", "-", input=f"{QUEUE}---{POD.replace(*change)}")
+    assert applied.code == 0
+    (warning,) = (line for line in applied.err.splitlines() if line.startswith("warning: "))
+    assert said in warning
+
+
+def test_a_manifest_without_slips_is_taken_without_a_word(started) -> None:
+    assert "warning" not in started("apply", "-f", "-", input=f"{QUEUE}---{POD}").err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("describe", "pod", "x"), "kailab explain pod NAME"),
+        (("logs", "x"), "nothing runs in the pods of fake nodes"),
+        (("scale", "deployment", "x"), "change the manifest"),
+        (("get", "pods", "-w"), "kailab run --for"),
+        (("get", "pods", "--watch"), "kailab run --for"),
+        (("get", "pods", "-o", "jsonpath={.items}"), "-o json"),
+        (("get", "pods", "--sort-by=.metadata.name"), "-o json"),
+        (("apply", "-k", "."), "kubectl kustomize"),
+        (("apply", "queues.yaml"), "kailab apply -f queues.yaml"),
+    ],
+)
+def test_what_hands_know_from_kubectl_is_answered_with_what_to_type(
+    started, command: tuple[str, ...], said: str
+) -> None:
+    refused = started(*command)
+    assert refused.code == 2
+    assert said in " ".join(refused.err.split())
+
+
+def test_what_nobody_knows_is_no_more_than_that(started) -> None:
+    assert "No such command 'frobnicate'." in started("frobnicate").err

@@ -43,9 +43,13 @@ def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
     if not any(labels.QUEUE in _texts(meta, "labels") for _, meta in _metadata(obj)):
         return
     for path, pod in pod_templates(obj):
-        if not pod["spec"].get("schedulerName"):
-            text = f"is missing: only pods that say {labels.SCHEDULER_NAME} here go by their queue"
-            faults.add(f"{path}spec.schedulerName", text)
+        name = pod["spec"].get("schedulerName")
+        if name in (labels.SCHEDULER_NAME, labels.DEFAULT_SCHEDULER_NAME):
+            continue
+        text = f"is {shown(name)}" if name else "is missing"
+        faults.add(
+            f"{path}spec.schedulerName", f"{text}: only pods that say {labels.SCHEDULER_NAME} here go by their queue"
+        )
 
 
 def pod_templates(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
