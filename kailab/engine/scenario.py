@@ -171,9 +171,10 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
     step = 1
     while k <= len(nodes):
         picked = sorted({number for node in nodes[:k] for number in by_node[node]})
-        if not session.config.imitate_faults:
-            picked = _with_surplus(batches, picked)
         yield Scenario(accumulation.recorded, [batches[number] for number in picked])
+        whole = _with_surplus(batches, picked)
+        if whole != picked and not session.config.imitate_faults:
+            yield Scenario(accumulation.recorded, [batches[number] for number in whole])
         if k == len(nodes):
             return
         k = min(k + step, len(nodes))
@@ -181,7 +182,8 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
 
 
 def _with_surplus(batches: list[Batch], picked: list[int]) -> list[int]:
-    """Whoever takes the core of a job takes the surplus gathered before it: it could not run on without."""
+    """With the core of a job goes the surplus gathered before it, which runs elsewhere: if the core finds no other place, the
+    surplus may be too few to run on."""
     by_job: dict[str, list[int]] = {}
     for number, batch in enumerate(batches):
         by_job.setdefault(batch.job.uid, []).append(number)

@@ -197,11 +197,13 @@ class Solver:
             i = index.get(task.node)
             if i is not None:
                 nodes[i] = True
+        whole = [job for job, _ in scenario.by_job().values() if job.root.satisfied]
         for task in scenario.evictions():
             session.evict(task)
         if (
             not self._place_all(goal, victims, nodes)
             or not self._valid(scenario)
+            or self._leaves_in_part(whole)
             or not session.taking.allows(session, mark)
         ):
             session.undo(mark)
@@ -213,6 +215,12 @@ class Solver:
         needed = [batch for batch in batches if any(task.status in gone for task in batch.tasks)]
         all_gone = len(needed) == len(batches) and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, all_gone)
+
+    def _leaves_in_part(self, jobs: list[Job]) -> bool:
+        """Whether one of these, which had its gang, would run on without."""
+        if self.session.config.imitate_faults:
+            return False
+        return any(job.active > 0 and not job.root.satisfied for job in jobs)
 
     def _place_all(self, goal: Goal, victims: list[WTask], nodes: np.ndarray) -> bool:
         """Place the job and, as far as there is room, its victims, in queue order. False if the job finds no room."""

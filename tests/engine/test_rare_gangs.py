@@ -231,3 +231,30 @@ def test_reclaim_clears_one_host_for_a_gang_that_needs_one(world):
     assert len(nodes) == 1
     assert {task.split("-")[0] for task in decided.lost} == nodes
     assert len(decided.lost) == 2
+
+
+# --- the core of an elastic job goes, its surplus runs elsewhere ------------------------------------------------------
+
+
+def test_a_core_that_finds_another_place_moves_and_its_surplus_stays(team):
+    for name in "abc":
+        team.node(name, gpus=2)
+    team.job("elastic", tasks=2, gang=1, on=("a", "b"))
+    team.job("firm-b", on="b", priority=100)
+    team.job("firm-c", on="c", priority=100)
+    team.job("whole", gpus=2)
+    decided = team.decide()
+    assert decided.moved == {"elastic-0": "c"}
+    assert decided.promised == {"whole-0": "a"}
+    assert decided.evicted == {"elastic-0"}
+
+
+def test_surplus_too_few_to_run_on_goes_with_a_core_that_is_lost(team):
+    team.node("a", gpus=2)
+    team.node("b", gpus=2)
+    team.job("elastic", tasks=3, gang=2, on=("a", "a", "b"))
+    team.job("firm", on="b", priority=100)
+    team.job("whole", gpus=2, priority=75)
+    decided = team.decide()
+    assert decided.promised == {"whole-0": "a"}
+    assert decided.lost == {"elastic-0", "elastic-1", "elastic-2"}
