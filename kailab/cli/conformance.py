@@ -179,6 +179,26 @@ def fuzz(
     _end(report, output, report.text(verbose))
 
 
+@app.command()
+def walk(
+    walks: Annotated[int, typer.Option(min=1, help="How many walks.")] = 20,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of each.")] = 40,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the first; the next has the next number.")] = 0,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = 1,
+    verbose: Verbose = False,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """Random steps of people in labs (apply, delete, scale, cordon ...) against what must hold at rest.
+
+    A walk that fails is told by the fewest steps that fail in the same way.
+    """
+    from kailab.conformance.walk import run_seeds
+
+    with terminal.progress_bars() as tell:
+        report = run_seeds(range(seed, seed + walks), steps, workers, tell)
+    _end(report, output, report.text(verbose))
+
+
 def _need(chosen: Iterable[object]) -> None:
     from kailab.errors import InputError
 
