@@ -124,7 +124,7 @@ class Claims:
         if record is not None and record.allocated:
             kept = any(kept for _, kept in holders.values()) or not record.reserved
             if kept or any(uid not in self._tasks for uid in record.reserved):
-                return self._index.get(record.node, len(self.taken)) if record.node else _NOWHERE
+                return self._index.get(record.node, len(self._supply.devices)) if record.node else _NOWHERE
         return max((node for node, _ in holders.values()), default=None)
 
     # Where a task may go

@@ -214,6 +214,12 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
     for row, amount in info.needs:
         name = names.get(row) or table.layout.names[row]
         rule(f"node never had enough {name}", table.allocatable[row] >= amount)
+    if shape.claims:
+        for i in np.flatnonzero(open_):
+            lacking = table.claims.lacking(shape, int(i))
+            if lacking is not None:
+                counts.append((lacking, 1))
+                open_[i] = False
     for row, amount in info.needs:
         name = names.get(row) or table.layout.names[row]
         pool = table.claims.counted(shape, table.idle) if shape.claims else table.idle
@@ -224,12 +230,6 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
         aligned = table.all.copy()
         table.numa.narrow(info, aligned)
         rule("node can't align the pod's resources to NUMA zones as its policy demands", aligned)
-    if shape.claims:
-        for i in np.flatnonzero(open_):
-            lacking = table.claims.lacking(shape, int(i))
-            if lacking is not None:
-                counts.append((lacking, 1))
-                open_[i] = False
     left = int(open_.sum())
     if left:
         counts.append(("kept off by other pods, by topology, or by the rest of its gang", left))

@@ -182,3 +182,16 @@ def test_a_lab_with_devices_for_claims_is_kept_as_one(kailab, state: Path) -> No
     refused = kailab("up")
     assert refused.code == 2
     assert "--dra: not given here, given there" in refused.err
+
+
+def test_claimed_gpus_are_the_same_number_wherever_they_are_shown(kailab, state: Path) -> None:
+    manifests = Path(__file__).parents[2] / "exercises" / "dra" / "manifests"
+    assert kailab("up", "--dra").code == 0
+    files = [part for name in ("queues", "classes", "holders") for part in ("-f", str(manifests / f"{name}.yaml"))]
+    assert kailab("apply", *files).code == 0
+    assert "32 of 32 in use" in kailab("status").out
+    assert kailab("get", "nodes").out.count("8/8") == 3
+    with Lab.resume(state) as lab:
+        assert lab.facts()["gpus"] == 32
+        assert {row["milli_gpus"] for row in lab.picture().rows} == {4000}
+        assert lab.explain_queue("team-a").data["allocated"] == 32_000

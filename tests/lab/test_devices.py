@@ -142,6 +142,8 @@ def test_no_more_pods_run_than_there_are_devices(led) -> None:
 
 def test_a_class_that_means_no_device_runs_nothing_and_is_named(led) -> None:
     led.apply(device_class("nope-gpu", "device.driver == 'nope.example'"))
+    led.apply(template("four", requests(4)), [pod(f"full{n}", app="full", gpu="four") for n in range(8)])
+    expect(led.app("full")).running(pods=8)
     led.apply(template("nope", requests(device_class="nope-gpu")), pod("a", gpu="nope"))
     expect(led.pod("a")).pending(pods=1).says("nope-gpu", "device.driver == 'nope.example'")
 
