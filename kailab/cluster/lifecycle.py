@@ -10,6 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from kailab.model import labels
+
 READY_SECONDS = 1.0
 """From bound to ready, where ``kailab.dev/ready-seconds`` does not say otherwise."""
 TERMINATION_SECONDS = 1.0
@@ -76,8 +78,9 @@ def pre_stop_seconds(hook: Mapping[str, Any]) -> float | None:
     """
     if isinstance(asleep := hook.get("sleep"), Mapping):
         return seconds_of(asleep.get("seconds"), None)
-    command = (hook.get("exec") or {}).get("command") or ()
-    found = re.match(PLAIN_SLEEP, " ".join(map(str, command)))
+    run = hook.get("exec")
+    command = run.get("command") if isinstance(run, Mapping) else None
+    found = re.match(PLAIN_SLEEP, " ".join(map(str, command))) if isinstance(command, list) else None
     return seconds_of(found["seconds"], None) if found else None
 
 
@@ -97,11 +100,30 @@ def stopping_seconds(pod: Mapping[str, Any], grace: float) -> float | None:
     return min(max(grace if one is None else one for one in known) + TERMINATION_SECONDS, grace)
 
 
+def saving_seconds(pod: Mapping[str, Any]) -> float | None:
+    """How long a running pod that was asked to save its state takes for it; None: it was not asked, or does not say.
+
+    ``kailab.dev/checkpoint-seconds``, and 0 once it says that it is done."""
+    notes = pod["metadata"].get("annotations") or {}
+    if labels.CHECKPOINT_REQUESTED not in notes or (pod.get("status") or {}).get("phase") != "Running":
+        return None
+    takes = seconds_of(notes.get(labels.CHECKPOINT_SECONDS), None)
+    if labels.CHECKPOINT_DONE in notes and (takes is not None or pre_stop_hooks(pod)):
+        return 0.0
+    return takes
+
+
+def can_save(pod: Mapping[str, Any]) -> bool:
+    """Whether a pod can save its state before it leaves: it says so, or has a preStop hook."""
+    return labels.CHECKPOINT_SECONDS in (pod["metadata"].get("annotations") or ()) or bool(pre_stop_hooks(pod))
+
+
 def pre_stop_hooks(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """The preStop hooks of a pod's containers."""
     containers = pod["spec"].get("containers") or ()
-    hooks = [(one.get("lifecycle") or {}).get("preStop") for one in containers if "lifecycle" in one]
-    return [hook for hook in hooks if hook]
+    lives = [one["lifecycle"] for one in containers if isinstance(one.get("lifecycle"), Mapping)]
+    hooks = [one.get("preStop") for one in lives]
+    return [hook for hook in hooks if hook and isinstance(hook, Mapping)]
 
 
 def backoff_seconds(restarts: int) -> float:

@@ -1,6 +1,7 @@
 """Victims that can save their state are asked to before they are evicted, and given the time.
 
-A pod says with the annotation ``kailab.dev/checkpoint-seconds`` that it can, and in the embedded cluster how long it takes.
+A pod can if a container has a preStop hook, or if it says so with the annotation ``kailab.dev/checkpoint-seconds``, which on
+fake nodes is how long it takes.
 It is told by the annotation ``kailab.dev/checkpoint-requested`` and an event, then evicted with a grace period; until it
 is gone its GPUs are its own, and whoever it leaves for is promised the place (pipelined), not given it. On a real cluster
 the same eviction reaches the container as its preStop hook and SIGTERM, within the same grace period.
@@ -8,6 +9,7 @@ the same eviction reaches the container as its preStop hook and SIGTERM, within 
 
 from __future__ import annotations
 
+from kailab.cluster.lifecycle import can_save
 from kailab.cluster.protocol import Cluster
 from kailab.engine.decisions import Evict
 from kailab.engine.policies.settings import Checkpoint
@@ -24,8 +26,7 @@ def ask_to_save(cluster: Cluster, mirror: Mirror, evict: Evict, policy: Checkpoi
     if pod is None:
         return policy.grace
     metadata = pod["metadata"]
-    can = names.CHECKPOINT_SECONDS in (metadata.get("annotations") or ())
-    if can and (pod.get("status") or {}).get("phase") == "Running":
+    if can_save(pod) and (pod.get("status") or {}).get("phase") == "Running":
         told = {names.CHECKPOINT_REQUESTED: format_time(cluster.now())}
         asked = cluster.patch("Pod", metadata["name"], metadata["namespace"], {"metadata": {"annotations": told}})
         own = pod["spec"].get("terminationGracePeriodSeconds")

@@ -327,3 +327,23 @@ def test_a_pod_that_leaves_before_it_is_grouped_leaves_nothing(bench):
     assert bench.groups() == {}
     with pytest.raises(NotFound):
         bench.cluster.get("Pod", "gone", "default")
+
+
+def test_owners_of_a_podgroup_are_as_kai_writes_them(bench):
+    """Every KAI writes a reference of four fields, without ``controller``, and writes over one that somebody completed; the
+    PodGroup of a user's own, whose pods nobody owns, it leaves alone."""
+    job = bench.job()
+    bench.pod("train-0", job)
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": job["metadata"]["uid"]}
+    own = bench.make("scheduling.run.ai/v2alpha2", "PodGroup", "mine", {"minMember": 1, "queue": "team"}, job)
+    bench.pod("loose", annotations={"pod-group-name": "mine"})
+    bench.settle()
+    (name,) = bench.groups().keys() - {"mine"}
+    assert bench.groups()[name]["metadata"]["ownerReferences"] == [owner]
+    changed = {"metadata": {"ownerReferences": [{**owner, "controller": True}]}}
+    bench.cluster.patch("PodGroup", name, "default", changed)
+    bench.pod("train-1", job)
+    bench.settle()
+    assert bench.groups()[name]["metadata"]["ownerReferences"] == [owner]
+    assert bench.groups()["mine"] == own
+    assert own["metadata"]["ownerReferences"] == [{**owner, "controller": True}]

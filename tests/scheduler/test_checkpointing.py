@@ -110,3 +110,53 @@ def test_a_resumed_cluster_saves_on(contested, tmp_path) -> None:
     lab.settle()
     assert lab.running() == ["high"]
     assert "Checkpointed" in reasons(lab, "low")
+
+
+SAVE = "curl -X POST localhost:5000/save; while [ ! -f /checkpoints/latest ]; do sleep 1; done"
+
+
+def hooked(*command: str) -> list[dict[str, Any]]:
+    """A container with a preStop hook, as lessons on checkpoints give it."""
+    hook = {"preStop": {"exec": {"command": list(command)}}}
+    return [{"name": "main", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": 1}}, "lifecycle": hook}]
+
+
+def test_a_pod_with_a_hook_keeps_its_grace(contested) -> None:
+    """terminationGracePeriodSeconds: 120, a preStop hook, gracePeriod: 2m, and no annotation of kailab's."""
+    lab = contested(
+        EngineConfig(checkpoint=Checkpoint(grace=120)),
+        terminationGracePeriodSeconds=120,
+        containers=hooked("/bin/bash", "-c", SAVE),
+    )
+    assert "Checkpointing" in reasons(lab, "low")
+    lab.cluster.advance(110)
+    lab.settle()
+    assert (names(lab), lab.running()) == (["high", "low"], ["low"])
+    lab.cluster.advance(15)
+    lab.settle()
+    assert lab.running() == names(lab) == ["high"]
+
+
+def test_a_hook_that_sleeps_takes_as_long_as_it_says(contested) -> None:
+    lab = contested(EngineConfig(), terminationGracePeriodSeconds=120, containers=hooked("sh", "-c", "sleep 40"))
+    lab.cluster.advance(35)
+    lab.settle()
+    assert lab.running() == ["low"]
+    lab.cluster.advance(10)
+    lab.settle()
+    assert lab.running() == ["high"]
+
+
+def test_a_hook_may_say_that_it_is_done(contested) -> None:
+    lab = contested(EngineConfig(checkpoint=Checkpoint(grace=120)), containers=hooked("save"))
+    lab.cluster.advance(30)
+    lab.cluster.patch("Pod", "low", "default", {"metadata": {"annotations": {DONE: "true"}}})
+    lab.cluster.advance(1)
+    lab.settle()
+    assert lab.running() == ["high"]
+    assert "Checkpointed" in reasons(lab, "low")
+
+
+def test_without_a_hook_sigterm_ends_it_whatever_the_grace(contested) -> None:
+    lab = contested(EngineConfig(), terminationGracePeriodSeconds=3600)
+    assert lab.running() == names(lab) == ["high"]

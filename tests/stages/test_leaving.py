@@ -45,6 +45,33 @@ def test_deleted_pods_go_each_in_its_time_and_none_after_its_grace(place: Any) -
     place.gone("cut-short")
 
 
+def hooked(**hook: Any) -> list[dict[str, Any]]:
+    return [{"name": "main", "image": "pause", "lifecycle": {"preStop": hook}}]
+
+
+def test_a_pre_stop_hook_takes_its_time_within_the_grace(place: Any) -> None:
+    """One that sleeps, for as long as it says; one that nobody can look into, for the whole grace period."""
+    hooks = {
+        "action": hooked(sleep={"seconds": 6}),
+        "command": hooked(exec={"command": ["/bin/sh", "-c", "sleep 6"]}),
+        "opaque": hooked(exec={"command": ["save", "--all"]}),
+        "told": hooked(exec={"command": ["save", "--all"]}),
+    }
+    for name, containers in hooks.items():
+        place.start(name, {TERMINATION: "1"} if name == "told" else {}, containers=containers)
+    for name in hooks:
+        place.until(name, lambda pod: running(pod))
+        place.cluster.delete("Pod", name, "default", 40)
+    place.gone("told")
+    for name in ("action", "command", "opaque"):
+        assert place.pod(name) is not None, name
+    place.gone("action")
+    place.gone("command")
+    assert place.pod("opaque") is not None
+    place.cluster.delete("Pod", "opaque", "default", 1)
+    place.gone("opaque")
+
+
 def test_a_pod_that_never_got_ready_goes_too(place: Any) -> None:
     place.start("early", {"kailab.dev/ready-seconds": "100000"})
     place.cluster.delete("Pod", "early", "default", 2)

@@ -9,7 +9,8 @@ Stages, each one write:
   the pod is Failed; otherwise the container is started again, after a back-off of 10 s that doubles up to 5 min, its
   restartCount one higher, and fails again;
 * deleted -> gone after 1 s (containers leave when asked to; a prompt timer), or after
-  ``kailab.dev/termination-seconds`` (not prompt), never later than the grace period. A running pod that was asked to save
+  ``kailab.dev/termination-seconds`` or its preStop hooks (``lifecycle.stopping_seconds``; not prompt), never later than the
+  grace period. A running pod that was asked to save
   its state (``kailab.dev/checkpoint-requested``) stays for ``kailab.dev/checkpoint-seconds`` (not prompt), or until it says
   ``kailab.dev/checkpoint-done``, and ends with an event ``Checkpointed``; with ``CheckpointLost`` where the grace period
   ends first.
@@ -41,12 +42,13 @@ from kailab.cluster.lifecycle import (
     NOT_READY,
     READY_CONDITIONS,
     READY_SECONDS,
-    TERMINATION,
     TERMINATION_SECONDS,
     Said,
     backoff_seconds,
     failure,
+    saving_seconds,
     seconds_of,
+    stopping_seconds,
 )
 from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import EventType, Object
@@ -132,7 +134,7 @@ class Kubelet:
             was = old["metadata"] if old else {}
             if was.get("deletionTimestamp") != meta["deletionTimestamp"]:
                 self.leave(key, new)
-            elif labels.CHECKPOINT_DONE in (meta.get("annotations") or ()) and _saving(was) and _saving(meta):
+            elif _newly_done(was, meta) and saving_seconds(new) is not None:
                 self._at(self._clock.now, True, self._saved, key, new)
 
     def _arrived(self, key: Key, pod: Object) -> None:
@@ -186,20 +188,18 @@ class Kubelet:
             return  # nobody is there to stop it
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds") or 0
-        if (saving := _saving(meta)) is not None and (pod.get("status") or {}).get("phase") == "Running":
-            began = parse_time(meta["deletionTimestamp"]) - grace
-            if labels.CHECKPOINT_DONE in meta["annotations"]:
-                saving = 0.0
+        began = parse_time(meta["deletionTimestamp"]) - grace
+        if (saving := saving_seconds(pod)) is not None:
             stage = self._saved if saving <= grace else self._cut_off
             self._at(began + min(saving, grace), False, stage, key, pod)
             return
-        asked = seconds_of((meta.get("annotations") or {}).get(TERMINATION), None)
-        takes = min(grace, TERMINATION_SECONDS if asked is None else asked)
-        began = parse_time(meta["deletionTimestamp"]) - grace
         if grace == 0:
             self._stopped(key, pod)
-        else:
-            self._at(began + takes, asked is None, self._stopped, key, pod)
+            return
+        said = stopping_seconds(pod, grace)
+        self._at(
+            began + min(TERMINATION_SECONDS if said is None else said, grace), said is None, self._stopped, key, pod
+        )
 
     # --- timers -----------------------------------------------------------------------------------------------------
 
@@ -392,10 +392,10 @@ class Kubelet:
             self._store.replace("Pod", key, pod, {**pod, "metadata": meta})
 
 
-def _saving(meta: Object) -> float | None:
-    """How long a pod takes to save its state, if it can and was asked to."""
-    notes = meta.get("annotations") or {}
-    return seconds_of(notes.get(labels.CHECKPOINT_SECONDS), None) if labels.CHECKPOINT_REQUESTED in notes else None
+def _newly_done(was: Object, meta: Object) -> bool:
+    """Whether a pod has just said that its state is saved."""
+    done = labels.CHECKPOINT_DONE
+    return done in (meta.get("annotations") or ()) and done not in (was.get("annotations") or ())
 
 
 def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> dict[str, Any]:

@@ -28,9 +28,19 @@ _ENDING = (
 _LEAVING = (
     _NUMBER
     + "def grace: .metadata.deletionGracePeriodSeconds // 0; "
+    + 'def hooks: if .status.phase == "Running" then [.spec.containers[]? | .lifecycle.preStop | select(. != null and . != {})] '
+    + "else [] end; "
+    # How long one hook takes; null where it does not say so: see lifecycle.pre_stop_seconds.
+    + "def slept: if .sleep != null then .sleep.seconds | number else "
+    + f'((.exec.command // []) | map(tostring) | join(" ") | [capture("{lifecycle.PLAIN_SLEEP}") | .seconds][0] | number) end; '
     + f'def saving: if .status.phase == "Running" and {_note(labels.CHECKPOINT_REQUESTED)} != null then '
     + f"({_note(labels.CHECKPOINT_SECONDS)} | number) as $takes | "
-    + f"if $takes != null and {_note(labels.CHECKPOINT_DONE)} != null then 0 else $takes end else null end; "
+    + f"if {_note(labels.CHECKPOINT_DONE)} != null and ($takes != null or (hooks | length) > 0) then 0 else $takes end "
+    + "else null end; "
+    + f"def stopping: ({_note(lifecycle.TERMINATION)} | number) as $asked | grace as $most | hooks as $hooks | "
+    + "if $asked != null then $asked elif ($hooks | length) > 0 then "
+    + f"([$hooks[] | slept | if . == null then $most else . end] | max) + {lifecycle.TERMINATION_SECONDS:g} "
+    + f"else {lifecycle.TERMINATION_SECONDS:g} end; "
 )
 
 STARTED = ".status.containerStatuses[0].state.running.startedAt"
@@ -69,7 +79,6 @@ TO_RESTART = (
 TO_LEAVING = (
     _LEAVING
     + _LEFT
-    + "saving as $s | grace as $g | "
-    + f"({_note(lifecycle.TERMINATION)} | number // {lifecycle.TERMINATION_SECONDS:g}) as $t | "
+    + "saving as $s | grace as $g | stopping as $t | "
     + "(.metadata.deletionTimestamp | fromdate) - $g + ([$s // $t, $g] | min) | left"
 )
