@@ -23,7 +23,7 @@ TEXT = frozenset(
         "quota", "limit", "overQuotaWeight", "transitionID",
         # pods
         "schedulerName", "nodeName", "nominatedNodeName", "restartPolicy", "runtimeClassName", "topologyKey", "protocol",
-        "hostIP", "podIP", "ip", "resourceClaimName", "resourceClaimTemplateName", "operator",
+        "hostIP", "podIP", "ip", "request", "resourceClaimName", "resourceClaimTemplateName", "operator",
         # workloads
         "completionMode", "podReplacementPolicy", "podManagementPolicy", "concurrencyPolicy", "schedule", "timeZone",
         "managedBy", "serviceName", "subdomain", "startupPolicyOrder", "launcherCreationPolicy", "cleanPodPolicy", "batchScheduler",

@@ -30,11 +30,11 @@ _POD_FIELDS = frozenset(
     {
         "schedulerName", "priorityClassName", "priority", "preemptionPolicy", "nodeSelector", "affinity", "tolerations", "nodeName",
         "topologySpreadConstraints", "restartPolicy", "terminationGracePeriodSeconds", "activeDeadlineSeconds", "schedulingGates",
-        "resourceClaims", "overhead", "runtimeClassName", "hostNetwork", "resources", "os", "setHostnameAsFQDN", "enableServiceLinks",
+        "resourceClaims", "overhead", "runtimeClassName", "hostNetwork", "os", "setHostnameAsFQDN", "enableServiceLinks",
         "serviceName", "subdomain",
     }
 )  # fmt: skip
-_CONTAINER_FIELDS = frozenset({"name", "resources", "restartPolicy"})
+_CONTAINER_FIELDS = frozenset({"name", "restartPolicy"})
 _PORT_FIELDS = ("name", "containerPort", "hostPort", "hostIP", "protocol")
 _METADATA = frozenset(
     {
@@ -60,21 +60,27 @@ class Redaction:
 
     def object(self, obj: Object) -> Object:
         """A copy with what decisions need; also of a patch, whose ``kind`` and ``apiVersion`` are given with it."""
-        kind = obj.get("kind", "")
+        try:
+            return self._object(obj)
+        except (AttributeError, KeyError, TypeError, ValueError):  # not formed as its kind is
+            return self._name_only(obj)
+
+    def _object(self, obj: Object) -> Object:
         group = str(obj.get("apiVersion", "")).rpartition("/")[0]
         if group in kept.WHOLE_GROUPS:
             return {
                 key: self._metadata(value) if key == "metadata" else self._whole(value) for key, value in obj.items()
             }
-        if kind in kept.NAME_ONLY:
-            known = obj.get("metadata") or {}
-            for key, value in obj.items():
-                if key not in ("apiVersion", "kind", "metadata"):
-                    self._drop(value, key)
-            self._metadata(known)
-            named = {key: known[key] for key in ("name", "namespace", "generateName") if key in known}
-            return {**{key: obj[key] for key in ("apiVersion", "kind") if key in obj}, "metadata": named}
-        return self._mapping(obj)
+        return self._name_only(obj) if obj.get("kind") in kept.NAME_ONLY else self._mapping(obj)
+
+    def _name_only(self, obj: Object) -> Object:
+        head: Object = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
+        for key, value in obj.items():
+            if key not in head and key != "metadata":
+                self._drop(value, key)
+        known = self._metadata(obj.get("metadata") or {})
+        named = {key: known[key] for key in ("name", "namespace", "generateName") if key in known} if known else {}
+        return {**head, "metadata": named}
 
     def notes(self, annotations: Mapping[str, str]) -> dict[str, str]:
         """The annotations that something reads."""
@@ -201,6 +207,8 @@ class Redaction:
                 found[key] = [self._container(one) if isinstance(one, dict) else {} for one in value]
             elif key == "volumes":
                 found[key] = self._volumes(value)
+            elif key == "resources":
+                found[key] = self._mapping(value or {})
             elif key in _POD_FIELDS:
                 found[key] = value
             else:
@@ -214,11 +222,15 @@ class Redaction:
                 found[key] = value
             elif key == "image":
                 found[key] = self._image(value)
+            elif key == "resources":
+                found[key] = self._mapping(value or {})
             elif key == "ports":
-                found[key] = [{name: port[name] for name in _PORT_FIELDS if name in port} for port in value or ()]
+                found[key] = [{name: port[name] for name in _PORT_FIELDS if name in port} for port in _items(value)]
             elif key == "volumeMounts":
                 # Which volumes are mounted says which ConfigMaps must be there; where they are mounted says nothing.
-                found[key] = [{"name": one.get("name", ""), "mountPath": f"/{n}"} for n, one in enumerate(value or ())]
+                found[key] = [
+                    {"name": one.get("name", ""), "mountPath": f"/{n}"} for n, one in enumerate(_items(value))
+                ]
                 self._drop([one.get("mountPath") for one in value or ()], key)
             elif key == "lifecycle":
                 if hook := self._pre_stop(value):
@@ -297,6 +309,15 @@ _RULES: dict[str, Any] = {
     "volumes": Redaction._volumes,
 }
 """Fields with a rule of their own, wherever they stand."""
+
+
+def _items(value: Any) -> list[dict[str, Any]]:
+    """The mappings of a list. Raises TypeError for anything else."""
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise TypeError("expected a list of mappings")
+    return value
 
 
 def _config_maps(container: Mapping[str, Any]) -> list[dict[str, Any]]:

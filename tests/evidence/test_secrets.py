@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from kailab.errors import ExpectationFailed, InputError
@@ -251,6 +251,26 @@ def test_objects_that_are_refused(secrets: Secrets, write: Callable[..., Path]) 
     assert secrets.found_in(write(recorder, message="\n".join(messages))) == []
 
 
+@pytest.mark.parametrize(
+    "field", ["env", "envFrom", "ports", "volumeMounts", "lifecycle", "args", "image", "livenessProbe"]
+)
+@pytest.mark.parametrize("value", ["a text: {}", ["{}"], {"a": "{}"}, [["{}"]], 7])
+def test_objects_that_are_not_formed_as_their_kind_is(
+    field: str, value: Any, secrets: Secrets, write: Callable[..., Path]
+) -> None:
+    secret = secrets(field)
+    made = pod(secrets, "odd")
+    made["spec"]["containers"][0][field] = json.loads(json.dumps(value).replace("{}", secret))
+    recorder = Recorder()
+    message = ""
+    with Lab.open(recorder=recorder) as lab:
+        try:
+            lab.apply(QUEUE, made)
+        except InputError as error:
+            message = str(error)
+    assert field == "image" or secrets.found_in(write(recorder, message)) == []
+
+
 TEMPLATE_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "JobSet", "LeaderWorkerSet")
 ROLE_KINDS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
 OTHER_KINDS = ("RayCluster", "RayJob", "SparkApplication", "Service.serving.knative.dev", "Unknown")
@@ -349,7 +369,12 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25,
+    deadline=None,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data())
 def test_a_field_that_nobody_knows(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Kubernetes gets new fields, operators have their own: whatever they are called, their text is in no evidence."""
