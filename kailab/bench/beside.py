@@ -14,7 +14,7 @@ from kailab.cluster.waiting import wait_until
 from kailab.lab.livelab import SCHEDULER, scheduler_command
 from kailab.undertest.programs import fetch
 
-READY_SECONDS = 60.0
+READY_SECONDS = 300.0
 _HEALTH = re.compile(r"health and metrics at (http://\S+)")
 
 

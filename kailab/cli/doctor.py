@@ -28,7 +28,7 @@ TOOLS = {
 }
 """Optional programs, and how each tells its version."""
 
-_PATIENCE_SECONDS = 5.0
+_PATIENCE_SECONDS = 20.0
 
 
 class Finding(NamedTuple):

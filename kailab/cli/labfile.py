@@ -18,7 +18,7 @@ from kailab.errors import StateError
 if TYPE_CHECKING:
     from kailab.lab import Lab
 
-PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from kailab.components.failures import WrongComponent
 from kailab.components.pins import Pin
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 120.0  # the first start of a program of 150 MB, on a busy machine
 _QUESTIONS = {"kubectl": ("version", "--client")}
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)")
 

@@ -80,7 +80,7 @@ def find_go() -> Go | None:
             [path, "env", "GOVERSION"],
             capture_output=True,
             text=True,
-            timeout=20,
+            timeout=60,
             check=False,
             stdin=subprocess.DEVNULL,
         )

@@ -19,7 +19,7 @@ from kailab.model.kinds import KINDS
 MARK = "kailab.dev/lab"
 """Label of all that a lab creates; its value says which lab."""
 
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 _MAKERS = ("ReplicaSet", "Job", "StatefulSet", "Deployment")
 _FOLLOWERS = ("Pod", "PodGroup")
 _LAST = ("Node", "Queue", "Topology", "PriorityClass", "Namespace", "CustomResourceDefinition")

@@ -25,7 +25,7 @@ from kailab.lab.lastwill import LastWill
 from kailab.lab.livepace import Rest
 from kailab.scheduler import SchedulerSettings
 
-NODES_SECONDS = 45.0
+NODES_SECONDS = 120.0
 _NOT_READY = "node.kubernetes.io/not-ready"
 _WATCHED = (
     "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",

@@ -17,7 +17,8 @@ from kailab.errors import KailabError
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
 
-READY_SECONDS = 90.0  # much more than it takes: seconds on a quiet machine
+READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
+LOOK_SECONDS = 10.0
 LAST_LINES = 8
 _PORT_TAKEN = "address already in use"
 
@@ -150,7 +151,7 @@ def fetch(url: str) -> tuple[str, str | None]:
     context.verify_mode = ssl.CERT_NONE
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
-        with opener.open(url, timeout=5) as answer:
+        with opener.open(url, timeout=LOOK_SECONDS) as answer:
             return answer.read().decode("utf-8", "replace"), None
     except urllib.error.HTTPError as error:
         told = error.read().decode("utf-8", "replace").strip().replace("\n", "; ")[:300]

@@ -27,7 +27,7 @@ def _wait_for(condition: Callable[[], bool]) -> None:
         time.sleep(0.01)
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_killed_while_it_reads(busy, state: Path, process: Start) -> None:
     before = state.read_bytes()
     command = process("apply", "-f", "-", stdin=subprocess.PIPE)
@@ -38,7 +38,7 @@ def test_killed_while_it_reads(busy, state: Path, process: Start) -> None:
     assert busy("delete", "job", "train").code == 0  # the lock went with the process
 
 
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(600)
 def test_killed_at_any_moment_the_state_is_whole(busy, state: Path, process: Start) -> None:
     """Old or new, never in between."""
     before = state.read_bytes()
@@ -58,7 +58,7 @@ def test_killed_at_any_moment_the_state_is_whole(busy, state: Path, process: Sta
     assert 20 in outcomes
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_interrupted(busy, state: Path, process: Start) -> None:
     before = state.read_bytes()
     command = process("apply", "-f", "-", stdin=subprocess.PIPE)
@@ -72,7 +72,7 @@ def test_interrupted(busy, state: Path, process: Start) -> None:
     assert state.read_bytes() == before
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_nobody_reads_on(busy, process: Start) -> None:
     command = process("get", "pods,events,jobs,nodes", "-o", "yaml")
     assert command.stdout is not None
@@ -83,7 +83,7 @@ def test_nobody_reads_on(busy, process: Start) -> None:
     assert err == b""
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize(("setting", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False)])
 def test_colour_only_where_it_is_wanted(busy, process: Start, setting: dict[str, str], coloured: bool) -> None:
     leader, terminal = pty.openpty()
@@ -104,7 +104,7 @@ def test_colour_only_where_it_is_wanted(busy, process: Start, setting: dict[str,
     assert b"OverLimit" in said
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_no_colour_into_a_pipe(busy, process: Start) -> None:
     out, err = process("get", "pods").communicate()
     assert b"\x1b" not in out + err
@@ -113,7 +113,7 @@ def test_no_colour_into_a_pipe(busy, process: Start) -> None:
     assert b"\x1b" not in err
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(600)
 def test_help_needs_little(process: Start) -> None:
     """Help imports neither the lab nor numpy: what makes it quick."""
     out, _ = process(

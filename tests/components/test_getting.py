@@ -269,7 +269,7 @@ def test_two_processes_get_each_program_once(published: Published, cache: Cache)
         for _ in range(3)
     ]
     for one in started:
-        said, _ = one.communicate(timeout=120)
+        said, _ = one.communicate(timeout=600)
         assert one.returncode == 0, said.decode()
     asked = [path for path, _ in published.asked]
     assert {name: asked.count(path) for name, path in paths.items()} == dict.fromkeys(PROGRAMS, 1)

@@ -52,7 +52,7 @@ def eventually() -> Callable[[Callable[[], bool]], None]:
     def waiting(holds: Callable[[], bool]) -> None:
         tenacity.Retrying(
             wait=tenacity.wait_fixed(0.1),
-            stop=tenacity.stop_after_delay(90),
+            stop=tenacity.stop_after_delay(300),
             retry=tenacity.retry_if_result(lambda result: not result),
         )(holds)
 

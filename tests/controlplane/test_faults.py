@@ -78,7 +78,7 @@ def test_what_is_stopped_on_purpose_is_no_failure(control_plane: ControlPlane) -
 
 def test_a_spawned_process_is_like_the_others(control_plane: ControlPlane, eventually: Waits) -> None:
     made = control_plane.spawn(
-        "mine", ["/bin/sh", "-c", "echo $WORD; trap 'exit 3' TERM; while :; do sleep 0.05; done"], {"WORD": "hello"}
+        "mine", ["/bin/sh", "-c", "trap 'exit 3' TERM; echo $WORD; while :; do sleep 0.05; done"], {"WORD": "hello"}
     )
     assert made.running
     eventually(lambda: control_plane.log("mine").read_text() == "hello\n")

@@ -136,7 +136,7 @@ def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None
 def test_how_a_process_ended_is_known(supervision: Supervision) -> None:
     one = record("short", ["/bin/sh", "-c", "echo enough of this; exit 7"])
     supervision.start(one)
-    assert wait_until(lambda: not supervision.look(one).running, 30)
+    assert wait_until(lambda: not supervision.look(one).running, 120)
     seen = supervision.look(one)
     assert seen.exit == 7
     assert seen.why == "it ended with exit code 7; its last words:\n  enough of this"

@@ -53,7 +53,7 @@ class Api:
             self._server + path,
             body=None if body is None else json.dumps(body),
             headers={"Accept": "application/json", "Content-Type": content},
-            timeout=30.0,
+            timeout=60.0,
         )
         text = answer.data.decode()
         if answer.status >= 300:
@@ -106,6 +106,6 @@ def patiently() -> tenacity.Retrying:
     return tenacity.Retrying(
         retry=tenacity.retry_if_exception(passing),
         wait=tenacity.wait_fixed(0.2),
-        stop=tenacity.stop_after_delay(60),
+        stop=tenacity.stop_after_delay(300),
         reraise=True,
     )

@@ -22,7 +22,7 @@ from tests.faults.proxy import Fault, Proxy
 
 KAILAB = ("-m", "kailab")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
-PATIENCE_SECONDS = 240.0
+PATIENCE_SECONDS = 600.0
 QUIET_SECONDS = 2.0
 LOOK_SECONDS = 0.5
 
@@ -68,7 +68,7 @@ class Candidate:
 def _until(holds: Callable[[], object]) -> None:
     tenacity.Retrying(
         wait=tenacity.wait_fixed(0.05),
-        stop=tenacity.stop_after_delay(60),
+        stop=tenacity.stop_after_delay(PATIENCE_SECONDS),
         retry=tenacity.retry_if_result(lambda result: not result),
     )(holds)
 

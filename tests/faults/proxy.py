@@ -108,7 +108,7 @@ class Proxy:
         write_kubeconfig(self.kubeconfig, f"https://127.0.0.1:{self.port}", authority, client, "kubernetes-admin")
 
     def _call(self, work: object) -> int:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)  # type: ignore[arg-type]
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)  # type: ignore[arg-type]
 
     async def _begin(self) -> int:
         self._session = aiohttp.ClientSession(
@@ -136,6 +136,16 @@ class Proxy:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
         self._loop.close()
+
+    def take_in(self) -> None:
+        """Return when all that clients had sent is in ``asked``."""
+
+        async def turns() -> int:
+            for _ in range(20):  # of the loop: what is to be read is read in the first, and handled in the next
+                await asyncio.sleep(0)
+            return 0
+
+        self._call(turns())
 
     def since(self, at: float) -> list[Asked]:
         """What was asked from a monotonic time on."""

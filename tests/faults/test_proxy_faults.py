@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 SEED = 20
 RESERVATIONS = f"/namespaces/{oracle.RESERVATIONS}/pods"
-DRAIN_SECONDS = 60.0  # for events and status that had to wait
+DRAIN_SECONDS = 240.0  # for events and status that had to wait
 QUIET_SECONDS = 4.0
 QUIET_REQUESTS_PER_SECOND = 3.0
 

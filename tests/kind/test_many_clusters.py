@@ -25,7 +25,7 @@ from kailab.errors import StateError
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 120.0
+SECONDS = 300.0
 
 
 def _left_of(folder: Path) -> list[object]:

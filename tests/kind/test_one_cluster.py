@@ -16,7 +16,7 @@ from kailab.fleet import load_fleet
 
 pytestmark = pytest.mark.slow
 
-SECONDS = 60.0
+SECONDS = 300.0
 TOLERATION = {"key": "kwok.x-k8s.io/node", "operator": "Exists", "effect": "NoSchedule"}
 
 

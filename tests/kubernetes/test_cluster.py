@@ -29,7 +29,7 @@ def config_map(name: str, **data: str) -> dict:
 def soon(condition: Callable[[], bool]) -> None:
     tenacity.Retrying(
         retry=tenacity.retry_if_result(lambda holds: not holds),
-        stop=tenacity.stop_after_delay(30),
+        stop=tenacity.stop_after_delay(300),
         wait=tenacity.wait_fixed(0.02),
     )(condition)
 

@@ -81,7 +81,7 @@ def owner(plane):
         known = {obj["metadata"]["name"] for obj in cluster.list("ConfigMap", "default")}
         return "kube-root-ca.crt" in known and bool(cluster.list("Pod", "default", {"app": "theirs"}))
 
-    assert wait_until(made, 60)
+    assert wait_until(made, 300)
     yield cluster
     cluster.delete("Deployment", "theirs", "default")
     cluster.close()
@@ -117,7 +117,7 @@ LONG = """
 import time
 
 def test_that_takes_long(lab):
-    time.sleep(300)
+    time.sleep(3000)
 """
 
 
@@ -130,9 +130,9 @@ def test_a_session_that_is_told_to_end_takes_out_what_it_brought_in(plane, owner
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert wait_until(lambda: len(owner.list("Node")) == 5, 60)
+    assert wait_until(lambda: len(owner.list("Node")) == 5, 300)
     session.send_signal(signal.SIGTERM)
-    told, _ = session.communicate(timeout=60)
+    told, _ = session.communicate(timeout=300)
     assert "KeyboardInterrupt" in told
     assert session.returncode == 2
     assert owner.list("Node") == []

@@ -22,7 +22,7 @@ def kailab(folder: Path, *arguments: str, code: int = 0) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == code, done.stderr
@@ -56,7 +56,7 @@ def kubectl(components, told: str, *arguments: str) -> dict:
         [components.path("kubectl"), "--kubeconfig", kubeconfig, *arguments, "-o", "json"],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=True,
     )
     return json.loads(done.stdout)

@@ -40,7 +40,7 @@ def test_a_plane_ends_with_a_process_that_is_killed(number: signal.Signals) -> N
     assert len(processes_of(folder)) >= 4
     tests.send_signal(number)
     tests.wait()
-    end = time.monotonic() + 60
+    end = time.monotonic() + 3000
     while (left := processes_of(folder)) or Path(folder).exists():
         assert time.monotonic() < end, left
         time.sleep(0.2)
@@ -53,7 +53,7 @@ def test_a_plane_ends_with_a_process_that_is_killed_while_it_starts(tmp_path: Pa
         stdout=subprocess.PIPE,
         env={**os.environ, "TMPDIR": str(tmp_path)},
     )
-    end = time.monotonic() + 60
+    end = time.monotonic() + 3000
     while not any("etcd" in line for line in processes_of(str(tmp_path))):
         assert time.monotonic() < end
         time.sleep(0.05)
@@ -68,7 +68,7 @@ def test_nothing_is_left_of_one_that_ends_as_it_should() -> None:
     done = subprocess.run([sys.executable, "-c", OPEN], input="\n", capture_output=True, text=True)
     folder = done.stdout.strip()
     assert (done.returncode, done.stderr) == (0, "")
-    end = time.monotonic() + 30
+    end = time.monotonic() + 300
     while left := processes_of(folder):
         assert time.monotonic() < end, left
         time.sleep(0.2)

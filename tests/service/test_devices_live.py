@@ -10,7 +10,7 @@ from kailab.cluster.install import claimed_nodes, fleet_devices
 from kailab.errors import NotFound
 from kailab.fleet import load_fleet
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
 RESERVATIONS = "kai-resource-reservation"
 

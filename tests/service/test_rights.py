@@ -204,7 +204,7 @@ class Steps:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
     used: set[Right] = set()
     once, stream = Transport._once, Transport.stream
@@ -306,7 +306,7 @@ def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_the_process_works_with_these_rights_alone(live, kubeconfig, start, build) -> None:
     one = start("one", kubeconfig=kubeconfig)
     build.eventually(lambda: one.is_ready(f"leading as {one.name}"))
@@ -322,7 +322,7 @@ def test_the_process_works_with_these_rights_alone(live, kubeconfig, start, buil
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1800)
 def test_without_a_right_it_says_which_one_and_works_once_it_has_it(live, kubeconfig, start, build) -> None:
     role = live.get("ClusterRole", "kailab-scheduler")
     less = [rule for rule in role["rules"] if "queues" not in rule["resources"]]

@@ -19,7 +19,7 @@ from kailab.errors import NotFound
 from kailab.model.times import parse_time
 
 NODE = "fake"
-PATIENCE_SECONDS = 90
+PATIENCE_SECONDS = 300
 Pod: TypeAlias = dict[str, Any]
 Facts: TypeAlias = tuple[str, str, int | None, str, int]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 300
 Pod = dict[str, Any]
 
 

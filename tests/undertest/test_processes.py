@@ -34,7 +34,7 @@ MANIFESTS = Path(__file__).parents[2] / "exercises" / "quota" / "manifests"
 def eventually(condition: Callable[[], bool]) -> None:
     tenacity.Retrying(
         wait=tenacity.wait_fixed(0.1),
-        stop=tenacity.stop_after_delay(60),
+        stop=tenacity.stop_after_delay(300),
         retry=tenacity.retry_if_result(lambda x: not x),
     )(condition)
 

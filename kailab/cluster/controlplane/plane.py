@@ -29,7 +29,7 @@ from kailab.errors import StateError
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
 
-READY_SECONDS = 120.0  # much more than it takes: seconds on a quiet machine
+READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
 POLL_SECONDS = 0.05
 SPAWNED_GRACE_SECONDS = 5.0
 _PORT_TRIES = 5

@@ -40,7 +40,7 @@ _PROXY = "front-proxy-client"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 _NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
-_LOOK_SECONDS = 2.0
+_LOOK_SECONDS = 10.0
 # A lab has no volumes to attach, no cloud, no network routes; each controller left out is watches and memory saved.
 _LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
 _SYNCS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cron-job", "namespace", "ttl-after-finished",

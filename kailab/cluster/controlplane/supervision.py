@@ -113,6 +113,7 @@ class Supervision:
                 folder.mkdir(mode=0o700, exist_ok=True)
             for ending in (".pid", ".exit"):
                 Path(f"{files}{ending}").unlink(missing_ok=True)
+            self.log(record.name).touch(mode=0o600)
             write_private(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
             shell = ["/bin/sh", "-c", _SUPERVISE, "kailab", str(files), str(self.log(record.name)), *record.argv]
             inherited = {name: value for name, value in os.environ.items() if record.spawned or name in _INHERITED}

@@ -21,7 +21,7 @@ from kailab.errors import AlreadyExists, Conflict, ConnectError, NotFound
 INSTALLED_BY = "kailab.dev/installed-by"
 LOOKED_AT = "kailab.dev/looked-at"
 OWNER = "kailab"
-PATIENCE_SECONDS = 60.0
+PATIENCE_SECONDS = 180.0
 GOING_SECONDS = 180.0
 """An API server may look once in a minute whether the objects of a kind that is being removed are gone."""
 CRD = "CustomResourceDefinition"

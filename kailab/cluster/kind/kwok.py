@@ -14,8 +14,8 @@ from kailab.cluster.waiting import wait_until
 from kailab.errors import ConnectError
 
 NAME = "kwok"
-HEALTHY_SECONDS = 60.0
-_LOOK_SECONDS = 2.0
+HEALTHY_SECONDS = 300.0
+_LOOK_SECONDS = 10.0
 
 
 def prepare(folder: Path, stages: Path | None) -> None:

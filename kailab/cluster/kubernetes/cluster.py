@@ -38,7 +38,7 @@ Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
 Outcomes: TypeAlias = list[Outcome]
 
-SYNC_SECONDS = 60.0
+SYNC_SECONDS = 180.0
 LOOK_AGAIN_SECONDS = 5.0
 
 
