@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,11 +10,11 @@ from typing import Any
 from kailab.bench.rig import WrongOutcome
 from kailab.cluster.controlplane.lastwords import last_words
 from kailab.cluster.waiting import wait_until
-from kailab.lab.livelab import SCHEDULER, scheduler_command
+from kailab.lab.apart import SCHEDULER, health_url
+from kailab.lab.livelab import scheduler_command
 from kailab.undertest.programs import fetch
 
 READY_SECONDS = 300.0
-_HEALTH = re.compile(r"health and metrics at (http://\S+)")
 
 
 @contextmanager
@@ -33,8 +32,8 @@ def _await_ready(log: Path) -> None:
     """Return when the scheduler that writes this log has listed everything and leads."""
 
     def ready() -> bool:
-        told = _HEALTH.search(log.read_text(errors="replace")) if log.exists() else None
-        return told is not None and fetch(f"{told[1]}/readyz")[1] is None
+        url = health_url(log)
+        return url is not None and fetch(f"{url}/readyz")[1] is None
 
     if not wait_until(ready, READY_SECONDS):
         raise WrongOutcome(

@@ -26,7 +26,7 @@ from kailab.cluster.processes import ask, find
 from kailab.cluster.writes import Create, Delete
 from kailab.fleet import Fleet
 from kailab.lab import assembly
-from kailab.lab.livelab import SCHEDULER
+from kailab.lab.apart import SCHEDULER
 from kailab.lab.planes import open_home
 from kailab.model import labels
 from kailab.scheduler import settings_of

@@ -33,8 +33,8 @@ from kailab.cluster.writes import Bind, Chain, Create
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.lab import assembly
+from kailab.lab.apart import SCHEDULER
 from kailab.lab.home import LiveHome
-from kailab.lab.livelab import SCHEDULER
 from kailab.lab.planes import open_home
 from kailab.model import labels
 from kailab.scheduler import settings_of

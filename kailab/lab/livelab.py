@@ -21,14 +21,13 @@ from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import read_decisions
 from kailab.fleet import Fleet
 from kailab.lab import assembly
+from kailab.lab.apart import SCHEDULER, SchedulerRest
 from kailab.lab.home import LiveHome
 from kailab.lab.lab import Lab
+from kailab.lab.livepace import Rest
 from kailab.lab.planes import kubeconfig_of, open_home
 from kailab.model import typed
 from kailab.scheduler import SchedulerSettings, UsageParams
-
-SCHEDULER = "kailab-scheduler"
-"""The process of kailab's scheduler beside a control plane."""
 
 _OF_THE_CLUSTER = ("kubeconfig", "context", "components", "kubernetes", "kai", "kai_crds")
 DECISIONS = "decisions.json"
@@ -203,9 +202,20 @@ def resume(about: About, recorder: Any = None) -> Lab:
         about.adopt_default_scheduler,
         at_end=home.leave,
         apart=True,
+        rest=_rest(about, home),
         decided=_decided(about),
         devices=about.devices,
     )
+
+
+def _rest(about: About, home: LiveHome) -> Rest | None:
+    if not about.place.folder:
+        return None
+    if about.scheduler == "kai":
+        from kailab.undertest.kai_rest import KaiRest
+
+        return KaiRest(attach(about.place), home.cluster)
+    return SchedulerRest(attach(about.place)) if about.scheduler == "kailab" else None
 
 
 def _decided(about: About) -> Callable[[], Any] | None:

@@ -42,6 +42,15 @@ def of_folder(folder: Path) -> list[psutil.Process]:
     return found
 
 
+def the_scheduler(folder: Path) -> psutil.Process:
+    """Above each process stands a shell with the same arguments."""
+    return next(
+        process
+        for process in of_folder(folder)
+        if (ask(process, psutil.Process.cmdline) or [])[:4] == [sys.executable, "-m", "kailab", "scheduler"]
+    )
+
+
 @pytest.fixture(scope="module")
 def up(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lab")
@@ -82,6 +91,39 @@ def test_kailab_explains_what_its_scheduler_decided_in_another_process(up):
     assert "there is room for 8 of the 10 pods" in told
 
 
+LATE = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: late
+  labels: {kai.scheduler/queue: team-a}
+spec:
+  schedulerName: kai-scheduler
+  tolerations: [{operator: Exists}]
+  containers: [{name: work, image: work, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+
+def test_a_command_waits_for_a_scheduler_that_is_late(up, tmp_path):
+    """However long it takes to look at what is new: here it is stopped for a while."""
+    folder, _ = up
+    (tmp_path / "late.yaml").write_text(LATE)
+    scheduler = the_scheduler(folder)
+    scheduler.suspend()
+    try:
+        command = [sys.executable, "-m", "kailab", "apply", "-f", str(tmp_path / "late.yaml")]
+        applying = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        with pytest.raises(subprocess.TimeoutExpired):
+            applying.wait(15)
+    finally:
+        scheduler.resume()
+    said, _ = applying.communicate(timeout=1200)
+    assert applying.returncode == 0, said
+    (late,) = [line for line in kailab(folder, "get", "pods").splitlines() if line.startswith("late ")]
+    assert "Running" in late
+    kailab(folder, "delete", "pod", "late")
+
+
 def test_a_dry_run_changes_nothing(up):
     folder, _ = up
     kailab(folder, "apply", "--dry-run", "-f", str(EXERCISES / "gang/manifests/ring.yaml"))
@@ -98,12 +140,7 @@ def test_up_again_says_that_it_is_up(up):
 
 def test_a_process_that_died_is_told(up):
     folder, _ = up
-    # Above each process stands a shell with the same arguments.
-    scheduler = next(
-        process
-        for process in of_folder(folder)
-        if (ask(process, psutil.Process.cmdline) or [])[:4] == [sys.executable, "-m", "kailab", "scheduler"]
-    )
+    scheduler = the_scheduler(folder)
     scheduler.kill()
     assert wait_until(lambda: find(scheduler.pid) is None, 120)
     status = kailab(folder, "status")

@@ -24,6 +24,7 @@ from kailab.scheduler.service.guard import GuardedCluster
 from kailab.scheduler.service.queue_metrics import QueueMetrics
 from kailab.scheduler.service.series import PlainCounter, Series
 
+IDLE_TURNS = "kailab_idle_turns"
 _MILLISECONDS = tuple(5.0 * 2**power for power in range(10))
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
@@ -99,6 +100,9 @@ class Metrics:
             ["error"],
             registry=registry,
         )
+        self._idle = Counter(
+            IDLE_TURNS, "Turns of the leader in which it looked at all and had nothing to do", registry=registry
+        )
         self._watching = _ClusterCollector()
         registry.register(self._watching)
         self._evicted_groups: dict[str, list[tuple[str, ...]]] = {}
@@ -125,6 +129,9 @@ class Metrics:
         self._watching.scheduler = None
         self._pending.replace({})
         self.queues.forget()
+
+    def idled(self) -> None:
+        self._idle.inc()
 
     def failed(self, error: BaseException) -> None:
         self._failures.labels(type(error).__name__).inc()

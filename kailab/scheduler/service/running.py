@@ -212,7 +212,8 @@ class Service:
             wrote |= controller.step()
         cycles = scheduler.cycles
         now = self._clock()
-        if now >= self._next_cycle:
+        due_now = now >= self._next_cycle
+        if due_now:
             wrote |= self._cycle(scheduler, now)
         for follower in self._followers:
             self._followed(follower.turn)
@@ -220,6 +221,8 @@ class Service:
             self.metrics.queues.objects(self.cluster.list("Queue"))
         if wrote:
             return 0.0
+        if due_now:
+            self.metrics.idled()
         left = max(0.0, self._next_cycle - self._clock())
         wake_at = scheduler.wake_at
         due = SLICE_SECONDS if wake_at is None else max(0.0, wake_at - self.cluster.now())
