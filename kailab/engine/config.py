@@ -43,7 +43,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     promised: tuple[str, ...] = ()  # PodGroup uids
     refused: frozenset[str] = frozenset()  # task uids
     # Decide as KAI does even where that breaks its own rules: a victim recorded by a smaller try counts twice (a queue may
-    # then pass its limit), and surplus pods may be left behind by the core of their gang.
+    # then pass its limit), and surplus pods too few to run on may be left behind by the core of their gang.
     imitate_faults: bool = False
     predicates: bool = True
     plugins: tuple[str, ...] | None = None
