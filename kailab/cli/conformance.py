@@ -199,6 +199,25 @@ def walk(
     _end(report, output, report.text(verbose))
 
 
+@app.command()
+def odd(
+    cases: Annotated[int, typer.Option(min=1, help="How many manifests.")] = 500,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the first; the next has the next number.")] = 0,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="As many as this time allows, instead.", show_default=False)
+    ] = None,
+    verbose: Verbose = False,
+    output: OutputOption = TextOrJson.text,
+) -> None:
+    """Manifests with odd values against a whole lab: each is refused in words, or the lab settles."""
+    from kailab.conformance.odd_manifests import MANY, run_seeds
+
+    most = cases if minutes is None else MANY
+    with terminal.progress_bars() as tell:
+        report = run_seeds(range(seed, seed + most), minutes, tell)
+    _end(report, output, report.text(verbose))
+
+
 def _need(chosen: Iterable[object]) -> None:
     from kailab.errors import InputError
 

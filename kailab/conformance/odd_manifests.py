@@ -21,12 +21,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from kailab.conformance.fuzz import Tell
 from kailab.conformance.odd_seeds import SEEDS
 from kailab.conformance.report import Report, Result
 from kailab.errors import InputError, KailabError
 from kailab.evidence.standing import standing
 from kailab.lab import Lab
 
+MANY = 10**9
+"""More cases than any time allows."""
 WATCHDOG_SECONDS = 120
 """Only ends a case that hangs; no case comes near it."""
 
@@ -251,12 +254,15 @@ def run_seed(seed: int) -> Result:
     return Result(id=f"odd/{seed}", suite="odd manifests", differences=(wrong,) if wrong else ())
 
 
-def run_seeds(seeds: Sequence[int], minutes: float | None = None) -> Report:
-    """Run these cases; with ``minutes`` as many of them as that time allows."""
+def run_seeds(seeds: Sequence[int], minutes: float | None = None, tell: Tell | None = None) -> Report:
+    """Run these cases; with ``minutes`` as many of them as that time allows. ``tell("odd manifests", done, total)`` is called
+    as they are done."""
     report = Report("odd manifests")
     end = None if minutes is None else time.monotonic() + 60 * minutes
     for seed in seeds:
         report.results.append(run_seed(seed))
+        if tell is not None:
+            tell("odd manifests", len(report.results), len(seeds))
         if end is not None and time.monotonic() >= end:
             break
     return report
@@ -272,7 +278,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.show:
         print(Case(options.seed).manifest())
         return 0
-    most = 10**9 if options.minutes is not None else options.cases
+    most = MANY if options.minutes is not None else options.cases
     try:
         report = run_seeds(range(options.seed, options.seed + most), options.minutes)
     except KailabError as error:

@@ -84,6 +84,8 @@ def test_fuzz(kailab) -> None:
         ("fairshare", "missing.json"),
         ("grouping", "missing.json"),
         ("scenarios", "own.json", "-k", "not"),
+        ("odd", "--cases", "0"),
+        ("odd", "--minutes", "-1"),
         ("fuzz", "--cases", "many"),
         ("fuzz", "--cases", "0"),
         ("fuzz", "--seed", "-1"),
@@ -94,3 +96,10 @@ def test_wrong_use(kailab, file: Path, wrong: tuple[str, ...]) -> None:
     assert done.code == 2
     assert "error: " in done.err.lower()
     assert "Traceback" not in done.err
+
+
+def test_odd_manifests_from_the_command_line(kailab) -> None:
+    done = kailab("conformance", "odd", "--cases", "5", "--seed", "3")
+    assert (done.code, done.out) == (0, "5 passed, 0 failed\n")
+    timed = kailab("conformance", "odd", "--minutes", "0", "-o", "json")
+    assert timed.code == 0

@@ -16,7 +16,7 @@ COMMANDS = (
     ("fleet",), ("fleet", "list"), ("fleet", "show"), ("fleet", "validate"),
     ("evidence",), ("evidence", "list"), ("evidence", "show"), ("evidence", "verify"), ("evidence", "diff"),
     ("conformance",), ("conformance", "scenarios"), ("conformance", "cases"), ("conformance", "fairshare"),
-    ("conformance", "grouping"), ("conformance", "fuzz"),
+    ("conformance", "grouping"), ("conformance", "fuzz"), ("conformance", "odd"),
     ("bench",), ("bench", "fill"), ("bench", "reclaim"), ("bench", "unschedulable"), ("bench", "gang"),
 )  # fmt: skip
 

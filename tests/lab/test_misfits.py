@@ -6,6 +6,7 @@ from copy import deepcopy
 
 import pytest
 
+from kailab.cluster.embedded import store
 from kailab.cluster.misfits import REASON, STRICT
 from kailab.conformance.odd_seeds import SEEDS
 from kailab.errors import Invalid
@@ -114,3 +115,15 @@ def test_one_that_passes_the_door_costs_its_object(lenient, kind, status):
         lab.advance(30)
         assert running(lab, "fraction") == 1, "the others are scheduled"
         assert set(told(lab)) <= {(kind, meta["name"])}
+
+
+def test_a_lab_has_room_for_so_many_and_says_so(lenient, monkeypatch):
+    monkeypatch.setattr(store, "MOST_OBJECTS", 30)
+    with Lab.open("lesson") as lab:
+        many = [deepcopy(obj) for obj in SEEDS["Deployment/deployment"]]
+        many[-1]["spec"]["replicas"] = 1_000
+        lab.apply(many)
+        lab.settle()
+        assert len(lab.cluster.list("Pod")) == 30
+        told = [event["message"] for event in lab.cluster.list("Event") if event["reason"] == "FailedCreate"]
+        assert any("a lab holds no more than 30 objects of one kind" in message for message in told)

@@ -16,7 +16,7 @@ from kailab.cluster.embedded.eventlog import EventLog
 from kailab.cluster.embedded.table import Key, Table
 from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
-from kailab.errors import StateError
+from kailab.errors import Forbidden, StateError
 
 Hook = Callable[[EventType, Key, Object | None, Object | None], None]
 """Told synchronously of each change of a kind: (type, key, before, after)."""
@@ -44,6 +44,10 @@ def name_suffix(seed: str, number: int) -> str:
 def safe_text(digits: str) -> str:
     """Text spelt in the alphabet of generated names, character by character, as Kubernetes writes its hashes."""
     return "".join(_ALPHABET[ord(letter) % len(_ALPHABET)] for letter in digits)
+
+
+MOST_OBJECTS = 150_000
+"""Of one kind: as many pods as Kubernetes supports in a cluster."""
 
 
 class Store:
@@ -109,7 +113,10 @@ class Store:
             raise StateError("this lab was opened to be looked at; open it to be changed")
 
     def insert(self, kind: str, key: Key, obj: Object, timestamp: str) -> Object:
-        """Store a new object, filling in its metadata in place: ``obj`` and its metadata are the store's own."""
+        """Store a new object, filling in its metadata in place: ``obj`` and its metadata are the store's own. Raises
+        Forbidden where there are as many of the kind as a lab holds."""
+        if len(self.table(kind).objects) >= MOST_OBJECTS:
+            raise Forbidden(f"{kind} {key[1]!r}: a lab holds no more than {MOST_OBJECTS:,} objects of one kind")
         self._writable()
         self.version += 1
         self.uids += 1
