@@ -42,7 +42,11 @@ lab-up: $(READY) ## Start a lab of 32 fake GPUs (FLEET=..., SCHEDULER=..., BACKE
 lab-down: $(READY) ## End the lab
 	@$(BIN)/kailab down
 
+# Given on the command line, and not for the exercises: said rather than passed over.
+OF_THE_LAB = $(strip $(foreach name,FLEET SCHEDULER,$(if $(filter command,$(origin $(name))),$(name))))
+
 exercises: $(READY) ## Run the exercises (BACKEND=...; ARGS="-n auto -k gang" for pytest)
+	@$(if $(OF_THE_LAB),echo "note: $(OF_THE_LAB): of the lab that is up; exercises bring their own (else: ARGS=\"--kailab-fleet ... --kailab-scheduler ...\")" >&2)
 	@$(BIN)/pytest exercises/ --kailab-backend $(BACKEND) --kailab-evidence $(EVIDENCE) $(ARGS)
 
 components: $(READY) ## Get the programs of a real control plane (downloaded, or built with Go)

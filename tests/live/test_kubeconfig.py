@@ -95,6 +95,8 @@ def test_it_takes_out_what_it_brought_in_and_nothing_else(plane, owner):
         expect(lab.deployment("work")).running(pods=3)
         ours = [*owner.list("Node"), *owner.list("Queue"), owner.get("Deployment", "work", "default")]
         assert {len(obj["metadata"]["labels"][MARK]) for obj in ours} == {12}
+        keys = [{taint["key"] for taint in node["spec"].get("taints") or ()} for node in owner.list("Node")]
+        assert all("kwok.x-k8s.io/node" in of_one for of_one in keys)  # their real work keeps off
         assert MARK not in (owner.get("Deployment", "theirs", "default")["metadata"].get("labels") or {})
     assert {kind: {obj["metadata"]["name"] for obj in owner.list(kind)} for kind in kinds} == before
     assert owner.list("Node") == []
