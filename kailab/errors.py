@@ -143,3 +143,7 @@ class ConnectError(KailabError):
 
 class ExpectationFailed(AssertionError):
     """An expectation about a lab did not hold; the text says expected, seen, and why."""
+
+
+class NothingThere(ExpectationFailed):
+    """An expectation about what there is not and never was in the lab: a name mistyped, most likely."""

@@ -15,7 +15,7 @@ Entry = tuple[tuple[Any, ...], Job]
 
 
 class JobIndex:
-    """Sorted (order key, job) entries by queue name, of the jobs that ``belongs`` picks."""
+    """Sorted (order key, job) entries by queue name, of the jobs that wait, or that others may take from."""
 
     def __init__(self, kind: str) -> None:
         self._victims = kind == "victims"

@@ -24,8 +24,8 @@ GPU_COUNT = "nvidia.com/gpu.count"
 
 
 class NodeTable:
-    """``version`` changes when nodes change (not when tasks do): masks per shape are valid for one version.
-    ``claims`` and ``tasks``: the snapshot's resource claims, and all tasks it knows."""
+    """Made anew when nodes change, not when tasks do; masks per shape are valid for one table. ``claims`` and ``tasks``: the
+    snapshot's resource claims, and all tasks it knows."""
 
     def __init__(
         self,

@@ -292,7 +292,6 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
 
     ``last_start``: when it last went from nothing to running. ``stale_since``: when a running gang fell below its
     minimum. ``staleness_grace`` None: the configured default; negative: never evicted for it.
-    ``incomplete``: why it can't be considered yet (fewer pods than its minimum); empty: ready.
     """
 
     uid: str

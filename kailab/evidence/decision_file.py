@@ -62,6 +62,9 @@ class _MirrorNames:
     def close(self) -> None:
         pass
 
+    def everyone(self) -> list[Named]:
+        return []
+
     def of(self, uid: str) -> Named:
         pod = self._mirror.pods.get(uid)
         if pod is not None:

@@ -30,6 +30,8 @@ class Naming(Protocol):
 
     def refresh(self) -> None: ...
 
+    def everyone(self) -> Iterable[Named]: ...
+
     def of(self, uid: str) -> Named: ...
 
     def close(self) -> None: ...
@@ -61,6 +63,11 @@ class Names:
                     self._known[metadata["uid"]] = Named(name, app, owner(event.object))
                 else:
                     self._known[metadata["uid"]] = Named(name)
+
+    def everyone(self) -> Iterable[Named]:
+        """All that there ever were."""
+        self.refresh()
+        return self._known.values()
 
     def of(self, uid: str) -> Named:
         """The UID itself stands in for a name that is not known."""

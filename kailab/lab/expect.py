@@ -10,14 +10,14 @@ expected, what was seen, and why each pod that is not where it should be is wher
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
-from kailab.errors import ExpectationFailed, InputError
+from kailab.errors import ExpectationFailed, InputError, NothingThere
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, said
-from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
+from kailab.lab.explain import explain_eviction, explain_pod, explain_podgroup, explain_queue
 from kailab.lab.explanation import Explanation, count, gpus, some
 from kailab.lab.picture import Row, group_of
 from kailab.lab.shares import QueueStanding
@@ -50,6 +50,11 @@ class Expectation:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._picture = subject.lab.picture()
+        try:
+            subject.look_up(self._picture)
+        except NothingThere as error:
+            subject.lab.noted_expectation(subject.title, f"{subject.title}: it is there", str(error), False)
+            raise
         self._pods = subject.pods(self._picture)
 
     # --- how many, in which state --------------------------------------------------------------------------------
@@ -108,7 +113,9 @@ class Expectation:
         seen = count(len(entries), "pod") + f" evicted{how}"
         if len(all_entries) != len(entries):
             seen += f" ({count(len(all_entries), 'pod')} in all)"
-        return self._check(f"{said(wanted, 'pod')} evicted{how}", holds(wanted, len(entries)), self._pods, seen)
+        return self._check(
+            f"{said(wanted, 'pod')} evicted{how}", holds(wanted, len(entries)), self._pods, seen, entries
+        )
 
     def not_evicted(self, since: float | None = None) -> Expectation:
         """None of its pods was evicted."""
@@ -262,10 +269,7 @@ class Expectation:
     def _queue(self) -> QueueStanding:
         if self._subject.kind != "queue":
             raise InputError(f"only a queue has a share: {self._subject.title} is none")
-        shares = self._picture.shares
-        if self._subject.name not in shares:
-            raise InputError(f"there is no queue {self._subject.name}")
-        return shares[self._subject.name]
+        return self._picture.shares[self._subject.name]
 
     def _per_node(self) -> dict[str, int]:
         placed: dict[str, int] = {}
@@ -290,7 +294,15 @@ class Expectation:
             raise InputError(f"level {level!r}: {which}")
         return found.pop()
 
-    def _check(self, expected: str, held: bool, culprits: Iterable[Row] = (), seen: str = "") -> Expectation:
+    def _check(
+        self,
+        expected: str,
+        held: bool,
+        culprits: Iterable[Row] = (),
+        seen: str = "",
+        evicted: Sequence[Row] = (),
+    ) -> Expectation:
+        """``evicted``: what happened to pods, and is to be told before what became of the ``culprits``."""
         lab = self._subject.lab
         seen = seen or self._seen()
         lab.noted_expectation(self._subject.title, f"{self._subject.title}: {expected}", seen, held)
@@ -301,7 +313,7 @@ class Expectation:
             f"seen     {self._subject.title}: {seen}",
             f"when     {lab.now - lab.opened:g} s after the lab opened, scheduler {lab.scheduler}",
         ]
-        why = self._explanations(list(culprits))
+        why = [explain_eviction(entry) for entry in evicted[:EXPLAINED]] or self._explanations(list(culprits))
         if why:
             text.append("why")
             text += (explanation.indented() for explanation in why)
@@ -338,9 +350,7 @@ class Expectation:
                 first = Explanation(first.kind, first.name, lines, first.data)
             found.append(first)
         if not culprits:
-            for entry in self._subject.evictions(picture)[: EXPLAINED - len(found)]:
-                namespace, _, name = entry["pod"].partition("/")
-                found.append(explain_pod(picture, name, namespace))
+            found += map(explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(found)])
         if len(alike) > room:
             found.append(Explanation("more", "", (f"and {len(alike) - room} more",)))
         return found

@@ -46,6 +46,13 @@ def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Expl
     return Explanation("pod", full, lines, data)
 
 
+def explain_eviction(entry: Row) -> Explanation:
+    """Why a pod was evicted, from an entry of the decision log, whatever has become of its name since."""
+    return Explanation(
+        "pod", entry["pod"], (f"Pod {entry['pod']} was evicted.", *_eviction(entry)), {"eviction": entry}
+    )
+
+
 def explain_podgroup(picture: Picture, name: str, namespace: str = "default") -> Explanation:
     """Raises NotFound."""
     group = picture.podgroups.get((namespace, name))

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kailab.errors import NotFound
+from kailab.errors import NotFound, NothingThere
+from kailab.lab.explanation import some
 from kailab.lab.picture import Picture, Row
 
 if TYPE_CHECKING:
@@ -27,10 +28,19 @@ class Subject:
     name: str
     belongs: Belongs
     namespace: str = ""
+    names: Callable[[Picture], set[str]] | None = None
+    """Those of its kind that there are, and were, by which it is known; None: it was looked up when it was named."""
 
     @property
     def title(self) -> str:
         return f"{self.kind} {self.name}".strip()
+
+    def look_up(self, picture: Picture) -> None:
+        """Raises NothingThere where there is nothing of that name and never was."""
+        own = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        names = self.names(picture) if self.names is not None else {own}
+        if own not in names:
+            raise NothingThere(f"no {self.kind} {own}; {_there_are(names)}")
 
     def pods(self, picture: Picture) -> list[Row]:
         """Its pods that exist now; finished ones too."""
@@ -49,17 +59,29 @@ def queue(lab: Lab, name: str) -> Subject:
         own = row["queue"]
         return own == name or name in picture.lines.get(own, ())
 
-    return Subject(lab, "queue", name, belongs)
+    return Subject(lab, "queue", name, belongs, names=lambda picture: set(picture.shares.queues))
 
 
 def app(lab: Lab, name: str) -> Subject:
     """Pods with the label ``app``."""
-    return Subject(lab, "app", name, lambda _, row: row["app"] == name)
+
+    def names(picture: Picture) -> set[str]:
+        told = {row["app"] for row in (*picture.rows, *picture.log.evictions)}
+        told |= {one.app for one in picture.log.names.everyone()}
+        return (told if name in told else told | _labelled_apps(lab)) - {""}
+
+    return Subject(lab, "app", name, lambda _, row: row["app"] == name, names=names)
 
 
 def pod(lab: Lab, name: str, namespace: str) -> Subject:
     full = f"{namespace}/{name}"
-    return Subject(lab, "pod", name, lambda _, row: row["name"] == full, namespace)
+
+    def names(picture: Picture) -> set[str]:
+        gone = {entry["pod"] for entry in picture.log.evictions}
+        there = {row["name"] for row in picture.rows}
+        return there if full in there else there | gone | {one.name for one in picture.log.names.everyone()}
+
+    return Subject(lab, "pod", name, lambda _, row: row["name"] == full, namespace, names)
 
 
 def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
@@ -70,12 +92,17 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
         group = row["podgroup"]
         return group == full or (group == name and row["name"].startswith(f"{namespace}/"))
 
-    return Subject(lab, "podgroup", name, belongs, namespace)
+    def names(picture: Picture) -> set[str]:
+        gone = {entry["podgroup"] for entry in picture.log.evictions}
+        there = {"/".join(key) for key in picture.podgroups}
+        return there if full in there else there | gone | {one.name for one in picture.log.names.everyone()}
+
+    return Subject(lab, "podgroup", name, belongs, namespace, names)
 
 
 def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
     """Pods that a workload controls, directly or through what it owns (a Deployment's ReplicaSets)."""
-    lab.cluster.get(kind, name, namespace)  # a name mistyped is not a workload without pods
+    _existing(lab, kind, name, namespace)  # a name mistyped is not a workload without pods
 
     def belongs(picture: Picture, row: Row) -> bool:
         in_namespace = row["name"].startswith(f"{namespace}/")
@@ -86,13 +113,36 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
 
 def node(lab: Lab, name: str) -> Subject:
     """Pods on a node. Raises NotFound for a node that there is not."""
-    lab.cluster.get("Node", name)
+    _existing(lab, "Node", name)
     return Subject(lab, "node", name, lambda _, row: row["node"] == name)
 
 
 def everything(lab: Lab) -> Subject:
     """All pods outside the system's namespaces."""
     return Subject(lab, "the lab", "", lambda _, row: row["name"].partition("/")[0] not in SYSTEM_NAMESPACES)
+
+
+def _existing(lab: Lab, kind: str, name: str, namespace: str | None = None) -> None:
+    try:
+        lab.cluster.get(kind, name, namespace)
+    except NotFound as error:
+        names = {obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace)}
+        raise NotFound(f"{error}; {_there_are(names)}") from None
+
+
+def _there_are(names: set[str]) -> str:
+    return f"there are: {some(sorted(names), 8)}" if names else "there are none"
+
+
+def _labelled_apps(lab: Lab) -> set[str]:
+    """Apps of which there are workloads, if no pods yet."""
+    found: set[str] = set()
+    for kind in lab.cluster.kinds():
+        for obj in lab.cluster.list(kind) if kind not in ("Pod", "Event") else ():
+            template = (obj.get("spec") or {}).get("template") or {}
+            for metadata in (obj["metadata"], template.get("metadata") or {} if isinstance(template, dict) else {}):
+                found.add(str((metadata.get("labels") or {}).get("app") or ""))
+    return found
 
 
 def _owners(picture: Picture, owner: str, namespace: str) -> list[str]:

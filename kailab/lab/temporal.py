@@ -14,7 +14,7 @@ from contextlib import suppress
 from operator import methodcaller
 from typing import TYPE_CHECKING, Any
 
-from kailab.errors import ExpectationFailed, InputError
+from kailab.errors import ExpectationFailed, InputError, NothingThere
 from kailab.lab.watching import watching
 
 if TYPE_CHECKING:
@@ -61,10 +61,14 @@ def never(condition: Condition, for_: float, lab: Lab | None = None) -> None:
     lab = lab or _lab_of(condition)
     lab.settle_if_changed()
     begun = lab.now
-    held = _check(condition) is None
+    failure = _check(condition)
+    held = failure is None
     for _ in () if held else lab.moments(for_):
-        if held := _check(condition) is None:
+        failure = _check(condition)
+        if held := failure is None:
             break
+    if isinstance(failure, NothingThere):
+        raise failure
     if held:
         failure = ExpectationFailed(f"it held after {lab.now - begun:g} s")
         raise _failed(lab, f"expected never, for {for_:g} s: {lab.last_expectation}", failure)

@@ -41,7 +41,7 @@ _OWN = {
     "weighted_order": "jobOrder (a weighted score)",
     "aged_after": "agedAfter",
     "max_evictions_per_cycle": "maxEvictionsPerCycle",
-    "max_evictions_by_priority": "maxEvictionsByPriority",
+    "max_evictions_by_priority": "maxEvictionsPerCycleByPriority",
     "max_taken_ratio": "maxTakenRatio",
     "checkpoint": "checkpoint",
 }

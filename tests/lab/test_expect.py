@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.errors import ExpectationFailed, InputError, NotFound
+from kailab.errors import ExpectationFailed, InputError, NotFound, NothingThere
 from kailab.lab import Lab, at_least, at_most, between, eventually, expect, never, stays
 
 RUN_SECONDS = "kailab.dev/run-seconds"
@@ -116,9 +116,58 @@ def test_what_is_not_there(lab, ask):
 
 def test_a_share_of_what_is_no_queue(lab):
     with pytest.raises(InputError, match="only a queue"):
-        expect(lab.app("x")).borrows()
-    with pytest.raises(InputError, match="no queue nosuch"):
-        expect(lab.queue("nosuch")).borrows()
+        expect(lab).borrows()
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        lambda expectation: expectation.no_pending(),
+        lambda expectation: expectation.running(gpus=0),
+        lambda expectation: expectation.no_pods(),
+        lambda expectation: expectation.not_evicted(),
+        lambda expectation: expectation.borrows(),
+        lambda expectation: expectation.holding(0),
+    ],
+)
+@pytest.mark.parametrize("kind", ["queue", "app", "pod", "podgroup"])
+def test_nothing_holds_of_what_was_never_there(lent, kind, word):
+    with pytest.raises(NothingThere, match=f"no {kind} .*typo; there are: "):
+        word(expect(getattr(lent, kind)("typo")))
+
+
+def test_the_names_that_there_are_are_told(lent):
+    with pytest.raises(ExpectationFailed, match="no queue typo; there are: org, team-a, team-b"):
+        expect(lent.queue("typo")).no_pending()
+    with pytest.raises(NotFound, match=r"there are: a$"):
+        lent.job("typo")
+    with pytest.raises(NotFound, match=r"there are: a100-0, a100-1, "):
+        lent.node("typo")
+    with pytest.raises(NothingThere, match="no queue typo"):
+        never(lambda: expect(lent.queue("typo")).running(), for_=60)
+
+
+def test_what_is_gone_may_still_be_asked_about(lent):
+    lent.settle()
+    pod = next(row["name"] for row in lent.picture().rows).partition("/")[2]
+    group = next(name for _, name in lent.picture().podgroups)
+    lent.delete("job", "a")
+    expect(lent.app("a")).no_pods().running(pods=0)
+    expect(lent.pod(pod)).no_pods()
+    expect(lent.podgroup(group)).no_pods()
+
+
+def test_pods_that_were_to_stay_and_were_evicted_are_explained(lent, job):
+    lent.settle()
+    lent.apply(job("b", "team-b", 16))
+    lent.settle()
+    gone = lent.log.evictions[0]["pod"]
+    with pytest.raises(ExpectationFailed) as caught:
+        expect(lent.app("a")).not_evicted()
+    text = str(caught.value)
+    assert f"Pod {gone} was evicted." in text
+    assert "by reclaim" in text
+    assert "Running on" not in text
 
 
 def test_words_of_an_explanation(lab, queue, job):

@@ -169,3 +169,33 @@ def test_under_kube_scheduler_nobody_gets_anything_back(queue, job):
         lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 20))
         lab.settle()
         assert "knows no queues" in str(lab.explain_queue("a"))
+
+
+def test_when_a_delay_runs_out_is_told(lab, queue, job):
+    delayed = job("late", "b", 4, annotations={"kai.scheduler/preemption-delay": "10m"})
+    lab.apply(queue("a", 16), queue("b", 16), job("work", "a", 32))
+    lab.settle()
+    lab.apply(delayed)
+    lab.settle()
+    assert lab.get("podgroup", namespace=None)
+    pending = [entry for entry in lab.picture().pending.values() if entry["reason"] == "PreemptionDelayNotElapsed"]
+    assert pending
+    text = str(lab.explain_podgroup(pending[0]["podgroup"].partition("/")[2]))
+    left = pending[0]["numbers"]["until"] - lab.now
+    assert 0 < left <= 600
+    assert f"It may evict others in {left:.4g} s" in text
+
+
+def test_what_queues_hold_is_told_as_of_now(lab, queue, job):
+    """Not as of the beginning of the last cycle: pods that were bound in it count, and those deleted since do not."""
+    lab.apply(queue("team", 16), job("work", "team", 16))
+    lab.cluster.advance(1)
+    for part in lab._parts.controllers:
+        part.step()
+    lab._parts.scheduler.step()
+    assert lab.log.last.queues[0].gpu.allocated < 16_000
+    assert "It holds 16 GPUs of 16 GPUs asked for." in lab.explain_queue("team").lines
+    lab.settle()
+    name = lab.picture().rows[0]["name"].partition("/")[2]
+    lab.cluster.delete("Pod", name, "default", 0)
+    assert lab.explain_queue("team").data["allocated"] == 15_000

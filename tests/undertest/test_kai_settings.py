@@ -8,7 +8,9 @@ import yaml
 from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.scheduler import load_settings, read_settings
+from kailab.scheduler.policy_section import KEYS
 from kailab.undertest import Unsupported, kai_settings
+from kailab.undertest.kai_settings import _OWN
 
 CONFIGS = Path(__file__).parents[2] / "exercises" / "policies" / "config"
 
@@ -73,7 +75,7 @@ def test_an_endless_grace(grace: float) -> None:
         (EngineConfig(aged_after=60.0), "agedAfter"),
         (EngineConfig(victim_order="priority"), "victimOrder"),
         (EngineConfig(max_evictions_per_cycle=0), "maxEvictionsPerCycle"),
-        (EngineConfig(max_evictions_by_priority=((50, 1),)), "maxEvictionsByPriority"),
+        (EngineConfig(max_evictions_by_priority=((50, 1),)), "maxEvictionsPerCycleByPriority"),
         (EngineConfig(max_taken_ratio=2.0), "maxTakenRatio"),
         (EngineConfig(checkpoint=Checkpoint()), "checkpoint"),
         (EngineConfig(k_value=1.0), "Prometheus"),
@@ -97,3 +99,7 @@ def test_every_setting_is_told_or_refused() -> None:
     }  # fmt: skip
     how_kai_is_anyway = {"imitate_faults", "promised", "refused"}
     assert set(EngineConfig.__struct_fields__) == told | refused | how_kai_is_anyway
+
+
+def test_settings_are_named_as_the_reader_names_them() -> None:
+    assert {name.partition(" ")[0] for name in _OWN.values()} <= set(KEYS)
