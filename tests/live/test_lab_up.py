@@ -135,7 +135,7 @@ def test_up_again_says_that_it_is_up(up):
     before = {process.pid for process in of_folder(folder)}
     kailab(folder, "up", "--backend", "controlplane")
     assert {process.pid for process in of_folder(folder)} == before
-    assert "a lab is up already" in kailab(folder, "up", "--backend", "embedded", code=2)
+    assert "another lab is up already" in kailab(folder, "up", "--backend", "embedded", code=2)
 
 
 def test_a_process_that_died_is_told(up):

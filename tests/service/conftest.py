@@ -182,7 +182,8 @@ class Running:
         self.plane = plane
         self.name = name
         command = [sys.executable, "-m", "kailab.cli.main", "scheduler", "run"]
-        known = ["--kubeconfig", str(kubeconfig or plane.kubeconfig), "--identity", name]
+        known = ["--kubeconfig", str(kubeconfig or plane.kubeconfig)]
+        known += [] if "--no-leader-elect" in options else ["--identity", name]
         plane.spawn(name, [*command, *known, *options])
         eventually(lambda: " at http://" in self.log() or not self.process.running)
         found = re.search(r"health and metrics at (\S+)", self.log())

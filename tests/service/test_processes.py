@@ -12,7 +12,7 @@ import time
 import pytest
 
 from kailab.cluster.writes import Create
-from kailab.errors import NotFound, Unavailable
+from kailab.errors import Unavailable
 from kailab.evidence.decision_file import read_decisions
 from kailab.model.times import parse_time
 
@@ -158,13 +158,16 @@ def test_it_waits_for_a_server_that_is_not_up_yet(live, plane, start, build) -> 
 
 
 def test_without_an_election_it_acts_at_once_and_makes_no_lease(live, start, build) -> None:
-    one = start("one", "--no-leader-elect", "--lease-name", "not-made")
-    build.eventually(lambda: one.is_ready(f"leading as {one.name}"))
+    def leases():
+        return {lease["metadata"]["name"]: lease["spec"] for lease in live.list("Lease", "kai-scheduler")}
+
+    before = leases()
+    one = start("one", "--no-leader-elect")
+    build.eventually(lambda: "leading" in one.ask("/readyz")[1])
     live.create(build.live_pod("a"))
     build.eventually(lambda: build.bound(live, "a"))
     assert one.end() == 0
-    with pytest.raises(NotFound):
-        live.get("Lease", "not-made", "kai-scheduler")
+    assert leases() == before
 
 
 def test_a_batch_is_not_sent_to_its_end_by_who_may_write_no_more(live, build) -> None:
