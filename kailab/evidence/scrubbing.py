@@ -43,7 +43,9 @@ class Scrubber:
                     texts.add(form)
                 words.update(word for word in _WORD.findall(form) if _is_telling(word) and word not in known)
         texts |= {base64.b64encode(text.encode()).decode() for text in texts if len(text) <= _LONGEST_TOLD}
-        self._texts = sorted(texts, key=lambda text: (-len(text), text))
+        self._by_start: dict[str, list[str]] = {}
+        for one in texts:
+            self._by_start.setdefault(one[:_SHORTEST], []).append(one)
         self._words = words
         self._memo: dict[str, str] = {}
 
@@ -70,9 +72,11 @@ class Scrubber:
 
     def _scrubbed(self, text: str) -> str:
         new = text
-        for secret in self._texts:
-            if secret in new:
-                new = new.replace(secret, LEFT_OUT)
+        starts = self._by_start
+        ends = len(text) - _SHORTEST + 1
+        quoted = {one for at in range(ends) for one in starts.get(text[at : at + _SHORTEST], ())} if starts else set()
+        for secret in sorted(quoted, key=lambda one: (-len(one), one)):
+            new = new.replace(secret, LEFT_OUT)
         if self._words:
             new = _WORD.sub(lambda match: LEFT_OUT if match[0] in self._words else match[0], new)
         new = _FORMS.sub(
