@@ -34,6 +34,7 @@ from kailab.model.selector_functions import (
 LONGEST = 10 * 1024
 """Characters of one expression. Source: resource.k8s.io/v1."""
 
+_LONGEST_NUMBER = 20  # characters: a CEL number has 64 bits
 _TOKEN = re.compile(
     r"\s*(?:(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')|(?P<number>-?\d+)|(?P<name>[A-Za-z_][A-Za-z0-9_]*)"
     r"|(?P<sign>==|!=|<=|>=|&&|\|\||[<>!?:()\[\].,]))"
@@ -217,6 +218,8 @@ class _Parser:
             text = _unquoted(token)
             return _Term("text", lambda scope: text)
         if kind == "number":
+            if len(token) > _LONGEST_NUMBER:
+                raise self._mistyped("a number does not fit 64 bits")
             number = int(token)
             return _Term("number", lambda scope: number)
         if token == "(":

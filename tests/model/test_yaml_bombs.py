@@ -6,6 +6,7 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.model import yamltext
+from kailab.model.device_selectors import selector
 from kailab.model.manifests import MOST_ERRORS, load_text
 
 LAUGHS = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + "".join(
@@ -70,3 +71,8 @@ def test_errors_of_many_objects_are_told_up_to_a_limit():
     with pytest.raises(InputError) as caught:
         load_text(text)
     assert len(str(caught.value).splitlines()) <= MOST_ERRORS + 1
+
+
+def test_a_number_of_thousands_of_digits_in_a_device_selector_is_refused():
+    with pytest.raises(InputError, match="64 bits"):
+        selector("device.attributes['x'].count > " + "9" * 5_000)
