@@ -128,9 +128,8 @@ def _node_status(_: View, node: Object) -> str:
 
 
 def _node_gpus(view: View, node: Object) -> str:
-    accounts = view.picture.accounts
-    used = accounts.used.get(node["metadata"]["name"], 0)
-    return f"{format_gpu(used)}/{format_gpu(accounts.offered(node))}"
+    used = view.picture.used.get(node["metadata"]["name"], 0)
+    return f"{format_gpu(used)}/{format_gpu(view.picture.accounts.offered(node))}"
 
 
 def _node_pods(view: View, node: Object) -> str:

@@ -26,6 +26,7 @@ def explain(
     (job NAME, deployment NAME ...) is explained by its podgroups."""
     from kailab.cli.naming import targets
     from kailab.errors import InputError
+    from kailab.lab.explanation import told
 
     with labfile.looked_at(state) as lab:
         found: list[Explanation] = []
@@ -38,7 +39,7 @@ def explain(
         data = [{"kind": one.kind, "name": one.name, "lines": one.lines, **one.data} for one in found]
         terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
     else:
-        terminal.say("\n\n".join(map(str, found)))
+        terminal.say(told(found))
 
 
 def _explain(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
@@ -57,11 +58,4 @@ def _explain_workload(lab: Lab, kind: str, name: str, namespace: str) -> list[Ex
 
     if not is_namespaced(kind):
         raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
-    picture = lab.picture()
-    rows = lab.workload(kind, name, namespace).pods(picture)
-    groups = dict.fromkeys(row["podgroup"] for row in rows if row["podgroup"])
-    if groups:
-        return [lab.explain_podgroup(group, namespace) for group in groups]
-    if rows:
-        return [lab.explain_pod(row["name"].partition("/")[2], namespace) for row in rows]
-    raise InputError(f"{kind} {name!r} has no pods, so nothing of it waits or runs")
+    return lab.explain_workload(kind, name, namespace)

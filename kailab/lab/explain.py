@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.errors import NotFound
+from kailab.errors import InputError, NotFound
 from kailab.evidence.standing import condition
 from kailab.lab.cures import Case, cure
 from kailab.lab.explain_order import order_data, order_lines
@@ -19,7 +19,7 @@ from kailab.lab.explanation import Explanation, count, gpus
 from kailab.lab.picture import Picture, Row, group_of
 from kailab.model import labels
 
-__all__ = ["Explanation", "explain_pod", "explain_podgroup", "explain_queue"]
+__all__ = ["Explanation", "explain_pod", "explain_podgroup", "explain_queue", "explain_workload"]
 
 
 def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Explanation:
@@ -74,6 +74,16 @@ def explain_podgroup(picture: Picture, name: str, namespace: str = "default") ->
     data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry}
     data |= order_data(picture, full)
     return Explanation("podgroup", full, tuple(lines), data)
+
+
+def explain_workload(picture: Picture, pods: list[Row], name: str, namespace: str) -> list[Explanation]:
+    """``pods``: of the workload. Raises InputError where there are none."""
+    groups = dict.fromkeys(row["podgroup"] for row in pods if row["podgroup"])
+    if groups:
+        return [explain_podgroup(picture, group, namespace) for group in groups]
+    if pods:
+        return [explain_pod(picture, row["name"].partition("/")[2], namespace) for row in pods]
+    raise InputError(f"{name} has no pods, so nothing of it waits or runs")
 
 
 def _pending_pod(picture: Picture, row: Row) -> tuple[tuple[str, ...], Row | None]:

@@ -25,6 +25,25 @@ class Explanation:
         return "\n".join([by + first, *(by * 2 + line for line in rest)])
 
 
+def told(found: Sequence[Explanation]) -> str:
+    """Explanations as text. Of those that give the same reason the first is told in full, and the others by name: a Deployment of
+    many replicas is a screen to read."""
+    alike: dict[tuple[str, str], list[Explanation]] = {}
+    for one in found:
+        pending = one.data.get("pending")
+        reason = pending["reason"] if pending else one.lines[0].replace(one.name, "")
+        alike.setdefault((one.kind, reason), []).append(one)
+    return "\n\n".join(_with_those_like_it(first, others) for first, *others in alike.values())
+
+
+def _with_those_like_it(first: Explanation, others: Sequence[Explanation]) -> str:
+    if not others:
+        return str(first)
+    pending = first.data.get("pending")
+    how = f"wait for the same reason ({pending['reason']})" if pending else "stand like it"
+    return f"{first}\n{len(others)} more {how}: {some([one.name for one in others])}."
+
+
 def gpus(milli: float) -> str:
     """Milli-GPU as people say it.
 

@@ -30,10 +30,11 @@ from kailab.evidence.recorder import Recorder
 from kailab.fleet import definition
 from kailab.lab import advice, assembly, intake, origin, subjects
 from kailab.lab.assembly import Parts
-from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue
+from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue, explain_workload
 from kailab.lab.explanation import Explanation
 from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, Change, Source
+from kailab.lab.kept import KeptPicture, Looks, looks_of
 from kailab.lab.picture import Picture
 from kailab.lab.settle import VirtualPace
 from kailab.lab.subjects import Subject
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from kailab.lab.home import LiveHome
     from kailab.lab.livepace import LivePace, Rest
     from kailab.scheduler.cycle_record import CycleRecord
+    from kailab.scheduler.present import Present
 
 SCALABLE = ("Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
 REMEMBERED = 5000  # evictions kept in a saved lab
@@ -97,6 +99,7 @@ class Lab:
         self.log = DecisionLog(Names(cluster, at_once=not to_look), self.opened, keep_all=recorder is not None)
         self._at_end = at_end
         self._decided = decided
+        self._looks: Looks = {}
         self._apart = apart
         self._rest = rest
         self._at_work: tuple[Parts, VirtualPace | LivePace] | None = None
@@ -226,6 +229,8 @@ class Lab:
             if about["last"] is not None:
                 lab.log.last = typed.convert(about["last"], Decisions)
             lab._changed = about["changed"]
+            if to_look:
+                lab._looks = state.get("looks", {})
         except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
             raise StateError(f"{path}: damaged: {error!r}; start afresh with `kailab down` and `kailab up`") from error
         return lab
@@ -247,7 +252,8 @@ class Lab:
         }
         if not isinstance(self.cluster, EmbeddedCluster):
             return  # all there is of it is in its cluster
-        write_state(Path(path), {**self.cluster.dump(), "lab": about})
+        looks = looks_of(self.picture())
+        write_state(Path(path), {**self.cluster.dump(), "lab": about, "looks": looks})
 
     def close(self) -> None:
         """End the lab; its record takes the last look. Closing twice does nothing."""
@@ -464,7 +470,12 @@ class Lab:
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.opened
             self.log.evictions = [{**entry, "t": entry["t"] + shift} for entry in decided.evictions]
-        return Picture(self.cluster, self.log, self._parts.onlooker.present, self.scheduler)
+        if self._looks:
+            return KeptPicture(self._looks, self.cluster, self.log, self._present, self.scheduler)
+        return Picture(self.cluster, self.log, self._present, self.scheduler)
+
+    def _present(self, promised: tuple[str, ...]) -> Present:
+        return self._parts.onlooker.present(promised)
 
     def explain_pod(self, name: str, namespace: str = "default") -> Explanation:
         """Why a pod is where it is, or is not. Raises NotFound."""
@@ -473,6 +484,13 @@ class Lab:
     def explain_podgroup(self, name: str, namespace: str = "default") -> Explanation:
         """Why a PodGroup runs or waits. Raises NotFound."""
         return explain_podgroup(self.picture(), name, namespace)
+
+    def explain_workload(self, kind: str, name: str, namespace: str = "default") -> list[Explanation]:
+        """Each PodGroup of a workload, or each pod where it has none. Raises InputError where nothing of it is there."""
+        picture = self.picture()
+        return explain_workload(
+            picture, self.workload(kind, name, namespace).pods(picture), f"{kind} {name!r}", namespace
+        )
 
     def explain_queue(self, name: str) -> Explanation:
         """A queue's share now, what it borrows and lends, who could reclaim it. Raises NotFound."""

@@ -16,7 +16,7 @@ from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
 from kailab.scheduler.accounts import Accounts
-from kailab.scheduler.present import Present
+from kailab.scheduler.present import KeptPresent, Present
 
 Row = dict[str, Any]
 
@@ -60,12 +60,21 @@ class Picture:
         return Accounts(self.cluster, self.pods, self.nodes)
 
     @cached_property
+    def used(self) -> dict[str, int]:
+        """Node -> milli-GPU that are held there."""
+        return self.accounts.used
+
+    @cached_property
     def rows(self) -> list[Row]:
         """A row for each pod, see kailab.evidence.standing."""
         return [pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
 
     @cached_property
-    def present(self) -> Present:
+    def present(self) -> Present | KeptPresent:
+        return self.reckoned()
+
+    def reckoned(self) -> Present:
+        """The present, made from the objects."""
         return self._present(self.log.last.heirs if self.log.last is not None else ())
 
     @cached_property

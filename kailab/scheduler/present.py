@@ -7,7 +7,7 @@ cluster's objects; so whoever asks is answered from these, by the same code that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -32,6 +32,41 @@ class Room(NamedTuple):
     size: int
 
 
+KEPT_QUEUES = 200
+"""In a cluster of more queues, which of them is served before which is not kept: it is reckoned when somebody asks."""
+
+
+class Kept(msgspec.Struct, kw_only=True):
+    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``: by
+    queue; None where it is not kept."""
+
+    queues: tuple[QueueState, ...]
+    room: dict[str, Room]
+    order: tuple[Turn, ...]
+    names: dict[str, str]
+    before: dict[str, tuple[Earlier, ...]] | None
+
+
+class KeptPresent:
+    """A moment that was kept, asked as ``Present`` is. ``again`` makes it anew, for what was not kept."""
+
+    def __init__(self, kept: Kept, again: Callable[[], Present]) -> None:
+        self.queues = kept.queues
+        self.room = kept.room
+        self.order = kept.order
+        self._kept = kept
+        self._again = again
+
+    def queues_before(self, name: str) -> tuple[Earlier, ...]:
+        """See ``Present``."""
+        before = self._kept.before
+        return before.get(name, ()) if before is not None else self._again().queues_before(name)
+
+    def podgroup(self, uid: str) -> str:
+        """See ``Present``."""
+        return self._kept.names.get(uid) or self._again().podgroup(uid)
+
+
 class Present:
     """One moment: made, asked, thrown away, all before the mirror is updated again. PodGroups go by UID here."""
 
@@ -50,12 +85,7 @@ class Present:
     def room(self) -> dict[str, Room]:
         """Of each node where anything new may go."""
         with self._session() as session:
-            table = session.table
-            return {
-                node.name: Room(table.unheld_gpus(i), offered_gpus(node))
-                for i, node in enumerate(table.nodes)
-                if table.available[i]
-            }
+            return _room(session)
 
     @cached_property
     def order(self) -> tuple[Turn, ...]:
@@ -68,6 +98,19 @@ class Present:
         with self._session() as session:
             return queues_before(session, self.order, name)
 
+    def keep(self) -> Kept:
+        """All of it."""
+        with self._session() as session:
+            order = turns(session)
+            names = sorted(session.tree.queues) if len(session.tree.queues) <= KEPT_QUEUES else None
+            return Kept(
+                queues=queue_states(session),
+                room=_room(session),
+                order=order,
+                names={turn.podgroup: self.podgroup(turn.podgroup) for turn in order},
+                before=None if names is None else {name: queues_before(session, order, name) for name in names},
+            )
+
     def podgroup(self, uid: str) -> str:
         """``namespace/name``."""
         return self._mirror.podgroup_name(uid)
@@ -79,6 +122,15 @@ class Present:
             yield session
         finally:
             session.close()
+
+
+def _room(session: Session) -> dict[str, Room]:
+    table = session.table
+    return {
+        node.name: Room(table.unheld_gpus(i), offered_gpus(node))
+        for i, node in enumerate(table.nodes)
+        if table.available[i]
+    }
 
 
 class Onlooker:

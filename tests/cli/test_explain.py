@@ -6,6 +6,22 @@ import json
 
 import pytest
 
+from kailab.cluster.embedded.persistence import Packed, read_state, write_state
+
+API = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api}
+spec:
+  replicas: 12
+  selector: {matchLabels: {app: api}}
+  template:
+    metadata: {labels: {app: api, kai.scheduler/queue: team-a}}
+    spec:
+      schedulerName: kai-scheduler
+      containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: 8}}}]
+"""
+
 
 def test_a_queue(busy) -> None:
     lines = busy("explain", "queue", "team-a").out.splitlines()
@@ -19,6 +35,44 @@ def test_a_workload_is_explained_by_its_podgroups(busy) -> None:
     assert by_job.code == 0
     assert by_job.out == busy("explain", "podgroup", group).out
     assert "Why: OverLimit" in by_job.out
+
+
+def test_pods_of_a_deployment_that_wait_for_one_reason_are_told_once(busy, tmp_path) -> None:
+    (tmp_path / "api.yaml").write_text(API)
+    busy("apply", "-f", str(tmp_path / "api.yaml"))
+    told = busy("explain", "deployment", "api").out
+    assert told.count("Why: ") == 1
+    assert "10 more wait for the same reason" in told
+    as_data = json.loads(busy("explain", "deployment", "api", "-o", "json").out)
+    assert len(as_data) == 12
+
+
+def test_a_look_at_a_saved_lab_tells_what_the_lab_told(busy, home, tmp_path) -> None:
+    """The costly parts of a picture are kept with the lab; without them it is made anew, and says the same."""
+    (tmp_path / "api.yaml").write_text(API)
+    busy("apply", "-f", str(tmp_path / "api.yaml"))
+    asked = [
+        ("status",),
+        ("explain", "queue", "team-a"),
+        ("explain", "job", "train"),
+        ("explain", "deployment", "api"),
+        ("get", "queues"),
+        ("get", "nodes"),
+    ]
+    kept = [busy(*words).out for words in asked]
+    path = home / ".kailab" / "lab.state"
+    state = read_state(path)
+    assert state.pop("looks")
+    write_state(path, {**{name: _unpacked(part) for name, part in state.items()}})
+    assert [busy(*words).out for words in asked] == kept
+
+
+def _unpacked(section):
+    return (
+        {key: part.unpack() if isinstance(part, Packed) else part for key, part in section.items()}
+        if isinstance(section, dict)
+        else section
+    )
 
 
 def test_a_pod_and_kind_with_name(busy) -> None:

@@ -5,18 +5,18 @@ A lab of tens of thousands of pods records several events for each; as full obje
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from kailab.cluster.embedded.persistence import Packed
 from kailab.cluster.embedded.table import Key
 from kailab.cluster.protocol import Object
 from kailab.model.times import format_time
 
 # The oldest go first beyond this many, as a real cluster drops events after an hour.
 LIMIT = 400_000
-_NO_ROWS = msgspec.msgpack.encode([])
 
 
 class EventRecord(msgspec.Struct):
@@ -73,19 +73,19 @@ class EventLog:
 
     def __init__(self) -> None:
         self._records: dict[Identity, EventRecord] = {}
-        self._saved: msgspec.Raw | None = None  # a saved log that nobody has asked for yet
+        self._saved: Packed | None = None  # a saved log that nobody has asked for yet
 
     @property
     def records(self) -> dict[Identity, EventRecord]:
         """Events by their identity, oldest first."""
         if self._saved is not None:
             saved, self._saved = self._saved, None
-            self._take(msgspec.msgpack.decode(saved))
+            self._take(saved.unpack())
         return self._records
 
     @property
     def empty(self) -> bool:
-        return bytes(self._saved) == _NO_ROWS if self._saved is not None else not self._records
+        return self._saved is None and not self._records
 
     def record(
         self,
@@ -143,13 +143,16 @@ class EventLog:
     def __iter__(self) -> Iterator[EventRecord]:
         return iter(self.records.values())
 
-    def dump(self) -> list[Any]:
-        return [msgspec.structs.astuple(record) for record in self.records.values()]
+    def dump(self) -> dict[str, list[Any]]:
+        """By kind, as objects are dumped; empty where there is none."""
+        rows = [msgspec.structs.astuple(record) for record in self.records.values()]
+        return {"Event": rows} if rows else {}
 
-    def restore(self, rows: list[Any] | msgspec.Raw) -> None:
-        """Put back a saved log; one that lies encoded stays so until it is asked for."""
+    def restore(self, saved: Mapping[str, list[Any] | Packed]) -> None:
+        """Put back a saved log; one that is packed stays so until it is asked for."""
         self._records = {}
-        if isinstance(rows, msgspec.Raw):
+        rows = saved.get("Event", [])
+        if isinstance(rows, Packed):
             self._saved = rows
         else:
             self._take(rows)

@@ -1,11 +1,10 @@
 """A whole cluster in one file, written so that a killed command leaves the previous state whole.
 
 The file is a line of JSON that says what follows (magic, format version, length, checksum), then the state as
-MessagePack, compressed. It is written beside its place, flushed to disk, and renamed over the old one. While a command works
+MessagePack, in which what is large lies packed, part by part. It is written beside its place, flushed to disk, and renamed over the old one. While a command works
 on a lab it holds a lock file with its process id, so that two of them do not interleave.
 
-Objects and events are read as they lie, and decoded when somebody asks for them: a command that looks at one queue of a large
-lab needs none of its pods.
+A packed part is unpacked when somebody asks for it: a command that looks at one queue of a large lab needs none of its pods.
 """
 
 from __future__ import annotations
@@ -30,11 +29,35 @@ from kailab.model.files import read_bytes
 MAGIC = "kailab-state"
 VERSION = 2
 PLAIN_VERSION = 1
-"""As the present format, but not compressed. Still read."""
+"""As the present format, but nothing of it packed. Still read."""
 
 _LONGEST_HEADER = 4096
+PACKED = ("objects", "events", "looks")
+_FRESH = "start afresh with `kailab down` and `kailab up`"
+_NOTHING = msgspec.msgpack.encode([])
 _LEVEL = 1  # pods of one workload are nearly alike: the fastest level makes a twentieth of them
-_AS_THEY_LIE = ("objects", "events")
+
+
+class Packed:
+    """A part of a state, encoded. ``data`` is MessagePack, compressed unless it is ``plain``."""
+
+    def __init__(self, data: bytes, *, plain: bool = False) -> None:
+        self._data = data
+        self._plain = plain
+
+    @classmethod
+    def of(cls, value: Any) -> Packed:
+        return cls(zlib.compress(msgspec.msgpack.encode(value), _LEVEL))
+
+    def __bytes__(self) -> bytes:
+        return self._data
+
+    def unpack(self) -> Any:
+        """Raises StateError, for content that no kailab wrote."""
+        try:
+            return msgspec.msgpack.decode(self._data if self._plain else zlib.decompress(self._data))
+        except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error) as error:
+            raise StateError(f"the state of the lab is damaged: {error}; {_FRESH}") from None
 
 
 class Header(msgspec.Struct):
@@ -47,8 +70,13 @@ class Header(msgspec.Struct):
 
 
 def write_state(path: Path, state: dict[str, Any]) -> None:
-    """Put the state in place atomically. Raises StateError if it can't be written."""
-    body = zlib.compress(msgspec.msgpack.encode(state), _LEVEL)
+    """Put the state in place atomically. ``state``: by section; those of ``PACKED`` are mappings, each entry a part to pack.
+    Raises StateError if it can't be written."""
+    sections = {
+        name: {key: bytes(Packed.of(value)) for key, value in section.items()} if name in PACKED else section
+        for name, section in state.items()
+    }
+    body = msgspec.msgpack.encode(sections)
     header = Header(MAGIC, VERSION, len(body), hashlib.sha256(body).hexdigest())
     temporary = path.with_name(f".{path.name}.tmp")
     try:
@@ -71,9 +99,9 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 
 
 def read_state(path: Path) -> dict[str, Any]:
-    """The state in a file, checked. Below ``objects`` (by kind) and as ``events`` there are ``msgspec.Raw``, to be decoded by
-    who needs them. Raises StateError saying what is wrong and what to do."""
-    fresh = "start afresh with `kailab down` and `kailab up`"
+    """The state in a file, checked; the entries of the sections in ``PACKED`` are still ``Packed``. Raises StateError saying what
+    is wrong and what to do."""
+    fresh = _FRESH
     try:
         data = read_bytes(path, None)
     except InputError as error:
@@ -98,19 +126,23 @@ def read_state(path: Path) -> dict[str, Any]:
         raise StateError(f"{path}: damaged: its checksum does not match; {fresh}")
     try:
         return _unpacked(body, header)
-    except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error, OverflowError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise StateError(f"{path}: damaged: {error}; {fresh}") from None
 
 
 def _unpacked(body: bytes, header: Header) -> dict[str, Any]:
-    if header.version != PLAIN_VERSION:
-        body = zlib.decompress(body)
+    plain = header.version == PLAIN_VERSION
     state: dict[str, Any] = dict(typed.decode_msgpack(body, dict[str, msgspec.Raw]))
-    for key, raw in state.items():
-        if key == "objects":
-            state[key] = typed.decode_msgpack(raw, dict[str, msgspec.Raw])
-        elif key not in _AS_THEY_LIE:
-            state[key] = msgspec.msgpack.decode(raw)
+    for name, raw in state.items():
+        if name not in PACKED:
+            state[name] = msgspec.msgpack.decode(raw)
+        elif plain and name == "events":  # that format had them bare
+            state[name] = {"Event": Packed(bytes(raw), plain=True)} if bytes(raw) != _NOTHING else {}
+        elif plain:
+            parts = typed.decode_msgpack(raw, dict[str, msgspec.Raw])
+            state[name] = {key: Packed(bytes(part), plain=True) for key, part in parts.items()}
+        else:
+            state[name] = {key: Packed(part) for key, part in typed.decode_msgpack(raw, dict[str, bytes]).items()}
     return state
 
 

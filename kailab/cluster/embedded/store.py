@@ -10,9 +10,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from kailab.cluster.embedded.eventlog import EventLog
+from kailab.cluster.embedded.persistence import Packed
 from kailab.cluster.embedded.table import Key, Table
 from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
@@ -55,7 +54,7 @@ class Store:
 
     def __init__(self) -> None:
         self._tables: dict[str, Table] = {}
-        self._saved: dict[str, msgspec.Raw] = {}  # kinds of a saved cluster that nobody has asked for yet
+        self._saved: dict[str, Packed] = {}  # kinds of a saved cluster that nobody has asked for yet
         self.sealed = False
         """It may be read only: what would act on its changes is not at work."""
         self.version = 0
@@ -80,7 +79,7 @@ class Store:
         """The objects of a kind; None where there never were any."""
         table = self._tables.get(kind)
         if table is None and kind in self._saved:
-            self._fill(kind, msgspec.msgpack.decode(self._saved.pop(kind)))
+            self._fill(kind, self._saved.pop(kind).unpack())
             table = self._tables[kind]
         return table
 
@@ -190,10 +189,10 @@ class Store:
             for hook in everything:
                 hook(type, key, old, new)
 
-    def restore(self, kind: str, objects: list[Object] | msgspec.Raw) -> None:
-        """Put back saved objects of a kind, in their order, telling nobody. What lies encoded stays so until it is asked for,
+    def restore(self, kind: str, objects: list[Object] | Packed) -> None:
+        """Put back saved objects of a kind, in their order, telling nobody. What is packed stays so until it is asked for,
         and what it owns is not known before."""
-        if isinstance(objects, msgspec.Raw):
+        if isinstance(objects, Packed):
             self._saved[kind] = objects
         else:
             self._fill(kind, objects)
@@ -209,5 +208,5 @@ class Store:
             meta = obj["metadata"]
             key = (meta.get("namespace", ""), meta["name"])
             table.add(key, obj)
-            if owners := meta.get("ownerReferences"):
+            if not self.sealed and (owners := meta.get("ownerReferences")):
                 self._own(kind, key, owners)
