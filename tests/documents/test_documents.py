@@ -222,12 +222,17 @@ def test_guaranteed_and_burst_quotas_are_a_queues_quota_and_limit(block, open_la
 
 
 def test_production_inference_takes_the_gpu_of_a_background_pod(block, open_lab, queue, work, claim):
+    """The pod's preStop hook saves a checkpoint: it has the whole grace period of two minutes for that."""
     lab = open_lab(nodes=1, gpus=1)
     lab.apply(queue("default-queue"), claim)
     lab.apply(block("gangs", "kind: PreemptionPolicy").text)
     lab.apply(block("gangs", "name: background-training-job-1").text)
     expect(lab.pod("background-training-job-1")).running(pods=1)
     lab.apply(work("serving", "default-queue", 1, priorityClassName="production-inference"))
+    expect(lab.app("serving")).pending(pods=1)
+    lab.advance(110)
+    expect(lab.app("serving")).pending(pods=1)
+    lab.advance(15)
     expect(lab.app("serving")).running(pods=1)
     assert [entry["pod"] for entry in lab.log.evictions] == ["default/background-training-job-1"]
 

@@ -38,6 +38,17 @@ _NOTHING = msgspec.msgpack.encode([])
 _LEVEL = 1  # pods of one workload are nearly alike: the fastest level makes a twentieth of them
 
 
+class _Metadata(msgspec.Struct):
+    name: str
+    namespace: str = ""
+
+
+class _Head(msgspec.Struct):
+    """As much of an object as tells which it is."""
+
+    metadata: _Metadata
+
+
 class Packed:
     """A part of a state, encoded. ``data`` is MessagePack, compressed unless it is ``plain``."""
 
@@ -54,8 +65,19 @@ class Packed:
 
     def unpack(self) -> Any:
         """Raises StateError, for content that no kailab wrote."""
+        return self._read(Any)
+
+    def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
+        """Of a list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
+        return {
+            (head.metadata.namespace, head.metadata.name): raw
+            for raw in self._read(list[msgspec.Raw])
+            for head in (typed.decode_msgpack(raw, _Head),)
+        }
+
+    def _read(self, type: Any) -> Any:
         try:
-            return msgspec.msgpack.decode(self._data if self._plain else zlib.decompress(self._data))
+            return typed.decode_msgpack(self._data if self._plain else zlib.decompress(self._data), type)
         except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error) as error:
             raise StateError(f"the state of the lab is damaged: {error}; {_FRESH}") from None
 

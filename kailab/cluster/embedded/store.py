@@ -10,6 +10,8 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from kailab.cluster.embedded.eventlog import EventLog
 from kailab.cluster.embedded.persistence import Packed
 from kailab.cluster.embedded.table import Key, Table
@@ -55,6 +57,7 @@ class Store:
     def __init__(self) -> None:
         self._tables: dict[str, Table] = {}
         self._saved: dict[str, Packed] = {}  # kinds of a saved cluster that nobody has asked for yet
+        self._single: dict[str, dict[Key, msgspec.Raw]] = {}  # of such kinds, once one object was looked for
         self.sealed = False
         """It may be read only: what would act on its changes is not at work."""
         self.version = 0
@@ -88,8 +91,18 @@ class Store:
         return sorted([*self._saved, *(kind for kind, table in self._tables.items() if len(table))])
 
     def find(self, kind: str, key: Key) -> Object | None:
+        if self.sealed and kind in self._saved:
+            return self._one(kind, key)
         table = self._tables.get(kind) or self.there(kind)
         return table.objects.get(key) if table else None
+
+    def _one(self, kind: str, key: Key) -> Object | None:
+        """One object of a kind of which nobody has asked for the rest."""
+        single = self._single.get(kind)
+        if single is None:
+            single = self._single[kind] = self._saved[kind].by_name()
+        raw = single.get(key)
+        return None if raw is None else msgspec.msgpack.decode(raw)
 
     def new_uid(self) -> str:
         """The next uid; as strings they sort in order of creation."""
