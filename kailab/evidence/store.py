@@ -103,7 +103,10 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
     for path in (Path(root) / text, Path(text)):
         if path.is_dir() and _is_run(path):
             return path, ""
-    latest = find(root)
+    try:
+        latest = find(root)
+    except EvidenceError as error:
+        raise EvidenceError(f"there is no run {text!r}; {error}") from None
     tests = test_folders(latest)
     if text in tests or any(name.rpartition("/")[2] == text for name in tests):
         return latest, find_test(latest, text)
@@ -116,7 +119,8 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
 
 def _near(text: str, known: list[str]) -> str:
     by_last = {name.rpartition("/")[2]: name for name in known}
-    close = difflib.get_close_matches(text, known, n=3, cutoff=0.6)
+    close = [name for name in known if name.startswith(text)]
+    close += difflib.get_close_matches(text, known, n=3, cutoff=0.6)
     close += [by_last[last] for last in difflib.get_close_matches(text.rpartition("/")[2], by_last, n=3, cutoff=0.6)]
     named = list(dict.fromkeys(close))[:3]
     return f"did you mean {' or '.join(named)}? " if named else ""
