@@ -29,6 +29,8 @@ def explain(
     from kailab.lab.explanation import told
 
     with labfile.looked_at(state) as lab:
+        if len(what) == 1:
+            _check_no_bare_name(lab, what[0], namespace)
         found: list[Explanation] = []
         for kind, names in targets(what, lab.cluster.kinds()):
             if not names:
@@ -40,6 +42,29 @@ def explain(
         terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
     else:
         terminal.say(told(found))
+
+
+def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
+    """Raises InputError for the name of something in the lab without its kind, saying what to type."""
+    from kailab.cli.naming import resource
+    from kailab.errors import InputError, NotFound
+    from kailab.model.kinds import is_namespaced, resolve
+
+    try:
+        resolve(word, lab.cluster.kinds())
+    except InputError:
+        pass
+    else:
+        return
+    named = []
+    for kind in (kind for kind in lab.cluster.kinds() if is_namespaced(kind) or kind == "Queue"):
+        try:
+            lab.cluster.get(kind, word, namespace if is_namespaced(kind) else None)
+        except NotFound:
+            continue
+        named.append(f"`kailab explain {resource(kind).partition('.')[0]} {word}`")
+    if named:
+        raise InputError(f"{word!r} is a name without a kind; did you mean {' or '.join(named)}?")
 
 
 def _explain(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:

@@ -75,6 +75,24 @@ def _unpacked(section):
     )
 
 
+def test_a_name_without_its_kind_is_answered_with_what_to_type(busy) -> None:
+    done = busy("explain", "train")
+    assert done.code == 2
+    assert "did you mean `kailab explain job train`?" in done.err
+
+
+def test_a_look_at_a_queue_needs_no_pods(busy, home) -> None:
+    """However many there are: what is not asked for is not read."""
+    told = busy("explain", "queue", "team-a").out
+    path = home / ".kailab" / "lab.state"
+    state = read_state(path)
+    sections = {name: _unpacked(part) for name, part in state.items()}
+    sections["objects"]["Pod"] = sections["objects"]["PodGroup"] = ["not a pod"]
+    write_state(path, sections)
+    assert busy("explain", "queue", "team-a").out == told
+    assert busy("get", "pods").code == 2
+
+
 def test_a_pod_and_kind_with_name(busy) -> None:
     rows = [line.split() for line in busy("get", "pods", "--no-headers").out.splitlines()]
     waiting = next(row[0] for row in rows if row[2] == "Pending")
