@@ -25,11 +25,13 @@ KAI_NAMESPACE = "kai-scheduler"
 _QUEUE_LABELS = {labels.QUEUE, labels.QUEUE_RUNAI, PROJECT}
 
 
-def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool) -> list[str]:
+def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool, alone: bool = False) -> list[str]:
     """Warnings about work that KAI's rules treat in another way than its manifest suggests. ``adopted``: pods that name no
-    scheduler are KAI's too. Each class is told once, where it is first named."""
+    scheduler are KAI's too. ``alone``: no other scheduler is in the cluster. Each class is told once, where it is first named."""
     work = [one for one in manifests if _is_kais(one)]
     found = [] if adopted else _told(manifests, advise_scheduler)
+    if alone and not adopted:
+        found += _told((one for one in manifests if one not in work), _advise_unplaced)
     found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_unheeded)
     found += _told((one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim)
     found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
@@ -60,6 +62,16 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
                     "with non-preemptible"
                 )
     return found
+
+
+def _advise_unplaced(faults: Faults, obj: dict[str, Any]) -> None:
+    for path, pod in pod_templates(obj):
+        if pod["spec"].get("schedulerName") in (None, labels.DEFAULT_SCHEDULER_NAME):
+            faults.add(
+                f"{path}spec.schedulerName",
+                f"names no scheduler of this lab, so nobody places its pods: say {labels.SCHEDULER_NAME} (and a queue, by the "
+                f"label {labels.QUEUE}), or begin the lab with --adopt-default-scheduler",
+            )
 
 
 def _told(manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None]) -> list[str]:

@@ -320,7 +320,9 @@ class Lab:
                     raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
                 warnings = intake.check(self.cluster, read.manifests, namespace)
                 if self.scheduler != "kube-scheduler":
-                    warnings += advice.under_kai(self.cluster, read.manifests, namespace, self.adopt_default_scheduler)
+                    alone = isinstance(self.cluster, EmbeddedCluster)
+                    adopted = self.adopt_default_scheduler
+                    warnings += advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
                 wanted = assembly.SCHEDULER_NAMES[self.scheduler]
                 manifests = read.manifests
                 if wanted != labels.SCHEDULER_NAME:

@@ -77,7 +77,21 @@ def test_nothing_is_said_of_classes_that_are_as_they_look(advised, job) -> None:
         "metadata": {"name": "p"},
         "spec": {"priorityClassName": "high", "containers": [{"name": "main", "image": "x"}]},
     }
-    assert advised(stranger) == []
+    (told,) = advised(stranger)
+    assert "high" not in told
+
+
+def test_pods_that_nobody_places_here_are_told(advised) -> None:
+    stranger = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "p"},
+        "spec": {"containers": [{"name": "main", "image": "x"}]},
+    }
+    assert advised(stranger) == [
+        "Pod/p: spec.schedulerName: names no scheduler of this lab, so nobody places its pods: say kai-scheduler (and a queue, "
+        "by the label kai.scheduler/queue), or begin the lab with --adopt-default-scheduler"
+    ]
 
 
 def test_work_in_kais_own_namespace(advised, job) -> None:

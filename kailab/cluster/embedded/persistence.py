@@ -129,7 +129,7 @@ def read_state(path: Path) -> dict[str, Any]:
     except InputError as error:
         if isinstance(error.__cause__, FileNotFoundError):
             raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
-        raise StateError(f"{path}: the state of the lab can't be read: {error.message}") from error
+        raise StateError(f"{path}: the state of the lab {error.message}") from error
     line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
         header = typed.decode_json(line, Header)
