@@ -371,6 +371,8 @@ class Lab:
                 self.cluster.delete(key, target, space or None)
             except NotFound:  # it went with an owner deleted before it
                 continue
+            except ApiError as error:
+                raise InputError(str(error)) from error
         changes = [Change(key, space, target, "deleted") for key, target, space in doomed]
         self._step("delete", ", ".join(str(change) for change in changes), objects=[list(one) for one in doomed])
         return Applied(changes)
@@ -384,7 +386,10 @@ class Lab:
         if replicas < 0:
             raise InputError(f"replicas must be 0 or more, not {replicas}")
         self._existing(key, name, namespace)
-        self.cluster.patch(key, name, namespace, {"spec": {"replicas": replicas}})
+        try:
+            self.cluster.patch(key, name, namespace, {"spec": {"replicas": replicas}})
+        except ApiError as error:
+            raise InputError(str(error)) from error
         self._step("scale", f"{key}/{name} to {replicas}", kind=key, name=name, namespace=namespace, replicas=replicas)
 
     def patch(self, kind: str, name: str, patch: dict[str, Any], namespace: str = "default") -> Object:

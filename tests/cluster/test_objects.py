@@ -279,3 +279,11 @@ def test_kinds_in_use(cluster, build):
     assert cluster.kinds() == ["Namespace", "PriorityClass"]
     cluster.event(cluster.create(build.pod()), "Normal", "X", "y")
     assert cluster.kinds() == ["Event", "Namespace", "Pod", "PriorityClass"]
+
+
+@pytest.mark.parametrize("labels", [{"": ""}, {"a": "A B"}, {"a": 1}, {"a/b/c": "d"}])
+def test_a_patch_of_labels_is_checked_as_at_creation(cluster, build, labels):
+    cluster.create(build.config())
+    with pytest.raises(Invalid, match=r"metadata\.labels"):
+        cluster.patch("ConfigMap", "c", "default", {"metadata": {"labels": labels}})
+    assert "labels" not in cluster.get("ConfigMap", "c", "default")["metadata"]

@@ -164,3 +164,8 @@ def test_the_same_manifests_run_under_kube_scheduler(queue, job):
 def test_open_refuses(given):
     with pytest.raises(InputError, match=r"'other'|'moon'|'nosuch'"):
         Lab.open(**given)
+
+
+def test_what_the_cluster_refuses_to_delete_is_told_as_bad_input(lab):
+    with pytest.raises(InputError, match="may not be deleted"):
+        lab.delete("namespace", "default")

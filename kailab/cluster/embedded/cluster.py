@@ -27,6 +27,8 @@ from kailab.errors import AlreadyExists, Conflict, Invalid, NotFound, StateError
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
 from kailab.model.validation import validate_status
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.metadata import check_notes
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
@@ -266,12 +268,10 @@ class EmbeddedCluster:
 
     @staticmethod
     def _check_metadata(kind: str, key: Key, meta: Object) -> None:
-        for field in ("labels", "annotations"):
-            entries = meta.get(field)
-            if entries is None:
-                continue
-            if not isinstance(entries, dict) or not all(isinstance(v, str) for v in entries.values()):
-                raise invalid(kind, key[1], f"metadata.{field}", "expected a mapping of text to text")
+        faults = Faults()
+        check_notes(faults, meta)
+        if faults.found:
+            raise invalid(kind, key[1], *faults.found[0])
 
     def patch(
         self,

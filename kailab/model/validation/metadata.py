@@ -58,15 +58,20 @@ def check_metadata(faults: Faults, obj: dict[str, Any], kind: str) -> None:
             faults.add("metadata.namespace", f"{known.kind} objects live outside namespaces; leave it out")
         elif not is_dns_label(space):
             faults.wrong("metadata.namespace", space, LABEL_RULE)
+    check_notes(faults, meta)
+    for path, owner in faults.mappings(meta, "ownerReferences", "metadata.ownerReferences"):
+        for key in ("apiVersion", "kind", "name", "uid"):
+            faults.text(owner, key, f"{path}.{key}", required=True)
+        faults.boolean(owner, "controller", f"{path}.controller")
+
+
+def check_notes(faults: Faults, meta: dict[str, Any]) -> None:
+    """The labels and annotations of a metadata."""
     check_labels(faults, meta, "labels", "metadata.labels")
     annotations = faults.strings(meta, "annotations", "metadata.annotations") or {}
     for key in annotations:
         if not is_label_key(key.lower()):
             faults.add(f"metadata.annotations[{key:.80}]", "is not a valid key; expected name or domain/name")
-    for path, owner in faults.mappings(meta, "ownerReferences", "metadata.ownerReferences"):
-        for key in ("apiVersion", "kind", "name", "uid"):
-            faults.text(owner, key, f"{path}.{key}", required=True)
-        faults.boolean(owner, "controller", f"{path}.controller")
 
 
 def check_labels(faults: Faults, parent: dict[str, Any], key: str, path: str) -> None:
