@@ -55,9 +55,10 @@ def explain_eviction(entry: Row) -> Explanation:
 
 def explain_podgroup(picture: Picture, name: str, namespace: str = "default") -> Explanation:
     """Raises NotFound."""
-    group = picture.podgroups.get((namespace, name))
-    if group is None:
-        raise NotFound(f'podgroups.scheduling.run.ai "{name}" not found in namespace "{namespace}"')
+    try:
+        group = picture.cluster.get("PodGroup", name, namespace)
+    except NotFound:
+        raise NotFound(f'podgroups.scheduling.run.ai "{name}" not found in namespace "{namespace}"') from None
     full = f"{namespace}/{name}"
     pods = picture.by_group.get(full, [])
     running = sum(row["phase"] == "Running" for row in pods)

@@ -37,6 +37,8 @@ class Picture:
         self.scheduler = scheduler
         self.now = cluster.now()
         self._present = present
+        self.owner_lines: dict[tuple[str, str], list[str]] = {}
+        """(namespace, owner) -> that owner and its own, as ``Kind/name``, as far as somebody asked."""
 
     @cached_property
     def podgroups(self) -> dict[tuple[str, str], Object]:

@@ -147,6 +147,13 @@ def _labelled_apps(lab: Lab) -> set[str]:
 
 def _owners(picture: Picture, owner: str, namespace: str) -> list[str]:
     """An owner and its owners, as ``Kind/name``, from the pod up."""
+    known = picture.owner_lines.get((namespace, owner))
+    if known is None:
+        known = picture.owner_lines[namespace, owner] = _owner_line(picture, owner, namespace)
+    return known
+
+
+def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
     line: list[str] = []
     while owner and owner not in line:
         line.append(owner)

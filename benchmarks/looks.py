@@ -1,0 +1,97 @@
+"""``python -m benchmarks.looks``: what a command costs that looks at one thing of a large lab kept in a file.
+
+Makes a lab of 5,000 nodes with 40,000 pods of Deployments and Jobs, a tenth of them waiting, saves it, and runs each command as a
+process of its own. Figures are seconds of processor time, start of Python included; the least of several runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from kailab.bench.shapes import job, queue
+from kailab.lab import Lab
+from kailab.model import labels
+
+QUEUES = 20
+REPLICAS = 32
+
+
+def deployment(name: str, queue_name: str, gpus: int) -> dict[str, Any]:
+    """A Deployment of ``REPLICAS`` pods: inference, so non-preemptible and within the quota only."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": REPLICAS,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name, labels.QUEUE: queue_name}},
+                "spec": {
+                    "schedulerName": labels.SCHEDULER_NAME,
+                    "containers": [
+                        {"name": "main", "image": "serve", "resources": {"limits": {labels.GPU_RESOURCE: gpus}}}
+                    ],
+                },
+            },
+        },
+    }
+
+
+def work(pods: int, gpus: int) -> Iterator[dict[str, Any]]:
+    """Queues that share ``gpus``, and ``pods`` that ask for some more than that."""
+    for number in range(QUEUES):
+        yield queue(f"team-{number}", quota=gpus / QUEUES)
+    workloads = pods // REPLICAS
+    for number in range(workloads):
+        if number % 7 < 5:
+            yield deployment(f"api-{number}", f"team-{number % QUEUES}", 1 + (number % 5 == 0))
+        else:
+            yield job(f"train-{number}", f"team-{number % 7}", pods=REPLICAS)
+
+
+def processor_seconds(command: list[str]) -> float:
+    """User and system time of a command, which has to succeed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "kailab", *command], check=True, stdout=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.looks", description=__doc__)
+    options.add_argument("--fleet", default="scale-5000")
+    options.add_argument("--pods", type=int, default=40_000)
+    options.add_argument("--runs", type=int, default=3)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder) / "lab.state"
+        with Lab.open(given.fleet) as lab:
+            lab.apply(list(work(given.pods, lab.facts()["gpus"])))
+            lab.settle()
+            lab.save(state)
+            waiting = next(pod["metadata"]["name"] for pod in lab.get("Pod") if not pod["spec"].get("nodeName"))
+            looks = [
+                ["status"],
+                ["get", "queues"],
+                ["get", "pod", waiting],
+                ["get", "deployment", "api-0"],
+                ["explain", "queue", "team-1"],
+                ["explain", "pod", waiting],
+                ["explain", "deployment", "api-0"],
+            ]
+        print(f"state file: {state.stat().st_size / 2**20:.1f} MiB")
+        for look in looks:
+            command = [*look, "--state", str(state)]
+            print(f"{' '.join(look[:2]):<22} {min(processor_seconds(command) for _ in range(given.runs)):.2f} s")
+
+
+if __name__ == "__main__":
+    main()
