@@ -39,6 +39,10 @@ class Retries(Generic[K]):
         self._until.pop(key, None)
         self._failed_at.pop(key, None)
 
+    def failures(self, key: K) -> int:
+        """How many there were in a row."""
+        return self._failures.get(key, 0)
+
     def worth_waiting(self, key: K, since: float) -> bool:
         """Whether its next try may yet change something: it did not fail from ``since`` on, or fewer than ``TRIES`` times in a row."""
         return self._failed_at.get(key, since) < since or self._failures.get(key, 0) < TRIES

@@ -14,9 +14,12 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.cluster.retries import Retries
-from kailab.errors import ApiError
+from kailab.errors import ApiError, Conflict
 from kailab.model import labels as names
 from kailab.scheduler.mirror import Mirror
+
+CONFLICTS = 5
+"""Conflicts in a row from which on a pod counts as refused."""
 
 
 class HeldBack:
@@ -53,7 +56,9 @@ class HeldBack:
             self._retries.done(uid)
         self._as_tried[uid] = known
         self._held[uid] = self._retries.failed(uid, now)
-        if error.doubtful:
+        # A conflict says that the cluster is not as it was believed to be: the next try knows better. One that stays is a refusal.
+        passing = isinstance(error, Conflict) and self._retries.failures(uid) < CONFLICTS
+        if error.doubtful or passing:
             self._refused.discard(uid)
         else:
             self._refused.add(uid)

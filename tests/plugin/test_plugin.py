@@ -354,7 +354,7 @@ import pytest
 POD = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", "labels": {"app": "one", "kai.scheduler/queue": "team-a"}},
        "spec": {"schedulerName": "kai-scheduler", "containers": [
            {"name": "c", "image": "https://me:zQimage77@host/img", "args": ["--token=zQargs7777"],
-            "env": [{"name": "A", "value": "zQenv77777"}], "resources": {"limits": {"nvidia.com/gpu": 1}}}]}}
+            "env": [{"name": "A", "value": "zQenv77777"}], "resources": {"limits": {"nvidia.com/gpu": 16}}}]}}
 
 def test_an_expectation(lab):
     from kailab.lab import expect

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from kailab.cluster.retries import Retries
-from kailab.errors import ApiError
+from kailab.errors import ApiError, Conflict
+from kailab.scheduler.holding import CONFLICTS, HeldBack
 
 TRIED = list[tuple[str, float]]
 
@@ -188,3 +189,15 @@ def test_what_passing_trouble_held_back_is_waited_for_and_what_is_refused_for_go
         until = retries.failed("a", at)
         assert retries.due_since(5.0) == (until if count < 3 else None)
     assert retries.due_since(12.0) == until
+
+
+def test_a_conflict_is_a_refusal_only_where_it_stays(lab, build) -> None:
+    lab.apply(*team(build), build.pod("one", 1, "team"))
+    run(lab, 1)
+    (uid,) = lab.scheduler.mirror.pods
+    held = HeldBack(lab.scheduler.mirror)
+    for _ in range(CONFLICTS - 1):
+        held.failed(uid, Conflict("somebody was here before"), lab.cluster.now())
+        assert not held.refused
+    held.failed(uid, Conflict("somebody was here before"), lab.cluster.now())
+    assert held.refused == {uid}
