@@ -11,6 +11,7 @@ import pytest
 
 import kailab
 from kailab.errors import InputError, InputErrors, Invalid, Where
+from kailab.model.validation.fields import Faults
 
 WHERE = Where(file="q.yaml", line=7, object="Queue/a", field="spec")
 
@@ -63,3 +64,9 @@ def test_what_an_error_carries_comes_along():
 def test_a_message_does_not_steer_the_terminal():
     error = InputError("\x1b[31mred\x07\nnext line ✓", Where(object="Pod/\x1b]0;title"))
     assert str(error) == "Pod/\\x1b]0;title: \\x1b[31mred\\x07\nnext line ✓"
+
+
+def test_a_path_of_any_length_leaves_a_message_that_can_be_read():
+    faults = Faults()
+    faults.add(f"spec.tfReplicaSpecs.{'x' * 5000}", "is not valid")
+    assert len(faults.found[0].field) < 400

@@ -244,7 +244,7 @@ class EmbeddedCluster:
             for field in _SERVER_FIELDS:
                 if field in before:
                     meta[field] = before[field]
-            self._check_metadata(kind, key, meta)
+            self._check_metadata(kind, key, before, meta)
             new["metadata"] = before if same(meta, before) else meta
         if kind in KINDS:
             if "status" in old:
@@ -267,9 +267,10 @@ class EmbeddedCluster:
         return stored
 
     @staticmethod
-    def _check_metadata(kind: str, key: Key, meta: Object) -> None:
+    def _check_metadata(kind: str, key: Key, before: Object, meta: Object) -> None:
+        """What is new of labels and annotations: what was admitted stays, whoever changes something else."""
         faults = Faults()
-        check_notes(faults, meta)
+        check_notes(faults, {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")})
         if faults.found:
             raise invalid(kind, key[1], *faults.found[0])
 
@@ -436,3 +437,12 @@ class EmbeddedCluster:
         cluster.kubelet.restore()
         cluster._nodes.restore()
         return cluster
+
+
+def _news(after: Any, before: Any) -> Any:
+    """Entries that were not there before."""
+    if after is before:
+        return None
+    if not isinstance(after, dict) or not isinstance(before, dict):
+        return after
+    return {key: value for key, value in after.items() if before.get(key) != value}

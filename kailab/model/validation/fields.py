@@ -23,6 +23,8 @@ MOST_PODS = 20_000
 MOST_AMOUNT = 10**9
 """More cores or devices than this no container and no node has. Sums over a lab's pods stay within 64 bits."""
 MOST_BYTES = 2**50
+LONGEST_PATH = 300
+"""Characters of a path that are told: keys are the user's, and may be of any length."""
 
 
 class Faults:
@@ -32,7 +34,8 @@ class Faults:
         self.found: list[Fault] = []
 
     def add(self, path: str, message: str) -> None:
-        self.found.append(Fault(path, message))
+        shown_path = path if len(path) <= LONGEST_PATH else f"{path[:LONGEST_PATH]}..."
+        self.found.append(Fault(shown_path, message))
 
     def wrong(self, path: str, value: Any, expected: str) -> None:
         self.add(path, f"{shown(value)} is not valid; expected {expected}")

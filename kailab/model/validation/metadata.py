@@ -65,13 +65,13 @@ def check_metadata(faults: Faults, obj: dict[str, Any], kind: str) -> None:
         faults.boolean(owner, "controller", f"{path}.controller")
 
 
-def check_notes(faults: Faults, meta: dict[str, Any]) -> None:
+def check_notes(faults: Faults, meta: dict[str, Any], path: str = "metadata") -> None:
     """The labels and annotations of a metadata."""
-    check_labels(faults, meta, "labels", "metadata.labels")
-    annotations = faults.strings(meta, "annotations", "metadata.annotations") or {}
+    check_labels(faults, meta, "labels", f"{path}.labels")
+    annotations = faults.strings(meta, "annotations", f"{path}.annotations") or {}
     for key in annotations:
         if not is_label_key(key.lower()):
-            faults.add(f"metadata.annotations[{key:.80}]", "is not a valid key; expected name or domain/name")
+            faults.add(f"{path}.annotations[{key:.80}]", "is not a valid key; expected name or domain/name")
 
 
 def check_labels(faults: Faults, parent: dict[str, Any], key: str, path: str) -> None:

@@ -14,6 +14,7 @@ from kailab.model.validation.fields import LARGEST_INT32, Faults, is_extended
 from kailab.model.validation.metadata import (
     LABEL_RULE,
     check_labels,
+    check_notes,
     is_dns_label,
     is_label_key,
     is_label_value,
@@ -48,8 +49,7 @@ def check_template(
         return
     path = f"{path}.template"
     meta = faults.mapping(template, "metadata", f"{path}.metadata") or {}
-    check_labels(faults, meta, "labels", f"{path}.metadata.labels")
-    faults.strings(meta, "annotations", f"{path}.metadata.annotations")
+    check_notes(faults, meta, f"{path}.metadata")
     spec = faults.mapping(template, "spec", f"{path}.spec", required=True)
     if spec is None:
         return
