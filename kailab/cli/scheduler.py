@@ -117,7 +117,7 @@ def run(
     from kailab.scheduler.service import Settings, Terms
     from kailab.scheduler.service.process import Process, connection_of, default_identity
 
-    _check_lease(lambda name: str(command.get_parameter_source(name)).endswith("COMMANDLINE"), leader_elect)
+    _check_lease(lambda name: getattr(command.get_parameter_source(name), "name", "") == "COMMANDLINE", leader_elect)
     _log_to_stderr()
     connection = connection_of(kubeconfig, context)
     read = settings_of(config)
