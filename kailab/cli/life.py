@@ -96,7 +96,7 @@ def up(
     with labfile.locked(state):
         if state.exists() and not fresh:
             try:
-                with Lab.resume(state) as there:
+                with Lab.resume(state, to_look=True) as there:
                     _check_same(state, there, (described.name, backend, scheduler), settings, options)
                     terminal.notice(f"The lab is up already: {_told(there)}")
             except KailabError as error:
@@ -248,7 +248,8 @@ def status(output: OutputOption = TextOrJson.text, state: StateOption = STATE) -
         "Pods": phases,
         "Waiting": waiting,
     }
-    lines |= _processes(state)
+    if data["backend"] != "embedded":
+        lines |= _processes(state)
     for name, text in lines.items():
         terminal.say(f"{name:<10} {text}")
 

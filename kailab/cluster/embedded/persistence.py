@@ -1,8 +1,9 @@
 """A whole cluster in one file, written so that a killed command leaves the previous state whole.
 
 The file is a line of JSON that says what follows (magic, format version, length, checksum), then the state as
-MessagePack, in which what is large lies packed, part by part. It is written beside its place, flushed to disk, and renamed over the old one. While a command works
-on a lab it holds a lock file with its process id, so that two of them do not interleave.
+MessagePack, in which what is large lies packed, part by part. It is written beside its place, flushed to disk, and renamed
+over the old one. While a command works on a lab it holds a lock file with its process id, so that two of them do not
+interleave.
 
 A packed part is unpacked when somebody asks for it: a command that looks at one queue of a large lab needs none of its pods.
 """
@@ -69,17 +70,22 @@ class Packed:
 
     def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
         """Of a list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""
-        return {
-            (head.metadata.namespace, head.metadata.name): raw
-            for raw in self._read(list[msgspec.Raw])
-            for head in (typed.decode_msgpack(raw, _Head),)
-        }
+        with _damage_told():
+            heads = ((typed.decode_msgpack(raw, _Head).metadata, raw) for raw in self._read(list[msgspec.Raw]))
+            return {(head.namespace, head.name): raw for head, raw in heads}
 
     def _read(self, type: Any) -> Any:
-        try:
+        with _damage_told():
             return typed.decode_msgpack(self._data if self._plain else zlib.decompress(self._data), type)
-        except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error) as error:
-            raise StateError(f"the state of the lab is damaged: {error}; {_FRESH}") from None
+
+
+@contextlib.contextmanager
+def _damage_told() -> Iterator[None]:
+    """Turns what decoding complains of into StateError."""
+    try:
+        yield
+    except (msgspec.MsgspecError, UnicodeDecodeError, zlib.error) as error:
+        raise StateError(f"the state of the lab is damaged: {error}; {_FRESH}") from None
 
 
 class Header(msgspec.Struct):
@@ -123,7 +129,6 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
 def read_state(path: Path) -> dict[str, Any]:
     """The state in a file, checked; the entries of the sections in ``PACKED`` are still ``Packed``. Raises StateError saying what
     is wrong and what to do."""
-    fresh = _FRESH
     try:
         data = read_bytes(path, None)
     except InputError as error:
@@ -136,20 +141,20 @@ def read_state(path: Path) -> dict[str, Any]:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         header = Header("", 0, 0, "")
     if not newline or header.magic != MAGIC:
-        raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {fresh}")
+        raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}")
     if header.version not in (VERSION, PLAIN_VERSION):
         raise StateError(
             f"{path}: written in format {header.version}, this kailab reads format {VERSION}; "
-            f"use the kailab that wrote it, or {fresh}"
+            f"use the kailab that wrote it, or {_FRESH}"
         )
     if len(body) != header.length:
-        raise StateError(f"{path}: damaged: {header.length} bytes expected, {len(body)} found; {fresh}")
+        raise StateError(f"{path}: damaged: {header.length} bytes expected, {len(body)} found; {_FRESH}")
     if hashlib.sha256(body).hexdigest() != header.sha256:
-        raise StateError(f"{path}: damaged: its checksum does not match; {fresh}")
+        raise StateError(f"{path}: damaged: its checksum does not match; {_FRESH}")
     try:
         return _unpacked(body, header)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise StateError(f"{path}: damaged: {error}; {fresh}") from None
+        raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
 
 
 def _unpacked(body: bytes, header: Header) -> dict[str, Any]:
