@@ -45,11 +45,13 @@ def fill(
     """Fill an idle cluster with one-GPU Jobs. On a control plane: pods per second from submitted to bound, beside what the
     API server takes at most from a bare client."""
     from kailab import bench
-    from kailab.cluster.backends import FLAGS, check_backend, check_options
+    from kailab.cluster.backends import BACKENDS
+    from kailab.cluster.choices import FLAGS
+    from kailab.cluster.compatibility import check_options
     from kailab.errors import InputError
 
     options = {"components": components, "kai": kai, "kai_crds": kai_crds, "kai_pods": kai_pods}
-    check_backend(backend)
+    BACKENDS.check(backend)
     check_options(backend, None, options)
     for name in ("kai_crds", "kai_pods"):
         if kai is None and options[name] is not None:

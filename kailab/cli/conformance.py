@@ -63,7 +63,7 @@ def scenarios(
     output: OutputOption = TextOrJson.text,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
-    from kailab.cluster.backends import check_lab
+    from kailab.cluster.compatibility import check_lab
     from kailab.conformance.choosing import matching
     from kailab.conformance.live import run_live
     from kailab.conformance.report import Report

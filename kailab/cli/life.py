@@ -72,7 +72,7 @@ def up(
 ) -> None:
     """Begin a lab: a fleet of fake GPU nodes with a scheduler. The embedded one is kept in a file; the others are a real
     Kubernetes API. None needs root, only kind needs Docker."""
-    from kailab.cluster.backends import check_lab
+    from kailab.cluster.compatibility import check_lab
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
     from kailab.lab import Lab, livelab
@@ -145,7 +145,7 @@ def _check_same(
     state: Path, there: Lab, wanted: tuple[str, str, str], settings: SchedulerSettings, options: Mapping[str, Any]
 ) -> None:
     """Raises InputError where the lab that is up is not the one asked for, naming all that differs."""
-    from kailab.cluster.backends import FLAGS
+    from kailab.cluster.choices import FLAGS
     from kailab.errors import InputError
     from kailab.lab import livelab
 

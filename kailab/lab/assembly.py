@@ -2,7 +2,7 @@
 scheduler under test.
 
 The one place that knows which parts there are. The names of backends and schedulers, and the options that each understands,
-are in `kailab.cluster.backends`.
+are in `kailab.cluster.backends` and `kailab.cluster.schedulers`.
 """
 
 from __future__ import annotations

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kailab.cluster.backends import check_lab, check_scheduler
+from kailab.cluster.compatibility import check_lab
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
 from kailab.cluster.protocol import Object
+from kailab.cluster.schedulers import SCHEDULERS
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.records import GPU
@@ -217,7 +218,7 @@ class Lab:
             scheduler = about["scheduler"]
             config = typed.convert(about["config"], EngineConfig)
             cluster = EmbeddedCluster.restore(state, to_look=to_look)
-            check_scheduler(scheduler)
+            SCHEDULERS.check(scheduler)
             usage = typed.convert(about.get("usage", {}), UsageParams)
             adopt = about.get("adopt_default_scheduler", False)
             lab = cls(

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.backends import FLAGS
+from kailab.cluster.choices import FLAGS
 from kailab.cluster.embedded.persistence import read_state, write_state
 from kailab.cluster.kubernetes import Connection
 from kailab.engine.config import EngineConfig
@@ -92,7 +92,7 @@ def begin(
     options: Mapping[str, Any],
     tell: Tell = lambda _: None,
 ) -> About:
-    """Bring one up and write its file. ``options``: by the names of ``kailab.cluster.backends``; ``config`` is the file of
+    """Bring one up and write its file. ``options``: by the names of ``kailab.cluster.choices``; ``config`` is the file of
     ``settings``. If anything fails nothing is left. Raises KailabError."""
     folder = (state.parent / backend).absolute() if backend != "kubeconfig" else None
     given = {name: options.get(name) for name in _OF_THE_CLUSTER}

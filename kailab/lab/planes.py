@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kailab.cluster.backends import check_backend, check_options
+from kailab.cluster.backends import BACKENDS
+from kailab.cluster.compatibility import check_options
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.errors import InputError
 from kailab.lab.home import LiveHome
@@ -136,7 +137,7 @@ def open_home(
     ``kailab.undertest.find_kai``; looked at now if it is the scheduler, so that a folder that is wrong is told before anything is
     started. ``get``: download or build programs that are missing, which may take many minutes. Raises ConnectError, InputError,
     and what the planes raise."""
-    check_backend(backend)
+    BACKENDS.check(backend)
     check_options(
         backend,
         None,

@@ -129,9 +129,9 @@ class Labs:
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
-        from kailab.cluster.backends import SCHEDULERS, check_scheduler
+        from kailab.cluster.schedulers import SCHEDULERS
 
-        check_scheduler(scheduler)
+        SCHEDULERS.check(scheduler)
         if "config" not in SCHEDULERS[scheduler].options:
             if chosen:
                 return None

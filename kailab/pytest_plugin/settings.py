@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from kailab.cluster.backends import BACKENDS, SCHEDULERS, not_understood
+from kailab.cluster.backends import BACKENDS
+from kailab.cluster.schedulers import SCHEDULERS
 
 OFF = "off"
 
@@ -33,7 +34,7 @@ _TAKEN = {
     "kai-bin": "kai",
     "kai-crds": "kai_crds",
 }
-"""Options that not every backend takes -> their names in ``kailab.cluster.backends``."""
+"""Options that not every backend takes -> their names in ``kailab.cluster.choices``."""
 
 _FOLDERS = ("evidence", "components", "kai-bin")
 
@@ -125,7 +126,7 @@ def read_settings(config: pytest.Config) -> Settings:
 
 def _not_understood(backend: str, names: Iterable[str], spelt: Callable[[str], str]) -> list[str]:
     given = {_TAKEN[name]: spelt(name) for name in names}
-    return not_understood(BACKENDS, "backend", backend, given, given.__getitem__)
+    return BACKENDS.not_understood(backend, given, given.__getitem__)
 
 
 def _path(config: pytest.Config, value: str | None) -> Path | None:

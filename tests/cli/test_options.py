@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from kailab.cluster.backends import BACKENDS, FLAGS, SCHEDULERS, check_options
+from kailab.cluster.backends import BACKENDS
+from kailab.cluster.choices import FLAGS
+from kailab.cluster.compatibility import check_options
 from kailab.cluster.kind import kind_reason
+from kailab.cluster.schedulers import SCHEDULERS
 from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.planes import open_home
