@@ -29,7 +29,7 @@ from kailab.engine.records import (
     Topology,
 )
 from kailab.model import labels
-from kailab.scheduler.tasks import group_labels
+from kailab.scheduler.reading.tasks import group_labels
 
 PRIORITY_CLASSES = {50: "train", 75: "build-preemptible", 100: "build", 125: "inference"}
 MEMORY_UNIT = 1_000_000

@@ -14,7 +14,7 @@ from kailab.conformance.recorded import NAMES, Case
 from kailab.conformance.table import Table, sharing
 from kailab.engine.decisions import Decisions
 from kailab.engine.records import Status, Task
-from kailab.scheduler.requests import amount
+from kailab.scheduler.reading.requests import amount
 
 Level = Literal["queues", "status", "nodes", "rounds", "operations"]
 LEVELS: tuple[Level, ...] = ("queues", "status", "nodes", "rounds", "operations")

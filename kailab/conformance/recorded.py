@@ -41,7 +41,7 @@ from kailab.engine.records import (
 from kailab.errors import InputError, Where
 from kailab.model import labels
 from kailab.model.device_selectors import Device
-from kailab.scheduler.numa import zones_held
+from kailab.scheduler.reading.numa import zones_held
 
 NODE_NAME_LABEL = "kai.scheduler/type"
 

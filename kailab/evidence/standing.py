@@ -12,7 +12,7 @@ from typing import Any
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.records import GPU
 from kailab.model import labels
-from kailab.scheduler.accounts import Accounts
+from kailab.scheduler.reading.accounts import Accounts
 
 
 def phase(pod: Object) -> str:

@@ -19,7 +19,7 @@ from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.hints import advise_scheduler, pod_templates
 from kailab.model.validation.unheeded import advise_unheeded
-from kailab.scheduler.podgroups import NON_PREEMPTIBLE_FROM
+from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 KAI_NAMESPACE = "kai-scheduler"
 _QUEUE_LABELS = {labels.QUEUE, labels.QUEUE_RUNAI, PROJECT}

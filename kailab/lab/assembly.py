@@ -22,10 +22,10 @@ from kailab.lab.settle import Controller
 from kailab.lab.settle import Scheduler as Deciding
 from kailab.model import labels
 from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
-from kailab.scheduler.claim_allocation import ClaimAllocator
+from kailab.scheduler.binding.claim_allocation import ClaimAllocator
+from kailab.scheduler.binding.reservation import Reservations
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.present import Onlooker, Present
-from kailab.scheduler.reservation import Reservations
 from kailab.workloads import ResourceClaimController, WorkloadControllers
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from kailab.lab.subjects import Subject
 from kailab.lab.watching import inside
 from kailab.model import kinds, labels, typed
 from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
-from kailab.scheduler.accounts import Accounts
+from kailab.scheduler.reading.accounts import Accounts
 
 if TYPE_CHECKING:
     # What talks to a real API server is loaded where there is one.

@@ -15,8 +15,8 @@ from kailab.evidence import kai_words
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
-from kailab.scheduler.accounts import Accounts
 from kailab.scheduler.present import KeptPresent, Present
+from kailab.scheduler.reading.accounts import Accounts
 
 Row = dict[str, Any]
 

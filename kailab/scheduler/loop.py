@@ -12,13 +12,13 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Pending
 from kailab.model.labels import SCHEDULER_NAME
-from kailab.scheduler.carrying_out import Carrier
+from kailab.scheduler.binding.carrying_out import Carrier
+from kailab.scheduler.binding.preparing import Preparation
 from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
 from kailab.scheduler.mirror import Mirror
-from kailab.scheduler.podgroups import DEFAULT_NODE_POOL
-from kailab.scheduler.preparing import Preparation
 from kailab.scheduler.present import Present, present
-from kailab.scheduler.reporting import Reporter
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.status.reporting import Reporter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
 

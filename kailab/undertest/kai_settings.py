@@ -1,6 +1,6 @@
 """What a real KAI can be told of the settings that a lab has: its configuration file, and flags of its scheduler.
 
-The other way of ``kailab.scheduler.config_file``. What only kailab has is refused, with its reason: a test that asks for it
+The other way of ``kailab.scheduler.settings.config_file``. What only kailab has is refused, with its reason: a test that asks for it
 can't be run on KAI. Source: KAI's conf_util and options.go.
 """
 
@@ -16,7 +16,7 @@ from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import KailabError
 from kailab.scheduler import SchedulerSettings
-from kailab.scheduler.search_budgets import SCENARIOS_PER_SECOND
+from kailab.scheduler.settings.search_budgets import SCENARIOS_PER_SECOND
 
 
 class Unsupported(KailabError):

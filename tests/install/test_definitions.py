@@ -8,7 +8,7 @@ from kailab.cluster.install import claimed_nodes, crds, fleet_devices
 from kailab.fleet import load_fleet
 from kailab.model.kinds import KINDS
 from kailab.model.validation import validate
-from kailab.scheduler.claims import Claims
+from kailab.scheduler.reading.claims import Claims
 
 DEFINITIONS = {crd["spec"]["names"]["kind"]: crd for crd in crds()}
 

@@ -9,7 +9,7 @@ import pytest
 
 from kailab.cluster.retries import Retries
 from kailab.errors import ApiError, Conflict
-from kailab.scheduler.holding import CONFLICTS, HeldBack
+from kailab.scheduler.binding.holding import CONFLICTS, HeldBack
 
 TRIED = list[tuple[str, float]]
 

@@ -141,7 +141,7 @@ def test_the_subgroup_tree(cluster, build) -> None:
 
 
 def test_subgroups_that_make_no_tree_count_as_none() -> None:
-    from kailab.scheduler.podgroups import subgroup_tree
+    from kailab.scheduler.reading.podgroups import subgroup_tree
 
     circle = [{"name": "a", "parent": "b", "minMember": 1}, {"name": "b", "parent": "a", "minMember": 1}]
     orphan = [{"name": "a", "parent": "nobody", "minMember": 1}]

@@ -1,7 +1,7 @@
 """NUMA zones and resource claims as objects: what nodes and pods tell, and what the scheduler writes."""
 
 from kailab.engine.records import ContainerRequest, ZoneShare
-from kailab.scheduler.numa import OBSERVED, PREDICTED, as_annotation, containers, numa_record, zones_held
+from kailab.scheduler.reading.numa import OBSERVED, PREDICTED, as_annotation, containers, numa_record, zones_held
 
 
 def topology(node, *cpus, policy="single-numa-node", scope="pod"):

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.engine.records import GpuRequest
-from kailab.scheduler import requests
-from kailab.scheduler.shapes import ShapeCache, gpu_request
+from kailab.scheduler.reading import requests
+from kailab.scheduler.reading.shapes import ShapeCache, gpu_request
 
 
 def container(cpu: str | None = None, restart: str | None = None, **limits: object) -> dict:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kailab.scheduler.queue_status import AT_ONCE, AT_ONCE_WHILE_BUSY, MOST_HELD_SECONDS, QueueStatus
+from kailab.scheduler.status.queue_status import AT_ONCE, AT_ONCE_WHILE_BUSY, MOST_HELD_SECONDS, QueueStatus
 from tests.scheduler.conftest import Obj, SmallLab, member, podgroup, queue
 
 

@@ -7,8 +7,8 @@ import pytest
 from kailab.cluster.writes import Outcome
 from kailab.errors import Conflict, Unavailable
 from kailab.model.labels import CLAIM_FINALIZER
-from kailab.scheduler.claim_allocation import ClaimAllocator
-from kailab.scheduler.preparing import Binding
+from kailab.scheduler.binding.claim_allocation import ClaimAllocator
+from kailab.scheduler.binding.preparing import Binding
 
 V1 = "resource.k8s.io/v1"
 DRIVER = "gpu.nvidia.com"
@@ -273,7 +273,7 @@ def test_a_claim_still_to_be_made_from_a_template_holds_its_pod_back(led, build)
 def chosen(world, claim_object, *more):
     """Devices for one claim on n1, or why not."""
     from kailab.engine.devices import choose
-    from kailab.scheduler.devices import Inventory, read_requests
+    from kailab.scheduler.reading.devices import Inventory, read_requests
 
     inventory = Inventory()
     for obj in [*world.cluster.list("ResourceSlice"), *more]:

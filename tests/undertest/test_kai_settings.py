@@ -8,7 +8,7 @@ import yaml
 from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.scheduler import load_settings, read_settings
-from kailab.scheduler.policy_section import KEYS
+from kailab.scheduler.settings.policy_section import KEYS
 from kailab.undertest import Unsupported, kai_settings
 from kailab.undertest.kai_settings import _OWN
 

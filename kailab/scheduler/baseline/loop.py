@@ -20,10 +20,10 @@ from kailab.scheduler.baseline.pods import BaselinePod, baseline_pod, needs_of
 from kailab.scheduler.baseline.preemption import find_victims
 from kailab.scheduler.baseline.scoring import Standing, best_node
 from kailab.scheduler.baseline.table import Amounts, Mask, NodeTable
-from kailab.scheduler.conditions import not_scheduled, with_condition
-from kailab.scheduler.nodes import node_record
-from kailab.scheduler.podgroups import Priorities
-from kailab.scheduler.shapes import ShapeCache
+from kailab.scheduler.reading.nodes import node_record
+from kailab.scheduler.reading.podgroups import Priorities
+from kailab.scheduler.reading.shapes import ShapeCache
+from kailab.scheduler.status.conditions import not_scheduled, with_condition
 
 COMPONENT = "default-scheduler"
 _TERMINAL = ("Succeeded", "Failed")

@@ -10,8 +10,8 @@ import msgspec
 from kailab.cluster.protocol import Object
 from kailab.engine.records import GPU, Requirement, Shape
 from kailab.model import labels as names
-from kailab.scheduler.podgroups import Priorities
-from kailab.scheduler.queues import created
+from kailab.scheduler.reading.podgroups import Priorities
+from kailab.scheduler.reading.queues import created
 
 _NOTHING: Mapping[str, Any] = {}
 _SPREAD_OWNERS = ("ReplicaSet", "StatefulSet", "ReplicationController")

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 import numpy as np
 import numpy.typing as npt
 
-from kailab.scheduler.affinity import tolerates
 from kailab.scheduler.baseline.neighbours import preferences
 from kailab.scheduler.baseline.pods import BaselinePod
 from kailab.scheduler.baseline.table import Mask, NodeTable, matches_term, scored_needs
+from kailab.scheduler.reading.affinity import tolerates
 
 Scores = npt.NDArray[np.float64]
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 from kailab.engine.fit import untolerated_reason
 from kailab.engine.records import GPU, Node, Requirement, Shape, Taint
 from kailab.model import labels as names
-from kailab.scheduler.affinity import tolerates
 from kailab.scheduler.baseline.pods import BaselinePod, holds
+from kailab.scheduler.reading.affinity import tolerates
 
 Mask = npt.NDArray[np.bool_]
 Amounts = npt.NDArray[np.int64]

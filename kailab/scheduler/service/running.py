@@ -20,19 +20,19 @@ from kailab.engine.config import EngineConfig
 from kailab.errors import ApiError, KailabError
 from kailab.grouping import GroupingConfig, PodGrouper
 from kailab.model.labels import SCHEDULER_NAME
-from kailab.scheduler.claim_allocation import ClaimAllocator
+from kailab.scheduler.binding.claim_allocation import ClaimAllocator
+from kailab.scheduler.binding.preparing import Preparation
+from kailab.scheduler.binding.reservation import Reservations
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.mirror import KINDS
-from kailab.scheduler.podgroups import DEFAULT_NODE_POOL
-from kailab.scheduler.preparing import Preparation
-from kailab.scheduler.queue_status import QueueStatus
-from kailab.scheduler.reservation import Reservations
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.service.backoff import Backoff
 from kailab.scheduler.service.election import Alone, Leadership, steady
 from kailab.scheduler.service.guard import GuardedCluster
 from kailab.scheduler.service.health import Standing
 from kailab.scheduler.service.metrics import Metrics
+from kailab.scheduler.status.queue_status import QueueStatus
 from kailab.scheduler.usage import UsageParams
 
 BATCH_SECONDS = 0.05

@@ -18,15 +18,15 @@ from kailab.cluster.selectors import from_label_selector, matches
 from kailab.engine.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
 from kailab.engine.snapshot import Snapshot
 from kailab.model import labels as names
-from kailab.scheduler import references
-from kailab.scheduler.claims import Claims
-from kailab.scheduler.lone_reservations import LoneReservations
-from kailab.scheduler.nodes import node_record
-from kailab.scheduler.numa import numa_record
-from kailab.scheduler.podgroups import DEFAULT_NODE_POOL, Priorities, gave_up, node_pool, podgroup_record
-from kailab.scheduler.queues import queue_record
-from kailab.scheduler.shapes import ShapeCache
-from kailab.scheduler.tasks import gpu_groups, stuck_at, task_record
+from kailab.scheduler.mirror.lone_reservations import LoneReservations
+from kailab.scheduler.reading import references
+from kailab.scheduler.reading.claims import Claims
+from kailab.scheduler.reading.nodes import node_record
+from kailab.scheduler.reading.numa import numa_record
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, Priorities, gave_up, node_pool, podgroup_record
+from kailab.scheduler.reading.queues import queue_record
+from kailab.scheduler.reading.shapes import ShapeCache
+from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record
 
 _CLAIM_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 KINDS = (

@@ -14,10 +14,10 @@ from kailab.engine.records import GPU, GpuRequest
 from kailab.engine.state import ON_NODE
 from kailab.errors import InputError
 from kailab.model import labels as names
-from kailab.scheduler.claims import Claims, claim_record
-from kailab.scheduler.nodes import gpu_memory, node_record
-from kailab.scheduler.shapes import ShapeCache
-from kailab.scheduler.tasks import gpu_groups, task_status
+from kailab.scheduler.reading.claims import Claims, claim_record
+from kailab.scheduler.reading.nodes import gpu_memory, node_record
+from kailab.scheduler.reading.shapes import ShapeCache
+from kailab.scheduler.reading.tasks import gpu_groups, task_status
 
 _MISFORMED = (TypeError, ValueError, AttributeError, KeyError, InputError)
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")

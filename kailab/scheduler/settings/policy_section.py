@@ -26,8 +26,8 @@ from typing import Any
 
 from kailab.engine.policies.settings import DAY, Checkpoint, WeightedOrder
 from kailab.errors import InputError
-from kailab.scheduler.config_values import Reader
-from kailab.scheduler.search_budgets import read_counts
+from kailab.scheduler.settings.config_values import Reader
+from kailab.scheduler.settings.search_budgets import read_counts
 
 WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
 KEYS = (

@@ -14,7 +14,7 @@ from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch
 from kailab.errors import ApiError, NotFound
-from kailab.scheduler.podgroup_status import (
+from kailab.scheduler.status.podgroup_status import (
     FIELDS,
     KINDS,
     Amounts,

@@ -15,7 +15,7 @@ from kailab.engine.records import ResourceClaim
 from kailab.engine.snapshot import Snapshot
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
-from kailab.scheduler.devices import Inventory, read_requests
+from kailab.scheduler.reading.devices import Inventory, read_requests
 
 _NOTHING: Mapping[str, Any] = {}
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"

@@ -16,8 +16,8 @@ from kailab.engine.records import GPU, NO_GPU, GpuRequest, Shape
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.model.quantities import parse
-from kailab.scheduler import affinity, requests
-from kailab.scheduler.numa import containers
+from kailab.scheduler.reading import affinity, requests
+from kailab.scheduler.reading.numa import containers
 
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}

@@ -18,11 +18,11 @@ import msgspec
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.model import labels as names
 from kailab.model.quantities import format_bytes, format_cpu
-from kailab.scheduler import requests
-from kailab.scheduler.claims import Claims
-from kailab.scheduler.nodes import gpu_memory
-from kailab.scheduler.podgroups import NON_PREEMPTIBLE_FROM, Priorities
-from kailab.scheduler.shapes import gpu_request
+from kailab.scheduler.reading import requests
+from kailab.scheduler.reading.claims import Claims
+from kailab.scheduler.reading.nodes import gpu_memory
+from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, Priorities
+from kailab.scheduler.reading.shapes import gpu_request
 
 GPU_MEMORY_RESOURCE = "run.ai/gpu.memory"
 KINDS = ("PriorityClass", "ResourceClaim", "ResourceClaimTemplate", "Node", "PodGroup", "Pod")

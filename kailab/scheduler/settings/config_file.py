@@ -22,10 +22,10 @@ from kailab.errors import InputError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.times import parse_time
-from kailab.scheduler.config_values import Reader
 from kailab.scheduler.cron import Cron
-from kailab.scheduler.policy_section import read_policies
-from kailab.scheduler.search_budgets import read_durations
+from kailab.scheduler.settings.config_values import Reader
+from kailab.scheduler.settings.policy_section import read_policies
+from kailab.scheduler.settings.search_budgets import read_durations
 from kailab.scheduler.usage import UsageParams
 
 PLUGINS = (

@@ -17,7 +17,9 @@ from kailab.engine.records import PodGroup, PodSet, Status, SubGroup, Task
 from kailab.errors import NotFound
 from kailab.model import labels as names
 from kailab.model.times import format_time
-from kailab.scheduler.conditions import (
+from kailab.scheduler.mirror import Mirror
+from kailab.scheduler.reading.podgroups import LAST_EVICTION
+from kailab.scheduler.status.conditions import (
     UNSCHEDULABLE,
     group_conditions,
     group_message,
@@ -25,8 +27,6 @@ from kailab.scheduler.conditions import (
     pod_message,
     with_condition,
 )
-from kailab.scheduler.mirror import Mirror
-from kailab.scheduler.podgroups import LAST_EVICTION
 
 _HELD = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
 _WAITING = (Status.PENDING, Status.GATED)

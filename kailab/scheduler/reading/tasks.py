@@ -8,8 +8,8 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.records import Shape, Status, Task
 from kailab.model import labels as names
-from kailab.scheduler.numa import zones_held
-from kailab.scheduler.queues import created, moment
+from kailab.scheduler.reading.numa import zones_held
+from kailab.scheduler.reading.queues import created, moment
 
 STUCK_AFTER = 120.0
 """Seconds after its deletionTimestamp from which a running pod counts as stuck (KAI's default)."""

@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.records import GPU, Node, Numa
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
-from kailab.scheduler import affinity, requests
+from kailab.scheduler.reading import affinity, requests
 
 _MIB_LIMIT = 1 << 20  # a label at or above this many MiB was written in bytes (a fault of GPU feature discovery)
 _NOT_EXTENDED = ("cpu", "memory", "pods", "ephemeral-storage", names.GPU_RESOURCE)

@@ -11,7 +11,7 @@ from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskF
 from kailab.engine.queues import QueueResource
 from kailab.model.quantities import counted, format_bytes, format_cpu
 from kailab.model.times import format_time
-from kailab.scheduler.podgroups import node_pool
+from kailab.scheduler.reading.podgroups import node_pool
 
 UNSCHEDULABLE = "Unschedulable"
 UNABLE_GROUP = "Unable to schedule podgroup"

@@ -22,8 +22,8 @@ from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Create, Delete
 from kailab.errors import AlreadyExists, ApiError, NotFound
 from kailab.model import labels as names
-from kailab.scheduler.preparing import Binding
-from kailab.scheduler.tasks import gpu_groups
+from kailab.scheduler.binding.preparing import Binding
+from kailab.scheduler.reading.tasks import gpu_groups
 
 APP = "kai-resource-reservation"
 MANAGED_BY = "app.kubernetes.io/managed-by"

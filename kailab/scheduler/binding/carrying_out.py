@@ -19,15 +19,15 @@ from kailab.engine.records import Shape
 from kailab.engine.state import ACTIVE
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
-from kailab.scheduler.checkpointing import ask_to_save
-from kailab.scheduler.conditions import not_scheduled, with_condition
+from kailab.scheduler.binding.checkpointing import ask_to_save
+from kailab.scheduler.binding.holding import HeldBack
+from kailab.scheduler.binding.preparing import Binding, Preparation
 from kailab.scheduler.cycle_record import Failure
-from kailab.scheduler.holding import HeldBack
 from kailab.scheduler.mirror import Mirror
-from kailab.scheduler.numa import PREDICTED, as_annotation
-from kailab.scheduler.podgroups import node_pool
-from kailab.scheduler.preparing import Binding, Preparation
-from kailab.scheduler.tasks import group_labels
+from kailab.scheduler.reading.numa import PREDICTED, as_annotation
+from kailab.scheduler.reading.podgroups import node_pool
+from kailab.scheduler.reading.tasks import group_labels
+from kailab.scheduler.status.conditions import not_scheduled, with_condition
 
 EVICTION_REASON = "PreemptionByScheduler"
 _EMPTY: Object = {"metadata": {}}

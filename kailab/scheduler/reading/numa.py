@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from kailab.cluster.protocol import Object
 from kailab.engine.records import ContainerRequest, Numa, NumaZone, ZoneShare
-from kailab.scheduler import requests
+from kailab.scheduler.reading import requests
 
 OBSERVED = "kai.scheduler/numa-placement-observed"  # by an agent on the node, which knows
 PREDICTED = "kai.scheduler/numa-placement-predicted"  # by the scheduler, when it bound the pod

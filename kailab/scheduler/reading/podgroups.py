@@ -9,7 +9,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
-from kailab.scheduler.queues import created, duration, moment
+from kailab.scheduler.reading.queues import created, duration, moment
 
 DEFAULT_PRIORITY = 50
 NON_PREEMPTIBLE_FROM = 100

@@ -22,9 +22,9 @@ from kailab.engine.claims import MOST_HOLDERS
 from kailab.engine.devices import Choice, DeviceId, choose, device_id
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
-from kailab.scheduler.claims import held_devices
-from kailab.scheduler.devices import Inventory, read_requests
-from kailab.scheduler.preparing import Binding
+from kailab.scheduler.binding.preparing import Binding
+from kailab.scheduler.reading.claims import held_devices
+from kailab.scheduler.reading.devices import Inventory, read_requests
 
 Key: TypeAlias = tuple[str, str]
 _NOTHING: Mapping[str, Any] = {}

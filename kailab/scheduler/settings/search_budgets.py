@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from kailab.engine.policies.settings import DEFAULT, SearchBudget
 from kailab.errors import InputError
-from kailab.scheduler.config_values import Reader
+from kailab.scheduler.settings.config_values import Reader
 
 SCENARIOS_PER_SECOND = 100
 ACTIONS = ("consolidation", "reclaim", "preempt")
