@@ -44,10 +44,10 @@ def profile(setup: Setup | VictimOrder) -> None:
     """Print where one cycle spends its time."""
     if not isinstance(setup, Setup):
         raise InputError(f"{setup.name} is no cycle: it has no profile")
-    snapshot = prepare(setup)
+    working = prepare(setup)
     profiler = cProfile.Profile()
     with collector_off():
-        profiler.runcall(run_cycle, snapshot, setup.config, NOW)
+        profiler.runcall(run_cycle, working, setup.config, NOW)
     print(setup.name)
     pstats.Stats(profiler).strip_dirs().sort_stats("tottime").print_stats(PROFILED)
 

@@ -1,4 +1,4 @@
-"""A snapshot in the making, from nodes, queues and jobs that are all alike: what every set-up is put together from.
+"""A working set in the making, from nodes, queues and jobs that are all alike: what every set-up is put together from.
 
 Nodes have 8 GPUs and 20 GB; a task asks for one core and 1 GB besides its GPUs; jobs have priority 50 and thus are
 preemptible; CPU and memory of queues are without bound.
@@ -22,7 +22,7 @@ from kailab.engine.records import (
     SubGroup,
     Task,
 )
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 from kailab.model import labels
 
 NOW = 1_767_225_600.0
@@ -43,10 +43,10 @@ def pod(gpus: int) -> Shape:
 
 
 class Cluster:
-    """``snapshot`` is what came of the calls; what is added later is younger."""
+    """``working`` is what came of the calls; what is added later is younger."""
 
     def __init__(self) -> None:
-        self.snapshot = Snapshot()
+        self.working = WorkingSet()
         self._made = 0
 
     def nodes(self, number: int, racks: int = 0, cores: int = 20_000, gpus: int = GPUS_PER_NODE) -> list[str]:
@@ -54,7 +54,7 @@ class Cluster:
         names = [f"node-{i:05}" for i in range(number)]
         for i, name in enumerate(names):
             rack = ((RACK, f"rack-{i % racks}"),) if racks else ()
-            self.snapshot.set_node(
+            self.working.set_node(
                 Node(
                     name=name,
                     cpu=cores * CORE,
@@ -69,7 +69,7 @@ class Cluster:
     def queue(self, name: str, parent: str = "", *, quota: int = -1, weight: float = 0, cpu: Share = UNBOUNDED) -> None:
         """``quota``: GPUs, -1 without bound."""
         gpu = Share(quota=quota * GPU if quota >= 0 else -1, limit=-1, weight=weight)
-        self.snapshot.set_queue(
+        self.working.set_queue(
             Queue(name=name, parent=parent, uid=name, created=self._next(), gpu=gpu, cpu=cpu, memory=UNBOUNDED)
         )
 
@@ -84,7 +84,7 @@ class Cluster:
     ) -> None:
         """A gang of so many equal tasks; all on ``node``, or waiting."""
         created = self._next()
-        self.snapshot.set_podgroup(
+        self.working.set_podgroup(
             PodGroup(
                 uid=name,
                 name=name,
@@ -97,7 +97,7 @@ class Cluster:
             )
         )
         for i in range(tasks):
-            self.snapshot.set_task(
+            self.working.set_task(
                 Task(
                     uid=f"{name}-{i:04}",
                     name=f"{name}-{i:04}",

@@ -2,7 +2,7 @@
 
 Two times are taken. *actions* is from the first action to the last, as KAI's published figures are (the stop-watch around
 ``Execute``); *cycle* is all of ``run_cycle``: fair share before them, and after them the account of what stays pending.
-Like KAI's figures, neither holds the making of the snapshot, which here is kept up to date record by record.
+Like KAI's figures, neither holds the making of the working set, which here is kept up to date record by record.
 
 Seconds are those the processor spent on this thread. The engine waits for nothing and has one thread, so on an idle
 machine they are the seconds that pass; on a busy one they stay what they are.
@@ -20,9 +20,9 @@ from kailab.engine.decisions import Decisions
 from kailab.engine.jobqueue import JobQueue
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.session import Session
-from kailab.engine.snapshot import Snapshot
 from kailab.engine.state import Job
 from kailab.engine.victims import held_by
+from kailab.engine.workingset import WorkingSet
 from kailab.errors import KailabError
 from kailab.lab.garbage import collector_off
 
@@ -48,19 +48,19 @@ class Timing:
     outcome: Outcome | None
 
 
-def prepare(setup: Setup | VictimOrder) -> Snapshot:
-    """The snapshot as a running scheduler has it when a cycle begins: its indexes up to date."""
-    snapshot = setup.build()
-    _ = snapshot.table, snapshot.tree
-    snapshot.settle_indexes()
-    return snapshot
+def prepare(setup: Setup | VictimOrder) -> WorkingSet:
+    """The working set as a running scheduler has it when a cycle begins: its indexes up to date."""
+    working = setup.build()
+    _ = working.table, working.tree
+    working.settle_indexes()
+    return working
 
 
-def decide(setup: Setup, snapshot: Snapshot) -> tuple[float, float, Decisions]:
+def decide(setup: Setup, working: WorkingSet) -> tuple[float, float, Decisions]:
     """One cycle: seconds of its actions, of all of it, and what it decided."""
     marks: list[tuple[str, float]] = []
     begun = time.thread_time()
-    decisions = run_cycle(snapshot, setup.config, NOW, lambda phase: marks.append((phase, time.thread_time())))
+    decisions = run_cycle(working, setup.config, NOW, lambda phase: marks.append((phase, time.thread_time())))
     ended = time.thread_time()
     at = dict(marks)
     return at["report"] - at[setup.config.actions[0]], ended - begun, decisions
@@ -76,9 +76,9 @@ class _Age:
         pass  # what is gone makes no queue older
 
 
-def order_victims(setup: VictimOrder, snapshot: Snapshot) -> tuple[float, int]:
+def order_victims(setup: VictimOrder, working: WorkingSet) -> tuple[float, int]:
     """Seconds of putting all victims in order and taking them out, and how many came."""
-    session = Session(snapshot, CONFIG, NOW)
+    session = Session(working, CONFIG, NOW)
     try:
         begun = time.thread_time()
         queue: JobQueue[Job] = JobQueue(session.tree, held=held_by, precedence=_Age() if setup.by_age else None)
@@ -95,18 +95,18 @@ def order_victims(setup: VictimOrder, snapshot: Snapshot) -> tuple[float, int]:
 
 def measure(setup: Setup | VictimOrder, enough: float = ENOUGH) -> Timing:
     """Raises WrongOutcome if any run does not end as it has to."""
-    snapshot = prepare(setup)
+    working = prepare(setup)
     actions = cycle = float("inf")
     runs, spent = 0, 0.0
     outcome: Outcome | None = None
     with collector_off():
         while runs < LEAST or (spent < enough and runs < MOST):
             if isinstance(setup, VictimOrder):
-                seconds, taken = order_victims(setup, snapshot)
+                seconds, taken = order_victims(setup, working)
                 whole = seconds
                 _require(setup, setup.victims == taken, setup.victims, taken)
             else:
-                seconds, whole, decisions = decide(setup, snapshot)
+                seconds, whole, decisions = decide(setup, working)
                 outcome = Outcome.of(decisions)
                 _require(setup, setup.expected.admits(outcome), setup.expected, outcome)
             actions, cycle = min(actions, seconds), min(cycle, whole)

@@ -16,7 +16,7 @@ from benchmarks.engine.cluster import CORE, GPUS_PER_NODE, RACK, UNBOUNDED, Clus
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action, Decisions
 from kailab.engine.records import Constraint, PodTerm, Requirement, Share, Topology
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 
 GANG = 10
 """Tasks of the gang that can't run, each wanting a whole node."""
@@ -52,7 +52,7 @@ class Setup:
     """``build`` makes the cluster anew; a cycle of ``config`` over it must give ``expected``."""
 
     name: str
-    build: Callable[[], Snapshot]
+    build: Callable[[], WorkingSet]
     config: EngineConfig
     expected: Outcome
 
@@ -64,7 +64,7 @@ class VictimOrder:
     a cycle compares, shares above all."""
 
     name: str
-    build: Callable[[], Snapshot]
+    build: Callable[[], WorkingSet]
     victims: int
     by_age: bool = True
 
@@ -84,7 +84,7 @@ def departments(cluster: Cluster, gpus: int, queues: int = 4, parts: int = 2) ->
     return names
 
 
-def idle(nodes: int, jobs: int, queues: int = 4, parts: int = 2, tasks: int = 1) -> Snapshot:
+def idle(nodes: int, jobs: int, queues: int = 4, parts: int = 2, tasks: int = 1) -> WorkingSet:
     """A, D and E: one-GPU jobs, or gangs of such tasks, wait for an empty cluster in which all fit."""
     cluster = Cluster()
     names = departments(cluster, nodes * GPUS_PER_NODE, queues, parts)
@@ -92,10 +92,10 @@ def idle(nodes: int, jobs: int, queues: int = 4, parts: int = 2, tasks: int = 1)
     shape = pod(1)
     for i in range(jobs):
         cluster.job(f"waiting-{i:06}", names[i % queues], shape, tasks)
-    return cluster.snapshot
+    return cluster.working
 
 
-def spread(nodes: int, jobs: int, waiting: bool) -> Snapshot:
+def spread(nodes: int, jobs: int, waiting: bool) -> WorkingSet:
     """B: one-GPU jobs run all over a cluster with room to spare. C (``waiting``): every second one waits instead."""
     cluster = Cluster()
     queues = departments(cluster, nodes * GPUS_PER_NODE)
@@ -104,7 +104,7 @@ def spread(nodes: int, jobs: int, waiting: bool) -> Snapshot:
     for i in range(jobs):
         node = "" if waiting and i % 2 else names[i % nodes]
         cluster.job(f"job-{i:06}", queues[i % len(queues)], shape, node=node)
-    return cluster.snapshot
+    return cluster.working
 
 
 def full(nodes: int, quota: int, owner_quota: int, racks: int = 0, min_runtime: float | None = None) -> Cluster:
@@ -114,20 +114,20 @@ def full(nodes: int, quota: int, owner_quota: int, racks: int = 0, min_runtime: 
     cluster.queue("queue-0", "default", quota=quota)
     cluster.queue("queue-1", "default", quota=owner_quota)
     if min_runtime is not None:
-        queue = cluster.snapshot.queues["queue-0"]
-        cluster.snapshot.set_queue(structs.replace(queue, reclaim_min_runtime=min_runtime))
+        queue = cluster.working.queues["queue-0"]
+        cluster.working.set_queue(structs.replace(queue, reclaim_min_runtime=min_runtime))
     cluster.running(nodes * GPUS_PER_NODE, "queue-0", cluster.nodes(nodes, racks), pod(1))
     return cluster
 
 
-def unschedulable(nodes: int) -> Snapshot:
+def unschedulable(nodes: int) -> WorkingSet:
     """F: a gang of ten whole nodes, where queue-0 has to give up one GPU less than it needs."""
     cluster = full(nodes, (nodes - GANG) * GPUS_PER_NODE + 1, GANG * GPUS_PER_NODE)
     cluster.job("gang", "queue-1", pod(GPUS_PER_NODE), GANG)
-    return cluster.snapshot
+    return cluster.working
 
 
-def unschedulable_apart(nodes: int) -> Snapshot:
+def unschedulable_apart(nodes: int) -> WorkingSet:
     """F-anti: queue-0 has to give up enough, but the ten pods of the gang shun each other's rack, and there are nine."""
     cluster = full(nodes, (nodes - GANG) * GPUS_PER_NODE, GANG * GPUS_PER_NODE, racks=GANG - 1)
     me = (Requirement(key="app", operator="In", values=("gang",)),)
@@ -137,26 +137,26 @@ def unschedulable_apart(nodes: int) -> Snapshot:
         labels=(("app", "gang"),),
     )
     cluster.job("gang", "queue-1", shunning, GANG)
-    return cluster.snapshot
+    return cluster.working
 
 
-def unschedulable_together(nodes: int) -> Snapshot:
+def unschedulable_together(nodes: int) -> WorkingSet:
     """F-topo: the ten pods want one rack, and no rack has ten nodes (of 100, at the most nine)."""
     cluster = full(nodes, (nodes - GANG) * GPUS_PER_NODE, GANG * GPUS_PER_NODE, racks=12)
-    cluster.snapshot.set_topology(Topology(name="benchmark-topology", levels=(RACK,)))
+    cluster.working.set_topology(Topology(name="benchmark-topology", levels=(RACK,)))
     together = Constraint(topology="benchmark-topology", required=RACK)
     cluster.job("gang", "queue-1", pod(GPUS_PER_NODE), GANG, constraint=together)
-    return cluster.snapshot
+    return cluster.working
 
 
-def missing_volume(nodes: int, running: int = 7_370, waiting: int = 3) -> Snapshot:
+def missing_volume(nodes: int, running: int = 7_370, waiting: int = 3) -> WorkingSet:
     """G: CPU jobs of half a core to five; three more wait for a volume that does not exist."""
     cluster = Cluster()
     no_gpu = 0
     cluster.queue("test-cpu", quota=0, cpu=Share(quota=500_000, limit=-1, weight=1))
     cluster.queue("reclaim-cpu", quota=0, cpu=UNBOUNDED)
-    queue = cluster.snapshot.queues["reclaim-cpu"]
-    cluster.snapshot.set_queue(structs.replace(queue, priority=210))
+    queue = cluster.working.queues["reclaim-cpu"]
+    cluster.working.set_queue(structs.replace(queue, priority=210))
     names = cluster.nodes(nodes, cores=80, gpus=no_gpu)
     shapes = [structs.replace(pod(no_gpu), cpu=cpu) for cpu in range(CORE // 2, 5 * CORE + 1, CORE // 4)]
     for i in range(running):
@@ -164,40 +164,40 @@ def missing_volume(nodes: int, running: int = 7_370, waiting: int = 3) -> Snapsh
     lost = structs.replace(pod(no_gpu), cpu=CORE // 2, blocked=('persistentvolumeclaim "missing" not found',))
     for i in range(waiting):
         cluster.job(f"waiting-{i}", "reclaim-cpu", lost)
-    return cluster.snapshot
+    return cluster.working
 
 
-def large_gang(nodes: int, tasks: int | None = None) -> Snapshot:
+def large_gang(nodes: int, tasks: int | None = None) -> WorkingSet:
     """H: all of the cluster is owed to queue-1, and a gang of half of the nodes (or ``tasks`` nodes) wants them."""
     cluster = full(nodes, 0, nodes * GPUS_PER_NODE)
     cluster.job("gang", "queue-1", pod(GPUS_PER_NODE), nodes // 2 if tasks is None else tasks)
-    return cluster.snapshot
+    return cluster.working
 
 
-def many_single(nodes: int, min_runtime: float | None = None) -> Snapshot:
+def many_single(nodes: int, min_runtime: float | None = None) -> WorkingSet:
     """I: all of the cluster is owed to queue-1, and as many one-GPU jobs as there are GPUs want it. I-min: the running
     ones have a minimum runtime, which is over."""
     cluster = full(nodes, 0, nodes * GPUS_PER_NODE, min_runtime=min_runtime)
     shape = pod(1)
     for i in range(nodes * GPUS_PER_NODE):
         cluster.job(f"waiting-{i:06}", "queue-1", shape)
-    return cluster.snapshot
+    return cluster.working
 
 
-def victims_alone(queues: int, victims: int) -> Snapshot:
+def victims_alone(queues: int, victims: int) -> WorkingSet:
     """J: running jobs over so many root queues."""
     cluster = Cluster()
     names = [f"queue-{i}" for i in range(queues)]
     for name in names:
         cluster.queue(name)
     cluster.running(victims, names, cluster.nodes(-(-victims // GPUS_PER_NODE)), pod(1))
-    return cluster.snapshot
+    return cluster.working
 
 
 # The benchmarks
 
 
-def cycle(name: str, build: Callable[[], Snapshot], expected: Outcome, *actions: Action) -> Setup:
+def cycle(name: str, build: Callable[[], WorkingSet], expected: Outcome, *actions: Action) -> Setup:
     """One cycle of these actions, or of all."""
     return Setup(name, build, structs.replace(CONFIG, actions=actions or ACTIONS), expected)
 

@@ -31,11 +31,11 @@ from kailab.conformance.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 from kailab.errors import KailabError
 
 Tell = Callable[[str, int, int], None]
-Decide = Callable[[Snapshot, EngineConfig, float], Decisions]
+Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
 
 
 def run_case(case: Case, level: Level = "nodes", decide: Decide = run_cycle) -> Result:
@@ -90,7 +90,7 @@ def _integration(case: Case, table: Table, level: Level, reasons: dict[str, str]
 
 
 def _cycle(case: Case, table: Table, reasons: dict[str, str], decide: Decide) -> tuple[Decisions, list[str]]:
-    decisions = decide(table.snapshot(), case.config, NOW)
+    decisions = decide(table.working(), case.config, NOW)
     for pending in decisions.pending:
         tried = "; ".join(f"{action}: {outcome}" for action, outcome in pending.tried)
         reasons[pending.podgroup] = f"{pending.code}: {pending.message}" + (f" [{tried}]" if tried else "")

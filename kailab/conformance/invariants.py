@@ -23,9 +23,9 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, QueueState
 from kailab.engine.fairshare import Amounts, sum_up
 from kailab.engine.records import GPU, Node, PodGroup, PodSet, Queue, Share, Status, SubGroup, Task
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 
-Decide = Callable[[Snapshot, EngineConfig, float], Decisions]
+Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
 
 HOLDING = PLACED - {Status.PIPELINED}
 COMING = ACTIVE | {Status.PIPELINED, Status.STUCK_RELEASING}
@@ -288,10 +288,10 @@ def _fair_shares(opening: Opening, states: Iterable[QueueState]) -> list[str]:
 def undecided(opening: Opening, decide: Decide) -> list[str]:
     """The same cluster asked twice, and told in reverse order, gives the same decisions, byte for byte."""
     table = Table(opening)
-    snapshot = table.snapshot()
-    first = decide(snapshot, opening.config, NOW)
-    violations = _unlike(first, decide(snapshot, opening.config, NOW), "the same snapshot decided twice")
-    turned = Snapshot()
+    working = table.working()
+    first = decide(working, opening.config, NOW)
+    violations = _unlike(first, decide(working, opening.config, NOW), "the same working set decided twice")
+    turned = WorkingSet()
     for task in reversed(opening.tasks):
         turned.set_task(table.tasks[task.uid])
     for podgroup in reversed(table.podgroups()):
@@ -325,7 +325,7 @@ def run_rounds(opening: Opening, decide: Decide, most: int = 12, strict: bool = 
     violations: list[str] = []
     config = opening.config
     for number in range(1, most + 1):
-        decisions = decide(table.snapshot(), config, NOW)
+        decisions = decide(table.working(), config, NOW)
         violations += [f"cycle {number}: {one}" for one in check(opening, table.tasks, decisions, strict)]
         if not decisions.changed and not decisions.again:
             return violations + _promises_at_rest(table, decisions)

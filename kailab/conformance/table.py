@@ -8,7 +8,7 @@ from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
 from kailab.engine.decisions import Decisions, Pipeline
 from kailab.engine.numa import Zones
 from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 from kailab.model import labels
 
 LAST_START_AGE = 60.0
@@ -24,22 +24,22 @@ class Table:
         self.vacated: list[Task] = []
         self.claims: dict[str, ResourceClaim] = {claim.name: claim for claim in opening.claims}
 
-    def snapshot(self) -> Snapshot:
-        """A new snapshot of the table as it stands: nothing but objects survives between cycles."""
-        snapshot = Snapshot()
+    def working(self) -> WorkingSet:
+        """A new working set of the table as it stands: nothing but objects survives between cycles."""
+        working = WorkingSet()
         for node in self.opening.nodes:
-            snapshot.set_node(node)
+            working.set_node(node)
         for queue in self.opening.queues:
-            snapshot.set_queue(queue)
+            working.set_queue(queue)
         for topology in self.opening.topologies:
-            snapshot.set_topology(topology)
+            working.set_topology(topology)
         for claim in self.claims.values():
-            snapshot.set_claim(claim)
+            working.set_claim(claim)
         for podgroup in self.podgroups():
-            snapshot.set_podgroup(podgroup)
+            working.set_podgroup(podgroup)
         for task in self.tasks.values():
-            snapshot.set_task(task)
-        return snapshot
+            working.set_task(task)
+        return working
 
     def podgroups(self) -> list[PodGroup]:
         """PodGroups, started a minute ago where anything is placed: so KAI's test set-up has it."""

@@ -33,7 +33,7 @@ from kailab.engine.records import (
     SubGroup,
     Task,
 )
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 
 CYCLES, WINDOW, K_VALUE = 100, 5, 1.0  # KAI's defaults
 MEAN_TOLERANCE = 0.05
@@ -92,10 +92,10 @@ def simulate(config: Mapping[str, Any], start: Mapping[str, float]) -> dict[str,
 
 
 class _Cluster:
-    """A snapshot and the few things that change it from cycle to cycle."""
+    """A working set and the few things that change it from cycle to cycle."""
 
     def __init__(self, config: Mapping[str, Any], start: Mapping[str, float]) -> None:
-        self.snapshot = Snapshot()
+        self.working = WorkingSet()
         self.tasks: dict[str, Task] = {}
         self._queue_of: dict[str, str] = {}
         self._parents = {queue["Name"]: queue["Parent"] for queue in config["Queues"]}
@@ -106,11 +106,11 @@ class _Cluster:
         room = []
         for number, node in enumerate(config["Nodes"]):
             name = f"node-{number}"
-            self.snapshot.set_node(Node(name=name, cpu=10**6, memory=10**12, gpus=node["GPUs"] * GPU, pods=10**4))
+            self.working.set_node(Node(name=name, cpu=10**6, memory=10**12, gpus=node["GPUs"] * GPU, pods=10**4))
             room.append([name, node["GPUs"]])
         self._totals = Amounts(gpu=round(self.capacity) * GPU)
         for rank, queue in enumerate(config["Queues"]):
-            self.snapshot.set_queue(_queue(queue, rank))
+            self.working.set_queue(_queue(queue, rank))
         for name, jobs in config["Jobs"].items():
             self._submit(name, jobs, start.get(name, 0.0), room)
 
@@ -122,7 +122,7 @@ class _Cluster:
                 uid=name, name=name, namespace="default", queue=queue, created=NOW - 10**5 + len(self._queue_of),
                 root=SubGroup(podsets=(PodSet(name="default", min_available=1),)), last_start=NOW - 60,
             )  # fmt: skip
-            self.snapshot.set_podgroup(group)
+            self.working.set_podgroup(group)
             self._queue_of[name] = queue
             for pod in range(jobs["NumPods"]):
                 node = next((place for place in room if place[1] >= gpus), None) if held >= gpus else None
@@ -144,7 +144,7 @@ class _Cluster:
 
     def _set(self, task: Task) -> None:
         self.tasks[task.uid] = task
-        self.snapshot.set_task(task)
+        self.working.set_task(task)
 
     def cycle(self, k_value: float, usage: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
         """Let go who is leaving, start who was bound, decide. Returns fair shares in GPUs.
@@ -156,12 +156,12 @@ class _Cluster:
         if shares == self._shares and not self._leaving and not self._binding:
             return shares
         for uid in self._leaving:
-            self.snapshot.remove_task(uid)
+            self.working.remove_task(uid)
             del self.tasks[uid]
         for task in self._binding:
             if task.uid in self.tasks:
                 self._set(msgspec.structs.replace(task, status=Status.RUNNING))
-        decisions = run_cycle(self.snapshot, EngineConfig(k_value=k_value, usage=usage), NOW)
+        decisions = run_cycle(self.working, EngineConfig(k_value=k_value, usage=usage), NOW)
         self._leaving = [eviction.task for eviction in decisions.evictions]
         for uid in self._leaving:
             self._set(msgspec.structs.replace(self.tasks[uid], status=Status.RELEASING))
@@ -181,8 +181,8 @@ class _Cluster:
                 continue
             queue = self._queue_of[task.podgroup]
             wanted[queue] = Amounts(gpu=wanted.get(queue, Amounts()).gpu + task.shape.gpu.devices * GPU)
-        requests = sum_up(self.snapshot.queues.values(), wanted)
-        shares = tree_shares(self.snapshot.queues.values(), self._totals, requests, k_value=k_value, usage=usage)
+        requests = sum_up(self.working.queues.values(), wanted)
+        shares = tree_shares(self.working.queues.values(), self._totals, requests, k_value=k_value, usage=usage)
         return {name: share.gpu / GPU for name, share in shares.items()}
 
     def held(self) -> dict[str, float]:

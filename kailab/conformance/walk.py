@@ -166,7 +166,7 @@ class Walk:
     def _grown(self, mirror: Mirror) -> Iterator[str]:
         """Queues that hold more than their limit, and more than before: a limit may be lowered below what runs, and a queue may come
         to whose work nobody counted."""
-        decisions = run_cycle(mirror.snapshot, EngineConfig(actions=()), self.lab.now)
+        decisions = run_cycle(mirror.working, EngineConfig(actions=()), self.lab.now)
         held, self._held = self._held, {queue.name: queue.gpu.allocated for queue in decisions.queues}
         if self._held.keys() - held.keys():
             return
@@ -182,13 +182,13 @@ class Walk:
             for promise in last.pipelines:
                 yield f"pod {mirror.pod_name(promise.task)} is promised a place that nobody leaves"
         config = msgspec.structs.replace(self.lab.config, actions=("allocate",))
-        decisions = run_cycle(mirror.snapshot, config, self.lab.now)
+        decisions = run_cycle(mirror.working, config, self.lab.now)
         for bind in decisions.binds:
             yield f"pod {mirror.pod_name(bind.task)} waits and would fit on {bind.node}"
 
 
 def _overfull(mirror: Mirror) -> Iterator[str]:
-    table = mirror.snapshot.table
+    table = mirror.working.table
     for i, node in enumerate(table.nodes):
         for row in range(len(table.idle)):
             if table.idle[row, i] < 0:
@@ -201,7 +201,7 @@ def _overfull(mirror: Mirror) -> Iterator[str]:
 
 def _in_part(mirror: Mirror, now: float) -> Iterator[str]:
     grace = EngineConfig().staleness_grace
-    jobs: dict[str, Job] = mirror.snapshot.jobs
+    jobs: dict[str, Job] = mirror.working.jobs
     for job in jobs.values():
         if job.stale:
             since = job.record.stale_since

@@ -132,7 +132,7 @@ class Bounds:
         for row, amount in info.needs:
             counts = np.minimum(counts, pool[row] // amount)
         if session.config.predicates:
-            counts = np.where(fit.static_mask(table, info, session.snapshot.table_version), counts, 0)
+            counts = np.where(fit.static_mask(table, info, session.working.table_version), counts, 0)
         return counts
 
     def _apart(self, info: ShapeInfo, same: list[WTask], counts: np.ndarray) -> str | None:
@@ -157,14 +157,14 @@ class Bounds:
         for group in _confined(job.root):
             constraint = group.constraint
             assert constraint is not None
-            topology = self.session.snapshot.topologies.get(constraint.topology)
+            topology = self.session.working.topologies.get(constraint.topology)
             if topology is None or constraint.required not in topology.levels:
                 continue
             inside = set(group.podsets)
             pods = sum(1 for task in same if task.podset in inside)
             if not pods:
                 continue
-            tree = self.session.snapshot.domain_tree(topology)
+            tree = self.session.working.domain_tree(topology)
             level = tree.level_index(constraint.required)
             assert level is not None
             best = max((int(counts[d.nodes].sum()) for d in tree.by_level[level].values()), default=0)

@@ -27,7 +27,7 @@ _LEAVING = (Status.RELEASING, Status.STUCK_RELEASING)
 
 
 class Claims:
-    """The claims on the nodes of one table. ``records`` and ``tasks`` are the snapshot's own."""
+    """The claims on the nodes of one table. ``records`` and ``tasks`` are the working set's own."""
 
     def __init__(
         self,

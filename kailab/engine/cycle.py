@@ -1,4 +1,4 @@
-"""One scheduling round: snapshot in, decisions out."""
+"""One scheduling round: a working set in, decisions out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.report import pending_jobs, queue_states
 from kailab.engine.session import Session
-from kailab.engine.snapshot import Snapshot
 from kailab.engine.takings import with_takings
+from kailab.engine.workingset import WorkingSet
 
 _ACTIONS: dict[str, Callable[[Session, Allocator], None]] = {
     "allocate": allocate.execute,
@@ -23,16 +23,16 @@ _ACTIONS: dict[str, Callable[[Session, Allocator], None]] = {
 
 
 def run_cycle(
-    snapshot: Snapshot, config: EngineConfig, now: float, on_phase: Callable[[str], None] | None = None
+    working: WorkingSet, config: EngineConfig, now: float, on_phase: Callable[[str], None] | None = None
 ) -> Decisions:
-    """Decide once. The snapshot is as before when this returns.
+    """Decide once. The working set is as before when this returns.
 
     ``on_phase`` is told the name of each phase as it begins ("fairshare", an action's name, "report"): for timing by
     callers, since the engine has no clock.
     """
     tell = on_phase or _nobody
     tell("fairshare")
-    session = Session(snapshot, config, now)
+    session = Session(working, config, now)
     try:
         queues = queue_states(session)
         allocator = Allocator(session)

@@ -25,7 +25,7 @@ GPU_COUNT = "nvidia.com/gpu.count"
 
 class NodeTable:
     """Made anew when nodes change, not when tasks do; masks per shape are valid for one table. ``claims`` and ``tasks``: the
-    snapshot's resource claims, and all tasks it knows."""
+    working set's resource claims, and all tasks it knows."""
 
     def __init__(
         self,

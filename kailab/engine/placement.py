@@ -63,7 +63,7 @@ class Placer:
         if info.shape.claims:
             pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
         now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
-        candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.snapshot.table_version)
+        candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.working.table_version)
         if not self.session.config.predicates:
             candidates = fit.fits(table, info, pool).copy()
         if nodes is not None:
@@ -85,7 +85,7 @@ class Placer:
         if self.preferred is not None:
             scores = scores + np.nan_to_num(self.preferred)
         liked = None
-        if self.session.snapshot.has_pod_preferences and on.pod_affinity:
+        if self.session.working.has_pod_preferences and on.pod_affinity:
             liked = podaffinity.preferences(table, info)
             if liked is not None:
                 scores = scores + POD_PREFERENCE * liked
@@ -157,7 +157,7 @@ class Placer:
         session, shape = self.session, info.shape
         if not session.config.predicates:
             return
-        if info.requires_pods or session.snapshot.has_anti_affinity:
+        if info.requires_pods or session.working.has_anti_affinity:
             podaffinity.narrow(self.table, task, candidates)
         if shape.ports:
             podaffinity.narrow_ports(self.table, shape, candidates)

@@ -31,7 +31,7 @@ def queue_states(session: Session) -> tuple[QueueState, ...]:
 
 
 def pending_jobs(session: Session) -> list[Pending]:
-    """Every PodGroup with tasks that wait, in the order of the snapshot's jobs by creation."""
+    """Every PodGroup with tasks that wait, in the order of the working set's jobs by creation."""
     jobs = {job.uid: job for entries in session.waiting.lists.values() for _, job in entries}
     for job in session.jobs.values():
         if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):
@@ -180,7 +180,7 @@ def _with_what_keeps_off(session: Session, task: WTask, found: TaskFit, message:
     table, shape = session.table, task.info.shape
     if not session.config.predicates:
         return message
-    if shape.blocked or not fit.static_mask(table, task.info, session.snapshot.table_version).any():
+    if shape.blocked or not fit.static_mask(table, task.info, session.working.table_version).any():
         counted = ", ".join(f"{number} {reason}" for reason, number in found.reasons) or "there are no nodes"
         return f"no node may take pod {task.record.namespace}/{task.record.name}: {counted}"
     kept_off = [f"{number} {reason}" for reason, number in found.reasons if reason.startswith(fit.UNTOLERATED)]

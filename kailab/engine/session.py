@@ -1,4 +1,4 @@
-"""One cycle at work: the snapshot's state, what has been decided so far, and how to take it back.
+"""One cycle at work: the working set's state, what has been decided so far, and how to take it back.
 
 Every change of a task goes through ``_move`` and leaves an entry in the journal, so that undoing costs what was done. A
 *statement* is a stretch of the journal: ``mark`` it, then ``undo`` back to the mark, or ``commit`` it as decided. When the
@@ -28,8 +28,8 @@ from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taking import TakenBound
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import Status, ZoneShare
-from kailab.engine.snapshot import Snapshot
 from kailab.engine.state import ACTIVE, Job, Place, WTask
+from kailab.engine.workingset import WorkingSet
 
 Zones = tuple[ZoneShare, ...]
 Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
@@ -46,20 +46,20 @@ class Entry(NamedTuple):
 class Session:
     """``journal`` is how to take things back, ``ledger`` what has been decided and why."""
 
-    def __init__(self, snapshot: Snapshot, config: EngineConfig, now: float) -> None:
-        self.snapshot = snapshot
+    def __init__(self, working: WorkingSet, config: EngineConfig, now: float) -> None:
+        self.working = working
         self.config = config
         self.now = now
-        self.table = snapshot.table
+        self.table = working.table
         self.table.claims.begin()
-        self.tree: QueueTree = snapshot.tree
-        self.jobs = snapshot.jobs
-        snapshot.settle_indexes()
-        self.waiting = snapshot.waiting
-        self.victims = snapshot.victims
+        self.tree: QueueTree = working.tree
+        self.jobs = working.jobs
+        working.settle_indexes()
+        self.waiting = working.waiting
+        self.victims = working.victims
         self.journal: list[Entry] = []
         self.changes = 0  # grows with every change of a node: for caches
-        self.ledger = Ledger(snapshot.jobs, now)
+        self.ledger = Ledger(working.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
         self._largest: np.ndarray | None = None
         self.switches = switches(config.plugins)
@@ -73,19 +73,19 @@ class Session:
     # Queues
 
     def _open_queues(self) -> None:
-        snapshot, tree = self.snapshot, self.tree
+        working, tree = self.working, self.tree
         min_memory = self.table.min_gpu_memory
         for queue in tree.queues.values():
             queue.allocated = [0, 0, 0]
             queue.non_preemptible = [0, 0, 0]
             queue.request = [0, 0, 0]
-        for name, sums in snapshot.held.items():
+        for name, sums in working.held.items():
             self._add(name, sums, allocated=1, request=1)
-        for name, sums in snapshot.held_firm.items():
+        for name, sums in working.held_firm.items():
             self._add(name, sums, firm=1)
-        for name, sums in snapshot.asked.items():
+        for name, sums in working.asked.items():
             self._add(name, sums, request=1)
-        for task in snapshot.memory_tasks.values():
+        for task in working.memory_tasks.values():
             assert task.job is not None
             gpu = task.info.shape.gpu
             name = task.job.record.queue
@@ -95,7 +95,7 @@ class Session:
                 held = [0, 0, self.accepted(task)[2] - task.info.quota[2]]
                 self._add(name, held, allocated=1, request=1, firm=0 if task.job.record.preemptible else 1)
         totals = self.table.total()
-        for task in snapshot.foreign.values():
+        for task in working.foreign.values():
             i = self.table.index.get(task.node)
             if i is not None and self.table.available[i]:
                 for r in RESOURCES:
@@ -103,7 +103,7 @@ class Session:
         tree.totals = [float(total) for total in totals]
         requests = {name: tuple(queue.request) for name, queue in tree.queues.items()}
         shares = tree_shares(
-            snapshot.queues.values(), totals, requests, k_value=self.config.k_value, usage=self.config.usage
+            working.queues.values(), totals, requests, k_value=self.config.k_value, usage=self.config.usage
         )
         for name, queue in tree.queues.items():
             queue.due(shares[name])
@@ -315,7 +315,7 @@ class Session:
             elif task.status == Status.RELEASING:
                 task.virtual = False  # the job's next tasks stay as last looked up, as KAI's do
         for job in touched.values():
-            self.snapshot.touched(job)
+            self.working.touched(job)
             self.waiting.refresh(job)
             self.victims.refresh(job)
 
@@ -352,7 +352,7 @@ class Session:
         for job in touched.values():
             job.last_evicted = job.record.last_evicted
             job.last_start = job.record.last_start
-            self.snapshot.touched(job)
+            self.working.touched(job)
 
     def largest_node(self) -> np.ndarray:
         """Per resource row, the most that any node has."""

@@ -73,7 +73,7 @@ class Shortfall:
         session = self._session
         if not session.config.predicates:
             return session.table.all
-        return fit.static_mask(session.table, info, session.snapshot.table_version)
+        return fit.static_mask(session.table, info, session.working.table_version)
 
 
 def _countable(info: ShapeInfo) -> bool:

@@ -39,7 +39,7 @@ def with_takings(session: Session, decisions: Decisions) -> Decisions:
 def _taking(
     session: Session, decisions: Decisions, beneficiary: str, evictions: list[Evict], moved: set[str]
 ) -> Taking:
-    tasks = session.snapshot.tasks
+    tasks = session.working.tasks
     promised = [tasks[one.task] for one in decisions.pipelines if one.podgroup == beneficiary and not one.moved]
     asked = session.wants(promised or tasks_to_allocate(session.jobs[beneficiary]), session.table.min_gpu_memory)
     lost, elsewhere = [0, 0, 0], [0, 0, 0]

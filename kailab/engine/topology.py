@@ -53,11 +53,11 @@ class TopologyPlan:
         return None
 
     def tree(self, name: str) -> DomainTree | None:
-        snapshot = self.session.snapshot
-        topology = snapshot.topologies.get(name)
+        working = self.session.working
+        topology = working.topologies.get(name)
         if topology is None:
             return None
-        tree = snapshot.domain_tree(topology)
+        tree = working.domain_tree(topology)
         if name not in self._begun:
             self._begun.add(name)
             tree.restore_order()

@@ -114,7 +114,7 @@ class Scheduler:
         woken = wake_at is not None and now >= wake_at
         self._carrier.look(now)  # which forgets the times that have come
         worthy = not self._refused <= self._carrier.held_back.refused  # others may be evicted for some of them again
-        unchanged = self._seen == self.mirror.snapshot.version and not self._outdated(now) and not worthy
+        unchanged = self._seen == self.mirror.working.version and not self._outdated(now) and not worthy
         if not woken and not self._retry and unchanged:
             return False
         return self._run(now)
@@ -139,7 +139,7 @@ class Scheduler:
         self.mirror.close()
 
     def _run(self, now: float) -> bool:
-        self._seen = self.mirror.snapshot.version
+        self._seen = self.mirror.working.version
         usage = self.config.usage if self._usage is None else self._usage.shares(now)
         decisions = self._decide(now, usage)
         self.cycles += 1
@@ -170,7 +170,7 @@ class Scheduler:
         refused = self._refused = self._carrier.held_back.refused
         while True:
             config = msgspec.structs.replace(self.config, usage=usage, promised=self._promised, refused=refused)
-            decisions = run_cycle(self.mirror.snapshot, config, now, self._on_phase)
+            decisions = run_cycle(self.mirror.working, config, now, self._on_phase)
             self._promised = decisions.heirs
             if not decisions.again:
                 return decisions

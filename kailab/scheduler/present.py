@@ -117,7 +117,7 @@ class Present:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
-        session = Session(self._mirror.snapshot, self._config, self._now)
+        session = Session(self._mirror.working, self._config, self._now)
         try:
             yield session
         finally:

@@ -26,8 +26,8 @@ from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.goal import Goal
 from kailab.engine.shortfall import Shortfall
-from kailab.engine.snapshot import Snapshot
 from kailab.engine.state import WTask
+from kailab.engine.workingset import WorkingSet
 from kailab.errors import InputError
 
 SMALL = [
@@ -51,9 +51,9 @@ SMALL = [
 
 @pytest.mark.parametrize("setup", SMALL, ids=lambda setup: setup.name)
 def test_a_setup_ends_as_it_must(setup: Setup) -> None:
-    snapshot = prepare(setup)
-    for _ in range(2):  # a cycle leaves the snapshot as it was
-        _, _, decisions = decide(setup, snapshot)
+    working = prepare(setup)
+    for _ in range(2):  # a cycle leaves the working set as it was
+        _, _, decisions = decide(setup, working)
         assert setup.expected.admits(Outcome.of(decisions)), Outcome.of(decisions)
 
 
@@ -205,10 +205,10 @@ class Both:
         self.plain = plain
         self.cut = 0
 
-    def __call__(self, snapshot: Snapshot, config: EngineConfig, now: float) -> Decisions:
-        known = {group for task in snapshot.tasks.values() for group in task.groups}
-        first = self._under(self.quick, snapshot, config, now)
-        second = self._under(self.plain, snapshot, config, now)
+    def __call__(self, working: WorkingSet, config: EngineConfig, now: float) -> Decisions:
+        known = {group for task in working.tasks.values() for group in task.groups}
+        first = self._under(self.quick, working, config, now)
+        second = self._under(self.plain, working, config, now)
         assert _bare(first, known) == _bare(second, known)
         # What is proven hopeless stays so when a protection runs out: no need to look again for its sake.
         assert _wake(first) >= _wake(second)
@@ -216,11 +216,11 @@ class Both:
         return first
 
     @staticmethod
-    def _under(patches: dict[str, Any], snapshot: Snapshot, config: EngineConfig, now: float) -> Decisions:
+    def _under(patches: dict[str, Any], working: WorkingSet, config: EngineConfig, now: float) -> Decisions:
         with pytest.MonkeyPatch.context() as patch:
             for name, value in patches.items():
                 patch.setattr(name, value)
-            return run_cycle(snapshot, config, now)
+            return run_cycle(working, config, now)
 
 
 PATIENCE = "kailab.engine.solver.PATIENCE"

@@ -35,10 +35,10 @@ def kai(case):
     """A decider that does what KAI did in this case, cycle by cycle."""
     cycles = [r["events"] for r in case.raw["kai_rounds"]] if case.integration else [case.raw["kai_events"]]
     turns = iter(cycles)
-    return lambda snapshot, config, now: decisions_of(next(turns), config.actions[0])
+    return lambda working, config, now: decisions_of(next(turns), config.actions[0])
 
 
-def nothing(snapshot, config, now):
+def nothing(working, config, now):
     return Decisions(now=now)
 
 
@@ -135,7 +135,7 @@ BIND = Bind(task="a-0", podgroup="a", queue="q", node="n0")
 
 
 def decide(*binds):
-    return lambda snapshot, config, now: Decisions(now=now, binds=binds)
+    return lambda working, config, now: Decisions(now=now, binds=binds)
 
 
 def test_the_expected_bind_passes():
@@ -164,7 +164,7 @@ def test_a_decision_that_cannot_be_carried_out_is_a_difference():
 
 
 def test_a_fault_of_the_engine_is_a_failed_case():
-    def broken(snapshot, config, now):
+    def broken(working, config, now):
         raise ZeroDivisionError("division by zero")
 
     (difference,) = run_case(build_case(small_case()), decide=broken).differences

@@ -29,9 +29,9 @@ CHUNKS = 40
 CASES = 10_000
 
 
-def careless(snapshot, config, now):
+def careless(working, config, now):
     """An engine with a fault: of a gang's binds it forgets the last."""
-    decisions = run_cycle(snapshot, config, now)
+    decisions = run_cycle(working, config, now)
     jobs = [bind.podgroup for bind in decisions.binds]
     gangs = [job for job in jobs if jobs.count(job) > 1]
     if not gangs:
@@ -139,10 +139,10 @@ def test_what_was_shrunk_fails_alike_when_its_case_is_run(tmp_path):
 
 
 def test_a_fault_that_stops_the_engine_is_shrunk_as_well():
-    def stops(snapshot, config, now):
-        if any(job.record.priority == 125 for job in snapshot.jobs.values()):
+    def stops(working, config, now):
+        if any(job.record.priority == 125 for job in working.jobs.values()):
             raise ZeroDivisionError("division by zero")
-        return run_cycle(snapshot, config, now)
+        return run_cycle(working, config, now)
 
     found = shrink_seed(failing_seed(stops, "the engine failed"), stops)
     assert [group.priority for group in found.opening.podgroups] == [125]

@@ -181,9 +181,9 @@ def test_fair_shares_beyond_what_there_is():
 def test_decisions_that_vary_are_seen():
     turns = iter(range(9))
     opening = cluster(workload("a"))
-    found = undecided(opening, lambda snapshot, config, now: Decisions(now=next(turns)))
+    found = undecided(opening, lambda working, config, now: Decisions(now=next(turns)))
     assert found == [
-        "the same snapshot decided twice: now differ",
+        "the same working set decided twice: now differ",
         "the same records told in another order: now differ",
     ]
 
@@ -191,7 +191,7 @@ def test_decisions_that_vary_are_seen():
 def test_a_cluster_that_never_rests_is_seen():
     opening = cluster(running("a"), workload("b", queue="r"), gpus=1)
 
-    def to_and_fro(snapshot, config, now):
+    def to_and_fro(working, config, now):
         turn = next(turns)
         return (
             Decisions(now=now, evictions=(evict("a-0", "stalegangeviction"),))
@@ -219,7 +219,7 @@ def test_random_clusters_differ():
 
 
 def test_a_fault_of_the_engine_is_reported_by_seed():
-    def broken(snapshot, config, now):
+    def broken(working, config, now):
         raise KeyError("n9")
 
     result = run_seed(3, broken)

@@ -36,7 +36,7 @@ from kailab.engine.records import (
     Task,
     Topology,
 )
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 from kailab.model.device_selectors import Device
 
 NOW = 1_000_000.0
@@ -179,11 +179,11 @@ class World:
                 )
             )
 
-    def snapshot(self, records: Iterable[Any] | None = None) -> Snapshot:
-        snapshot = Snapshot()
+    def working(self, records: Iterable[Any] | None = None) -> WorkingSet:
+        working = WorkingSet()
         for record in self.records if records is None else records:
-            _SETTERS[type(record)](snapshot, record)
-        return snapshot
+            _SETTERS[type(record)](working, record)
+        return working
 
     def shuffled(self, seed: int) -> list[Any]:
         records = list(self.records)
@@ -192,16 +192,16 @@ class World:
 
     def decide(self, **config: Any) -> Decided:
         """One cycle, with KAI's defaults but for what is given."""
-        return Decided(run_cycle(self.snapshot(), EngineConfig(**config), NOW))
+        return Decided(run_cycle(self.working(), EngineConfig(**config), NOW))
 
 
 _SETTERS = {
-    Node: Snapshot.set_node,
-    Queue: Snapshot.set_queue,
-    Topology: Snapshot.set_topology,
-    ResourceClaim: Snapshot.set_claim,
-    PodGroup: Snapshot.set_podgroup,
-    Task: Snapshot.set_task,
+    Node: WorkingSet.set_node,
+    Queue: WorkingSet.set_queue,
+    Topology: WorkingSet.set_topology,
+    ResourceClaim: WorkingSet.set_claim,
+    PodGroup: WorkingSet.set_podgroup,
+    Task: WorkingSet.set_task,
 }
 
 
@@ -229,10 +229,10 @@ def team(world: World) -> World:
 
 @pytest.fixture
 def state():
-    """Everything of a snapshot's nodes that a cycle changes, as plain values."""
+    """Everything of a working set's nodes that a cycle changes, as plain values."""
 
-    def read(snapshot: Snapshot) -> dict[str, Any]:
-        table = snapshot.table
+    def read(working: WorkingSet) -> dict[str, Any]:
+        table = working.table
         zones = {i: [dict(zone) for zone in zones.available] for i, zones in table.numa.zones.items()}
         return {
             "idle": np.asarray(table.idle).tolist(),
@@ -248,7 +248,7 @@ def state():
             },
             "zones": zones,
             "devices": table.claims.taken,
-            "status": {uid: (task.status, task.node, task.groups, task.zones) for uid, task in snapshot.tasks.items()},
+            "status": {uid: (task.status, task.node, task.groups, task.zones) for uid, task in working.tasks.items()},
         }
 
     return read

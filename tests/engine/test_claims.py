@@ -127,9 +127,9 @@ def test_a_claim_changed_later_is_counted_as_if_it_had_been_so_from_the_start(te
     team.node("node-1", gpus=4)
     team.claim("shared", gpus=2, devices=2, allocated=True, node="node-1", reserved=("a-0",))
     team.job("a", tasks=3, gpus=0, shape=claiming("shared", gpus=2), on="node-1")
-    wanted = state(team.snapshot())
+    wanted = state(team.working())
     assert wanted["idle"][2] == [2000]
-    late = team.snapshot([r for r in team.records if not hasattr(r, "reserved")])
+    late = team.working([r for r in team.records if not hasattr(r, "reserved")])
     state(late)
     for record in team.records:
         if hasattr(record, "reserved"):

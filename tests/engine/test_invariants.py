@@ -25,7 +25,7 @@ searching = settings(max_examples=60, derandomize=True, suppress_health_check=li
 @given(clusters())
 def test_one_cycle_keeps_every_invariant(opening):
     table = Table(opening)
-    decisions = run_cycle(table.snapshot(), opening.config, NOW)
+    decisions = run_cycle(table.working(), opening.config, NOW)
     assert check(opening, table.tasks, decisions) == []
 
 

@@ -97,11 +97,11 @@ def test_who_left_counts_no_more(team):
     team.job("filler", gpus=4, on="a")
     team.job("web", on="b", shape=shape("web"))
     team.job("new", shape=shape(affinity=(term("web"),)))
-    snapshot = team.snapshot()
+    working = team.working()
     config = EngineConfig()
-    assert run_cycle(snapshot, config, NOW).binds[0].node == "b"
-    snapshot.remove_task("web-0")
-    assert run_cycle(snapshot, config, NOW).binds[0].node == "a"
+    assert run_cycle(working, config, NOW).binds[0].node == "b"
+    working.remove_task("web-0")
+    assert run_cycle(working, config, NOW).binds[0].node == "a"
 
 
 @pytest.mark.parametrize(("weight", "goes_to"), [(9, "a"), (11, "b")])

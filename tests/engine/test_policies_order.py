@@ -202,12 +202,12 @@ def test_a_score_that_grows_by_waiting_wakes_the_scheduler_when_it_suffices(worl
     world.job("big", gpus=8, on="node", last_start=NOW - HOUR)
     world.job("small", priority=75, created=NOW)
     config = EngineConfig(weighted_order=WeightedOrder(priority=0.4, waiting=0.5, efficiency=0.6, fairness=0))
-    snapshot = world.snapshot()
-    first = run_cycle(snapshot, config, NOW)
+    working = world.working()
+    first = run_cycle(working, config, NOW)
     assert not first.evictions
     assert first.wake_at == pytest.approx(NOW + DAY / 4, abs=1)
-    assert not run_cycle(snapshot, config, first.wake_at - 60).evictions
-    assert [evict.task for evict in run_cycle(snapshot, config, first.wake_at).evictions] == ["big-0"]
+    assert not run_cycle(working, config, first.wake_at - 60).evictions
+    assert [evict.task for evict in run_cycle(working, config, first.wake_at).evictions] == ["big-0"]
 
 
 def test_a_score_that_waiting_never_makes_suffice_wakes_nobody(world):
@@ -338,12 +338,12 @@ def world_class(world):
 def test_a_policy_decides_alike_in_any_order_of_telling_and_leaves_no_trace(world_class, data):
     world = data.draw(mixed_worlds(world_class))
     config = EngineConfig(**data.draw(st.sampled_from(POLICIES)))
-    snapshot = world.snapshot()
-    before = run_cycle(snapshot, EngineConfig(), NOW)
-    chosen = run_cycle(snapshot, config, NOW)
-    assert run_cycle(snapshot, config, NOW) == chosen
-    assert run_cycle(world.snapshot(world.shuffled(1)), config, NOW) == chosen
-    assert run_cycle(snapshot, EngineConfig(), NOW) == before
+    working = world.working()
+    before = run_cycle(working, EngineConfig(), NOW)
+    chosen = run_cycle(working, config, NOW)
+    assert run_cycle(working, config, NOW) == chosen
+    assert run_cycle(world.working(world.shuffled(1)), config, NOW) == chosen
+    assert run_cycle(working, EngineConfig(), NOW) == before
 
 
 def carried_out(records, decisions, now):
@@ -374,7 +374,7 @@ def test_an_order_comes_to_rest(world_class, data):
     config = EngineConfig(**data.draw(st.sampled_from(ORDERS)))
     records, now = list(world.records), NOW
     for _ in range(40):
-        decisions = run_cycle(world.snapshot(records), config, now)
+        decisions = run_cycle(world.working(records), config, now)
         if not decisions.changed:
             return
         records = carried_out(records, decisions, now)

@@ -105,11 +105,11 @@ def test_without_topology_constraints_bind_nobody(world):
     world.node("b", gpus=1, labels={"rack": "2"})
     world.queue("team", quota=-1)
     world.job("gang", tasks=2, gang=2, constraint=Constraint(topology="dc", required="rack"))
-    snapshot = world.snapshot()
+    working = world.working()
     assert world.decide().nothing
     assert len(world.decide(plugins=without("topology")).bound) == 2
-    run_cycle(snapshot, EngineConfig(plugins=without("topology")), NOW)
-    assert not run_cycle(snapshot, EngineConfig(), NOW).binds  # the constraint is back
+    run_cycle(working, EngineConfig(plugins=without("topology")), NOW)
+    assert not run_cycle(working, EngineConfig(), NOW).binds  # the constraint is back
 
 
 def test_without_taskorder_a_label_makes_no_task_first(world):

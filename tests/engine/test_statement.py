@@ -1,4 +1,4 @@
-"""A cycle leaves the snapshot exactly as it was, and decides the same whatever the order in which it was told things."""
+"""A cycle leaves the working set exactly as it was, and decides the same whatever the order in which it was told things."""
 
 import pytest
 
@@ -54,42 +54,42 @@ def test_there_is_something_to_undo(busy):
 
 
 def test_a_cycle_leaves_everything_as_it_was(busy, state):
-    snapshot = busy.snapshot()
-    before = state(snapshot)
-    run_cycle(snapshot, EngineConfig(), NOW)
-    assert state(snapshot) == before
+    working = busy.working()
+    before = state(working)
+    run_cycle(working, EngineConfig(), NOW)
+    assert state(working) == before
 
 
 def test_the_same_snapshot_decides_the_same_again(busy):
-    snapshot = busy.snapshot()
-    first = run_cycle(snapshot, EngineConfig(), NOW)
-    assert run_cycle(snapshot, EngineConfig(), NOW) == first
+    working = busy.working()
+    first = run_cycle(working, EngineConfig(), NOW)
+    assert run_cycle(working, EngineConfig(), NOW) == first
 
 
 def test_another_configuration_in_between_leaves_no_trace(busy):
-    snapshot = busy.snapshot()
-    first = run_cycle(snapshot, EngineConfig(), NOW)
-    run_cycle(snapshot, EngineConfig(gpu_placement="spread", actions=("preempt", "reclaim")), NOW + 1000)
-    assert run_cycle(snapshot, EngineConfig(), NOW) == first
+    working = busy.working()
+    first = run_cycle(working, EngineConfig(), NOW)
+    run_cycle(working, EngineConfig(gpu_placement="spread", actions=("preempt", "reclaim")), NOW + 1000)
+    assert run_cycle(working, EngineConfig(), NOW) == first
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_the_order_of_telling_does_not_matter(busy, seed):
-    first = run_cycle(busy.snapshot(), EngineConfig(), NOW)
-    assert run_cycle(busy.snapshot(busy.shuffled(seed)), EngineConfig(), NOW) == first
+    first = run_cycle(busy.working(), EngineConfig(), NOW)
+    assert run_cycle(busy.working(busy.shuffled(seed)), EngineConfig(), NOW) == first
 
 
 @pytest.mark.parametrize("seed", range(8))
 def test_nor_does_telling_more_and_taking_it_back(busy, state, seed):
-    """A snapshot that was used, changed and changed back is as good as a new one."""
-    fresh = busy.snapshot()
-    snapshot = busy.snapshot(busy.shuffled(seed))
-    run_cycle(snapshot, EngineConfig(), NOW)
+    """A working set that was used, changed and changed back is as good as a new one."""
+    fresh = busy.working()
+    working = busy.working(busy.shuffled(seed))
+    run_cycle(working, EngineConfig(), NOW)
     tasks = [record for record in busy.shuffled(seed) if hasattr(record, "podgroup")][:10]
     for task in tasks:
-        snapshot.remove_task(task.uid)
-    run_cycle(snapshot, EngineConfig(), NOW)
+        working.remove_task(task.uid)
+    run_cycle(working, EngineConfig(), NOW)
     for task in tasks:
-        snapshot.set_task(task)
-    assert state(snapshot) == state(fresh)
-    assert run_cycle(snapshot, EngineConfig(), NOW) == run_cycle(fresh, EngineConfig(), NOW)
+        working.set_task(task)
+    assert state(working) == state(fresh)
+    assert run_cycle(working, EngineConfig(), NOW) == run_cycle(fresh, EngineConfig(), NOW)

@@ -145,18 +145,18 @@ def test_every_row_is_as_the_engine_counts(drawn):
     rows = {row["name"]: row for row in shown["pods"]}
     mirror = Mirror(cluster)
     mirror.update()
-    session = Session(mirror.snapshot, EngineConfig(), cluster.now())
+    session = Session(mirror.working, EngineConfig(), cluster.now())
     try:
-        for task in mirror.snapshot.tasks.values():
+        for task in mirror.working.tasks.values():
             row = rows[f"default/{task.record.name}"]
             waits = task.status == Status.PENDING
             counted = session.wants([task], session.table.min_gpu_memory) if waits else session.accepted(task)
             if waits or ON_NODE[task.status]:
                 assert row["milli_gpus"] == counted[2]
         held = {row["name"] for row in shown["pods"] if row["holds"]}
-        assert held == {f"default/{t.record.name}" for t in mirror.snapshot.tasks.values() if ON_NODE[t.status]}
+        assert held == {f"default/{t.record.name}" for t in mirror.working.tasks.values() if ON_NODE[t.status]}
         team = session.tree.queues["team"]
-        allocated = [t for t in mirror.snapshot.tasks.values() if ALLOCATED[t.status]]
+        allocated = [t for t in mirror.working.tasks.values() if ALLOCATED[t.status]]
         assert team.allocated[2] == sum(rows[f"default/{t.record.name}"]["milli_gpus"] for t in allocated)
         assert sum(row["gpus"] for row in shown["nodes"]) * 1000 == session.table.total()[2]
         for row in shown["nodes"]:
@@ -210,7 +210,7 @@ def test_a_reserved_gpu_counts_once():
     assert standing(cluster)["nodes"][0]["milli_gpus_used"] == 1000
     mirror = Mirror(cluster)
     mirror.update()
-    assert int(mirror.snapshot.table.idle[2, 0]) == 15_000
+    assert int(mirror.working.table.idle[2, 0]) == 15_000
 
 
 @given(st.lists(st.tuples(pods(), st.booleans()), min_size=1, max_size=12))

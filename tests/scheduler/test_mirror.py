@@ -1,4 +1,4 @@
-"""The mirror: what the snapshot is told about a cluster, and what it is spared."""
+"""The mirror: what the working set is told about a cluster, and what it is spared."""
 
 from __future__ import annotations
 
@@ -345,13 +345,13 @@ def test_status_writes_are_no_news(cluster, build) -> None:
     cluster.create(build.podgroup("g", "q"))
     cluster.create(build.member("a", "g"))
     mirror = mirrored(cluster)
-    version = mirror.snapshot.version
+    version = mirror.working.version
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     cluster.patch("Pod", "a", "default", {"status": {"conditions": [condition]}}, "status")
     cluster.patch("PodGroup", "g", "default", {"status": {"schedulingConditions": [{"type": "x"}]}}, "status")
     cluster.patch("Queue", "q", None, {"status": {"requested": {"cpu": "1"}}}, "status")
     mirror.update()
-    assert mirror.snapshot.version == version
+    assert mirror.working.version == version
 
 
 def test_a_mirror_begun_later_sees_the_same(cluster, build) -> None:

@@ -12,7 +12,7 @@ from kailab.engine.state import ACTIVE
 def execute(session: Session) -> list[str]:
     """Evict; returns the UIDs of all jobs that are stale now, within their grace or beyond."""
     stale: list[str] = []
-    found = {job.uid: job for job in session.snapshot.stale.values()}
+    found = {job.uid: job for job in session.working.stale.values()}
     found |= {entry.task.job.uid: entry.task.job for entry in session.journal if entry.task.job is not None}
     for job in sorted((job for job in found.values() if job.stale), key=lambda job: (job.record.created, job.uid)):
         stale.append(job.uid)

@@ -1,6 +1,6 @@
 """Who comes first among jobs, where something else than KAI's order is configured.
 
-A ``Ranking`` is attached to the jobs of a snapshot for one cycle; ``Job.order_key`` and ``Job.victim_key`` then ask it.
+A ``Ranking`` is attached to the jobs of a working set for one cycle; ``Job.order_key`` and ``Job.victim_key`` then ask it.
 The key of a waiting job is made of: long waited (``aged_after``); the weighted score, or the comparisons of KAI's job
 order plugins in the order listed; age; UID.
 
@@ -181,7 +181,7 @@ class Ranking:
 
 
 def attach(session: Session) -> Ranking | None:
-    """Order the snapshot's jobs as configured until ``detach``; None where that is KAI's order.
+    """Order the working set's jobs as configured until ``detach``; None where that is KAI's order.
 
     Costs a look at every job, and anew in every cycle: what an order by time or by others' standing costs."""
     config = session.config

@@ -1,7 +1,7 @@
-"""The scheduler's picture of a cluster: an engine Snapshot kept up to date from one watch.
+"""The scheduler's picture of a cluster: an engine WorkingSet kept up to date from one watch.
 
 A cycle then costs what changed, not what exists. All changes of one ``update`` are taken together: each object is
-looked at once, in its latest state, and a record is handed to the snapshot only if it differs from the one there. So
+looked at once, in its latest state, and a record is handed to the working set only if it differs from the one there. So
 the scheduler's own status writes do not look like news.
 """
 
@@ -16,7 +16,7 @@ from kailab.cluster.misfits import Misfits, Tell
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.selectors import from_label_selector, matches
 from kailab.engine.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.scheduler.mirror.lone_reservations import LoneReservations
 from kailab.scheduler.reading import references
@@ -59,7 +59,7 @@ class Mirror:
         kinds: Iterable[str] = KINDS,
         tell: Tell | None = None,
     ) -> None:
-        self.snapshot = Snapshot()
+        self.working = WorkingSet()
         self.pods: dict[str, Object] = {}
         self.tasks: dict[str, Task] = {}
         self.podgroups: dict[str, PodGroup] = {}
@@ -78,7 +78,7 @@ class Mirror:
         self._group_of: dict[str, GroupName] = {}
         self._topologies: dict[str, Topology] = {}
         self._aliases: dict[str, dict[str, str]] = {}
-        self._claims = Claims(self.snapshot)
+        self._claims = Claims(self.working)
         self._lone = LoneReservations()
         self._numa: dict[str, Numa] = {}
         self._claiming: dict[str, None] = {}  # pods with resource claims
@@ -241,13 +241,13 @@ class Mirror:
         name = event.object["metadata"]["name"]
         if event.type == "DELETED":
             self._topologies.pop(name, None)
-            self.snapshot.remove_topology(name)
+            self.working.remove_topology(name)
             return self._aliases.pop(name, None) is not None
         levels = (event.object.get("spec") or {}).get("levels") or ()
         record = Topology(name=name, levels=tuple(level["nodeLabel"] for level in levels))
         if self._topologies.get(name) != record:
             self._topologies[name] = record
-            self.snapshot.set_topology(record)
+            self.working.set_topology(record)
         aliases = {level["alias"]: level["nodeLabel"] for level in levels if level.get("alias")}
         changed = self._aliases.get(name, {}) != aliases
         self._aliases[name] = aliases
@@ -272,7 +272,7 @@ class Mirror:
         if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
             self._node_objects.pop(name, None)
             if self.nodes.pop(name, None) is not None:
-                self.snapshot.remove_node(name)
+                self.working.remove_node(name)
             return
         self._node_objects[name] = event.object
         self._refresh_node(name)
@@ -284,18 +284,18 @@ class Mirror:
         record = node_record(obj, self._claims.gpus_on(name), self._claims.devices_on(name), self._numa.get(name))
         if self.nodes.get(name) != record:
             self.nodes[name] = record
-            self.snapshot.set_node(record)
+            self.working.set_node(record)
 
     def _queue(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
         if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
             if self.queues.pop(name, None) is not None:
-                self.snapshot.remove_queue(name)
+                self.working.remove_queue(name)
             return
         record = queue_record(event.object)
         if self.queues.get(name) != record:
             self.queues[name] = record
-            self.snapshot.set_queue(record)
+            self.working.set_queue(record)
 
     # --- PodGroups ---------------------------------------------------------------------------------------------------
 
@@ -332,7 +332,7 @@ class Mirror:
             self.marked_stale[uid] = None
         else:
             self.marked_stale.pop(uid, None)
-        self.snapshot.set_podgroup(record)
+        self.working.set_podgroup(record)
         if before is None:
             self._uids[record.namespace, record.name] = uid
             for member in self._members.get((record.namespace, record.name), _NOTHING):
@@ -343,7 +343,7 @@ class Mirror:
         if record is None:
             return
         self.marked_stale.pop(uid, None)
-        self.snapshot.remove_podgroup(uid)
+        self.working.remove_podgroup(uid)
         name = (record.namespace, record.name)
         if self._uids.get(name) == uid:
             del self._uids[name]
@@ -394,7 +394,7 @@ class Mirror:
     def _drop_task(self, uid: str) -> None:
         self._leaving.pop(uid, None)
         if self.tasks.pop(uid, None) is not None:
-            self.snapshot.remove_task(uid)
+            self.working.remove_task(uid)
             self._shares(uid, ())
 
     def _shares(self, uid: str, groups: tuple[str, ...]) -> None:
@@ -436,7 +436,7 @@ class Mirror:
             self._leaving[uid] = stuck_at(pod["metadata"]["deletionTimestamp"])
         if self.tasks.get(uid) != task:
             self.tasks[uid] = task
-            self.snapshot.set_task(task)
+            self.working.set_task(task)
             self._shares(uid, task.gpu_groups if node and status is not Status.SUCCEEDED else ())
 
     def _shape(self, uid: str, pod: Object) -> Shape:

@@ -12,7 +12,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.devices import DeviceId
 from kailab.engine.records import ResourceClaim
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
 from kailab.scheduler.reading.devices import Inventory, read_requests
@@ -82,10 +82,10 @@ def gpus_of(spec: Mapping[str, Any]) -> dict[str, int]:
 
 
 class Claims:
-    """ResourceClaims, templates, classes and the devices of ResourceSlices. The claims are told to ``snapshot``, if there is one."""
+    """ResourceClaims, templates, classes and the devices of ResourceSlices. The claims are told to ``working``, if there is one."""
 
-    def __init__(self, snapshot: Snapshot | None = None) -> None:
-        self._snapshot = snapshot
+    def __init__(self, working: WorkingSet | None = None) -> None:
+        self._working = working
         self._objects: dict[tuple[str, str], Object] = {}
         self._claims: dict[tuple[str, str], dict[str, int]] = {}
         self._templates: dict[tuple[str, str], dict[str, int]] = {}
@@ -124,14 +124,14 @@ class Claims:
             self._tell(key, claim)
 
     def _tell(self, key: tuple[str, str], claim: Object | None) -> None:
-        if self._snapshot is None:
+        if self._working is None:
             return
         if claim is None:
             self._objects.pop(key, None)
-            self._snapshot.remove_claim("/".join(key))
+            self._working.remove_claim("/".join(key))
         else:
             self._objects[key] = claim
-            self._snapshot.set_claim(claim_record(claim, self._classes))
+            self._working.set_claim(claim_record(claim, self._classes))
 
     def _slice(self, name: str, spec: Mapping[str, Any], gone: bool) -> Iterable[str]:
         before, _ = self._slices.pop(name, ("", 0))

@@ -1,6 +1,6 @@
 """The engine's view of a cluster: kept up to date record by record, frozen while a cycle runs.
 
-``Snapshot`` is a container of records (kailab.engine.records) with indexes that make a cycle cost what changed.
+``WorkingSet`` is a container of records (kailab.engine.records) with indexes that make a cycle cost what changed.
 ``run_cycle`` borrows it: whatever it tries is undone when it returns, so the same snapshot and configuration give the
 same decisions again.
 """
@@ -16,7 +16,7 @@ from kailab.engine.records import Node, PodGroup, Queue, ResourceClaim, Shape, S
 from kailab.engine.state import ALLOCATED, Job, ShapeInfo, WTask
 
 
-class Snapshot:
+class WorkingSet:
     """Records by identity. ``set_*`` adds or replaces, ``remove_*`` ignores what is not there.
 
     Order of calls does not matter to decisions: a task may come before its PodGroup, a PodGroup before its queue, a task
