@@ -4,43 +4,42 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from kailab.cli import terminal
-from kailab.cli.options import ComponentsOption, KaiCrdsOption, OutputOption, TextOrJson
+from kailab.cli import options, terminal
+from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.bench import Outcome
 
-app = typer.Typer(
-    help="Time the lab: jobs in, pods running, and where the time went.", no_args_is_help=True, rich_markup_mode=None
+
+@click.group()
+def group() -> None:
+    """Time the lab: jobs in, pods running, and where the time went."""
+
+
+@group.command()
+@click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
+@click.option("--jobs", type=int, help="Number of one-GPU Jobs; default: one per GPU.")
+@click.option("--backend", default="embedded", help="Where: embedded, or controlplane.")
+@options.components
+@click.option(
+    "--kai-bin", "kai", type=options.PATH, help="Backend controlplane: a real KAI's binaries, to measure beside."
 )
-FleetOption = Annotated[str, typer.Option("--fleet", help="The fleet: a name or a file.")]
-JobsOption = Annotated[
-    int | None, typer.Option("--jobs", help="Number of one-GPU Jobs; default: one per GPU.", show_default=False)
-]
-
-
-@app.command()
+@options.kai_crds
+@click.option("--kai-pods", type=click.IntRange(min=1), show_default="300", help="Pods for that KAI, which takes long.")
+@options.output
 def fill(
-    fleet: FleetOption = "scale-500",
-    jobs: JobsOption = None,
-    backend: Annotated[str, typer.Option("--backend", help="Where: embedded, or controlplane.")] = "embedded",
-    components: ComponentsOption = None,
-    kai: Annotated[
-        Path | None,
-        typer.Option(
-            "--kai-bin", help="Backend controlplane: a real KAI's binaries, to measure beside.", show_default=False
-        ),
-    ] = None,
-    kai_crds: KaiCrdsOption = None,
-    kai_pods: Annotated[
-        int | None,
-        typer.Option("--kai-pods", min=1, help="Pods for that KAI, which takes long.", show_default="300"),
-    ] = None,
-    output: OutputOption = TextOrJson.text,
+    fleet: str,
+    jobs: int | None,
+    backend: str,
+    components: Path | None,
+    kai: Path | None,
+    kai_crds: Path | None,
+    kai_pods: int | None,
+    output: TextOrJson,
 ) -> None:
     """Fill an idle cluster with one-GPU Jobs. On a control plane: pods per second from submitted to bound, beside what the
     API server takes at most from a bare client."""
@@ -75,13 +74,12 @@ def fill(
     _show(outcome, output)
 
 
-@app.command()
-def reclaim(
-    fleet: FleetOption = "scale-500",
-    jobs: JobsOption = None,
-    singles: Annotated[int, typer.Option(help="One-GPU reclaims made one at a time.")] = 5,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
+@click.option("--jobs", type=int, help="Number of one-GPU Jobs; default: one per GPU.")
+@click.option("--singles", type=int, default=5, help="One-GPU reclaims made one at a time.")
+@options.output
+def reclaim(fleet: str, jobs: int | None, singles: int, output: TextOrJson) -> None:
     """A cluster full of over-quota work, and an owner who returns: for one GPU at a time, for half of the cluster in one
     gang, for all of it in one-GPU Jobs."""
     from kailab import bench
@@ -91,12 +89,11 @@ def reclaim(
     _show(outcome, output)
 
 
-@app.command()
-def unschedulable(
-    fleet: FleetOption = "scale-500",
-    pods: Annotated[int, typer.Option(help="Pods of the gang, each asking for a whole node.")] = 10,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.option("--fleet", default="scale-500", help="The fleet: a name or a file.")
+@click.option("--pods", type=int, default=10, help="Pods of the gang, each asking for a whole node.")
+@options.output
+def unschedulable(fleet: str, pods: int, output: TextOrJson) -> None:
     """How long it takes to say that a gang can't run, one GPU short of what may be reclaimed."""
     from kailab import bench
 
@@ -105,11 +102,10 @@ def unschedulable(
     _show(outcome, output)
 
 
-@app.command()
-def gang(
-    nodes_per_rack: Annotated[int, typer.Option(help="256 racks of so many nodes.")] = 2,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.option("--nodes-per-rack", type=int, default=2, help="256 racks of so many nodes.")
+@options.output
+def gang(nodes_per_rack: int, output: TextOrJson) -> None:
     """One gang over a whole cluster of zones, blocks and racks, with and without a preferred level."""
     from kailab import bench
 
@@ -118,13 +114,12 @@ def gang(
     _show(outcome, output)
 
 
-@app.command()
-def churn(
-    duration: Annotated[str, typer.Option("--for", help="How long: 60s, 30m.")] = "5m",
-    fleet: FleetOption = "lesson",
-    components: ComponentsOption = None,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.option("--for", "duration", default="5m", help="How long: 60s, 30m.")
+@click.option("--fleet", default="lesson", help="The fleet: a name or a file.")
+@options.components
+@options.output
+def churn(duration: str, fleet: str, components: Path | None, output: TextOrJson) -> None:
     """A control plane under steady work, jobs arriving, finishing and being reclaimed: does anything grow?"""
     from kailab.bench.churn import churn as run
     from kailab.model.times import duration_seconds

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from kailab.cli import terminal
-from kailab.cli.options import ComponentsOption, KubernetesOption, OutputOption, TextOrJson
+from kailab.cli import options, terminal
+from kailab.cli.options import TextOrJson
 
-app = typer.Typer(
-    help="The programs of a real control plane: etcd, Kubernetes, KWOK.", no_args_is_help=True, rich_markup_mode=None
-)
+
+@click.group()
+def group() -> None:
+    """The programs of a real control plane: etcd, Kubernetes, KWOK."""
 
 
 class By(StrEnum):
@@ -25,19 +26,18 @@ class By(StrEnum):
     build = "build"
 
 
-@app.command()
-def get(
-    kubernetes: KubernetesOption = None,
-    source: Annotated[Path | None, typer.Option("--from", help="Copy them from this folder, nothing else.")] = None,
-    by: Annotated[
-        By | None,
-        typer.Option(
-            "--by", help="Download them, build them with Go, or any: built where downloading fails.", show_default="any"
-        ),
-    ] = None,
-    again: Annotated[bool, typer.Option("--again", help="Also those that are here.")] = False,
-    kind: Annotated[bool, typer.Option("--kind", help="kind too, for the backend of that name.")] = False,
-) -> None:
+@group.command()
+@options.kubernetes
+@click.option("--from", "source", type=options.PATH, help="Copy them from this folder, nothing else.")
+@click.option(
+    "--by",
+    type=click.Choice(By),
+    show_default="any",
+    help="Download them, build them with Go, or any: built where downloading fails.",
+)
+@click.option("--again", is_flag=True, help="Also those that are here.")
+@click.option("--kind", is_flag=True, help="kind too, for the backend of that name.")
+def get(kubernetes: str | None, source: Path | None, by: By | None, again: bool, kind: bool) -> None:
     """Get what is missing, into the cache that all labs share."""
     import sys
 
@@ -67,18 +67,21 @@ def get(
         terminal.say(str(path))
 
 
-@app.command("list")
-def list_components(
-    kubernetes: KubernetesOption = None, folder: ComponentsOption = None, output: OutputOption = TextOrJson.text
-) -> None:
+@group.command("list")
+@options.kubernetes
+@options.components
+@options.output
+def list_components(kubernetes: str | None, components: Path | None, output: TextOrJson) -> None:
     """What is here, and how it came."""
     from kailab.components.inventory import inventory
 
-    _show([item._asdict() for item in inventory(kubernetes, folder)], output)
+    _show([item._asdict() for item in inventory(kubernetes, components)], output)
 
 
-@app.command()
-def verify(kubernetes: KubernetesOption = None, output: OutputOption = TextOrJson.text) -> None:
+@group.command()
+@options.kubernetes
+@options.output
+def verify(kubernetes: str | None, output: TextOrJson) -> None:
     """Take the checksum of each program in the cache anew. Exit code 1 if one is wrong or missing."""
     from kailab.components.inventory import verified
 
@@ -86,7 +89,7 @@ def verify(kubernetes: KubernetesOption = None, output: OutputOption = TextOrJso
     _show([item._asdict() for item in found], output)
     if wrong := [item.name for item in found if item.state != "ok"]:
         terminal.complain(f"not as they should be: {', '.join(wrong)}")
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _show(items: list[dict[str, Any]], output: TextOrJson) -> None:

@@ -4,63 +4,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from kailab.cli import terminal
-from kailab.cli.options import (
-    ComponentsOption,
-    ContextOption,
-    KaiCrdsOption,
-    KaiOption,
-    KubeconfigOption,
-    KubernetesOption,
-    OutputOption,
-    TextOrJson,
-)
+from kailab.cli import options, terminal
+from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.conformance.report import Report, Result
 
-app = typer.Typer(
-    help="Compare with recorded behaviour of a real KAI. Exit code 1 if anything differs.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+
+_paths = click.argument("paths", type=options.PATH, nargs=-1, help="Files or folders; default: the shared ones.")
+_expression = click.option("-k", "expression", default="", help="Only those whose name matches: 'gang and not mig'.")
+_verbose = click.option("--verbose", "-v", is_flag=True, help="Every difference, not the first alone.")
+_file = click.argument("file", type=options.PATH, required=False, help="Default: the shared one.")
+_seed = click.option(
+    "--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; the next has the next number."
 )
-Paths = Annotated[
-    list[Path] | None, typer.Argument(help="Files or folders; default: the shared ones.", show_default=False)
-]
-Expression = Annotated[str, typer.Option("-k", help="Only those whose name matches: 'gang and not mig'.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Every difference, not the first alone.")]
+_workers = click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that share the work.")
 
 
-@app.command()
+@click.group()
+def group() -> None:
+    """Compare with recorded behaviour of a real KAI. Exit code 1 if anything differs."""
+
+
+@group.command()
+@_paths
+@_expression
+@click.option("--scheduler", default="kailab", help="What decides: kailab, kube-scheduler, or kai (a real one).")
+@click.option("--backend", default="embedded", help="Where: embedded, controlplane, kind or kubeconfig.")
+@click.option(
+    "--labs",
+    type=click.IntRange(min=1),
+    show_default="1",
+    help="Backends controlplane, kind: labs side by side, each a cluster of its own.",
+)
+@options.kubeconfig
+@options.context
+@options.components
+@options.kubernetes
+@options.kai
+@options.kai_crds
+@options.output
 def scenarios(
-    paths: Paths = None,
-    expression: Expression = "",
-    scheduler: Annotated[
-        str, typer.Option("--scheduler", help="What decides: kailab, kube-scheduler, or kai (a real one).")
-    ] = "kailab",
-    backend: Annotated[
-        str, typer.Option("--backend", help="Where: embedded, controlplane, kind or kubeconfig.")
-    ] = "embedded",
-    labs: Annotated[
-        int | None,
-        typer.Option(
-            "--labs",
-            min=1,
-            help="Backends controlplane, kind: labs side by side, each a cluster of its own.",
-            show_default="1",
-        ),
-    ] = None,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    components: ComponentsOption = None,
-    kubernetes: KubernetesOption = None,
-    kai: KaiOption = None,
-    kai_crds: KaiCrdsOption = None,
-    output: OutputOption = TextOrJson.text,
+    paths: tuple[Path, ...],
+    expression: str,
+    scheduler: str,
+    backend: str,
+    labs: int | None,
+    kubeconfig: Path | None,
+    context: str | None,
+    components: Path | None,
+    kubernetes: str | None,
+    kai: Path | None,
+    kai_crds: Path | None,
+    output: TextOrJson,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
     from kailab.cluster.compatibility import check_lab
@@ -93,15 +93,22 @@ def scenarios(
     _end(report, output, f"{report.passed} passed, {report.failed} failed")
 
 
-@app.command()
+@group.command()
+@_paths
+@_expression
+@click.option("--suite", default="", help="Only suites that begin with this.")
+@click.option("--tag", multiple=True, help="Only cases with this tag; may be repeated.")
+@click.option("--level", default="nodes", help="How strictly recorded-only cases are compared.")
+@_verbose
+@options.output
 def cases(
-    paths: Paths = None,
-    expression: Expression = "",
-    suite: Annotated[str, typer.Option(help="Only suites that begin with this.")] = "",
-    tag: Annotated[list[str] | None, typer.Option(help="Only cases with this tag; may be repeated.")] = None,
-    level: Annotated[str, typer.Option(help="How strictly recorded-only cases are compared.")] = "nodes",
-    verbose: Verbose = False,
-    output: OutputOption = TextOrJson.text,
+    paths: tuple[Path, ...],
+    expression: str,
+    suite: str,
+    tag: tuple[str, ...],
+    level: str,
+    verbose: bool,
+    output: TextOrJson,
 ) -> None:
     """KAI's own scheduling cases, one session or several, decided by our engine."""
     from kailab.conformance.cases import run_cases
@@ -118,12 +125,11 @@ def cases(
     _end(report, output, report.text(verbose))
 
 
-@app.command()
-def fairshare(
-    file: Annotated[Path | None, typer.Argument(help="Default: the shared one.", show_default=False)] = None,
-    verbose: Verbose = False,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@_file
+@_verbose
+@options.output
+def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     """Recorded divisions of a cluster among queues."""
     from kailab.conformance.fairshare import run_file
     from kailab.conformance.shared import shared_folder
@@ -134,12 +140,11 @@ def fairshare(
     _end(report, output, report.text(verbose))
 
 
-@app.command()
-def grouping(
-    file: Annotated[Path | None, typer.Argument(help="Default: the shared one.", show_default=False)] = None,
-    verbose: Verbose = False,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@_file
+@_verbose
+@options.output
+def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     """Pods of all kinds of owners, and the PodGroups that KAI makes of them."""
     from kailab.conformance.grouping import run_file
     from kailab.conformance.shared import shared_folder
@@ -148,17 +153,14 @@ def grouping(
     _end(report, output, report.text(verbose))
 
 
-@app.command()
-def fuzz(
-    cases: Annotated[int, typer.Option(min=1, help="How many clusters.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the first; the next has the next number.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = 1,
-    out: Annotated[
-        Path | None, typer.Option(help="Write the shrunk failures there, as a case file.", show_default=False)
-    ] = None,
-    verbose: Verbose = False,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.option("--cases", type=click.IntRange(min=1), default=200, help="How many clusters.")
+@_seed
+@_workers
+@click.option("--out", type=options.PATH, help="Write the shrunk failures there, as a case file.")
+@_verbose
+@options.output
+def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, output: TextOrJson) -> None:
     """Random small clusters against what must hold of any decisions.
 
     A failure is shrunk to the smallest cluster that fails in the same way and printed as manifests.
@@ -179,15 +181,14 @@ def fuzz(
     _end(report, output, report.text(verbose))
 
 
-@app.command()
-def walk(
-    walks: Annotated[int, typer.Option(min=1, help="How many walks.")] = 20,
-    steps: Annotated[int, typer.Option(min=1, help="Steps of each.")] = 40,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the first; the next has the next number.")] = 0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that share the work.")] = 1,
-    verbose: Verbose = False,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.option("--walks", type=click.IntRange(min=1), default=20, help="How many walks.")
+@click.option("--steps", type=click.IntRange(min=1), default=40, help="Steps of each.")
+@_seed
+@_workers
+@_verbose
+@options.output
+def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output: TextOrJson) -> None:
     """Random steps of people in labs (apply, delete, scale, cordon ...) against what must hold at rest.
 
     A walk that fails is told by the fewest steps that fail in the same way.
@@ -199,16 +200,13 @@ def walk(
     _end(report, output, report.text(verbose))
 
 
-@app.command()
-def odd(
-    cases: Annotated[int, typer.Option(min=1, help="How many manifests.")] = 500,
-    seed: Annotated[int, typer.Option(min=0, help="The seed of the first; the next has the next number.")] = 0,
-    minutes: Annotated[
-        float | None, typer.Option(min=0, help="As many as this time allows, instead.", show_default=False)
-    ] = None,
-    verbose: Verbose = False,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.option("--cases", type=click.IntRange(min=1), default=500, help="How many manifests.")
+@_seed
+@click.option("--minutes", type=click.FloatRange(min=0), help="As many as this time allows, instead.")
+@_verbose
+@options.output
+def odd(cases: int, seed: int, minutes: float | None, verbose: bool, output: TextOrJson) -> None:
     """Manifests with odd values against a whole lab: each is refused in words, or the lab settles."""
     from kailab.conformance.odd_manifests import MANY, run_seeds
 
@@ -236,4 +234,4 @@ def _tell(result: Result) -> None:
 def _end(report: Report, output: TextOrJson, text: str) -> None:
     terminal.say(report.as_json() if output is TextOrJson.json else text)
     if report.failed:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)

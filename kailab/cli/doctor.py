@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import typer
+import click
 
-from kailab.cli import terminal
-from kailab.cli.options import STATE, OutputOption, StateOption, TextOrJson
+from kailab.cli import options, terminal
+from kailab.cli.options import TextOrJson
 
 PYTHON = (3, 11)
 TOOLS = {
@@ -41,7 +41,10 @@ class Finding(NamedTuple):
     needed: bool = False
 
 
-def doctor(output: OutputOption = TextOrJson.text, state: StateOption = STATE) -> None:
+@click.command()
+@options.output
+@options.state
+def doctor(output: TextOrJson, state: Path) -> None:
     """Say what is here: Python, packages, backends, optional tools. Exit code 1 if something needed is missing."""
     from kailab.cli.table import render
 
@@ -54,7 +57,7 @@ def doctor(output: OutputOption = TextOrJson.text, state: StateOption = STATE) -
     missing = [one.name for one in found if one.needed and not one.there]
     if missing:
         terminal.complain(f"needed and not here: {', '.join(missing)}")
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
 def _python() -> Iterator[Finding]:

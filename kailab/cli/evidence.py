@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from kailab.cli import terminal
-from kailab.cli.options import EvidenceOption, OutputOption, TextOrJson
+from kailab.cli import options, terminal
+from kailab.cli.options import TextOrJson
 
-app = typer.Typer(help="The evidence that test runs leave.", no_args_is_help=True, rich_markup_mode=None)
+_run = click.argument("run", default="latest", help="A run's id, its folder, or latest.")
+
+
+@click.group()
+def group() -> None:
+    """The evidence that test runs leave."""
+
+
 ROOT = Path("evidence")
-RunArgument = Annotated[str, typer.Argument(help="A run's id, its folder, or latest.")]
 
 
-@app.command("list")
-def list_runs(evidence: EvidenceOption = ROOT, output: OutputOption = TextOrJson.text) -> None:
+@group.command("list")
+@options.evidence
+@options.output
+def list_runs(evidence: Path, output: TextOrJson) -> None:
     """The runs there are, oldest first."""
     from kailab.cli.table import render
     from kailab.evidence import store
@@ -43,11 +51,10 @@ def list_runs(evidence: EvidenceOption = ROOT, output: OutputOption = TextOrJson
     terminal.say(render(("RUN", "TESTS", "PASSED", "FAILED", "BEGUN"), rows))
 
 
-@app.command()
-def prune(
-    keep: Annotated[int, typer.Option("--keep", min=0, help="How many of the newest runs stay.")] = 5,
-    evidence: EvidenceOption = ROOT,
-) -> None:
+@group.command()
+@click.option("--keep", type=click.IntRange(min=0), default=5, help="How many of the newest runs stay.")
+@options.evidence
+def prune(keep: int, evidence: Path) -> None:
     """Remove old runs; reference runs stay."""
     from kailab.evidence import store
 
@@ -55,15 +62,14 @@ def prune(
         terminal.say(f"{run.path} removed")
 
 
-@app.command()
-def show(
-    run: Annotated[
-        str, typer.Argument(metavar="[RUN]", help="A run's id, its folder, or latest; may be left out before a test.")
-    ] = "latest",
-    test: Annotated[str, typer.Argument(help="One test of it: exercise/test.", show_default=False)] = "",
-    evidence: EvidenceOption = ROOT,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.argument(
+    "run", default="latest", metavar="[RUN]", help="A run's id, its folder, or latest; may be left out before a test."
+)
+@click.argument("test", default="", help="One test of it: exercise/test.")
+@options.evidence
+@options.output
+def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
     """The tests of a run; or of one test what was expected, what was seen, and what happened when."""
     from kailab.cli.table import render
     from kailab.evidence import store
@@ -87,8 +93,10 @@ def show(
     terminal.say(render(("TEST", "OUTCOME", "SCHEDULER"), rows))
 
 
-@app.command()
-def verify(run: RunArgument = "latest", evidence: EvidenceOption = ROOT) -> None:
+@group.command()
+@_run
+@options.evidence
+def verify(run: str, evidence: Path) -> None:
     """Check that a run is what was written: every file by its checksum. Exit code 1 if it is not."""
     from kailab.evidence import store
 
@@ -98,17 +106,16 @@ def verify(run: RunArgument = "latest", evidence: EvidenceOption = ROOT) -> None
         terminal.say(str(problem))
     if problems:
         terminal.notice(f"{path}: {len(problems)} problems")
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
     terminal.say(f"{path}: all is as it was written")
 
 
-@app.command()
-def diff(
-    first: Annotated[str, typer.Argument(help="A run's id or folder.", show_default=False)],
-    second: Annotated[str, typer.Argument(help="Another one, or latest.")] = "latest",
-    evidence: EvidenceOption = ROOT,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.argument("first", help="A run's id or folder.")
+@click.argument("second", default="latest", help="Another one, or latest.")
+@options.evidence
+@options.output
+def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
     """Where two runs differ, the times of the runs aside. Exit code 1 if they do."""
     from kailab.evidence import store
     from kailab.evidence.diff import diff as compare
@@ -123,14 +130,14 @@ def diff(
         if found.identical:
             terminal.say(f"{found.first} and {found.second} are identical")
     if not found.identical:
-        raise typer.Exit(1)
+        raise click.exceptions.Exit(1)
 
 
-def report(
-    run: RunArgument = "latest",
-    format: Annotated[str, typer.Option("--format", help="text or markdown.")] = "text",
-    evidence: EvidenceOption = ROOT,
-) -> None:
+@click.command()
+@_run
+@click.option("--format", default="text", help="text or markdown.")
+@options.evidence
+def report(run: str, format: str, evidence: Path) -> None:
     """Tell a run: what was expected, what was seen, and why. All of it from its evidence."""
     from kailab.evidence import store
     from kailab.report import render

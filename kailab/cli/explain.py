@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from kailab.cli import labfile, terminal
-from kailab.cli.options import STATE, NamespaceOption, OutputOption, StateOption, TextOrJson
+from kailab.cli import labfile, options, terminal
+from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.lab import Explanation, Lab
 
 
-def explain(
-    what: Annotated[
-        list[str], typer.Argument(help="pod NAME, podgroup NAME, queue NAME or a workload", show_default=False)
-    ],
-    namespace: NamespaceOption = "default",
-    output: OutputOption = TextOrJson.text,
-    state: StateOption = STATE,
-) -> None:
+@click.command()
+@click.argument("what", nargs=-1, required=True, help="pod NAME, podgroup NAME, queue NAME or a workload")
+@options.namespace
+@options.output
+@options.state
+def explain(what: tuple[str, ...], namespace: str, output: TextOrJson, state: Path) -> None:
     """Say why a pod or podgroup waits and what would let it run; what a queue holds, borrows and lends. A workload
     (job NAME, deployment NAME ...) is explained by its podgroups."""
     from kailab.cli.naming import targets

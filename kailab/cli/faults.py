@@ -9,48 +9,49 @@ import sys
 import traceback
 from typing import Any
 
-import typer
-from typer.core import TyperGroup
+import click
 
 from kailab.cli import terminal
 from kailab.cli.kubectl import instead
 from kailab.errors import ExpectationFailed, KailabError
 
+INTERRUPTED = 130  # as a shell counts a process ended by SIGINT
 BROKEN_PIPE = 141  # as a shell counts a process ended by SIGPIPE
 DEBUG = "KAILAB_DEBUG"
 
 
-class Faces(TyperGroup):
+class ReportingGroup(click.Group):
     """The command group that turns what goes wrong below it into one message."""
 
-    def invoke(self, ctx: Any) -> Any:
+    def invoke(self, ctx: click.Context) -> Any:
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
         except KeyboardInterrupt:
             terminal.notice("interrupted; what is saved is as it was")
-            raise
+            raise click.exceptions.Exit(INTERRUPTED) from None
         except (KailabError, ExpectationFailed) as error:
             _traceback(error)
             terminal.complain(str(error))
-            raise typer.Exit(getattr(error, "exit_code", 1)) from None
+            raise click.exceptions.Exit(getattr(error, "exit_code", 1)) from None
         except OSError as error:
             if error.errno != errno.EPIPE:
-                raise typer.Exit(_unforeseen(error)) from None
+                raise click.exceptions.Exit(_unforeseen(error)) from None
             # Nobody reads on. What is still buffered must not be flushed into the closed pipe at exit.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(BROKEN_PIPE) from None
+            raise click.exceptions.Exit(BROKEN_PIPE) from None
         except RecursionError as error:
             _traceback(error)
             terminal.complain("the input is nested too deeply")
-            raise typer.Exit(2) from None
+            raise click.exceptions.Exit(2) from None
+        except (click.ClickException, click.Abort, click.exceptions.Exit) as error:
+            if isinstance(error, click.UsageError) and (hint := instead(error.message)):
+                said = error.format_message().removesuffix(".")
+                raise click.UsageError(f"{said}; {hint}", error.ctx) from None
+            raise
         except Exception as error:
-            if type(error).__module__.startswith(("click", "typer")):
-                if hint := instead(said := str(getattr(error, "message", ""))):
-                    error.message = f"{said.removesuffix('.')}; {hint}"  # type: ignore[attr-defined]
-                raise
-            raise typer.Exit(_unforeseen(error)) from None
+            raise click.exceptions.Exit(_unforeseen(error)) from None
 
 
 def _unforeseen(error: Exception) -> int:

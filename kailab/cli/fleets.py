@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+import click
 
-from kailab.cli import terminal
-from kailab.cli.options import OutputOption, TextOrJson
-
-app = typer.Typer(help="Fleets: described sets of fake nodes.", no_args_is_help=True, rich_markup_mode=None)
-NAME = typer.Argument(help="A fleet's name, or a file.", show_default=False)
+from kailab.cli import options, terminal
+from kailab.cli.options import TextOrJson
 
 
-@app.command("list")
-def list_fleets(output: OutputOption = TextOrJson.text) -> None:
+@click.group()
+def group() -> None:
+    """Fleets: described sets of fake nodes."""
+
+
+@group.command("list")
+@options.output
+def list_fleets(output: TextOrJson) -> None:
     """The fleets that can be named."""
     from kailab.cli.table import render
     from kailab.errors import KailabError
@@ -40,14 +43,11 @@ def list_fleets(output: OutputOption = TextOrJson.text) -> None:
         terminal.say(render(("NAME", "NODES", "GPUS", "DESCRIPTION"), rows))
 
 
-@app.command()
-def show(
-    fleet: Annotated[str, NAME] = "lesson",
-    nodes: Annotated[
-        bool, typer.Option("--nodes", help="The Node objects themselves: YAML, or JSON with -o json.")
-    ] = False,
-    output: OutputOption = TextOrJson.text,
-) -> None:
+@group.command()
+@click.argument("fleet", default="lesson", help="A fleet's name, or a file.")
+@click.option("--nodes", is_flag=True, help="The Node objects themselves: YAML, or JSON with -o json.")
+@options.output
+def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
     """What a fleet is made of."""
     from kailab.cli.table import render
     from kailab.fleet import load_fleet
@@ -78,8 +78,9 @@ def show(
         terminal.say(f"\nTopology {topology['metadata']['name']}: {levels}")
 
 
-@app.command()
-def validate(files: Annotated[list[str], typer.Argument(help="Fleet files or names.", show_default=False)]) -> None:
+@group.command()
+@click.argument("files", nargs=-1, required=True, help="Fleet files or names.")
+def validate(files: tuple[str, ...]) -> None:
     """Check fleet files; every problem is named with its file, line and field."""
     from kailab.errors import InputError
     from kailab.fleet import load_fleet
@@ -94,7 +95,7 @@ def validate(files: Annotated[list[str], typer.Argument(help="Fleet files or nam
         else:
             terminal.say(f"{file}: {fleet.summary()}")
     if failed:
-        raise typer.Exit(2)
+        raise click.exceptions.Exit(2)
 
 
 def _numbers(summary: Any) -> dict[str, Any]:

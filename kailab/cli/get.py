@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from kailab.cli import labfile, terminal
-from kailab.cli.options import (
-    STATE,
-    AllNamespacesOption,
-    Format,
-    NamespaceOption,
-    SelectorOption,
-    StateOption,
-)
+from kailab.cli import labfile, options, terminal
+from kailab.cli.options import Format
 
 if TYPE_CHECKING:
     from kailab.cli.naming import Target
@@ -24,18 +18,29 @@ if TYPE_CHECKING:
     Object = dict[str, Any]
 
 
+@click.command()
+@click.argument("what", nargs=-1, required=True, help="Kinds (pods,queues), KIND NAME..., or KIND/NAME...")
+@options.namespace
+@options.all_namespaces
+@options.selector
+@click.option(
+    "--output",
+    "-o",
+    type=click.Choice(Format),
+    default=Format.table,
+    show_default=False,
+    help="As a wide table, as objects, or by name.",
+)
+@click.option("--no-headers", is_flag=True, help="Tables without their first line.")
+@options.state
 def get(
-    what: Annotated[
-        list[str], typer.Argument(help="Kinds (pods,queues), KIND NAME..., or KIND/NAME...", show_default=False)
-    ],
-    namespace: NamespaceOption = "default",
-    all_namespaces: AllNamespacesOption = False,
-    selector: SelectorOption = "",
-    output: Annotated[
-        Format, typer.Option("--output", "-o", help="As a wide table, as objects, or by name.", show_default=False)
-    ] = Format.table,
-    no_headers: Annotated[bool, typer.Option("--no-headers", help="Tables without their first line.")] = False,
-    state: StateOption = STATE,
+    what: tuple[str, ...],
+    namespace: str,
+    all_namespaces: bool,
+    selector: str,
+    output: Format,
+    no_headers: bool,
+    state: Path,
 ) -> None:
     """Show objects: pods, queues, podgroups, nodes, jobs, events ... and any other kind there is."""
     from kailab.cli.naming import full_name, targets

@@ -6,23 +6,12 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
+import click
 
-from kailab.cli import labfile, terminal
-from kailab.cli.options import (
-    STATE,
-    ComponentsOption,
-    ContextOption,
-    KaiCrdsOption,
-    KaiOption,
-    KubeconfigOption,
-    KubernetesOption,
-    OutputOption,
-    StateOption,
-    TextOrJson,
-)
+from kailab.cli import labfile, options, terminal
+from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
@@ -30,45 +19,50 @@ if TYPE_CHECKING:
     from kailab.scheduler import SchedulerSettings
 
 
+@click.command()
+@click.option("--fleet", default="lesson", help="The fleet: a name (`kailab fleet list`) or a file.")
+@click.option("--scheduler", default="kailab", help="What decides: kailab, kube-scheduler, or kai (a real one).")
+@click.option(
+    "--backend",
+    default="embedded",
+    help="Where the cluster lives: embedded, controlplane, kind, or kubeconfig (any cluster).",
+)
+@click.option(
+    "--scheduler-config",
+    "--config",
+    "config",
+    type=options.PATH,
+    help="Scheduler configuration, a file as KAI reads it.",
+)
+@click.option(
+    "--adopt-default-scheduler", "adopt", is_flag=True, help="Pods that name no scheduler are this scheduler's too."
+)
+@click.option("--fresh", is_flag=True, help="Begin anew if a lab is up already.")
+@click.option("--keep", is_flag=True, help="If another lab is up already, say so and leave it: no error.")
+@click.option("--dra", is_flag=True, help="The GPUs are for resource claims (DRA), not for nvidia.com/gpu.")
+@options.kubeconfig
+@options.context
+@options.components
+@options.kubernetes
+@options.kai
+@options.kai_crds
+@options.state
 def up(
-    fleet: Annotated[
-        str, typer.Option("--fleet", help="The fleet: a name (`kailab fleet list`) or a file.")
-    ] = "lesson",
-    scheduler: Annotated[
-        str, typer.Option("--scheduler", help="What decides: kailab, kube-scheduler, or kai (a real one).")
-    ] = "kailab",
-    backend: Annotated[
-        str,
-        typer.Option(
-            "--backend", help="Where the cluster lives: embedded, controlplane, kind, or kubeconfig (any cluster)."
-        ),
-    ] = "embedded",
-    config: Annotated[
-        Path | None,
-        typer.Option(
-            "--scheduler-config",
-            "--config",
-            help="Scheduler configuration, a file as KAI reads it.",
-            show_default=False,
-        ),
-    ] = None,
-    adopt: Annotated[
-        bool, typer.Option("--adopt-default-scheduler", help="Pods that name no scheduler are this scheduler's too.")
-    ] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Begin anew if a lab is up already.")] = False,
-    keep: Annotated[
-        bool, typer.Option("--keep", help="If another lab is up already, say so and leave it: no error.")
-    ] = False,
-    dra: Annotated[
-        bool, typer.Option("--dra", help="The GPUs are for resource claims (DRA), not for nvidia.com/gpu.")
-    ] = False,
-    kubeconfig: KubeconfigOption = None,
-    context: ContextOption = None,
-    components: ComponentsOption = None,
-    kubernetes: KubernetesOption = None,
-    kai: KaiOption = None,
-    kai_crds: KaiCrdsOption = None,
-    state: StateOption = STATE,
+    fleet: str,
+    scheduler: str,
+    backend: str,
+    config: Path | None,
+    adopt: bool,
+    fresh: bool,
+    keep: bool,
+    dra: bool,
+    kubeconfig: Path | None,
+    context: str | None,
+    components: Path | None,
+    kubernetes: str | None,
+    kai: Path | None,
+    kai_crds: Path | None,
+    state: Path,
 ) -> None:
     """Begin a lab: a fleet of fake GPU nodes with a scheduler. The embedded one is kept in a file; the others are a real
     Kubernetes API. None needs root, only kind needs Docker."""
@@ -177,7 +171,9 @@ def _shown(value: Any) -> str:
     return {True: "given", False: "not given"}.get(value, str(value)) if isinstance(value, bool) else str(value)
 
 
-def down(state: StateOption = STATE) -> None:
+@click.command()
+@options.state
+def down(state: Path) -> None:
     """End the lab and remove its file."""
     if not state.exists():
         terminal.notice(f"{state}: no lab is up")
@@ -201,10 +197,10 @@ def _end(state: Path) -> None:
     state.unlink(missing_ok=True)
 
 
-def run(
-    duration: Annotated[str, typer.Option("--for", help="How long: 30s, 5m, 1h30m, 2d.", show_default=False)] = "",
-    state: StateOption = STATE,
-) -> None:
+@click.command()
+@click.option("--for", "duration", default="", show_default=False, help="How long: 30s, 5m, 1h30m, 2d.")
+@options.state
+def run(duration: str, state: Path) -> None:
     """Let time pass in the lab: run times end, protections run out, and the scheduler acts on it as it happens. Without
     --for: only until nothing changes any more."""
     from kailab.cli.happened import Before, elapsed
@@ -226,7 +222,10 @@ def run(
     terminal.say(f"{told} (the lab is {ended} old)")
 
 
-def status(output: OutputOption = TextOrJson.text, state: StateOption = STATE) -> None:
+@click.command()
+@options.output
+@options.state
+def status(output: TextOrJson, state: Path) -> None:
     """Sum up the lab: fleet, scheduler, time, GPUs, pods and what waits."""
     from kailab.cli.happened import elapsed
 

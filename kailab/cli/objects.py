@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from kailab.cli import labfile, terminal
-from kailab.cli.options import (
-    STATE,
-    FilesOption,
-    NamespaceOption,
-    SelectorOption,
-    SettleOption,
-    StateOption,
-)
+from kailab.cli import labfile, options, terminal
 
 if TYPE_CHECKING:
     from kailab.cli.happened import Before
     from kailab.lab import Lab
 
 
+@click.command()
+@click.argument("bare", nargs=-1)
+@options.files
+@options.namespace
+@options.settle
+@click.option("--dry-run", is_flag=True, help="Check and tell, but change nothing.")
+@click.option("--force", is_flag=True, help="Take what KAI takes, even a gang that can never start.")
+@options.state
 def apply(
-    bare: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
-    files: FilesOption = None,
-    namespace: NamespaceOption = "default",
-    settle: SettleOption = True,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Check and tell, but change nothing.")] = False,
-    force: Annotated[
-        bool, typer.Option("--force", help="Take what KAI takes, even a gang that can never start.")
-    ] = False,
-    state: StateOption = STATE,
+    bare: tuple[str, ...], files: tuple[str, ...], namespace: str, settle: bool, dry_run: bool, force: bool, state: Path
 ) -> None:
     """Apply manifests, then run the lab until nothing changes. If anything is wrong with any of them, none is applied."""
     from kailab.cli.happened import Before
@@ -39,9 +32,7 @@ def apply(
     from kailab.errors import InputError
 
     if bare:
-        raise InputError(
-            f"say -f before a file: kailab apply {' '.join(f'-f {one}' for one in (*(files or ()), *bare))}"
-        )
+        raise InputError(f"say -f before a file: kailab apply {' '.join(f'-f {one}' for one in (*files, *bare))}")
     if not files:
         raise InputError("say what to apply: -f FILE, -f FOLDER or -f -")
     end = " (dry run)" if dry_run else ""
@@ -61,17 +52,24 @@ def apply(
         terminal.notice(told)
 
 
+@click.command()
+@click.argument("what", nargs=-1, help="KIND NAME..., or KIND/NAME...")
+@options.files
+@options.namespace
+@options.selector
+@click.option("--all", "everything", is_flag=True, help="All objects of the kind in the namespace.")
+@click.option("--ignore-not-found", is_flag=True, help="It is well if it is not there.")
+@options.settle
+@options.state
 def delete(
-    what: Annotated[list[str] | None, typer.Argument(help="KIND NAME..., or KIND/NAME...", show_default=False)] = None,
-    files: FilesOption = None,
-    namespace: NamespaceOption = "default",
-    selector: SelectorOption = "",
-    everything: Annotated[bool, typer.Option("--all", help="All objects of the kind in the namespace.")] = False,
-    ignore_not_found: Annotated[
-        bool, typer.Option("--ignore-not-found", help="It is well if it is not there.")
-    ] = False,
-    settle: SettleOption = True,
-    state: StateOption = STATE,
+    what: tuple[str, ...],
+    files: tuple[str, ...],
+    namespace: str,
+    selector: str,
+    everything: bool,
+    ignore_not_found: bool,
+    settle: bool,
+    state: Path,
 ) -> None:
     """Delete objects, by name, by label or by manifest, then run the lab until nothing changes. If one of them is not
     there, none is deleted."""
@@ -85,7 +83,7 @@ def delete(
         raise InputError("-f deletes what its manifests name; -l and --all go with a KIND")
     with labfile.changed(state) as lab:
         before = Before(lab)
-        doomed = _in_files(lab, files, namespace) if files else _named(lab, what or [], namespace, selector, everything)
+        doomed = _in_files(lab, files, namespace) if files else _named(lab, what, namespace, selector, everything)
         gone = _delete(lab, doomed, ignore_not_found)
         told = _settled(lab, before, settle) if gone else ""
     for kind, name, _ in gone:
@@ -100,7 +98,7 @@ Doomed = tuple[str, str, str]
 """Kind key, name, namespace ("" outside namespaces)."""
 
 
-def _sources(files: list[str]) -> list[Path | str]:
+def _sources(files: Sequence[str]) -> list[Path | str]:
     if files.count("-") > 1:
         from kailab.errors import InputError
 
@@ -116,7 +114,7 @@ def _settled(lab: Lab, before: Before, settle: bool) -> str:
     return before.told()
 
 
-def _in_files(lab: Lab, files: list[str], namespace: str) -> list[Doomed]:
+def _in_files(lab: Lab, files: Sequence[str], namespace: str) -> list[Doomed]:
     from kailab.lab import intake
     from kailab.model.kinds import is_namespaced
 
@@ -128,7 +126,7 @@ def _in_files(lab: Lab, files: list[str], namespace: str) -> list[Doomed]:
     return found
 
 
-def _named(lab: Lab, what: list[str], namespace: str, selector: str, everything: bool) -> list[Doomed]:
+def _named(lab: Lab, what: Sequence[str], namespace: str, selector: str, everything: bool) -> list[Doomed]:
     from kailab.cli.naming import targets
     from kailab.errors import InputError
     from kailab.model.kinds import is_namespaced

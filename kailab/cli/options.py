@@ -1,14 +1,15 @@
-"""Options that several commands share."""
+"""Options that several commands share, and the types of their values."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
 
-import typer
+import click
 
 STATE = Path(".kailab/lab.state")
+EVIDENCE = Path("evidence")
+PATH = click.Path(path_type=Path)
 
 
 class Format(StrEnum):
@@ -28,59 +29,46 @@ class TextOrJson(StrEnum):
     json = "json"
 
 
-StateOption = Annotated[
-    Path, typer.Option("--state", envvar="KAILAB_STATE", help="The file that keeps the lab.", show_default=True)
-]
-NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="The namespace.")]
-AllNamespacesOption = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Objects of every namespace.")]
-SelectorOption = Annotated[
-    str, typer.Option("--selector", "-l", help="Only objects with these labels: app=train, 'app in (a, b)'.")
-]
-FilesOption = Annotated[
-    list[str] | None,
-    typer.Option("--filename", "-f", help="A manifest, a folder of them, or - for stdin. May be repeated."),
-]
-OutputOption = Annotated[
-    TextOrJson, typer.Option("--output", "-o", help="For people, or for programs.", show_default=True)
-]
-EvidenceOption = Annotated[
-    Path, typer.Option("--evidence", envvar="KAILAB_EVIDENCE", help="The folder that runs are kept in.")
-]
-SettleOption = Annotated[bool, typer.Option("--settle/--no-settle", help="Run the lab until nothing changes.")]
-KubeconfigOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--kubeconfig", help="Backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config.", show_default=False
-    ),
-]
-ContextOption = Annotated[
-    str | None, typer.Option("--context", help="Backend kubeconfig: not the current context.", show_default=False)
-]
-ComponentsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--components",
-        help="Backends controlplane, kind: folder of etcd, kube-apiserver ..., if not $KAILAB_COMPONENTS.",
-        show_default=False,
-    ),
-]
-KubernetesOption = Annotated[
-    str | None,
-    typer.Option(
-        "--kubernetes",
-        help="Backends controlplane, kind: version of Kubernetes, if not the default one.",
-        show_default=False,
-    ),
-]
-KaiOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--kai-bin", help="Scheduler kai: folder of its binaries, if not $KAILAB_KAI_BIN.", show_default=False
-    ),
-]
-KaiCrdsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--kai-crds", help="Scheduler kai: its CRDs, file or folder, if not $KAILAB_KAI_CRDS.", show_default=False
-    ),
-]
+state = click.option(
+    "--state", type=PATH, default=STATE, envvar="KAILAB_STATE", show_envvar=True, help="The file that keeps the lab."
+)
+namespace = click.option("--namespace", "-n", default="default", help="The namespace.")
+all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of every namespace.")
+selector = click.option(
+    "--selector",
+    "-l",
+    default="",
+    show_default=False,
+    help="Only objects with these labels: app=train, 'app in (a, b)'.",
+)
+files = click.option(
+    "--filename", "-f", "files", multiple=True, help="A manifest, a folder of them, or - for stdin. May be repeated."
+)
+output = click.option(
+    "--output", "-o", type=click.Choice(TextOrJson), default=TextOrJson.text, help="For people, or for programs."
+)
+evidence = click.option(
+    "--evidence",
+    type=PATH,
+    default=EVIDENCE,
+    envvar="KAILAB_EVIDENCE",
+    show_envvar=True,
+    help="The folder that runs are kept in.",
+)
+settle = click.option("--settle/--no-settle", default=True, help="Run the lab until nothing changes.")
+kubeconfig = click.option(
+    "--kubeconfig", type=PATH, help="Backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config."
+)
+context = click.option("--context", help="Backend kubeconfig: not the current context.")
+components = click.option(
+    "--components",
+    type=PATH,
+    help="Backends controlplane, kind: folder of etcd, kube-apiserver ..., if not $KAILAB_COMPONENTS.",
+)
+kubernetes = click.option(
+    "--kubernetes", help="Backends controlplane, kind: version of Kubernetes, if not the default one."
+)
+kai = click.option("--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of its binaries, if not $KAILAB_KAI_BIN.")
+kai_crds = click.option(
+    "--kai-crds", type=PATH, help="Scheduler kai: its CRDs, file or folder, if not $KAILAB_KAI_CRDS."
+)

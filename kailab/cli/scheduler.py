@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
+import click
 
-from kailab.cli import terminal
+from kailab.cli import options, terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from kailab.cluster.protocol import Cluster
     from kailab.scheduler.service import Follower
 
-app = typer.Typer(help="Run kailab's scheduler on a Kubernetes cluster.", no_args_is_help=True, rich_markup_mode=None)
+
+@click.group()
+def group() -> None:
+    """Run kailab's scheduler on a Kubernetes cluster."""
 
 
 _OF_THE_LEASE = (
@@ -32,82 +35,85 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
         raise InputError(f"{', '.join(names)}: without leader election there is no lease; leave out --no-leader-elect")
 
 
-@app.command()
+@group.command()
+@click.pass_context
+@click.option(
+    "--kubeconfig",
+    type=options.PATH,
+    show_envvar=True,
+    envvar="KUBECONFIG",
+    help="The cluster; in a pod its service account does.",
+)
+@click.option("--context", show_default="the current one", help="A context of the kubeconfig.")
+@click.option(
+    "--scheduler-config", "config", type=options.PATH, help="Scheduler configuration, a file as KAI reads it."
+)
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    show_default="kai-scheduler",
+    help="The schedulerName of pods that are its to place. May be repeated.",
+)
+@click.option("--node-pool", default="default", help="Only nodes, queues and PodGroups of this pool (a KAI shard).")
+@click.option("--grouping/--no-grouping", default=True, help="Make PodGroups of pods.")
+@click.option("--queue-status/--no-queue-status", default=True, help="Write the status of queues and PodGroups.")
+@click.option(
+    "--gpu-reservation/--no-gpu-reservation",
+    "reservations",
+    default=True,
+    help="Hold shared GPUs by a pod each, so that others see them taken.",
+)
+@click.option(
+    "--resource-claims/--no-resource-claims", "claims", default=True, help="Allocate the ResourceClaims of pods (DRA)."
+)
+@click.option(
+    "--leader-elect/--no-leader-elect", default=True, help="Act only while holding the lease, of several schedulers."
+)
+@click.option("--lease-namespace", default="kai-scheduler", help="Where the Lease is.")
+@click.option("--lease-name", default="", show_default="kailab-scheduler, with the node pool's name", help="Its name.")
+@click.option(
+    "--lease-duration", type=float, default=15.0, help="Seconds that others wait for a holder that no longer renews."
+)
+@click.option(
+    "--renew-deadline", type=float, default=10.0, help="Seconds after which a holder that can't renew stops writing."
+)
+@click.option("--retry-period", type=float, default=2.0, help="Seconds between renewals.")
+@click.option(
+    "--identity", default="", show_default="host and a UUID", help="The name in the Lease: no two may share one."
+)
+@click.option("--bind-address", "address", default="127.0.0.1", help="Where health and metrics are served.")
+@click.option("--port", type=click.IntRange(min=0, max=65535), default=0, help="0: a free one, told on stderr.")
+@click.option(
+    "--schedule-period",
+    "period",
+    type=click.FloatRange(min=0.0),
+    default=0.1,
+    help="At least so many seconds from cycle to cycle.",
+)
+@click.option("--decisions", type=options.PATH, help="Keep the latest decisions in this file, for explanations.")
 def run(
-    command: typer.Context,
-    kubeconfig: Annotated[
-        Path | None,
-        typer.Option(
-            "--kubeconfig",
-            envvar="KUBECONFIG",
-            help="The cluster; in a pod its service account does.",
-            show_default=False,
-        ),
-    ] = None,
-    context: Annotated[
-        str | None, typer.Option("--context", help="A context of the kubeconfig.", show_default="the current one")
-    ] = None,
-    config: Annotated[
-        Path | None,
-        typer.Option("--scheduler-config", help="Scheduler configuration, a file as KAI reads it.", show_default=False),
-    ] = None,
-    names: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--scheduler-name",
-            help="The schedulerName of pods that are its to place. May be repeated.",
-            show_default="kai-scheduler",
-        ),
-    ] = None,
-    node_pool: Annotated[
-        str, typer.Option("--node-pool", help="Only nodes, queues and PodGroups of this pool (a KAI shard).")
-    ] = "default",
-    grouping: Annotated[bool, typer.Option("--grouping/--no-grouping", help="Make PodGroups of pods.")] = True,
-    queue_status: Annotated[
-        bool, typer.Option("--queue-status/--no-queue-status", help="Write the status of queues and PodGroups.")
-    ] = True,
-    reservations: Annotated[
-        bool,
-        typer.Option(
-            "--gpu-reservation/--no-gpu-reservation",
-            help="Hold shared GPUs by a pod each, so that others see them taken.",
-        ),
-    ] = True,
-    claims: Annotated[
-        bool, typer.Option("--resource-claims/--no-resource-claims", help="Allocate the ResourceClaims of pods (DRA).")
-    ] = True,
-    leader_elect: Annotated[
-        bool,
-        typer.Option(
-            "--leader-elect/--no-leader-elect", help="Act only while holding the lease, of several schedulers."
-        ),
-    ] = True,
-    lease_namespace: Annotated[str, typer.Option("--lease-namespace", help="Where the Lease is.")] = "kai-scheduler",
-    lease_name: Annotated[
-        str, typer.Option("--lease-name", help="Its name.", show_default="kailab-scheduler, with the node pool's name")
-    ] = "",
-    lease_duration: Annotated[
-        float, typer.Option("--lease-duration", help="Seconds that others wait for a holder that no longer renews.")
-    ] = 15.0,
-    renew_deadline: Annotated[
-        float, typer.Option("--renew-deadline", help="Seconds after which a holder that can't renew stops writing.")
-    ] = 10.0,
-    retry_period: Annotated[float, typer.Option("--retry-period", help="Seconds between renewals.")] = 2.0,
-    identity: Annotated[
-        str,
-        typer.Option("--identity", help="The name in the Lease: no two may share one.", show_default="host and a UUID"),
-    ] = "",
-    address: Annotated[str, typer.Option("--bind-address", help="Where health and metrics are served.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65535, help="0: a free one, told on stderr.")] = 0,
-    period: Annotated[
-        float, typer.Option("--schedule-period", min=0.0, help="At least so many seconds from cycle to cycle.")
-    ] = 0.1,
-    decisions: Annotated[
-        Path | None,
-        typer.Option(
-            "--decisions", help="Keep the latest decisions in this file, for explanations.", show_default=False
-        ),
-    ] = None,
+    command: click.Context,
+    kubeconfig: Path | None,
+    context: str | None,
+    config: Path | None,
+    names: tuple[str, ...],
+    node_pool: str,
+    grouping: bool,
+    queue_status: bool,
+    reservations: bool,
+    claims: bool,
+    leader_elect: bool,
+    lease_namespace: str,
+    lease_name: str,
+    lease_duration: float,
+    renew_deadline: float,
+    retry_period: float,
+    identity: str,
+    address: str,
+    port: int,
+    period: float,
+    decisions: Path | None,
 ) -> None:
     """Schedule until SIGTERM or SIGINT.
 
@@ -165,13 +171,10 @@ def _log_to_stderr() -> None:
     logging.getLogger("kailab").setLevel(level)
 
 
-@app.command()
-def manifests(
-    image: Annotated[
-        str, typer.Option("--image", help="An image with kailab in it, that the cluster can pull.", show_default=False)
-    ],
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where it is to run.")] = "kai-scheduler",
-) -> None:
+@group.command()
+@click.option("--image", required=True, help="An image with kailab in it, that the cluster can pull.")
+@click.option("--namespace", "-n", default="kai-scheduler", help="Where it is to run.")
+def manifests(image: str, namespace: str) -> None:
     """Print what runs the scheduler in a cluster: a ServiceAccount, exactly the rights that it uses, a Deployment."""
     from kailab.scheduler.service.manifests import manifests as rendered
 

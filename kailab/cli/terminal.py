@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING
 
-import typer
+import click
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
@@ -28,24 +28,24 @@ def painted(text: str, style: str, stream: IO[str]) -> str:
 
 def say(text: str) -> None:
     """Data: what was asked for."""
-    typer.echo(text)
+    click.echo(text)
 
 
 def notice(text: str) -> None:
     """Something worth knowing that is not what was asked for."""
-    typer.echo(text, err=True)
+    click.echo(text, err=True)
 
 
 def warn(text: str) -> None:
     """Each line of it is one warning."""
     for line in text.splitlines():
-        typer.echo(f"{painted('warning:', 'yellow', sys.stderr)} {line}", err=True)
+        click.echo(f"{painted('warning:', 'yellow', sys.stderr)} {line}", err=True)
 
 
 def complain(text: str) -> None:
     """Errors: each line of the text is one."""
     for line in text.splitlines():
-        typer.echo(f"{painted('error:', 'red', sys.stderr)} {line}", err=True)
+        click.echo(f"{painted('error:', 'red', sys.stderr)} {line}", err=True)
 
 
 @contextmanager

@@ -1,0 +1,70 @@
+"""The commands there are: each in a module of its own, imported when it is called.
+
+A new command is a module with a click command in it, and a line here. Help and shell completion are made from this table, so
+that they import no command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import NamedTuple
+
+import click
+from click.shell_completion import CompletionItem
+
+from kailab.cli.faults import ReportingGroup
+
+
+class Entry(NamedTuple):
+    """``module``: in kailab.cli. ``attribute``: the click command in it. ``help``: its line in the list of commands."""
+
+    module: str
+    attribute: str
+    help: str
+
+
+COMMANDS: Mapping[str, Entry] = {
+    "up": Entry("life", "up", "Start a lab: a fleet of fake GPU nodes with a scheduler."),
+    "down": Entry("life", "down", "End the lab and remove its file."),
+    "status": Entry("life", "status", "Sum up the lab: fleet, scheduler, time, GPUs, pods."),
+    "apply": Entry("objects", "apply", "Apply manifests, then run the lab until it is at rest."),
+    "delete": Entry("objects", "delete", "Delete objects, then run the lab until it is at rest."),
+    "get": Entry("get", "get", "Show objects: pods, queues, podgroups, nodes, jobs ..."),
+    "explain": Entry("explain", "explain", "Say why something waits and what would let it run."),
+    "run": Entry("life", "run", "Let time pass in the lab."),
+    "report": Entry("evidence", "report", "Tell a test run: expected, seen, and why."),
+    "doctor": Entry("doctor", "doctor", "Say what is installed: Python, packages, backends, tools."),
+    "fleet": Entry("fleets", "group", "Fleets: described sets of fake nodes."),
+    "evidence": Entry("evidence", "group", "The evidence that test runs leave."),
+    "components": Entry("components", "group", "The programs of a real control plane."),
+    "conformance": Entry("conformance", "group", "Compare with recorded behaviour of a real KAI."),
+    "bench": Entry("bench", "group", "Time the lab: jobs in, pods running."),
+    "scheduler": Entry("scheduler", "group", "Run kailab's scheduler on a Kubernetes cluster."),
+    "completion": Entry("completion", "completion", "Print a script that completes commands in a shell."),
+}
+
+
+class CommandTable(ReportingGroup):
+    """A group whose commands are those of the table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(import_module(f"kailab.cli.{entry.module}"), entry.attribute)
+        command.name = cmd_name
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        named = [
+            CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
+        ]
+        return named + click.Command.shell_complete(self, ctx, incomplete)

@@ -1,0 +1,63 @@
+"""The table of commands: each there is, and what costs nothing before it is called."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import click
+import pytest
+
+from kailab.cli.commands import COMMANDS
+from kailab.cli.main import app
+
+HEAVY = {
+    "aiohttp", "asyncio", "cryptography", "email", "http.client", "jinja2", "jsonschema", "kubernetes", "multiprocessing",
+    "numpy", "prometheus_client", "psutil", "pydantic", "pytest", "rich", "ssl", "tenacity", "typer", "yaml",
+}  # fmt: skip
+
+
+def imported_by(*arguments: str) -> set[str]:
+    """Every module that a command loads, in a process of its own."""
+    script = (
+        "import sys\nfrom kailab.cli.main import app\n"
+        "try: app(prog_name='kailab')\n"
+        "finally: print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, *arguments], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_line_of_the_table_is_a_command(name: str) -> None:
+    command = app.get_command(click.Context(app), name)
+    assert command is not None
+    assert command.name == name
+    assert command.help
+
+
+def test_the_list_of_commands_imports_none() -> None:
+    loaded = imported_by("--help")
+    assert not loaded & HEAVY
+    assert not loaded & {f"kailab.cli.{entry.module}" for entry in COMMANDS.values()}
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [("kailab ge", ["get"]), ("kailab e", ["explain", "evidence"]), ("kailab get --no-", ["--no-headers"])],
+)
+def test_the_shell_completes(home, words: str, offered: list[str]) -> None:
+    line = words.split()
+    told = {"_KAILAB_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(len(line) - 1)}
+    done = subprocess.run(
+        [sys.executable, "-m", "kailab"], env={**os.environ, **told}, capture_output=True, text=True, check=True
+    )
+    assert [each.partition(",")[2] for each in done.stdout.split()] == offered
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_script_for_each_shell(kailab, shell: str) -> None:
+    done = kailab("completion", shell)
+    assert done.code == 0
+    assert f"_KAILAB_COMPLETE={shell}_complete" in done.out
