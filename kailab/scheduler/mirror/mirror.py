@@ -14,18 +14,16 @@ import msgspec
 
 from kailab.cluster.misfits import Misfits, Tell
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.cluster.selectors import from_label_selector, matches
-from kailab.engine.records import Node, Numa, PodGroup, PodTerm, Queue, Shape, Status, Task, Topology
+from kailab.engine.records import PodGroup, Queue, Status, Task
 from kailab.engine.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.scheduler.mirror.lone_reservations import LoneReservations
+from kailab.scheduler.mirror.node_records import NodeRecords
+from kailab.scheduler.mirror.pod_shapes import PodShapes
 from kailab.scheduler.reading import references
 from kailab.scheduler.reading.claims import Claims
-from kailab.scheduler.reading.nodes import node_record
-from kailab.scheduler.reading.numa import numa_record
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, Priorities, gave_up, node_pool, podgroup_record
 from kailab.scheduler.reading.queues import queue_record
-from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record
 
 _CLAIM_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
@@ -65,31 +63,19 @@ class Mirror:
         self.podgroups: dict[str, PodGroup] = {}
         self.podgroup_objects: dict[str, Object] = {}
         self.queues: dict[str, Queue] = {}
-        self.nodes: dict[str, Node] = {}
         self.priorities = Priorities()
         self.conditioned: dict[str, None] = {}  # PodGroups whose status carries a scheduling condition
         self.marked_stale: dict[str, None] = {}  # PodGroups whose annotations say since when they are stale
         self._scheduler_names = frozenset(scheduler_names)
         self._pool = node_pool
-        self._shapes = ShapeCache(self._select_namespaces)
-        self._node_objects: dict[str, Object] = {}
+        self._claims = Claims(self.working)
+        self._shapes = PodShapes(self._claims, self._refresh_all)
+        self._nodes = NodeRecords(self.working, self._claims, node_pool)
+        self.nodes = self._nodes.nodes
         self._uids: dict[GroupName, str] = {}
         self._members: dict[GroupName, dict[str, None]] = {}
         self._group_of: dict[str, GroupName] = {}
-        self._topologies: dict[str, Topology] = {}
-        self._aliases: dict[str, dict[str, str]] = {}
-        self._claims = Claims(self.working)
         self._lone = LoneReservations()
-        self._numa: dict[str, Numa] = {}
-        self._claiming: dict[str, None] = {}  # pods with resource claims
-        self._existing: set[references.Reference] = set()
-        self._referring: dict[str, tuple[references.Reference, ...]] = {}
-        self._namespaces: dict[str, Mapping[str, str]] = {}
-        self._namespace_selectors = False
-        self._watched_labels: set[str] = set()
-        self._pod_terms = False  # some pod looks at other pods: shapes then carry labels and namespace
-        self._overlays: dict[tuple[Any, ...], Shape] = {}
-        self._held_back: dict[str, str] = {}
         self._leaving: dict[str, float] = {}
         self._now = 0.0
         self._cluster = cluster
@@ -115,12 +101,7 @@ class Mirror:
 
     def capacity(self) -> dict[str, int]:
         """What the available nodes offer, in engine units."""
-        nodes = [node for node in self.nodes.values() if not node.unavailable]
-        return {
-            "gpu": sum(node.gpus for node in nodes),
-            "cpu": sum(node.cpu for node in nodes),
-            "memory": sum(node.memory for node in nodes),
-        }
+        return self._nodes.capacity()
 
     @property
     def stuck_at(self) -> float | None:
@@ -129,15 +110,12 @@ class Mirror:
 
     def hold_back(self, uid: str, why: str | None) -> None:
         """Let a pod that waits count as blocked, ``why`` told; None: no longer."""
-        if why is None:
-            self._held_back.pop(uid, None)
-        else:
-            self._held_back[uid] = why
+        self._shapes.hold_back(uid, why)
         if uid in self.pods:
             self._refresh(uid)
 
     def is_held_back(self, uid: str) -> bool:
-        return uid in self._held_back
+        return self._shapes.is_held_back(uid)
 
     def close(self) -> None:
         self._watch.close()
@@ -162,27 +140,27 @@ class Mirror:
             latest[event.kind][metadata.get("uid") or metadata["name"]] = event
         shapes_stale = pods_stale = groups_stale = False
         for event in latest["Namespace"].values():
-            shapes_stale |= self._namespace(event) and self._namespace_selectors
+            shapes_stale |= self._shapes.take_namespace(event)
         for event in latest["PriorityClass"].values():
             groups_stale = True
             self._take_one(self._priority_class, event)
         for event in latest["Topology"].values():
-            groups_stale |= bool(self._take_one(self._topology, event))
+            groups_stale |= bool(self._take_one(self._nodes.take_topology, event))
         nodes: dict[str, None] = {}
         for kind in _CLAIM_KINDS:
             for event in latest[kind].values():
                 nodes.update(dict.fromkeys(self._take_one(self._claim_object, event)))
                 pods_stale = True
         for event in latest["NodeResourceTopology"].values():
-            self._take_one(self._zones, event)
+            self._take_one(self._nodes.take_zones, event)
             nodes[event.object["metadata"]["name"]] = None
         for kind in references.KINDS:
             for event in latest[kind].values():
-                pods_stale |= self._existence(event)
+                pods_stale |= self._shapes.take_reference(event)
         for event in latest["Node"].values():
-            self._take_one(self._node, event)
+            self._take_one(self._nodes.take_node, event)
         for name in sorted(nodes):
-            self._refresh_node(name)
+            self._nodes.refresh(name)
         for event in latest["Queue"].values():
             self._take_one(self._queue, event)
         if groups_stale:
@@ -196,10 +174,10 @@ class Mirror:
             if event.type == "DELETED" or not self._misfits.spare(event.object, self._pod, uid, event.object):
                 self._forget_pod(uid)
         if shapes_stale:
-            self._shapes.forget()
+            self._shapes.forget_all()
             self._refresh_all()
         elif pods_stale:
-            for uid in [*self._claiming, *self._referring]:
+            for uid in self._shapes.naming_others():
                 self._refresh(uid)
 
     def _take_one(self, take: Callable[[WatchEvent], Any], event: WatchEvent) -> Any:
@@ -216,75 +194,9 @@ class Mirror:
         else:
             self.priorities.set(event.object)
 
-    def _zones(self, event: WatchEvent) -> None:
-        name = event.object["metadata"]["name"]
-        zones = numa_record(event.object) if event.type != "DELETED" else None
-        if zones is None:
-            self._numa.pop(name, None)
-        else:
-            self._numa[name] = zones
-
-    def _namespace(self, event: WatchEvent) -> bool:
-        metadata = event.object["metadata"]
-        name, labels = metadata["name"], metadata.get("labels") or {}
-        before = self._namespaces.pop(name, None)
-        if event.type != "DELETED":
-            self._namespaces[name] = labels
-        return before != self._namespaces.get(name)
-
-    def _select_namespaces(self, selector: Mapping[str, Any]) -> tuple[str, ...]:
-        self._namespace_selectors = True
-        terms = from_label_selector(selector) or ()
-        return tuple(sorted(name for name, labels in self._namespaces.items() if matches(terms, labels)))
-
-    def _topology(self, event: WatchEvent) -> bool:
-        name = event.object["metadata"]["name"]
-        if event.type == "DELETED":
-            self._topologies.pop(name, None)
-            self.working.remove_topology(name)
-            return self._aliases.pop(name, None) is not None
-        levels = (event.object.get("spec") or {}).get("levels") or ()
-        record = Topology(name=name, levels=tuple(level["nodeLabel"] for level in levels))
-        if self._topologies.get(name) != record:
-            self._topologies[name] = record
-            self.working.set_topology(record)
-        aliases = {level["alias"]: level["nodeLabel"] for level in levels if level.get("alias")}
-        changed = self._aliases.get(name, {}) != aliases
-        self._aliases[name] = aliases
-        return changed
-
-    def _existence(self, event: WatchEvent) -> bool:
-        metadata = event.object["metadata"]
-        reference = references.Reference(event.kind, metadata.get("namespace", ""), metadata["name"])
-        known = reference in self._existing
-        if event.type == "DELETED":
-            self._existing.discard(reference)
-        else:
-            self._existing.add(reference)
-        return known != (reference in self._existing)
-
     def _claim_object(self, event: WatchEvent) -> Iterable[str]:
         """A claim, a template, a class or a slice; the nodes that it concerns."""
         return self._claims.take(event.kind, event.object, event.type == "DELETED")
-
-    def _node(self, event: WatchEvent) -> None:
-        name = event.object["metadata"]["name"]
-        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
-            self._node_objects.pop(name, None)
-            if self.nodes.pop(name, None) is not None:
-                self.working.remove_node(name)
-            return
-        self._node_objects[name] = event.object
-        self._refresh_node(name)
-
-    def _refresh_node(self, name: str) -> None:
-        obj = self._node_objects.get(name)
-        if obj is None:
-            return
-        record = node_record(obj, self._claims.gpus_on(name), self._claims.devices_on(name), self._numa.get(name))
-        if self.nodes.get(name) != record:
-            self.nodes[name] = record
-            self.working.set_node(record)
 
     def _queue(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
@@ -323,7 +235,7 @@ class Mirror:
         if node_pool(metadata) != self._pool or gave_up(obj):
             self._drop_podgroup(uid)
             return
-        record = podgroup_record(obj, self.priorities, self._aliases)
+        record = podgroup_record(obj, self.priorities, self._nodes.aliases)
         before = self.podgroups.get(uid)
         if before == record:
             return
@@ -357,7 +269,7 @@ class Mirror:
         self.pods[uid] = pod
         if known is not None and _same_but_status(known, pod) and _state(known) == _state(pod):
             return
-        metadata, spec = pod["metadata"], pod["spec"]
+        metadata = pod["metadata"]
         name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
         group = (metadata["namespace"], name) if name else None
         before = self._group_of.get(uid)
@@ -367,11 +279,7 @@ class Mirror:
             if group is not None:
                 self._group_of[uid] = group
                 self._members.setdefault(group, {})[uid] = None
-        if spec.get("resourceClaims"):
-            self._claiming[uid] = None
-        wanted = references.of_pod(pod)
-        if wanted:
-            self._referring[uid] = wanted
+        self._shapes.take_pod(uid, pod)
         self._refresh(uid)
 
     def _leave_group(self, uid: str, group: GroupName) -> None:
@@ -383,8 +291,7 @@ class Mirror:
 
     def _forget_pod(self, uid: str) -> None:
         self.pods.pop(uid, None)
-        self._claiming.pop(uid, None)
-        self._referring.pop(uid, None)
+        self._shapes.forget_pod(uid)
         group = self._group_of.get(uid)
         if group is not None:
             self._leave_group(uid, group)
@@ -422,7 +329,7 @@ class Mirror:
         if not node and (not podgroup or spec.get("schedulerName") not in self._scheduler_names):
             self._drop_task(uid)
             return
-        task = task_record(pod, podgroup, self._shape(uid, pod), self._now)
+        task = task_record(pod, podgroup, self._shapes.of(uid, pod), self._now)
         status = task.status
         if status in _GONE or (not node and status not in _UNPLACED) or (not podgroup and status is Status.SUCCEEDED):
             self._drop_task(uid)
@@ -438,44 +345,6 @@ class Mirror:
             self.tasks[uid] = task
             self.working.set_task(task)
             self._shares(uid, task.gpu_groups if node and status is not Status.SUCCEEDED else ())
-
-    def _shape(self, uid: str, pod: Object) -> Shape:
-        shape = self._shapes.of(pod)
-        if (shape.affinity or shape.anti_affinity) and self._note_terms(shape.affinity + shape.anti_affinity):
-            self._refresh_all()
-        held_back = self._held_back.get(uid) if self._held_back and not pod["spec"].get("nodeName") else None
-        if not self._pod_terms and uid not in self._claiming and uid not in self._referring and held_back is None:
-            return shape
-        labels: tuple[tuple[str, str], ...] = ()
-        namespace = ""
-        metadata = pod["metadata"]
-        if self._pod_terms:
-            namespace = metadata["namespace"]
-            own = metadata.get("labels") or _NOTHING
-            labels = tuple(sorted((key, own[key]) for key in own if key in self._watched_labels))
-        dra, claims, blocked = self._claims.of_pod(pod) if uid in self._claiming else ((), (), ())
-        missing = [ref for ref in self._referring.get(uid, ()) if ref not in self._existing]
-        blocked += tuple(references.sentence(ref) for ref in missing)
-        if held_back is not None:
-            blocked += (held_back,)
-        key = (id(shape), labels, namespace, dra, claims, blocked)  # shapes are interned and never let go
-        overlaid = self._overlays.get(key)
-        if overlaid is None:
-            gpu = msgspec.structs.replace(shape.gpu, dra=dra) if dra else shape.gpu
-            overlaid = self._overlays[key] = self._shapes.intern(
-                msgspec.structs.replace(
-                    shape, gpu=gpu, labels=labels, namespace=namespace, claims=claims, blocked=blocked
-                )
-            )
-        return overlaid
-
-    def _note_terms(self, terms: tuple[PodTerm, ...]) -> bool:
-        """Remember which labels are looked at; True if shapes made so far lack some of them."""
-        keys = {requirement.key for term in terms for requirement in term.requirements}
-        news = not self._pod_terms or not keys <= self._watched_labels
-        self._pod_terms = True
-        self._watched_labels |= keys
-        return news
 
 
 def _same_but_status(before: Object, after: Object) -> bool:
