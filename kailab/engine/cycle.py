@@ -11,6 +11,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.report import pending_jobs, queue_states
 from kailab.engine.session import Session
+from kailab.engine.snapshot import Snapshot
 from kailab.engine.takings import with_takings
 from kailab.engine.workingset import WorkingSet
 
@@ -49,6 +50,15 @@ def run_cycle(
         return with_takings(session, session.ledger.decisions(pending_jobs(session), stale, queues))
     finally:
         session.close()
+
+
+def decide(snapshot: Snapshot, config: EngineConfig, now: float) -> Decisions:
+    """``run_cycle`` as a pure function: these three are all that a cycle depends on.
+
+    What the cycles before left behind is part of them: whom room was made for (``config.promised``), refused binds
+    (``config.refused``), past use (``config.usage``), the times in PodGroups.
+    """
+    return run_cycle(WorkingSet.of(snapshot), config, now)
 
 
 def _nobody(phase: str) -> None:

@@ -38,7 +38,11 @@ class Status(IntEnum):
     UNKNOWN = 11
 
 
-class Requirement(msgspec.Struct, frozen=True, kw_only=True):
+class _Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """In JSON: what differs from the defaults, and nothing that is not known."""
+
+
+class Requirement(_Record, frozen=True, kw_only=True):
     """One label requirement (``matchExpressions`` entry, or a nodeSelector pair as ``In``)."""
 
     key: str
@@ -46,13 +50,13 @@ class Requirement(msgspec.Struct, frozen=True, kw_only=True):
     values: tuple[str, ...] = ()
 
 
-class Taint(msgspec.Struct, frozen=True, kw_only=True):
+class Taint(_Record, frozen=True, kw_only=True):
     key: str
     value: str = ""
     effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
 
 
-class Toleration(msgspec.Struct, frozen=True, kw_only=True):
+class Toleration(_Record, frozen=True, kw_only=True):
     """An empty key with Exists tolerates everything; an empty effect matches all effects."""
 
     key: str = ""
@@ -61,20 +65,20 @@ class Toleration(msgspec.Struct, frozen=True, kw_only=True):
     effect: str = ""
 
 
-class PreferredNodes(msgspec.Struct, frozen=True, kw_only=True):
+class PreferredNodes(_Record, frozen=True, kw_only=True):
     weight: int
     requirements: tuple[Requirement, ...]
     fields: tuple[Requirement, ...] = ()
 
 
-class NodeTerm(msgspec.Struct, frozen=True, kw_only=True):
+class NodeTerm(_Record, frozen=True, kw_only=True):
     """One nodeSelectorTerm: all its requirements hold. ``fields`` are matchFields (metadata.name)."""
 
     requirements: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
 
 
-class PodTerm(msgspec.Struct, frozen=True, kw_only=True):
+class PodTerm(_Record, frozen=True, kw_only=True):
     """A pod (anti-)affinity term: pods of ``namespaces`` matching ``requirements``, seen per ``topology_key``.
 
     ``weight`` 0: required.
@@ -86,7 +90,7 @@ class PodTerm(msgspec.Struct, frozen=True, kw_only=True):
     weight: int = 0
 
 
-class GpuRequest(msgspec.Struct, frozen=True, kw_only=True):
+class GpuRequest(_Record, frozen=True, kw_only=True):
     """What of GPUs one task wants. At most one of whole devices, a share of devices, memory, or MIG profiles.
 
     ``devices`` x ``portion`` milli-GPU each (1000: whole devices); or ``devices`` x ``memory_mib``; or MIG profiles.
@@ -111,7 +115,7 @@ NO_GPU = GpuRequest()
 Amount = tuple[str, int]  # resource name as nodes report it; CPU in millicores, memory in bytes, anything else in units
 
 
-class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
+class ContainerRequest(_Record, frozen=True, kw_only=True):
     """What one container asks for, where NUMA alignment goes container by container. A ``sidecar`` is an init container
     that stays; plain ``init`` containers run one after another before the others."""
 
@@ -119,21 +123,21 @@ class ContainerRequest(msgspec.Struct, frozen=True, kw_only=True):
     stage: Literal["app", "sidecar", "init"] = "app"
 
 
-class ZoneShare(msgspec.Struct, frozen=True, kw_only=True):
+class ZoneShare(_Record, frozen=True, kw_only=True):
     """What a task holds of one NUMA zone of its node."""
 
     zone: str
     amounts: tuple[Amount, ...] = ()
 
 
-class NumaZone(msgspec.Struct, frozen=True, kw_only=True):
+class NumaZone(_Record, frozen=True, kw_only=True):
     """One NUMA zone. Its name ends in its number, by which zones are ordered."""
 
     name: str
     allocatable: tuple[Amount, ...] = ()
 
 
-class Numa(msgspec.Struct, frozen=True, kw_only=True):
+class Numa(_Record, frozen=True, kw_only=True):
     """How the kubelet of a node aligns resources to NUMA zones (its Topology Manager policy and scope)."""
 
     policy: Literal["none", "best-effort", "restricted", "single-numa-node"] = "none"
@@ -141,7 +145,7 @@ class Numa(msgspec.Struct, frozen=True, kw_only=True):
     zones: tuple[NumaZone, ...] = ()
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class Shape(_Record, frozen=True, kw_only=True):
     """All about a task that decides where it may go. Tasks with equal shapes share one instance (intern them):
     the engine fits and scores once per shape.
 
@@ -169,7 +173,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     blocked: tuple[str, ...] = ()
 
 
-class Task(msgspec.Struct, frozen=True, kw_only=True):
+class Task(_Record, frozen=True, kw_only=True):
     """One pod. ``node`` is set where it holds or is promised a place.
 
     ``gpu_groups``: the shared physical GPUs it sits on, by group id (one per device), for tasks with a share.
@@ -192,7 +196,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     numa_zones: tuple[ZoneShare, ...] = ()  # what it holds of its node's NUMA zones, as far as known
 
 
-class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
+class ResourceClaim(_Record, frozen=True, kw_only=True):
     """A DRA claim. Every task that names it shares its devices, and so its node.
 
     ``requests``: what it wants, ``gpus``: how many of that are GPUs. ``allocated``: its devices are chosen: ``held``, as far as
@@ -211,7 +215,7 @@ class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
+class Node(_Record, frozen=True, kw_only=True):
     """``gpus``: whole devices allocatable, as milli-GPU. ``extended``: every other allocatable resource, in units
     (MIG profiles by their resource name). ``unavailable``: why nothing new may go here (not ready, cordoned);
     empty: available."""
@@ -232,7 +236,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[Device, ...] | None = None  # of its ResourceSlices, to serve claims; None: not known, not checked
 
 
-class Share(msgspec.Struct, frozen=True, kw_only=True):
+class Share(_Record, frozen=True, kw_only=True):
     """One resource of a queue, in engine units (milli-GPU, millicores, bytes); ``weight`` is the over-quota weight."""
 
     quota: int = 0
@@ -243,7 +247,7 @@ class Share(msgspec.Struct, frozen=True, kw_only=True):
 NO_SHARE = Share()
 
 
-class Queue(msgspec.Struct, frozen=True, kw_only=True):
+class Queue(_Record, frozen=True, kw_only=True):
     """A node of the queue tree. The name is its identity. A queue without resources has zeros throughout."""
 
     name: str
@@ -258,7 +262,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
     preempt_min_runtime: float | None = None
 
 
-class Constraint(msgspec.Struct, frozen=True, kw_only=True):
+class Constraint(_Record, frozen=True, kw_only=True):
     """Topology wanted by a group: names of node labels that are levels of the named Topology."""
 
     topology: str
@@ -266,7 +270,7 @@ class Constraint(msgspec.Struct, frozen=True, kw_only=True):
     preferred: str = ""
 
 
-class PodSet(msgspec.Struct, frozen=True, kw_only=True):
+class PodSet(_Record, frozen=True, kw_only=True):
     """A leaf of the subgroup tree: tasks name it. ``min_available`` of them run together or none."""
 
     name: str
@@ -274,7 +278,7 @@ class PodSet(msgspec.Struct, frozen=True, kw_only=True):
     constraint: Constraint | None = None
 
 
-class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
+class SubGroup(_Record, frozen=True, kw_only=True):
     """An inner node of the subgroup tree. ``min_members``: how many direct members must be satisfied (None: all)."""
 
     name: str = ""
@@ -287,7 +291,7 @@ class SubGroup(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULT_PODSET = "default"
 
 
-class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
+class PodGroup(_Record, frozen=True, kw_only=True):
     """One workload to the scheduler. A plain gang has one PodSet ``default`` at the root.
 
     ``last_start``: when it last went from nothing to running. ``stale_since``: when a running gang fell below its
@@ -309,7 +313,7 @@ class PodGroup(msgspec.Struct, frozen=True, kw_only=True):
     preemption_delay: float = 0.0
 
 
-class Topology(msgspec.Struct, frozen=True, kw_only=True):
+class Topology(_Record, frozen=True, kw_only=True):
     """Levels, widest first, as node label keys."""
 
     name: str

@@ -1,19 +1,27 @@
 """The engine's view of a cluster: kept up to date record by record, frozen while a cycle runs.
 
 ``WorkingSet`` is a container of records (kailab.engine.records) with indexes that make a cycle cost what changed.
-``run_cycle`` borrows it: whatever it tries is undone when it returns, so the same snapshot and configuration give the
-same decisions again.
+``run_cycle`` borrows it: whatever it tries is undone when it returns, so the same records and configuration give the
+same decisions again. ``Snapshot`` is the same records as a value.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
+from kailab.engine.changes import Changes, Follower
 from kailab.engine.domains import DomainTree
 from kailab.engine.jobindex import JobIndex
 from kailab.engine.layout import Layout
 from kailab.engine.nodes import NodeTable
 from kailab.engine.queues import QueueTree
 from kailab.engine.records import Node, PodGroup, Queue, ResourceClaim, Shape, Status, Task, Topology
+from kailab.engine.snapshot import IDENTITY, Snapshot
 from kailab.engine.state import ALLOCATED, Job, ShapeInfo, WTask
+
+_SINGULAR = {
+    "nodes": "node", "queues": "queue", "podgroups": "podgroup", "tasks": "task", "topologies": "topology", "claims": "claim",
+}  # fmt: skip
 
 
 class WorkingSet:
@@ -53,40 +61,100 @@ class WorkingSet:
         self.foreign: dict[str, WTask] = {}  # tasks of other schedulers: they only take room
         self._claiming: dict[str, dict[str, WTask]] = {}  # claim -> tasks that name it
 
+        self._followers: list[Follower] = []
+
+    # As a value
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> WorkingSet:
+        working = cls()
+        working._set_all(snapshot)
+        return working
+
+    def value(self) -> Snapshot:
+        """The records as they are now; what a running cycle tries is not in it."""
+        return Snapshot(
+            nodes=tuple(self.nodes.values()),
+            queues=tuple(self.queues.values()),
+            podgroups=tuple(job.record for job in self.jobs.values()),
+            tasks=tuple(task.record for task in self.tasks.values()),
+            topologies=tuple(self.topologies.values()),
+            claims=tuple(self.claims.values()),
+        )
+
+    def apply(self, changes: Changes) -> None:
+        for kind, identity in IDENTITY.items():
+            remove = getattr(self, f"remove_{_SINGULAR[kind]}")
+            gone = set(getattr(changes.removed, kind))
+            if changes.whole:
+                gone = {identity(record) for record in getattr(self.value(), kind)}
+                gone -= {identity(record) for record in getattr(changes.set, kind)}
+            for name in sorted(gone):
+                remove(name)
+        self._set_all(changes.set)
+
+    def _set_all(self, snapshot: Snapshot) -> None:
+        for kind in IDENTITY:
+            take = getattr(self, f"set_{_SINGULAR[kind]}")
+            for record in getattr(snapshot, kind):
+                take(record)
+
+    def follow(self) -> Follower:
+        """Collect changes from now on, until ``unfollow``."""
+        follower = Follower(self)
+        self._followers.append(follower)
+        return follower
+
+    def unfollow(self, follower: Follower) -> None:
+        self._followers.remove(follower)
+
+    def record(self, kind: str, identity: str) -> Any:
+        """One record of a kind (as the fields of ``Snapshot`` are called); None where there is none."""
+        if kind == "tasks":
+            task = self.tasks.get(identity)
+            return task and task.record
+        if kind == "podgroups":
+            job = self.jobs.get(identity)
+            return job and job.record
+        return getattr(self, kind).get(identity)
+
+    def _changed(self, kind: str, identity: str) -> None:
+        self.version += 1
+        for follower in self._followers:
+            follower.note(kind, identity)
+
     # Nodes, queues, topologies
 
     def set_node(self, node: Node) -> None:
         if self.nodes.get(node.name) != node:
             self.nodes[node.name] = node
-            self._node_changed()
+            self._table = None
+            self._changed("nodes", node.name)
 
     def remove_node(self, name: str) -> None:
         if self.nodes.pop(name, None) is not None:
-            self._node_changed()
-
-    def _node_changed(self) -> None:
-        self._table = None
-        self.version += 1
+            self._table = None
+            self._changed("nodes", name)
 
     def set_queue(self, queue: Queue) -> None:
         if self.queues.get(queue.name) != queue:
             self.queues[queue.name] = queue
             self._tree = None
-            self.version += 1
+            self._changed("queues", queue.name)
 
     def remove_queue(self, name: str) -> None:
         if self.queues.pop(name, None) is not None:
             self._tree = None
-            self.version += 1
+            self._changed("queues", name)
 
     def set_topology(self, topology: Topology) -> None:
         if self.topologies.get(topology.name) != topology:
             self.topologies[topology.name] = topology
-            self.version += 1
+            self._changed("topologies", topology.name)
 
     def remove_topology(self, name: str) -> None:
         if self.topologies.pop(name, None) is not None:
-            self.version += 1
+            self._changed("topologies", name)
 
     def set_claim(self, claim: ResourceClaim) -> None:
         if self.claims.get(claim.name) != claim:
@@ -108,7 +176,7 @@ class WorkingSet:
             self._take_place(task, 1)
         if self._table is not None:
             self._table.claims.refresh((name,))
-        self.version += 1
+        self._changed("claims", name)
 
     def _take_place(self, task: WTask, sign: int) -> None:
         """Put a task on the node table where it is (1), or take it away (-1)."""
@@ -148,7 +216,7 @@ class WorkingSet:
             for task in job.tasks.values():
                 self._account(task, 1)
         self._dirty[job.uid] = job
-        self.version += 1
+        self._changed("podgroups", job.uid)
 
     def remove_podgroup(self, uid: str) -> None:
         job = self.jobs.pop(uid, None)
@@ -164,7 +232,7 @@ class WorkingSet:
         self.waiting.discard(uid)
         self.victims.discard(uid)
         self.stale.pop(uid, None)
-        self.version += 1
+        self._changed("podgroups", uid)
 
     def set_task(self, task: Task) -> None:
         old = self.tasks.get(task.uid)
@@ -186,13 +254,13 @@ class WorkingSet:
         for name in task.shape.claims:
             self._claiming.setdefault(name, {})[task.uid] = work
         self._take_place(work, 1)
-        self.version += 1
+        self._changed("tasks", task.uid)
 
     def remove_task(self, uid: str) -> None:
         task = self.tasks.pop(uid, None)
         if task is not None:
             self._detach(task)
-            self.version += 1
+            self._changed("tasks", uid)
 
     def _detach(self, task: WTask) -> None:
         self._take_place(task, -1)

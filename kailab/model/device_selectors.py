@@ -30,6 +30,7 @@ from kailab.model.selector_functions import (
     looked_up,
     truth_of,
 )
+from kailab.model.semver import Semver
 
 LONGEST = 10 * 1024
 """Characters of one expression. Source: resource.k8s.io/v1."""
@@ -41,13 +42,16 @@ _TOKEN = re.compile(
 )
 
 
+Attribute: TypeAlias = str | int | bool | Semver | None
+
+
 class Device(NamedTuple):
     """One device of a ResourceSlice. ``attributes`` and ``capacity`` by domain, then name; taints as in the slice."""
 
     driver: str
     pool: str
     name: str
-    attributes: Mapping[str, Mapping[str, Any]] = {}
+    attributes: Mapping[str, Mapping[str, Attribute]] = {}
     capacity: Mapping[str, Mapping[str, Fraction]] = {}
     taints: tuple[Mapping[str, Any], ...] = ()
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from typing import Any, NamedTuple
+
+import msgspec
 
 from kailab.errors import InputError
 
@@ -20,38 +22,49 @@ class _Parts(NamedTuple):
     final: bool
 
 
-@total_ordering
-class Semver:
-    """Ordered by precedence: 1.0.0-rc.2 < 1.0.0-rc.10 < 1.0.0; what follows a plus sign does not count."""
+@lru_cache(maxsize=1024)
+def _parts(version: str) -> _Parts:
+    match = _FORM.fullmatch(version)
+    if match is None:
+        raise ValueError(f"{version!r} is no semantic version; expected one such as 1.2.3 or 1.2.3-rc.1")
+    major, minor, patch, before = match.groups()
+    words = before.split(".") if before else []
+    ranks = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+    return _Parts(int(major), int(minor), int(patch), ranks, before is None)
 
-    def __init__(self, parts: _Parts) -> None:
-        self._parts = parts
+
+@total_ordering
+class Semver(msgspec.Struct, frozen=True, eq=False):
+    """Ordered by precedence: 1.0.0-rc.2 < 1.0.0-rc.10 < 1.0.0; what follows a plus sign does not count. Raises ValueError
+    where the text is none."""
+
+    version: str
+
+    def __post_init__(self) -> None:
+        _parts(self.version)
 
     @classmethod
     def parse(cls, text: Any) -> Semver:
         """Raises InputError."""
-        match = _FORM.fullmatch(text) if isinstance(text, str) else None
-        if match is None:
-            raise InputError(f"{text!r} is no semantic version; expected one such as 1.2.3 or 1.2.3-rc.1")
-        major, minor, patch, before = match.groups()
-        words = before.split(".") if before else []
-        ranks = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
-        return cls(_Parts(int(major), int(minor), int(patch), ranks, before is None))
+        try:
+            return cls(text if isinstance(text, str) else repr(text))
+        except ValueError as error:
+            raise InputError(str(error)) from None
 
     @property
     def major(self) -> int:
-        return self._parts.major
+        return _parts(self.version).major
 
     @property
     def minor(self) -> int:
-        return self._parts.minor
+        return _parts(self.version).minor
 
     @property
     def patch(self) -> int:
-        return self._parts.patch
+        return _parts(self.version).patch
 
     def _rank(self) -> tuple[Any, ...]:
-        parts = self._parts
+        parts = _parts(self.version)
         return (parts.major, parts.minor, parts.patch, parts.final, parts.before)
 
     def __eq__(self, other: object) -> bool:

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 
 import msgspec
 
+from kailab.engine.changes import Changes
+from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, Evict, Pending
 from kailab.scheduler.mirror import Mirror
 
@@ -24,11 +26,15 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
 
 class CycleRecord(msgspec.Struct, frozen=True, kw_only=True):
     """``number`` counts the cycles that ran, from 1. ``tasks`` and ``podgroups``: UID -> ``namespace/name`` of all
-    that the decisions speak of. ``failures``: what could not be carried out."""
+    that the decisions speak of. ``failures``: what could not be carried out. ``config``: what the engine was told beside the
+    records, with past use and what the cycles before left behind. ``changes``: of the records since the cycle before, where
+    the scheduler was told to follow them; ``engine.cycle.decide`` takes the same decisions from these."""
 
     number: int
     now: float
     decisions: Decisions
+    config: EngineConfig
+    changes: Changes | None = None
     tasks: dict[str, str] = {}
     podgroups: dict[str, str] = {}
     failures: tuple[Failure, ...] = ()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from kailab.cluster.protocol import Cluster
+from kailab.engine.changes import Follower
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Pending
@@ -61,6 +62,7 @@ class Scheduler:
         self._refused: frozenset[str] = frozenset()
         self._retry = False
         self._wake_at: float | None = None
+        self._follower: Follower | None = None
 
     # --- what has been decided ---------------------------------------------------------------------------------------
 
@@ -135,13 +137,19 @@ class Scheduler:
         assert latest is not None
         return latest
 
+    def follow_records(self) -> None:
+        """From now on give ``on_cycle`` the changes of the records too; with the first cycle, all records."""
+        if self._follower is None:
+            self._follower = self.mirror.working.follow()
+
     def close(self) -> None:
         self.mirror.close()
 
     def _run(self, now: float) -> bool:
         self._seen = self.mirror.working.version
         usage = self.config.usage if self._usage is None else self._usage.shares(now)
-        decisions = self._decide(now, usage)
+        changes = None if self._follower is None else self._follower.take()
+        config, decisions = self._decide(now, usage)
         self.cycles += 1
         tasks, podgroups = name_decisions(decisions, self.mirror)
         self._phase("carry out")
@@ -156,16 +164,18 @@ class Scheduler:
             number=self.cycles,
             now=now,
             decisions=decisions,
+            config=config,
+            changes=changes,
             tasks=tasks,
             podgroups=podgroups,
             failures=tuple(carrier.failures),
         )
-        self.history.add(record)
+        self.history.add(record if changes is None else msgspec.structs.replace(record, changes=None))
         if self._on_cycle is not None:
             self._on_cycle(record)
         return carrier.wrote or reporter.wrote or recorded
 
-    def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> Decisions:
+    def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> tuple[EngineConfig, Decisions]:
         """One cycle, told whom the one before it made room for; until it is decided (the heirs only grow)."""
         refused = self._refused = self._carrier.held_back.refused
         while True:
@@ -173,7 +183,7 @@ class Scheduler:
             decisions = run_cycle(self.mirror.working, config, now, self._on_phase)
             self._promised = decisions.heirs
             if not decisions.again:
-                return decisions
+                return config, decisions
 
     def _starts_matter(self) -> bool:
         config = self.config
