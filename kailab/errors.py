@@ -8,9 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+LONGEST_MESSAGE = 8_000
+"""Characters of one error's message. A value of the user's that is quoted in it may have megabytes."""
+
 
 def printable(text: str) -> str:
-    """Text without characters that would steer a terminal: those are shown escaped. Lines stay."""
+    """Text of at most ``LONGEST_MESSAGE`` characters, without those that would steer a terminal: they are shown escaped. Lines
+    stay. Of a longer text the middle is left out, so that what was expected, at its end, can still be read."""
+    if len(text) > LONGEST_MESSAGE:
+        half = LONGEST_MESSAGE // 2
+        text = f"{text[:half]} ... ({len(text) - 2 * half} characters left out) ... {text[-half:]}"
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

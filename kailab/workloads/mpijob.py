@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.workloads.bench import Workbench, has_condition, is_active, is_ended, is_ready, owner_reference
+from kailab.workloads.bench import Workbench, has_condition, is_active, is_ready, owner_reference
 from kailab.workloads.kubeflow import PREFIX, job_conditions
 
 _OPERATOR = "mpi-operator"
@@ -62,10 +62,7 @@ class MpiJobController:
 
     def _workers(self, job: Object, spec: Object) -> None:
         bench, name = self._bench, job["metadata"]["name"]
-        there = {}
-        for pod in bench.owned(job, "Pod"):
-            if is_ended(pod):
-                bench.delete("Pod", pod)
+        # A worker that ended keeps its name: the operator makes one only where there is none.
         there = {pod["metadata"]["name"]: pod for pod in bench.owned(job, "Pod")}
         wanted = [f"{name}-worker-{index}" for index in range(spec.get("replicas", 0))]
         for index, pod_name in enumerate(wanted):

@@ -70,3 +70,10 @@ def test_a_path_of_any_length_leaves_a_message_that_can_be_read():
     faults = Faults()
     faults.add(f"spec.tfReplicaSpecs.{'x' * 5000}", "is not valid")
     assert len(faults.found[0].field) < 400
+
+
+def test_a_quoted_value_of_any_length_leaves_a_message_that_can_be_read():
+    error = InputError(f"no PriorityClass {'x' * 10**6} (there are: high, low)")
+    assert len(str(error)) < 10_000
+    assert str(error).startswith("no PriorityClass xxx")
+    assert str(error).endswith("(there are: high, low)")

@@ -95,6 +95,17 @@ def test_mpi_launcher_can_wait_for_the_workers(world):
     assert len(world.cluster.list("Job")) == 1
 
 
+def test_an_mpi_worker_that_ended_is_not_made_again(world):
+    """The operator makes a worker where none has its name; one that ended has it."""
+    roles = {"Launcher": (1, "Never", {RUN: "20"}), "Worker": (2, "Never", {RUN: "0"})}
+    _training(world, "MPIJob", "mpiReplicaSpecs", roles, version="kubeflow.org/v2beta1")
+    world.pass_time(10)
+    workers = world.pods(**{"training.kubeflow.org/job-role": "worker"})
+    assert [pod["status"]["phase"] for pod in workers] == ["Succeeded", "Succeeded"]
+    world.pass_time(30)
+    assert world.conditions("MPIJob")["Succeeded"] == "True"
+
+
 def test_leader_worker_set(world):
     pods = {"leaderTemplate": world.template("l"), "workerTemplate": world.template("w"), "size": 3}
     world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 2, "leaderWorkerTemplate": pods})

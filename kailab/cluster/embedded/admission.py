@@ -12,6 +12,7 @@ from kailab.model.defaults import apply_defaults, strip_nulls
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
+from kailab.model.validation.fields import shown
 
 # Status given at creation is dropped, as a kube-apiserver does for kinds with a status subresource. A kubelet does
 # register its node with a status, and kinds that kailab does not know keep what they came with.
@@ -132,7 +133,7 @@ class Admission:
             if found is None:
                 known = ", ".join(sorted(key[1] for key in classes)) or "none"
                 raise ForbiddenError(
-                    f"Pod {name!r}: no PriorityClass with name {wanted!r} was found (there are: {known})"
+                    f"Pod {name!r}: no PriorityClass with name {shown(wanted)} was found (there are: {known})"
                 )
             priority = found["value"]
         else:
