@@ -70,6 +70,14 @@ class InputErrors(InputError):
         return InputErrors, (self.errors,)
 
 
+class PolicyError(KailabError):
+    """A policy that somebody else wrote is not there, or did not answer as it must."""
+
+
+class ExtensionError(KailabError):
+    """What another distribution brings for kailab can't be used."""
+
+
 class StateError(KailabError):
     """The saved state of a lab is missing, in use or damaged."""
 

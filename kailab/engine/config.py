@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from kailab.engine.decisions import Action
-from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
+from kailab.engine.policies.settings import Checkpoint, PolicyChoice, SearchBudget, WeightedOrder
 
 ACTIONS: tuple[Action, ...] = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 
@@ -23,7 +23,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     many jobs of each queue are tried. The fields from ``weighted_order`` on are policies that KAI does not have
     (docs/policies.md); ``aged_after``: a job that has waited this long goes first; ``max_evictions_by_priority``: pairs
     of (victim's priority, evictions a cycle); ``max_taken_ratio``: what victims give / what their beneficiary asks for, at
-    most."""
+    most. ``job_order_policy``, ``node_score_policy``, ``victim_order_policy``: policies written by others
+    (docs/extending.md), which come in the place of the built-in ones."""
 
     actions: tuple[Action, ...] = ACTIONS
     gpu_placement: Literal["binpack", "spread"] = "binpack"
@@ -56,3 +57,6 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_evictions_by_priority: tuple[tuple[int, int], ...] = ()
     max_taken_ratio: float | None = None
     checkpoint: Checkpoint | None = None
+    job_order_policy: PolicyChoice | None = None
+    node_score_policy: PolicyChoice | None = None
+    victim_order_policy: PolicyChoice | None = None

@@ -40,6 +40,13 @@ class ScoreNumbers(TypedDict):
     fairness: list[float]
 
 
+class PolicyNumbers(TypedDict):
+    """What a policy that another distribution brings said of a waiting job."""
+
+    name: str
+    key: list[float]
+
+
 class Numbers(TypedDict, total=False):
     """What the reason of a waiting PodGroup is made of. The keys are all that there are."""
 
@@ -58,6 +65,7 @@ class Numbers(TypedDict, total=False):
     until: float  # seconds since the epoch
     # a configured order
     score: ScoreNumbers
+    policy: PolicyNumbers
     aged_since: float  # seconds since the epoch
 
 

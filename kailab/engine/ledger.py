@@ -182,6 +182,18 @@ def queue_share(queue: WQueue, r: int) -> QueueShare:
     )
 
 
+def queue_state(queue: WQueue) -> QueueState:
+    """Where a queue stands now."""
+    return QueueState(
+        name=queue.name,
+        parent=queue.record.parent,
+        priority=queue.record.priority,
+        cpu=queue_share(queue, 0),
+        memory=queue_share(queue, 1),
+        gpu=queue_share(queue, 2),
+    )
+
+
 def _eviction_message(task: WTask, job: Job, action: Action, beneficiary: Job | None) -> str:
     pod = f"pod {task.record.namespace}/{task.record.name}"
     if beneficiary is None:

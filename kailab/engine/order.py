@@ -31,6 +31,7 @@ class JobCriterion(StrEnum):
 
     AGED = "aged"  # it has waited for long enough to come before all others
     SCORE = "score"
+    POLICY = "policy"  # a policy that another distribution brings
     PRIORITY = "priority"
     MINIMUM = "minimum"  # below its minimum of pods comes before at it, and that before above it
     AGE = "age"

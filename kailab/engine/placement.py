@@ -13,8 +13,9 @@ from kailab.engine import fit, podaffinity
 from kailab.engine.capacity import refuses
 from kailab.engine.counting import portion
 from kailab.engine.layout import GPUS, PODS
+from kailab.engine.policies.asking import ChosenScore
 from kailab.engine.records import GPU
-from kailab.engine.score import POD_PREFERENCE, node_scores
+from kailab.engine.score import DENSITY, POD_PREFERENCE, node_scores
 from kailab.engine.session import Session
 from kailab.engine.state import ShapeInfo, WTask
 
@@ -48,6 +49,10 @@ class Placer:
         config, on = session.config, session.switches
         self._gpu = config.gpu_placement if on.node_placement else ""
         self._cpu = config.cpu_placement if on.node_placement else ""
+        self._chosen = None
+        if config.node_score_policy is not None:
+            self._chosen = ChosenScore(session.table, config.node_score_policy)
+            self._gpu = self._cpu = ""
 
     def place(self, task: WTask, nodes: NodeMask, pipeline_only: bool) -> bool:
         info = task.info
@@ -80,6 +85,8 @@ class Placer:
             table, info, now, nodes, self._gpu, self._cpu, task.record.nominated_node if on.nominated_node else "",
             config.prefer_shared_devices, on.node_availability, on.resource_type,
         )  # fmt: skip
+        if self._chosen is not None:
+            scores = scores + DENSITY * self._chosen.of(task, candidates)
         if table.numa and (aligned := table.numa.scores(info)) is not None:
             scores = scores + aligned
         if self.preferred is not None:

@@ -8,7 +8,7 @@ from kailab.engine import fit
 from kailab.engine.amounts import number
 from kailab.engine.decisions import Code, Numbers, Pending, QueueState, TaskFit
 from kailab.engine.layout import CPU, GPUS, MEMORY, PODS
-from kailab.engine.ledger import Failure, queue_share
+from kailab.engine.ledger import Failure, queue_state
 from kailab.engine.nodes import NodeTable
 from kailab.engine.records import Shape, Status
 from kailab.engine.session import Session
@@ -17,17 +17,7 @@ from kailab.engine.state import Job, ShapeInfo, WTask
 
 def queue_states(session: Session) -> tuple[QueueState, ...]:
     """Where every queue stands, by name."""
-    return tuple(
-        QueueState(
-            name=name,
-            parent=queue.record.parent,
-            priority=queue.record.priority,
-            cpu=queue_share(queue, 0),
-            memory=queue_share(queue, 1),
-            gpu=queue_share(queue, 2),
-        )
-        for name, queue in sorted(session.tree.queues.items())
-    )
+    return tuple(queue_state(queue) for _, queue in sorted(session.tree.queues.items()))
 
 
 def pending_jobs(session: Session) -> list[Pending]:

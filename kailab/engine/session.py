@@ -30,6 +30,7 @@ from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import Status, ZoneShare
 from kailab.engine.state import ACTIVE, Job, Place, WTask
 from kailab.engine.workingset import WorkingSet
+from kailab.errors import PolicyError
 
 Zones = tuple[ZoneShare, ...]
 Situation = tuple[Status, str, tuple[str, ...], Place | None, bool, Zones]
@@ -68,7 +69,11 @@ class Session:
         self.taking = TakenBound(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
         self._open_queues()
-        self.ranking = ranking.attach(self)  # None: KAI's order
+        try:
+            self.ranking = ranking.attach(self)  # None: KAI's order
+        except PolicyError:
+            put_back(self._aside)
+            raise
 
     # Queues
 

@@ -168,7 +168,9 @@ class Solver:
         return None
 
     def _victim_queue(self) -> JobQueue[Job | Victim]:
-        order = LowestNewest(self.session, self.job) if self.session.config.victim_order == "priority" else None
+        config = self.session.config
+        over_all = config.victim_order == "priority" or config.victim_order_policy is not None
+        order = LowestNewest(self.session, self.job) if over_all else None
         queue: JobQueue[Job | Victim] = JobQueue(self.session.tree, held=_held, precedence=order)
         lists = self.session.victims.lists
         for leaf in self._queues:

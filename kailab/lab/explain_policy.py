@@ -27,6 +27,9 @@ def policy_lines(numbers: Numbers) -> Iterable[str]:
         each = {part: score[part] for part in _PARTS}
         parts = " + ".join(f"{part} {value:.3f} x {weight:g}" for part, (value, weight) in each.items())
         yield f"Score: {score['total']:.3f} = {parts}."
+    if "policy" in numbers:
+        key = ", ".join(f"{part:g}" for part in numbers["policy"]["key"])
+        yield f"Order of jobs: the policy {numbers['policy']['name']!r} gives it {key}; the smallest comes first."
 
 
 def saving_lines(pod: Object) -> Iterable[str]:

@@ -12,6 +12,7 @@ from kailab.engine.changes import Follower
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Pending
+from kailab.engine.policies.ranking import order_holds
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.scheduler.binding.carrying_out import Carrier
 from kailab.scheduler.binding.preparing import Preparation
@@ -19,6 +20,7 @@ from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.present import Present, present
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.settings.policies import with_policies
 from kailab.scheduler.status.reporting import Reporter
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
@@ -47,7 +49,8 @@ class Scheduler:
         preparations: Sequence[Preparation] = (),
         sparing: bool = False,
     ) -> None:
-        self.config = config or EngineConfig()
+        self.config = with_policies(config or EngineConfig())
+        self._order_holds = order_holds(self.config)
         self.mirror = Mirror(cluster, scheduler_names, node_pool)
         self.history = History()
         self.cycles = 0
@@ -124,10 +127,10 @@ class Scheduler:
     def _outdated(self, now: float) -> bool:
         """Whether the order of those that wait, as last told, is older than it may be. Nobody has to come for that alone, so it is
         no moment to wake at."""
-        order, latest = self.config.weighted_order, self.history.latest
-        if order is None or order.holds is None or latest is None or not latest.decisions.pending:
+        holds, latest = self._order_holds, self.history.latest
+        if holds is None or latest is None or not latest.decisions.pending:
             return False
-        return now - latest.now >= order.holds
+        return now - latest.now >= holds
 
     def cycle(self) -> CycleRecord:
         """One cycle in any case."""
@@ -192,6 +195,8 @@ class Scheduler:
             or config.preempt_min_runtime > 0
             or config.weighted_order is not None
             or config.victim_order != "queue"
+            or config.job_order_policy is not None
+            or config.victim_order_policy is not None
             or any(queue.reclaim_min_runtime or queue.preempt_min_runtime for queue in self.mirror.queues.values())
         )
 

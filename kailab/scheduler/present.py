@@ -22,6 +22,7 @@ from kailab.engine.report import queue_states
 from kailab.engine.serving import Earlier, Turn, queues_before, turns
 from kailab.engine.session import Session
 from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
+from kailab.scheduler.settings.policies import with_policies
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
 
@@ -141,7 +142,7 @@ class Onlooker:
         self, cluster: Cluster, config: EngineConfig, usage: UsageParams | None, scheduler_names: Iterable[str]
     ) -> None:
         self._cluster = cluster
-        self._config = config
+        self._config = with_policies(config)
         self._usage = usage or UsageParams()
         self._names = tuple(scheduler_names)
         self._mirror: Mirror | None = None

@@ -44,6 +44,9 @@ _OWN = {
     "max_evictions_by_priority": "maxEvictionsPerCycleByPriority",
     "max_taken_ratio": "maxTakenRatio",
     "checkpoint": "checkpoint",
+    "job_order_policy": "jobOrder (a policy)",
+    "node_score_policy": "nodeScore",
+    "victim_order_policy": "victimOrder (a policy)",
 }
 """Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""
 

@@ -95,7 +95,8 @@ def test_every_setting_is_told_or_refused() -> None:
     }  # fmt: skip
     refused = {
         "k_value", "usage", "weighted_order", "aged_after", "victim_order", "max_evictions_per_cycle",
-        "max_evictions_by_priority", "max_taken_ratio", "checkpoint",
+        "max_evictions_by_priority", "max_taken_ratio", "checkpoint", "job_order_policy", "node_score_policy",
+        "victim_order_policy",
     }  # fmt: skip
     how_kai_is_anyway = {"imitate_faults", "promised", "refused"}
     assert set(EngineConfig.__struct_fields__) == told | refused | how_kai_is_anyway

@@ -19,12 +19,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Numbers
 from kailab.engine.jobindex import JobIndex
 from kailab.engine.order import JobCriterion
+from kailab.engine.policies.asking import ChosenOrder, ChosenVictims
+from kailab.engine.policies.contract import JobOrder, make_policy
 from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job
+from kailab.errors import PolicyError
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session
@@ -43,6 +47,10 @@ class Ranking:
         self._parts = switches.job_order
         self._aged_after = config.aged_after
         self._newest_lowest = config.victim_order == "priority"
+        order, victims = config.job_order_policy, config.victim_order_policy
+        self.chosen = None if order is None else ChosenOrder(session, order)
+        self._order_choice = order
+        self._victims = None if victims is None else ChosenVictims(session, victims)
         self._everywhere = config.weighted_order is not None and config.weighted_order.scope == "cluster"
         self._since: dict[str, float | None] = {}
         self.scores = None if config.weighted_order is None else Scores(session, config.weighted_order)
@@ -56,6 +64,8 @@ class Ranking:
         own: Key
         if self.scores is not None:
             own = (-self.scores.total(job), state)
+        elif self.chosen is not None:
+            own = (self.chosen.key(job), *self._listed(job.record.priority, state))
         else:
             own = self._listed(job.record.priority, state)
         if self._aged_after is not None:
@@ -66,9 +76,10 @@ class Ranking:
     def victim_key(self, job: Job, state: int) -> Key:
         """The largest goes first."""
         record = job.record
-        if self._newest_lowest:
+        if self._newest_lowest or self._victims is not None:
+            worth = () if self._victims is None else (self._victims.worth(job),)
             started = record.created if job.last_start is None else job.last_start
-            return (-record.priority, started, record.created, record.uid)
+            return (*worth, -record.priority, started, record.created, record.uid)
         return (*self._listed(record.priority, state), record.created, record.uid)
 
     def _listed(self, priority: int, state: int) -> Key:
@@ -81,6 +92,8 @@ class Ranking:
             own: tuple[JobCriterion, ...] = (JobCriterion.SCORE, JobCriterion.MINIMUM)
         else:
             own = tuple(JobCriterion.PRIORITY if part == "priority" else JobCriterion.MINIMUM for part in self._parts)
+            if self.chosen is not None:
+                own = (JobCriterion.POLICY, *own)
         aged = () if self._aged_after is None else (JobCriterion.AGED,)
         return (*aged, *own, JobCriterion.AGE, JobCriterion.UID)
 
@@ -135,7 +148,11 @@ class Ranking:
 
     def may_preempt(self, job: Job, victim: Job) -> bool:
         """Whether ``job`` would be served before the victim, were that to wait anew."""
-        if self.scores is None or self.aged_since(job) is not None:
+        if self.aged_since(job) is not None:
+            return True
+        if self.chosen is not None:
+            return self._comes_before(self.chosen, job, victim)
+        if self.scores is None:
             return True
         return self._reaches(self.scores, job, self.scores.anew(victim))
 
@@ -159,6 +176,14 @@ class Ranking:
             self._session.ledger.wake(at)
         return False
 
+    def _comes_before(self, order: ChosenOrder, job: Job, victim: Job) -> bool:
+        """Where only time can make it so, a cycle is due when the order is to be asked for anew."""
+        if order.key(job) <= order.anew(victim):
+            return True
+        if order.refresh is not None:
+            self._session.ledger.wake(self._now + order.refresh)
+        return False
+
     # What is told
 
     def numbers(self, job: Job) -> Numbers:
@@ -174,6 +199,8 @@ class Ranking:
                 "efficiency": [score.efficiency, weights.efficiency],
                 "fairness": [score.fairness, weights.fairness],
             }
+        if self.chosen is not None and self._order_choice is not None:
+            told["policy"] = {"name": self._order_choice.name, "key": list(self.chosen.key(job))}
         since = self.aged_since(job)
         if since is not None:
             told["aged_since"] = since
@@ -190,6 +217,8 @@ def attach(session: Session) -> Ranking | None:
         and config.weighted_order is None
         and config.aged_after is None
         and config.victim_order == "queue"
+        and config.job_order_policy is None
+        and config.victim_order_policy is None
     ):
         return None
     ranking = Ranking(session)
@@ -200,8 +229,12 @@ def attach(session: Session) -> Ranking | None:
         if plain_tasks:
             for task in job.tasks.values():
                 task.key = (1, 0, task.record.created, task.uid)
-    session.waiting = _reordered(session.waiting, "waiting")
-    session.victims = _reordered(session.victims, "victims")
+    try:
+        session.waiting = _reordered(session.waiting, "waiting")
+        session.victims = _reordered(session.victims, "victims")
+    except PolicyError:
+        detach(session)
+        raise
     return ranking
 
 
@@ -218,3 +251,10 @@ def _reordered(index: JobIndex, kind: str) -> JobIndex:
     new = JobIndex(kind)
     new.fill(job for entries in index.lists.values() for _, job in entries)
     return new
+
+
+def order_holds(config: EngineConfig) -> float | None:
+    """Seconds for which the order of those that wait may be told as it was. None: time does not change it."""
+    if config.job_order_policy is not None:
+        return make_policy(config.job_order_policy, JobOrder).refresh
+    return config.weighted_order.holds if config.weighted_order is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -30,6 +30,27 @@ class WeightedOrder(msgspec.Struct, frozen=True, kw_only=True):
         """Seconds for which scores may be told as they were: a thousandth of a wait that counts in full. None: time does not
         change them."""
         return self.full_wait / 1000 if self.waiting > 0 else None
+
+
+class PolicyChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy that another distribution brings, by the name of its entry point, with its parameters (JSON values).
+
+    ``distribution``, ``version``: what brought it when the configuration was read; empty where it was registered in this
+    process, or nobody has looked yet."""
+
+    name: str
+    parameters: Mapping[str, Any] = {}
+    distribution: str = ""
+    version: str = ""
+
+    @property
+    def brought_by(self) -> str:
+        return f"{self.distribution} {self.version}".strip()
+
+    @property
+    def told(self) -> str:
+        """For messages."""
+        return f"{self.name!r} of {self.brought_by}" if self.distribution else repr(self.name)
 
 
 class SearchBudget(msgspec.Struct, frozen=True, kw_only=True):

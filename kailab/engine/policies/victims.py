@@ -1,4 +1,5 @@
-"""Victims by lowest priority, then newest, whatever their queue; instead of KAI's reverse queue order.
+"""Victims by lowest priority, then newest, whatever their queue; or by what a policy says first. Instead of KAI's reverse
+queue order.
 
 Newest: started last. Which queues may be taken from at all, and down to what, stays KAI's rule: a queue that has given so
 much in this search that the reclaimer may take no more from it comes after those that may still give, so that the search

@@ -18,12 +18,13 @@ from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS, switches
-from kailab.errors import InputError, Where
+from kailab.errors import ExtensionError, InputError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.times import parse_time
 from kailab.scheduler.cron import Cron
 from kailab.scheduler.settings.config_values import Reader
+from kailab.scheduler.settings.policies import with_policies
 from kailab.scheduler.settings.policy_section import read_policies
 from kailab.scheduler.settings.search_budgets import read_durations
 from kailab.scheduler.usage import UsageParams
@@ -104,7 +105,14 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
         if "search_budget" in own and values.get("search_budget", SearchBudget()).bounded:
             notices.append("scenarioSearchBudgets: kailab.searchBudget holds instead")
         values.update(own)
-    return SchedulerSettings(engine=EngineConfig(**values), usage=usage, notices=tuple(notices))
+    return SchedulerSettings(engine=_engine(values, file), usage=usage, notices=tuple(notices))
+
+
+def _engine(values: dict[str, Any], file: str) -> EngineConfig:
+    try:
+        return with_policies(EngineConfig(**values))
+    except (InputError, ExtensionError) as error:
+        raise InputError(str(error), Where(file=file, field="kailab")) from error
 
 
 def _actions(value: Any, where: Where) -> tuple[Action, ...]:
@@ -209,7 +217,7 @@ def settings_of(
     if isinstance(source, SchedulerSettings):
         return source
     if isinstance(source, EngineConfig):
-        return SchedulerSettings(engine=source)
+        return SchedulerSettings(engine=with_policies(source))
     if isinstance(source, str | Path):
         return load_settings(source if base is None else base / source)
     return settings_from(source)

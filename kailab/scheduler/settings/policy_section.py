@@ -17,21 +17,25 @@
       useSchedulingSignatures: true
       stalenessGracePeriod: 60s
 
+``jobOrder``, ``victimOrder`` and ``nodeScore`` also take the name of a policy that another distribution brings, or
+``{policy: NAME, parameters: {...}}`` (docs/extending.md).
+
 All of it is optional. A ``jobOrder``, ``checkpoint`` or ``agedAfter`` that is there without values has the values above.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from kailab.engine.policies.settings import DAY, Checkpoint, WeightedOrder
+from kailab.engine.policies.settings import DAY, Checkpoint, PolicyChoice, WeightedOrder
 from kailab.errors import InputError
 from kailab.scheduler.settings.config_values import Reader
 from kailab.scheduler.settings.search_budgets import read_counts
 
 WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
 KEYS = (
-    "jobOrder", "agedAfter", "victimOrder", "maxEvictionsPerCycle", "maxEvictionsPerCycleByPriority", "maxTakenRatio",
+    "jobOrder", "nodeScore", "agedAfter", "victimOrder", "maxEvictionsPerCycle", "maxEvictionsPerCycleByPriority", "maxTakenRatio",
     "checkpoint", "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
     "stalenessGracePeriod",
 )  # fmt: skip
@@ -41,12 +45,22 @@ def read_policies(block: Reader) -> dict[str, Any]:
     """Fields of EngineConfig. Raises InputError."""
     block.only(KEYS)
     values: dict[str, Any] = {}
-    if "jobOrder" in block.values:
+    if (choice := _choice(block, "jobOrder")) is not None:
+        values["job_order_policy"] = choice
+    elif "jobOrder" in block.values:
         values["weighted_order"] = _job_order(block.inside("jobOrder"))
+    if "nodeScore" in block:
+        values["node_score_policy"] = _choice(block, "nodeScore")
+        if values["node_score_policy"] is None:
+            raise InputError("names no policy; expected a name, or policy and parameters", block.where("nodeScore"))
     if "agedAfter" in block.values:
         values["aged_after"] = block.seconds("agedAfter") if "agedAfter" in block else DAY
-    if "victimOrder" in block:
-        values["victim_order"] = block.one_of("victimOrder", ("queue", "priority"), "order of victims")
+    if block["victimOrder"] in ("queue", "priority"):
+        values["victim_order"] = block["victimOrder"]
+    elif "victimOrder" in block:
+        values["victim_order_policy"] = _choice(block, "victimOrder")
+        if values["victim_order_policy"] is None:
+            block.one_of("victimOrder", ("queue", "priority"), "order of victims")
     if "maxEvictionsPerCycle" in block:
         values["max_evictions_per_cycle"] = block.count("maxEvictionsPerCycle")
     if "maxEvictionsPerCycleByPriority" in block:
@@ -75,6 +89,21 @@ def read_policies(block: Reader) -> dict[str, Any]:
     if "stalenessGracePeriod" in block:
         values["staleness_grace"] = block.seconds("stalenessGracePeriod")
     return values
+
+
+def _choice(block: Reader, key: str) -> PolicyChoice | None:
+    """A policy of another distribution; None where none is named."""
+    value = block[key]
+    if isinstance(value, str):
+        return PolicyChoice(name=value)
+    if not isinstance(value, Mapping) or "policy" not in value:
+        return None
+    inside = block.inside(key)
+    inside.only(("policy", "parameters"))
+    if not isinstance(inside["policy"], str):
+        raise InputError(f"{inside['policy']!r} is no name of a policy", inside.where("policy"))
+    parameters = inside.inside("parameters").values
+    return PolicyChoice(name=inside["policy"], parameters={str(name): value for name, value in parameters.items()})
 
 
 def _job_order(block: Reader) -> WeightedOrder:

@@ -1,0 +1,206 @@
+"""Asking the policies of a configuration, and holding their answers against what they promise.
+
+A policy's exception, or an answer that is no number, becomes a PolicyError that names the policy and what it was asked about: the
+cycle ends without decisions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import numpy as np
+
+from kailab.engine.layout import CPU, GPUS, MEMORY
+from kailab.engine.ledger import queue_state
+from kailab.engine.policies.contract import JobOrder, NodeScore, VictimOrder, make_policy
+from kailab.engine.policies.score import waiting_since
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.engine.policies.views import JobView, NodesView, Resources
+from kailab.engine.queues import Amounts
+from kailab.engine.state import Job, WTask
+from kailab.engine.victims import held_by
+from kailab.errors import PolicyError
+
+if TYPE_CHECKING:
+    from kailab.engine.decisions import QueueState
+    from kailab.engine.nodes import NodeTable
+    from kailab.engine.session import Session
+
+T = TypeVar("T")
+Numeric = tuple[float, ...]
+
+_MINIMUM: tuple[Literal["below"], Literal["at"], Literal["above"]] = ("below", "at", "above")
+
+
+class JobViews:
+    """Views of the jobs of one cycle."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._queues: dict[str, QueueState] = {
+            name: queue_state(queue) for name, queue in session.tree.queues.items() if queue.leaf
+        }
+
+    def of(self, job: Job) -> JobView:
+        session = self._session
+        return self._view(job, session.wanted(job), held_by(job), job.elastic_state(), waiting_since(job))
+
+    def anew(self, job: Job) -> JobView:
+        """As it would be if it were evicted now."""
+        session = self._session
+        gang = [task for podset in job.podsets.values() for task in _first(podset.tasks.values(), podset.minimum)]
+        wants = session.wants(gang, session.table.min_gpu_memory)
+        return self._view(job, wants, (0, 0, 0), 0, session.now)
+
+    def _view(self, job: Job, wants: Amounts, holds: Amounts, state: int, since: float | None) -> JobView:
+        return JobView(
+            group=job.record,
+            tasks=tuple(task.record for task in job),
+            wants=Resources(*wants),
+            holds=Resources(*holds),
+            minimum=_MINIMUM[state],
+            waiting_since=since,
+            queue=self._queues.get(job.record.queue),
+            now=self._session.now,
+        )
+
+
+class ChosenOrder:
+    """A ``JobOrder`` at work in one cycle."""
+
+    def __init__(self, session: Session, choice: PolicyChoice) -> None:
+        self._policy = make_policy(choice, JobOrder)
+        self._choice = choice
+        self._views = JobViews(session)
+        self._keys: dict[str, tuple[int, Numeric]] = {}
+        self._anew: dict[str, Numeric] = {}
+        self._length: int | None = None
+
+    @property
+    def refresh(self) -> float | None:
+        return self._policy.refresh
+
+    def key(self, job: Job) -> Numeric:
+        """The smallest first; asked anew when something of the job changed."""
+        found = self._keys.get(job.uid)
+        if found is None or found[0] != job.version:
+            found = self._keys[job.uid] = (job.version, self._ask(job, self._views.of(job)))
+        return found[1]
+
+    def anew(self, job: Job) -> Numeric:
+        """The key it would have if it were evicted now."""
+        found = self._anew.get(job.uid)
+        if found is None:
+            found = self._anew[job.uid] = self._ask(job, self._views.anew(job))
+        return found
+
+    def _ask(self, job: Job, view: JobView) -> Numeric:
+        key = _numbers(self._choice, "key", job, lambda: self._policy.key(view), self._length)
+        self._length = len(key)
+        return key
+
+
+class ChosenVictims:
+    """A ``VictimOrder`` at work in one cycle."""
+
+    def __init__(self, session: Session, choice: PolicyChoice) -> None:
+        self._policy = make_policy(choice, VictimOrder)
+        self._choice = choice
+        self._views = JobViews(session)
+        self._costs: dict[str, Numeric] = {}
+        self._length: int | None = None
+
+    def worth(self, job: Job) -> Numeric:
+        """Minus its cost, as of the first look at it in the cycle: the largest goes first."""
+        found = self._costs.get(job.uid)
+        if found is None:
+            view = self._views.of(job)
+            cost = _numbers(self._choice, "cost", job, lambda: self._policy.cost(view), self._length)
+            self._length = len(cost)
+            found = self._costs[job.uid] = tuple(-part for part in cost)
+        return found
+
+
+class ChosenScore:
+    """A ``NodeScore`` at work in one cycle."""
+
+    def __init__(self, table: NodeTable, choice: PolicyChoice) -> None:
+        self._policy = make_policy(choice, NodeScore)
+        self._choice = choice
+        self._table = table
+        self._records = tuple(table.nodes)
+
+    def of(self, task: WTask, candidates: np.ndarray) -> np.ndarray:
+        """0 to 1 for each node; what the policy says of nodes that are no candidates counts as 0."""
+        about = f"pod {task.record.namespace}/{task.record.name}"
+        answer = _asked(self._choice, "score", about, lambda: self._policy.score(task.record, self._view()))
+        try:
+            scores = np.asarray(answer, dtype=float)
+        except (TypeError, ValueError):
+            raise _wrong(self._choice, "score", about, repr(answer)[:80], "a number for each node") from None
+        if scores.shape != (len(self._records),):
+            told = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
+            raise _wrong(self._choice, "score", about, told, f"{len(self._records)} numbers, one for each node")
+        good = (scores >= 0) & (scores <= 1)  # NaN is neither
+        if not good[candidates].all():
+            i = int(np.flatnonzero(candidates & ~good)[0])
+            said = f"{scores[i]:g} for node {self._records[i].name}"
+            raise _wrong(self._choice, "score", about, said, "a number from 0 to 1")
+        return np.where(candidates, scores, 0.0)
+
+    def _view(self) -> NodesView:
+        idle, leaving = self._table.idle, self._table.releasing
+        return NodesView(
+            records=self._records,
+            idle_cpu=_read_only(idle[CPU]),
+            idle_memory=_read_only(idle[MEMORY]),
+            idle_gpu=_read_only(idle[GPUS]),
+            leaving_cpu=_read_only(leaving[CPU]),
+            leaving_memory=_read_only(leaving[MEMORY]),
+            leaving_gpu=_read_only(leaving[GPUS]),
+        )
+
+
+def _read_only(row: np.ndarray) -> np.ndarray:
+    """A copy: what a policy was shown does not change behind its back."""
+    copy = row.copy()
+    copy.flags.writeable = False
+    return copy
+
+
+def _first(tasks: Any, count: int) -> list[WTask]:
+    return sorted(tasks, key=lambda task: task.key)[:count]
+
+
+def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], object], length: int | None) -> Numeric:
+    """The answer as a tuple. ``length``: of the answers before it, with which it is to be compared."""
+    about = f"PodGroup {job.record.namespace}/{job.record.name}"
+    answer = _asked(choice, method, about, ask)
+    parts = answer if isinstance(answer, tuple) else (answer,)
+    if not parts or not all(_is_number(part) for part in parts):
+        raise _wrong(choice, method, about, repr(answer)[:80], "a number, or a tuple of numbers")
+    if length is not None and len(parts) != length:
+        raise _wrong(choice, method, about, f"{len(parts)} numbers", f"{length}, as for the PodGroups before it")
+    return parts
+
+
+def _is_number(part: object) -> bool:
+    return isinstance(part, int | float) and not math.isnan(part)
+
+
+def _asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:
+    try:
+        return ask()
+    except (Exception, SystemExit) as error:
+        last = error.__traceback__
+        while last is not None and last.tb_next is not None:
+            last = last.tb_next
+        place = "" if last is None else f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})"
+        why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise PolicyError(f"policy {choice.told}: {method} of {about} failed: {why}{place}") from error
+
+
+def _wrong(choice: PolicyChoice, method: str, about: str, said: str, expected: str) -> PolicyError:
+    return PolicyError(f"policy {choice.told}: {method} of {about} is {said}; expected {expected}")

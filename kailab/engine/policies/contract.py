@@ -1,0 +1,132 @@
+"""What a policy written by others is: a class derived from ``JobOrder``, ``NodeScore`` or ``VictimOrder``.
+
+The fields of the class are the policy's parameters, with their types and defaults; a configuration that gives others is
+refused. A policy is frozen: it keeps nothing between two calls, so the same cluster gives the same answers. It must not look at
+a clock, a file or the network: time is in what it is given.
+
+    class FewestGpusFirst(JobOrder):
+        cpu_only_last: bool = False
+
+        def key(self, job: JobView) -> float:
+            ...
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar
+
+import msgspec
+import numpy as np
+
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.engine.policies.views import JobView, NodesView
+from kailab.engine.records import Task
+from kailab.errors import InputError, PolicyError
+
+Key = float | tuple[float, ...]
+"""One number, or several of which the first that differ decide."""
+
+
+class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of all policies. Derive from one of its three kinds."""
+
+
+class JobOrder(Policy, frozen=True, forbid_unknown_fields=True):
+    """Whose turn is first among the jobs of one queue. Queues keep KAI's order among each other.
+
+    ``refresh``: seconds after which time alone gives other keys, so that the order is asked for anew though nothing changed;
+    None: keys do not depend on time."""
+
+    refresh: ClassVar[float | None] = None
+
+    def key(self, job: JobView) -> Key:
+        """The smallest first. Jobs with equal keys come in KAI's order. Asked again when something of the job changes."""
+        raise NotImplementedError
+
+
+class NodeScore(Policy, frozen=True, forbid_unknown_fields=True):
+    """Which of the nodes where a pod fits is best, instead of KAI's binpack or spread."""
+
+    def score(self, task: Task, nodes: NodesView) -> Sequence[float] | np.ndarray:
+        """A number from 0 to 1 for each node, in the order of ``nodes.records``; the highest wins, equal ones go by name. What
+        is said of nodes where the pod does not fit does not matter."""
+        raise NotImplementedError
+
+
+class VictimOrder(Policy, frozen=True, forbid_unknown_fields=True):
+    """Which jobs are evicted first, over all queues. Which queues may be taken from, and down to what, stays KAI's rule."""
+
+    def cost(self, job: JobView) -> Key:
+        """The smallest goes first; of equal cost the lowest priority, then who started last."""
+        raise NotImplementedError
+
+
+METHODS: dict[type[Policy], tuple[str, int]] = {JobOrder: ("key", 1), NodeScore: ("score", 2), VictimOrder: ("cost", 1)}
+"""Each kind of policy -> the method that it must have, and with how many arguments that is called."""
+
+P = TypeVar("P", bound=Policy)
+_registered: dict[str, type[Policy]] = {}
+
+
+def register_policy(name: str, policy: type[Policy]) -> None:
+    """Let configurations of this process name a policy. A distribution's policies are registered when a configuration names
+    them; this is for tests and notebooks. Raises InputError if the class is no policy or the name is taken."""
+    check_policy(policy)
+    known = _registered.setdefault(name, policy)
+    if known is not policy:
+        raise InputError(f"the policy {name!r} is {known.__module__}.{known.__qualname__} already")
+
+
+def registered_policy(name: str) -> type[Policy] | None:
+    """The class that goes by this name in this process; None if there is none."""
+    return _registered.get(name)
+
+
+def check_policy(policy: Any) -> None:
+    """Raises InputError for what can't be called as a policy."""
+    kinds = ", ".join(kind.__name__ for kind in METHODS)
+    kind = next((kind for kind in METHODS if isinstance(policy, type) and issubclass(policy, kind)), None)
+    if kind is None:
+        raise InputError(f"{_named(policy)} is no policy; expected a class derived from one of {kinds}")
+    if policy in METHODS:
+        raise InputError(f"{_named(policy)} is a base of policies; expected a class derived from it")
+    if not policy.__struct_config__.frozen:
+        raise InputError(f"{_named(policy)} is not frozen; a policy keeps nothing between two calls")
+    name, arguments = METHODS[kind]
+    method = getattr(policy, name)
+    try:
+        msgspec.json.Decoder(policy)  # works its fields out, once, before several threads may want to
+    except TypeError as error:
+        raise InputError(f"{_named(policy)}: parameters of these types can't be read: {error}") from None
+    if method is getattr(kind, name):
+        raise InputError(f"{_named(policy)} has no method {name!r}, which a {kind.__name__} must have")
+    try:
+        inspect.signature(method).bind(*[None] * (arguments + 1))
+    except (TypeError, ValueError):
+        expected = inspect.signature(getattr(kind, name))
+        raise InputError(
+            f"{_named(policy)}.{name}{inspect.signature(method)} can't be called as {name}{expected}"
+        ) from None
+
+
+def make_policy(choice: PolicyChoice, kind: type[P]) -> P:
+    """The policy that a configuration names, with its parameters. Raises PolicyError if this process does not know it, InputError if
+    it is of another kind or the parameters do not suit it."""
+    found = _registered.get(choice.name)
+    if found is None:
+        brought = f"; it came with {choice.brought_by}" if choice.distribution else ""
+        raise PolicyError(f"policy {choice.name!r} is not installed{brought}")
+    if not issubclass(found, kind):
+        is_kind = next(known.__name__ for known in METHODS if issubclass(found, known))
+        raise InputError(f"policy {choice.name!r} is a {is_kind}; expected a {kind.__name__}")
+    try:
+        return msgspec.convert(dict(choice.parameters), found)
+    except msgspec.ValidationError as error:
+        known = ", ".join(found.__struct_fields__) or "none"
+        raise InputError(f"policy {choice.name!r}: parameters: {error} (it has: {known})") from None
+
+
+def _named(policy: Any) -> str:
+    return f"{policy.__module__}.{policy.__qualname__}" if isinstance(policy, type) else repr(policy)

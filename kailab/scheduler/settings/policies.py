@@ -1,0 +1,74 @@
+"""Policies that other distributions bring: found by the names in a configuration, loaded, checked, and told with their version."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.policies.contract import (
+    JobOrder,
+    NodeScore,
+    Policy,
+    VictimOrder,
+    check_policy,
+    make_policy,
+    register_policy,
+    registered_policy,
+)
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.errors import ExtensionError, InputError
+from kailab.extensions import POLICIES, Extension, named, names
+
+BUILT_IN = ("binpack", "priority", "queue", "spread", "weighted")
+"""Names that no distribution's policy may have."""
+
+_FIELDS: dict[str, type[Policy]] = {
+    "job_order_policy": JobOrder,
+    "node_score_policy": NodeScore,
+    "victim_order_policy": VictimOrder,
+}
+
+
+def with_policies(config: EngineConfig) -> EngineConfig:
+    """The configuration, with every policy that it names loaded and made once, and with the distribution and version that brings
+    it. Runs code of those distributions. Raises InputError, ExtensionError."""
+    loaded: dict[str, PolicyChoice] = {}
+    for field, kind in _FIELDS.items():
+        choice = getattr(config, field)
+        if choice is not None:
+            loaded[field] = _loaded(choice)
+            make_policy(loaded[field], kind)
+    if "job_order_policy" in loaded and config.weighted_order is not None:
+        raise InputError("weighted_order and job_order_policy: an order of jobs is one or the other")
+    if "victim_order_policy" in loaded and config.victim_order != "queue":
+        raise InputError("victim_order and victim_order_policy: an order of victims is one or the other")
+    return msgspec.structs.replace(config, **loaded) if loaded else config
+
+
+def chosen_policies(config: EngineConfig) -> tuple[PolicyChoice, ...]:
+    """Those that a configuration names."""
+    choices = (getattr(config, field) for field in _FIELDS)
+    return tuple(choice for choice in choices if choice is not None)
+
+
+def load_policy(extension: Extension) -> type[Policy]:
+    """Raises ExtensionError for what can't be loaded, or is no policy."""
+    found = extension.load()
+    try:
+        check_policy(found)
+    except InputError as error:
+        raise ExtensionError(f"{extension.told}: {error}") from None
+    policy: type[Policy] = found
+    return policy
+
+
+def _loaded(choice: PolicyChoice) -> PolicyChoice:
+    extension = named(POLICIES, choice.name, BUILT_IN)
+    if extension is not None:
+        register_policy(choice.name, load_policy(extension))
+        return msgspec.structs.replace(choice, distribution=extension.distribution, version=extension.version)
+    if registered_policy(choice.name) is None:
+        known = ", ".join(names(POLICIES)) or "none"
+        was = f" It was brought by {choice.brought_by}." if choice.distribution else ""
+        raise InputError(f"no installed distribution brings a policy {choice.name!r}; there are: {known}.{was}")
+    return msgspec.structs.replace(choice, distribution="", version="")
