@@ -7,6 +7,7 @@ configuration files; a manifest never loads anything.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib import metadata
@@ -77,12 +78,12 @@ def names(group: Group) -> tuple[str, ...]:
 
 def extensions(group: Group) -> tuple[Extension, ...]:
     """In order of name, then distribution."""
-    return tuple(extension for extension in _read()[0] if extension.group == group)
+    return tuple(extension for extension in _read(tuple(sys.path))[0] if extension.group == group)
 
 
 def broken() -> tuple[Broken, ...]:
     """Distributions that mention kailab's groups and can't be read."""
-    return _read()[1]
+    return _read(tuple(sys.path))[1]
 
 
 def examined(group: Group, check: Callable[[Extension], object], built_in: Iterable[str] = ()) -> Iterator[Found]:
@@ -118,12 +119,12 @@ def _told(error: BaseException) -> str:
 
 
 @cache
-def _read() -> tuple[tuple[Extension, ...], tuple[Broken, ...]]:
-    """Of all distributions on the path. The first of several with the same name counts, as for imports."""
+def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[Broken, ...]]:
+    """Of all distributions on ``sys.path``. The first of several with the same name counts, as for imports."""
     found: list[Extension] = []
     damaged: list[Broken] = []
     seen: set[str] = set()
-    for distribution in metadata.distributions():
+    for distribution in metadata.distributions(path=list(path)):
         text = distribution.read_text("entry_points.txt") or ""
         if not any(group in text for group in GROUPS):
             continue

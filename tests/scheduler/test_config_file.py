@@ -102,7 +102,7 @@ def test_predicates_can_be_left_out() -> None:
         ("kailab: {jobOrder: {fullWait: 0s}}", "kailab.jobOrder.fullWait: is zero"),
         ("kailab: {jobOrder: {scope: team}}", "'team' is no scope; expected queue or cluster"),
         ("kailab: {agedAfter: soon}", "kailab.agedAfter: 'soon' is not a duration"),
-        ("kailab: {victimOrder: newest}", "'newest' is no order of victims"),
+        ("kailab: {victimOrder: newest}", "c.yaml: kailab.victimOrder: no policy is called 'newest'"),
         ("kailab: {maxEvictionsPerCycle: many}", "'many' is not a whole number of at least 0"),
         ("kailab: {maxEvictionsPerCycleByPriority: {train: 3}}", "train: is not a priority"),
         ("kailab: {maxTakenRatio: 0}", "kailab.maxTakenRatio: 0 lets nobody be evicted; expected a number above 0"),

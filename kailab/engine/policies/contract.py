@@ -112,20 +112,20 @@ def check_policy(policy: Any) -> None:
 
 
 def make_policy(choice: PolicyChoice, kind: type[P]) -> P:
-    """The policy that a configuration names, with its parameters. Raises PolicyError if this process does not know it, InputError if
-    it is of another kind or the parameters do not suit it."""
+    """The policy that a configuration names, with its parameters. Raises PolicyError if this process does not know it, it is of
+    another kind, or the parameters do not suit it."""
     found = _registered.get(choice.name)
     if found is None:
         brought = f"; it came with {choice.brought_by}" if choice.distribution else ""
         raise PolicyError(f"policy {choice.name!r} is not installed{brought}")
     if not issubclass(found, kind):
         is_kind = next(known.__name__ for known in METHODS if issubclass(found, known))
-        raise InputError(f"policy {choice.name!r} is a {is_kind}; expected a {kind.__name__}")
+        raise PolicyError(f"policy {choice.name!r} is a {is_kind}; expected a {kind.__name__}")
     try:
         return msgspec.convert(dict(choice.parameters), found)
     except msgspec.ValidationError as error:
         known = ", ".join(found.__struct_fields__) or "none"
-        raise InputError(f"policy {choice.name!r}: parameters: {error} (it has: {known})") from None
+        raise PolicyError(f"policy {choice.name!r}: parameters: {error} (it has: {known})") from None
 
 
 def _named(policy: Any) -> str:

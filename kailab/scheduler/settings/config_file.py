@@ -18,14 +18,14 @@ from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS, switches
-from kailab.errors import ExtensionError, InputError, Where
+from kailab.errors import ExtensionError, InputError, PolicyError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.times import parse_time
 from kailab.scheduler.cron import Cron
 from kailab.scheduler.settings.config_values import Reader
 from kailab.scheduler.settings.policies import with_policies
-from kailab.scheduler.settings.policy_section import read_policies
+from kailab.scheduler.settings.policy_section import POLICY_KEYS, read_policies
 from kailab.scheduler.settings.search_budgets import read_durations
 from kailab.scheduler.usage import UsageParams
 
@@ -109,10 +109,12 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
 
 
 def _engine(values: dict[str, Any], file: str) -> EngineConfig:
-    try:
-        return with_policies(EngineConfig(**values))
-    except (InputError, ExtensionError) as error:
-        raise InputError(str(error), Where(file=file, field="kailab")) from error
+    for field, key in POLICY_KEYS.items():
+        try:
+            with_policies(EngineConfig(**{field: values.get(field)}))
+        except (InputError, ExtensionError, PolicyError) as error:
+            raise InputError(str(error), Where(file=file, field=f"kailab.{key}")) from error
+    return with_policies(EngineConfig(**values))
 
 
 def _actions(value: Any, where: Where) -> tuple[Action, ...]:

@@ -22,7 +22,7 @@ from kailab.extensions import POLICIES, Extension, named, names
 BUILT_IN = ("binpack", "priority", "queue", "spread", "weighted")
 """Names that no distribution's policy may have."""
 
-_FIELDS: dict[str, type[Policy]] = {
+POLICY_FIELDS: dict[str, type[Policy]] = {
     "job_order_policy": JobOrder,
     "node_score_policy": NodeScore,
     "victim_order_policy": VictimOrder,
@@ -31,9 +31,10 @@ _FIELDS: dict[str, type[Policy]] = {
 
 def with_policies(config: EngineConfig) -> EngineConfig:
     """The configuration, with every policy that it names loaded and made once, and with the distribution and version that brings
-    it. Runs code of those distributions. Raises InputError, ExtensionError."""
+    it. Runs code of those distributions. Raises ExtensionError, PolicyError, and InputError
+    for two orders of the same."""
     loaded: dict[str, PolicyChoice] = {}
-    for field, kind in _FIELDS.items():
+    for field, kind in POLICY_FIELDS.items():
         choice = getattr(config, field)
         if choice is not None:
             loaded[field] = _loaded(choice)
@@ -47,7 +48,7 @@ def with_policies(config: EngineConfig) -> EngineConfig:
 
 def chosen_policies(config: EngineConfig) -> tuple[PolicyChoice, ...]:
     """Those that a configuration names."""
-    choices = (getattr(config, field) for field in _FIELDS)
+    choices = (getattr(config, field) for field in POLICY_FIELDS)
     return tuple(choice for choice in choices if choice is not None)
 
 
@@ -69,6 +70,6 @@ def _loaded(choice: PolicyChoice) -> PolicyChoice:
         return msgspec.structs.replace(choice, distribution=extension.distribution, version=extension.version)
     if registered_policy(choice.name) is None:
         known = ", ".join(names(POLICIES)) or "none"
-        was = f" It was brought by {choice.brought_by}." if choice.distribution else ""
-        raise InputError(f"no installed distribution brings a policy {choice.name!r}; there are: {known}.{was}")
+        was = f"; it was brought by {choice.brought_by}" if choice.distribution else ""
+        raise ExtensionError(f"no policy is called {choice.name!r}; installed distributions bring: {known}{was}")
     return msgspec.structs.replace(choice, distribution="", version="")

@@ -40,6 +40,13 @@ KEYS = (
     "stalenessGracePeriod",
 )  # fmt: skip
 
+POLICY_KEYS = {
+    "job_order_policy": "jobOrder",
+    "node_score_policy": "nodeScore",
+    "victim_order_policy": "victimOrder",
+}
+"""Fields of EngineConfig that hold a policy of another distribution -> their keys."""
+
 
 def read_policies(block: Reader) -> dict[str, Any]:
     """Fields of EngineConfig. Raises InputError."""

@@ -1,0 +1,25 @@
+"""Distributions that bring something for kailab, as an installer leaves them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Makes a distribution as an installer leaves it: ``bring("acme", "[kailab.policies]\\nx = acme_x:X", acme_x="...")``."""
+
+    def make(distribution: str, points: str, version: str = "1.2", **modules: str) -> Path:
+        site = tmp_path / distribution
+        info = site / f"{distribution}-{version}.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
+        (info / "entry_points.txt").write_text(points)
+        for name, text in modules.items():
+            (site / f"{name}.py").write_text(text)
+        monkeypatch.syspath_prepend(site)
+        return site
+
+    return make
