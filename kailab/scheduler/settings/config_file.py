@@ -110,8 +110,9 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
 
 def _engine(values: dict[str, Any], file: str) -> EngineConfig:
     for field, key in POLICY_KEYS.items():
+        alone: dict[str, Any] = {field: values.get(field)}
         try:
-            with_policies(EngineConfig(**{field: values.get(field)}))
+            with_policies(EngineConfig(**alone))
         except (InputError, ExtensionError, PolicyError) as error:
             raise InputError(str(error), Where(file=file, field=f"kailab.{key}")) from error
     return with_policies(EngineConfig(**values))
