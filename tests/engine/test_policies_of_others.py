@@ -267,14 +267,14 @@ def test_a_fault_says_in_which_line(team) -> None:
         def key(self, job: JobView) -> float:
             return 1 / 0
 
-    register_policy("faulty", Faulty)
+    register_policy("faulty-here", Faulty)
     team.node("node")
     team.job("work")
     line = Faulty.key.__code__.co_firstlineno + 1
     with pytest.raises(
         PolicyError, match=rf"ZeroDivisionError: division by zero \(.*test_policies_of_others.py, line {line}\)"
     ):
-        team.decide(job_order_policy=choice("faulty"))
+        team.decide(job_order_policy=choice("faulty-here"))
 
 
 def test_keys_of_different_lengths_can_t_be_compared(team) -> None:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+
+from kailab.engine.policies import contract
 
 
 @pytest.fixture
 def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Makes a distribution as an installer leaves it: ``bring("acme", "[kailab.policies]\\nx = acme_x:X", acme_x="...")``."""
+
+    monkeypatch.setattr(contract, "_registered", dict(contract._registered))
+    brought: list[str] = []
 
     def make(distribution: str, points: str, version: str = "1.2", **modules: str) -> Path:
         site = tmp_path / distribution
@@ -17,9 +23,12 @@ def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         info.mkdir(parents=True)
         (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {distribution}\nVersion: {version}\n")
         (info / "entry_points.txt").write_text(points)
+        brought.extend(modules)
         for name, text in modules.items():
             (site / f"{name}.py").write_text(text)
         monkeypatch.syspath_prepend(site)
         return site
 
-    return make
+    yield make
+    for name in brought:
+        sys.modules.pop(name, None)
