@@ -6,46 +6,26 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-import msgspec
-
 from kailab.cluster.embedded import podwrites
-from kailab.cluster.embedded.admission import Admission, invalid
+from kailab.cluster.embedded.admission import Admission
 from kailab.cluster.embedded.bootstrap import base_objects
 from kailab.cluster.embedded.clock import EPOCH, VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.kubelet import Kubelet
-from kailab.cluster.embedded.merge import apply_patch, merge_patch, same
 from kailab.cluster.embedded.nodes import NodeLifecycle
 from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
-from kailab.cluster.embedded.store import Store
-from kailab.cluster.embedded.table import Key
+from kailab.cluster.embedded.store import Store, key_of
+from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Outcome, in_turn
-from kailab.errors import AlreadyExists, Conflict, Invalid, NotFound, StateError
-from kailab.model.kinds import KINDS
+from kailab.errors import AlreadyExists, Conflict, StateError
 from kailab.model.times import format_time
-from kailab.model.validation import validate_status
-from kailab.model.validation.fields import Faults
-from kailab.model.validation.metadata import check_notes
 
 Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
 Outcomes: TypeAlias = list[Outcome]
-
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_encode = msgspec.json.Encoder(order="sorted").encode
-
-# Metadata that is the server's; what a client sends of it is passed over.
-_SERVER_FIELDS = (
-    "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "generation",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-)
 
 
 class EmbeddedCluster:
@@ -68,6 +48,7 @@ class EmbeddedCluster:
         self.clock = VirtualClock(start)
         self._admission = Admission(self.store)
         self._deletion = Deletion(self.store, self.clock)
+        self._updates = Updates(self.store, self._admission, self._deletion, self.create)
         self.kubelet = Kubelet(self.store, self.clock, self._deletion, self.event)
         self._nodes = NodeLifecycle(self.store, self.clock, self._deletion, self.kubelet)
 
@@ -105,27 +86,13 @@ class EmbeddedCluster:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _key(kind: str, name: str, namespace: str | None) -> Key:
-        known = KINDS.get(kind)
-        if known is not None:
-            return (namespace or "default" if known.namespaced else "", name)
-        return (namespace or "", name)
-
-    def _stored(self, kind: str, key: Key) -> Object:
-        obj = self.store.find(kind, key)
-        if obj is None:
-            place = f" in namespace {key[0]}" if key[0] else ""
-            raise NotFound(f"{kind} {key[1]!r} not found{place}")
-        return obj
-
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
-        key = self._key(kind, name, namespace)
+        key = key_of(kind, name, namespace)
         if kind == "Event" and self.store.find(kind, key) is None:
             identity = self.store.events.find(key)
             if identity is not None:
                 return self.store.events.records[identity].materialise()
-        return self._stored(kind, key)
+        return self.store.get(kind, key)
 
     def list(self, kind: str, namespace: str | None = None, labels: Mapping[str, str] | str | None = None) -> Objects:
         selector = selector_of(labels)
@@ -165,7 +132,7 @@ class EmbeddedCluster:
         self._admission.namespace(kind, namespace, self._deletion.is_leaving(namespace))
         if not name:
             name = self.store.generate_name(kind, namespace, obj["metadata"]["generateName"])
-        meta = {k: v for k, v in obj["metadata"].items() if v is not None and k not in _SERVER_FIELDS}
+        meta = {k: v for k, v in obj["metadata"].items() if v is not None and k not in SERVER_FIELDS}
         meta["name"] = name
         if namespace:
             meta["namespace"] = namespace
@@ -217,62 +184,8 @@ class EmbeddedCluster:
 
     # --- changing ---------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _expect_version(kind: str, key: Key, given: Any, stored: Object) -> None:
-        if given and given != stored["metadata"]["resourceVersion"]:
-            raise Conflict(
-                f"{kind} {key[1]!r} has been changed: resourceVersion {given} was given, "
-                f"{stored['metadata']['resourceVersion']} is stored; read it again and repeat the change"
-            )
-
     def update(self, obj: Object) -> Object:
-        kind, namespace, name = self._admission.identify(obj)
-        key = (namespace, name)
-        old = self._stored(kind, key)
-        self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
-        return self._change(kind, key, old, {**obj, "metadata": dict(obj["metadata"])})
-
-    def _change(self, kind: str, key: Key, old: Object, new: Object) -> Object:
-        """Store a new state of all but the status, if it differs. ``new`` is a fresh dict."""
-        before = old["metadata"]
-        meta = new["metadata"]
-        if meta is not before:
-            meta = {k: v for k, v in meta.items() if v is not None and k not in _SERVER_FIELDS}
-            meta["name"] = key[1]
-            if key[0]:
-                meta["namespace"] = key[0]
-            for field in _SERVER_FIELDS:
-                if field in before:
-                    meta[field] = before[field]
-            self._check_metadata(kind, key, before, meta)
-            new["metadata"] = before if same(meta, before) else meta
-        if kind in KINDS:
-            if "status" in old:
-                new["status"] = old["status"]
-            else:
-                new.pop("status", None)
-        if any(new.get(field) is not value for field, value in old.items() if field not in ("metadata", "status")) or (
-            new.keys() != old.keys()
-        ):
-            new = self._admission.changed(kind, old, new, key[1])
-        if same(new, old):
-            return old
-        if not same(new.get("spec"), old.get("spec")):
-            new = {**new, "metadata": {**new["metadata"], "generation": before.get("generation", 0) + 1}}
-        elif new is old:
-            new = dict(new)
-        stored = self.store.replace(kind, key, old, new)
-        if "deletionTimestamp" in stored["metadata"]:
-            self._deletion.finish(kind, key, stored)
-        return stored
-
-    @staticmethod
-    def _check_metadata(kind: str, key: Key, before: Object, meta: Object) -> None:
-        """What is new of labels and annotations: what was admitted stays, whoever changes something else."""
-        faults = Faults()
-        check_notes(faults, {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")})
-        if faults.found:
-            raise invalid(kind, key[1], *faults.found[0])
+        return self._updates.update(obj)
 
     def patch(
         self,
@@ -282,26 +195,7 @@ class EmbeddedCluster:
         patch: Mapping[str, Any],
         subresource: Literal["", "status"] = "",
     ) -> Object:
-        key = self._key(kind, name, namespace)
-        old = self._stored(kind, key)
-        if not isinstance(patch, Mapping):
-            raise Invalid(f"{kind} {name!r}: a patch is a mapping, not {type(patch).__name__}")
-        for field in ("metadata", "status"):
-            if not isinstance(patch.get(field, {}), Mapping) and (field == "metadata" or patch[field] is not None):
-                raise invalid(kind, name, field, "expected a mapping")
-        if given := (patch.get("metadata") or {}).get("resourceVersion"):
-            self._expect_version(kind, key, given, old)
-        if subresource == "status":
-            status = merge_patch(old.get("status"), patch.get("status") or {})
-            if status is old.get("status") or (not status and "status" not in old):
-                return old
-            if faults := validate_status(status, kind):
-                raise invalid(kind, name, f"status.{faults[0].field}", faults[0].message)
-            return self.store.replace(kind, key, old, {**old, "status": status})
-        merged = merge_patch(old, patch)
-        if merged is old:
-            return old
-        return self._change(kind, key, old, merged)
+        return self._updates.patch(kind, key_of(kind, name, namespace), patch, subresource)
 
     def replace_status(self, kind: str, obj: Object, status: Object) -> Object:
         """Set the whole status of a stored object (as given by the cluster, current): cheaper than a patch."""
@@ -309,52 +203,25 @@ class EmbeddedCluster:
         return self.store.replace(kind, (meta.get("namespace", ""), meta["name"]), obj, {**obj, "status": status})
 
     def apply(self, obj: Object) -> tuple[Object, Literal["created", "configured", "unchanged"]]:
-        kind, namespace, name = self._admission.identify(obj)
-        if not name:
-            raise Invalid(f"{kind}: metadata.name: apply needs a name (create takes generateName)", "metadata.name")
-        key = (namespace, name)
-        old = self.store.find(kind, key)
-        applied = {k: v for k, v in obj.items() if k != "status"}
-        meta = {k: v for k, v in obj["metadata"].items() if k not in _SERVER_FIELDS}
-        notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
-        if notes or "annotations" in meta:
-            meta["annotations"] = notes
-        applied["metadata"] = meta
-        try:
-            text = _encode(applied).decode()
-        except (TypeError, ValueError) as error:
-            raise Invalid(f"{kind} {name!r}: not JSON: {error}") from None
-        record = {**meta, "annotations": {**notes, LAST_APPLIED: text}}
-        if old is None:
-            created = {**applied, "metadata": record}
-            if "status" in obj:
-                created["status"] = obj["status"]
-            return self.create(created), "created"
-        self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
-        before = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
-        last = msgspec.json.decode(before) if before else {}
-        last.pop("status", None)
-        new = apply_patch(old, last, {**applied, "metadata": record})
-        result = old if new is old else self._change(kind, key, old, dict(new))
-        return result, "unchanged" if result is old else "configured"
+        return self._updates.apply(obj)
 
     # --- deleting ---------------------------------------------------------------------------------------------------
 
     def delete(self, kind: str, name: str, namespace: str | None = None, grace_seconds: float | None = None) -> None:
-        key = self._key(kind, name, namespace)
+        key = key_of(kind, name, namespace)
         if kind == "Event" and self.store.find(kind, key) is None:
             identity = self.store.events.find(key)
             if identity is not None:
                 gone = self.store.events.records.pop(identity)
                 self.store.hub.publish_lazily("DELETED", "Event", gone.materialise)
                 return
-        self._deletion.delete(kind, key, self._stored(kind, key), grace_seconds)
+        self._deletion.delete(kind, key, self.store.get(kind, key), grace_seconds)
 
     # --- pods -------------------------------------------------------------------------------------------------------
 
     def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
         key = (namespace, pod)
-        old = self._stored("Pod", key)
+        old = self.store.get("Pod", key)
         if there := old["spec"].get("nodeName"):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is bound to node {there!r} already")
         if "deletionTimestamp" in old["metadata"]:
@@ -365,7 +232,7 @@ class EmbeddedCluster:
 
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
         key = (namespace, pod)
-        old = self._stored("Pod", key)
+        old = self.store.get("Pod", key)
         if "deletionTimestamp" in old["metadata"]:
             return
         marked = self.store.replace("Pod", key, old, podwrites.disrupted(old, reason, message, self._stamp()))
@@ -437,12 +304,3 @@ class EmbeddedCluster:
         cluster.kubelet.restore()
         cluster._nodes.restore()
         return cluster
-
-
-def _news(after: Any, before: Any) -> Any:
-    """Entries that were not there before."""
-    if after is before:
-        return None
-    if not isinstance(after, dict) or not isinstance(before, dict):
-        return after
-    return {key: value for key, value in after.items() if before.get(key) != value}

@@ -22,25 +22,20 @@ All pods due at one instant share one timer.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from kailab.cluster.embedded import podstatus
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
-from kailab.cluster.embedded.podwrites import condition, ready_conditions, with_conditions
 from kailab.cluster.embedded.store import Store
 from kailab.cluster.embedded.table import Key
 from kailab.cluster.lifecycle import (
-    BACKING_OFF,
     CHECKPOINT_LOST,
     CHECKPOINTED,
     CODE_COMPLETED,
     CODE_STOPPED,
     COMPLETED,
-    DONE_REASONS,
     ERROR,
-    NOT_READY,
-    READY_CONDITIONS,
     READY_SECONDS,
     TERMINATION_SECONDS,
     Said,
@@ -67,19 +62,6 @@ def node_ready(node: Object | None) -> bool:
         if entry.get("type") == "Ready":
             return bool(entry.get("status") == "True")
     return True
-
-
-@lru_cache(maxsize=4096)
-def _running(name: str, image: str, since: str, restarts: int) -> dict[str, Any]:
-    return {
-        "name": name,
-        "image": image,
-        "imageID": "",
-        "ready": True,
-        "started": True,
-        "restartCount": restarts,
-        "state": {"running": {"startedAt": since}},
-    }
 
 
 def _timer(slot: Slot) -> str:
@@ -236,8 +218,11 @@ class Kubelet:
 
     # --- stages -----------------------------------------------------------------------------------------------------
 
-    def _write(self, key: Key, pod: Object, **status: Any) -> Object:
-        return self._store.replace("Pod", key, pod, {**pod, "status": {**pod["status"], **status}})
+    def _now(self) -> str:
+        return format_time(self._clock.now // 1)
+
+    def _write(self, key: Key, pod: Object, status: Object) -> Object:
+        return self._store.replace("Pod", key, pod, {**pod, "status": status})
 
     def _usable(self, pod: Object, phase: str) -> bool:
         if pod["status"].get("phase") != phase or "deletionTimestamp" in pod["metadata"]:
@@ -249,43 +234,7 @@ class Kubelet:
             return
         node = self._store.find("Node", ("", pod["spec"]["nodeName"]))
         assert node is not None
-        now = format_time(self._clock.now // 1)
-        host = _host_ip(node)
-        number = int(pod["metadata"]["uid"][-12:], 16)
-        address = f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-        spec = pod["spec"]
-        if spec.get("hostNetwork"):
-            address = host
-        inits = [
-            {
-                "name": c["name"],
-                "image": c.get("image", ""),
-                "imageID": "",
-                "ready": True,
-                "restartCount": 0,
-                "state": {
-                    "terminated": {"exitCode": CODE_COMPLETED, "reason": COMPLETED, "startedAt": now, "finishedAt": now}
-                },
-            }
-            for c in spec.get("initContainers") or ()
-        ]
-        conditions = ready_conditions(pod["status"].get("conditions"), now)
-        status = {
-            **pod["status"],
-            "phase": "Running",
-            "conditions": conditions,
-            "startTime": now,
-            "hostIP": host,
-            "hostIPs": [{"ip": host}],
-            "podIP": address,
-            "podIPs": [{"ip": address}],
-            "containerStatuses": [
-                _running(c["name"], c.get("image", ""), now, 0) for c in spec.get("containers") or ()
-            ],
-        }
-        if inits:
-            status["initContainerStatuses"] = inits
-        new = self._store.replace("Pod", key, pod, {**pod, "status": status})
+        new = self._write(key, pod, podstatus.started(pod, node, self._now()))
         if new["metadata"].get("annotations"):
             self._plan_end(key, new)
 
@@ -307,61 +256,15 @@ class Kubelet:
             self._crash(key, pod, code, reason)
 
     def _end(self, key: Key, pod: Object, phase: str, code: int, reason: str) -> None:
-        now = format_time(self._clock.now // 1)
-        self._write(
-            key,
-            pod,
-            phase=phase,
-            conditions=with_conditions(
-                pod["status"].get("conditions"),
-                *(condition(name, "False", now, DONE_REASONS[phase]) for name in READY_CONDITIONS),
-            ),
-            containerStatuses=[
-                {**c, "ready": False, "started": False, "state": {"terminated": _terminated(c, code, reason, now)}}
-                for c in pod["status"].get("containerStatuses") or ()
-            ],
-        )
+        self._write(key, pod, podstatus.ended(pod, phase, code, reason, self._now()))
 
     def _crash(self, key: Key, pod: Object, code: int, reason: str) -> None:
-        now = format_time(self._clock.now // 1)
-        new = self._write(
-            key,
-            pod,
-            conditions=with_conditions(
-                pod["status"].get("conditions"),
-                *(condition(name, "False", now, NOT_READY) for name in READY_CONDITIONS),
-            ),
-            containerStatuses=[
-                {
-                    **c,
-                    "ready": False,
-                    "started": False,
-                    "restartCount": c["restartCount"] + 1,
-                    "state": {"waiting": {"reason": BACKING_OFF}},
-                    "lastState": {"terminated": _terminated(c, code, reason, now)},
-                }
-                for c in pod["status"].get("containerStatuses") or ()
-            ],
-        )
-        self._plan_end(key, new)
+        self._plan_end(key, self._write(key, pod, podstatus.crashed(pod, code, reason, self._now())))
 
     def _restart(self, key: Key, pod: Object) -> None:
         statuses = pod["status"].get("containerStatuses") or ()
-        if not self._usable(pod, "Running") or not any("waiting" in c["state"] for c in statuses):
-            return
-        now = format_time(self._clock.now // 1)
-        new = self._write(
-            key,
-            pod,
-            conditions=with_conditions(
-                pod["status"].get("conditions"),
-                *(condition(name, "True", now) for name in READY_CONDITIONS),
-            ),
-            containerStatuses=[
-                {**c, "ready": True, "started": True, "state": {"running": {"startedAt": now}}} for c in statuses
-            ],
-        )
-        self._plan_end(key, new)
+        if self._usable(pod, "Running") and any("waiting" in c["state"] for c in statuses):
+            self._plan_end(key, self._write(key, pod, podstatus.restarted(pod, self._now())))
 
     def _saved(self, key: Key, pod: Object) -> None:
         self._say(CHECKPOINTED, pod)
@@ -396,16 +299,3 @@ def _newly_done(was: Object, meta: Object) -> bool:
     """Whether a pod has just said that its state is saved."""
     done = labels.CHECKPOINT_DONE
     return done in (meta.get("annotations") or ()) and done not in (was.get("annotations") or ())
-
-
-def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> dict[str, Any]:
-    started = ((container.get("state") or {}).get("running") or {}).get("startedAt", now)
-    return {"exitCode": code, "reason": reason, "startedAt": started, "finishedAt": now}
-
-
-def _host_ip(node: Object) -> str:
-    for address in (node.get("status") or {}).get("addresses") or ():
-        if address.get("type") == "InternalIP":
-            return str(address["address"])
-    number = int(node["metadata"]["uid"][-12:], 16)
-    return f"172.16.{number >> 8 & 255}.{number & 255}"

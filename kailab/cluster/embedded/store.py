@@ -17,7 +17,8 @@ from kailab.cluster.embedded.persistence import Packed
 from kailab.cluster.embedded.table import Key, Table
 from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
-from kailab.errors import Forbidden, StateError
+from kailab.errors import Forbidden, NotFound, StateError
+from kailab.model.kinds import KINDS
 
 Hook = Callable[[EventType, Key, Object | None, Object | None], None]
 """Told synchronously of each change of a kind: (type, key, before, after)."""
@@ -49,6 +50,14 @@ def safe_text(digits: str) -> str:
 
 MOST_OBJECTS = 150_000
 """Of one kind: as many pods as Kubernetes supports in a cluster."""
+
+
+def key_of(kind: str, name: str, namespace: str | None) -> Key:
+    """Where an object stands in the table of its kind. Of a kind that kailab does not know, the namespace is what was given."""
+    known = KINDS.get(kind)
+    if known is not None:
+        return (namespace or "default" if known.namespaced else "", name)
+    return (namespace or "", name)
 
 
 class Store:
@@ -95,6 +104,14 @@ class Store:
             return self._one(kind, key)
         table = self._tables.get(kind) or self.there(kind)
         return table.objects.get(key) if table else None
+
+    def get(self, kind: str, key: Key) -> Object:
+        """Raises NotFound."""
+        obj = self.find(kind, key)
+        if obj is None:
+            place = f" in namespace {key[0]}" if key[0] else ""
+            raise NotFound(f"{kind} {key[1]!r} not found{place}")
+        return obj
 
     def _one(self, kind: str, key: Key) -> Object | None:
         """One object of a kind of which nobody has asked for the rest."""

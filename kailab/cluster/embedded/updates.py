@@ -1,0 +1,177 @@
+"""Writes to an object that is there: update, patch, and apply as ``kubectl apply`` means it.
+
+All three end in one place, where what is the server's is put back, what is new is admitted, and a write that changes nothing is
+found out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from kailab.cluster.embedded.admission import Admission, invalid
+from kailab.cluster.embedded.deletion import Deletion
+from kailab.cluster.embedded.merge import apply_patch, merge_patch, same
+from kailab.cluster.embedded.store import Store
+from kailab.cluster.embedded.table import Key
+from kailab.cluster.protocol import Object
+from kailab.errors import Conflict, Invalid
+from kailab.model.kinds import KINDS
+from kailab.model.validation import validate_status
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.metadata import check_notes
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+# Metadata that is the server's; what a client sends of it is passed over.
+SERVER_FIELDS = (
+    "uid",
+    "resourceVersion",
+    "creationTimestamp",
+    "generation",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+
+
+class Updates:
+    """Changes objects of a store. ``create`` is the cluster's: for what is applied and not there yet."""
+
+    def __init__(
+        self, store: Store, admission: Admission, deletion: Deletion, create: Callable[[Object], Object]
+    ) -> None:
+        self._store = store
+        self._admission = admission
+        self._deletion = deletion
+        self._create = create
+
+    def update(self, obj: Object) -> Object:
+        kind, namespace, name = self._admission.identify(obj)
+        key = (namespace, name)
+        old = self._store.get(kind, key)
+        self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
+        return self._change(kind, key, old, {**obj, "metadata": dict(obj["metadata"])})
+
+    def patch(
+        self,
+        kind: str,
+        key: Key,
+        patch: Mapping[str, Any],
+        subresource: Literal["", "status"] = "",
+    ) -> Object:
+        name = key[1]
+        old = self._store.get(kind, key)
+        if not isinstance(patch, Mapping):
+            raise Invalid(f"{kind} {name!r}: a patch is a mapping, not {type(patch).__name__}")
+        for field in ("metadata", "status"):
+            if not isinstance(patch.get(field, {}), Mapping) and (field == "metadata" or patch[field] is not None):
+                raise invalid(kind, name, field, "expected a mapping")
+        if given := (patch.get("metadata") or {}).get("resourceVersion"):
+            self._expect_version(kind, key, given, old)
+        if subresource == "status":
+            status = merge_patch(old.get("status"), patch.get("status") or {})
+            if status is old.get("status") or (not status and "status" not in old):
+                return old
+            if faults := validate_status(status, kind):
+                raise invalid(kind, name, f"status.{faults[0].field}", faults[0].message)
+            return self._store.replace(kind, key, old, {**old, "status": status})
+        merged = merge_patch(old, patch)
+        if merged is old:
+            return old
+        return self._change(kind, key, old, merged)
+
+    def apply(self, obj: Object) -> tuple[Object, Literal["created", "configured", "unchanged"]]:
+        kind, namespace, name = self._admission.identify(obj)
+        if not name:
+            raise Invalid(f"{kind}: metadata.name: apply needs a name (create takes generateName)", "metadata.name")
+        key = (namespace, name)
+        old = self._store.find(kind, key)
+        applied = {k: v for k, v in obj.items() if k != "status"}
+        meta = {k: v for k, v in obj["metadata"].items() if k not in SERVER_FIELDS}
+        notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
+        if notes or "annotations" in meta:
+            meta["annotations"] = notes
+        applied["metadata"] = meta
+        try:
+            text = _encode(applied).decode()
+        except (TypeError, ValueError) as error:
+            raise Invalid(f"{kind} {name!r}: not JSON: {error}") from None
+        record = {**meta, "annotations": {**notes, LAST_APPLIED: text}}
+        if old is None:
+            created = {**applied, "metadata": record}
+            if "status" in obj:
+                created["status"] = obj["status"]
+            return self._create(created), "created"
+        self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
+        before = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
+        last = msgspec.json.decode(before) if before else {}
+        last.pop("status", None)
+        new = apply_patch(old, last, {**applied, "metadata": record})
+        result = old if new is old else self._change(kind, key, old, dict(new))
+        return result, "unchanged" if result is old else "configured"
+
+    def _change(self, kind: str, key: Key, old: Object, new: Object) -> Object:
+        """Store a new state of all but the status, if it differs. ``new`` is a fresh dict."""
+        before = old["metadata"]
+        if new["metadata"] is not before:
+            new["metadata"] = self._metadata(kind, key, before, new["metadata"])
+        if kind in KINDS:  # these have a status subresource: no other write reaches the status
+            if "status" in old:
+                new["status"] = old["status"]
+            else:
+                new.pop("status", None)
+        # Labels and annotations alone need no admission: they are checked above, and controllers write them often.
+        if any(new.get(field) is not value for field, value in old.items() if field not in ("metadata", "status")) or (
+            new.keys() != old.keys()
+        ):
+            new = self._admission.changed(kind, old, new, key[1])
+        if same(new, old):
+            return old
+        if not same(new.get("spec"), old.get("spec")):
+            new = {**new, "metadata": {**new["metadata"], "generation": before.get("generation", 0) + 1}}
+        elif new is old:
+            new = dict(new)
+        stored = self._store.replace(kind, key, old, new)
+        if "deletionTimestamp" in stored["metadata"]:  # the write may have taken its last finalizer
+            self._deletion.finish(kind, key, stored)
+        return stored
+
+    def _metadata(self, kind: str, key: Key, before: Object, meta: Object) -> Object:
+        """What is given of metadata, with the server's own fields as they are stored; the stored one itself where it is the same."""
+        meta = {k: v for k, v in meta.items() if v is not None and k not in SERVER_FIELDS}
+        meta["name"] = key[1]
+        if key[0]:
+            meta["namespace"] = key[0]
+        for field in SERVER_FIELDS:
+            if field in before:
+                meta[field] = before[field]
+        self._check_metadata(kind, key, before, meta)
+        return before if same(meta, before) else meta
+
+    @staticmethod
+    def _check_metadata(kind: str, key: Key, before: Object, meta: Object) -> None:
+        """What is new of labels and annotations: what was admitted stays, whoever changes something else."""
+        faults = Faults()
+        check_notes(faults, {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")})
+        if faults.found:
+            raise invalid(kind, key[1], *faults.found[0])
+
+    @staticmethod
+    def _expect_version(kind: str, key: Key, given: Any, stored: Object) -> None:
+        if given and given != stored["metadata"]["resourceVersion"]:
+            raise Conflict(
+                f"{kind} {key[1]!r} has been changed: resourceVersion {given} was given, "
+                f"{stored['metadata']['resourceVersion']} is stored; read it again and repeat the change"
+            )
+
+
+def _news(after: Any, before: Any) -> Any:
+    """Entries that were not there before."""
+    if after is before:
+        return None
+    if not isinstance(after, dict) or not isinstance(before, dict):
+        return after
+    return {key: value for key, value in after.items() if before.get(key) != value}
