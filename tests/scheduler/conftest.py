@@ -74,6 +74,11 @@ def queue(name: str, parent: str = "", gpu: Obj | None = None, **spec: Any) -> O
     return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": body}
 
 
+def team(gpu: Obj | None = None) -> list[Obj]:
+    """Queue ``team`` under ``org``, with a quota of 4 GPUs and no limit."""
+    return [queue("org"), queue("team", "org", gpu or share(4, -1, 1))]
+
+
 def podgroup(name: str, queue: str, minimum: int = 1, *, annotations: dict[str, str] | None = None, **spec: Any) -> Obj:
     return {
         "apiVersion": "scheduling.run.ai/v2alpha2",
@@ -110,6 +115,11 @@ class SmallLab:
     def apply(self, *objects: Obj) -> None:
         for obj in objects:
             self.cluster.apply(obj)
+
+    def fill(self, count: int, name: str = "p", queue: str = "team", **more: Any) -> None:
+        """Pods of one GPU, numbered."""
+        for index in range(count):
+            self.apply(pod(f"{name}{index:02}", 1, queue, **more))
 
     def settle(self, rounds: int = 40) -> None:
         for _ in range(rounds):
@@ -161,5 +171,6 @@ def build() -> Any:
     from types import SimpleNamespace
 
     return SimpleNamespace(
-        node=node, pod=pod, share=share, queue=queue, podgroup=podgroup, member=member, lab=SmallLab, baseline=Baseline
-    )
+        node=node, pod=pod, share=share, queue=queue, team=team, podgroup=podgroup, member=member, lab=SmallLab,
+        baseline=Baseline,
+    )  # fmt: skip
