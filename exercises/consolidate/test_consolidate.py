@@ -14,7 +14,7 @@ def two_half_empty_nodes(lab, small):
     lab.apply(small)
     lab.settle()
     for node in ("l40s-0", "l40s-1"):
-        ends = next(row["app"] for row in lab.picture().rows if row["node"] == node)
+        ends = next(row.app for row in lab.picture().rows if row.node == node)
         lab.delete("Deployment", ends)
     for node in ("l40s-0", "l40s-1"):
         expect(lab.node(node)).holding(gpus=2)
@@ -35,9 +35,9 @@ def test_nobody_loses_by_it(lab):
 
     lab.apply("manifests/big.yaml")
     lab.settle()
-    small = [row for row in lab.picture().rows if row["app"].startswith("small")]
-    assert [row["phase"] for row in small] == ["Running", "Running"]
-    assert len({row["node"] for row in small}) == 1
+    small = [row for row in lab.picture().rows if row.app.startswith("small")]
+    assert [row.phase for row in small] == ["Running", "Running"]
+    assert len({row.node for row in small}) == 1
 
 
 def test_where_moving_does_not_help_nothing_is_moved(lab):

@@ -64,7 +64,7 @@ def test_a_deployment_is_no_gang(lab):
 def runs_and_waits(lab):
     """The gang that runs and the one that waits: which is which depends on whose pods were there first."""
     expect(lab).running(pods=20).pending(pods=20)
-    running = {row["app"] for row in lab.picture().rows if row["phase"] == "Running"}
+    running = {row.app for row in lab.picture().rows if row.phase == "Running"}
     return ("first", "second") if "first" in running else ("second", "first")
 
 

@@ -12,7 +12,7 @@ def test_binpack_fills_one_node(lab):
     lab.apply("manifests/queues.yaml", "manifests/three.yaml")
 
     expect(lab.app("work")).running(pods=3, gpus=4).on_one("node")
-    node = lab.picture().rows[0]["node"]
+    node = lab.picture().rows[0].node
     assert lab.get("Node", node)["metadata"]["labels"]["nvidia.com/gpu.count"] == "4"
 
 

@@ -82,7 +82,7 @@ def test_explain_shows_the_score(lab):
 
 
 def group_of(lab, app):
-    return next(row["podgroup"] for row in lab.picture().rows if row["app"] == app)
+    return next(row.podgroup for row in lab.picture().rows if row.app == app)
 
 
 # --- whose turn it is: going first after a day -----------------------------------------------------------------------
@@ -161,7 +161,7 @@ def test_by_priority_the_least_and_newest_work_pays(lab):
 
 
 def evictions_by_cycle(lab):
-    return sorted(Counter(eviction["cycle"] for eviction in lab.log.evictions).values())
+    return sorted(Counter(eviction.cycle for eviction in lab.log.evictions).values())
 
 
 @pytest.mark.kailab_only("others do not tell in which cycle they evicted")

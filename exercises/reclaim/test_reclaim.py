@@ -132,9 +132,9 @@ def test_the_log_tells_who_went_and_for_whom(lab):
     lab.settle()
 
     eviction = lab.log.evictions[-1]
-    assert (eviction["action"], eviction["app"], eviction["queue"]) == ("reclaim", "borrower", "team-a")
-    assert eviction["beneficiary_queue"] == "team-b"
-    assert eviction["beneficiary"].startswith("default/pg-owner-")
+    assert (eviction.action, eviction.app, eviction.queue) == ("reclaim", "borrower", "team-a")
+    assert eviction.beneficiary_queue == "team-b"
+    assert eviction.beneficiary.startswith("default/pg-owner-")
     told = [event for event in lab.get("Event") if event["reason"] == "Evict"]
     assert len({event["involvedObject"]["name"] for event in told}) == 8
 
@@ -147,11 +147,11 @@ def test_the_log_tells_why_it_was_fair(lab):
     lab.apply("manifests/owner-gang.yaml")
     lab.settle()
 
-    shares = lab.log.evictions[-1]["shares"]
+    shares = lab.log.evictions[-1].shares
     lost, won = shares["team-a"], shares["team-b"]
-    assert (lost["before"]["allocated"], lost["after"]["allocated"]) == (32_000, 24_000)  # milli-GPU
-    assert (won["before"]["allocated"], won["after"]["allocated"]) == (0, 8_000)
-    assert won["after"]["allocated"] <= won["after"]["fair_share"]
+    assert (lost.before.allocated, lost.after.allocated) == (32_000, 24_000)  # milli-GPU
+    assert (won.before.allocated, won.after.allocated) == (0, 8_000)
+    assert won.after.allocated <= won.after.fair_share
 
 
 def test_a_place_is_promised_while_the_victims_leave(lab):

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from kailab.cli.table import age
+from kailab.evidence.entries import PodRow
 from kailab.evidence.standing import phase
 from kailab.lab import Lab
 from kailab.lab.picture import Picture
@@ -32,17 +33,17 @@ class View:
         return self.lab.picture()
 
     @cached_property
-    def rows(self) -> dict[str, dict[str, Any]]:
+    def rows(self) -> dict[str, PodRow]:
         """Pod rows by ``namespace/name``."""
-        return {row["name"]: row for row in self.picture.rows}
+        return {row.name: row for row in self.picture.rows}
 
     @cached_property
-    def on_node(self) -> dict[str, list[dict[str, Any]]]:
+    def on_node(self) -> dict[str, list[PodRow]]:
         """Node -> rows of the pods that hold it."""
-        found: dict[str, list[dict[str, Any]]] = {}
+        found: dict[str, list[PodRow]] = {}
         for row in self.picture.rows:
-            if row["holds"]:
-                found.setdefault(row["node"], []).append(row)
+            if row.holds:
+                found.setdefault(row.node, []).append(row)
         return found
 
     def standing(self, queue: str) -> QueueStanding:
@@ -93,7 +94,7 @@ AGE = Column("AGE", _age)
 # --- pods ------------------------------------------------------------------------------------------------------------
 
 
-def _row(view: View, pod: Object) -> dict[str, Any]:
+def _row(view: View, pod: Object) -> PodRow:
     return view.rows[f"{pod['metadata']['namespace']}/{pod['metadata']['name']}"]
 
 
@@ -177,7 +178,7 @@ def _group_key(group: Object) -> str:
     return f"{group['metadata'].get('namespace', '')}/{group['metadata']['name']}"
 
 
-def _group_pods(view: View, group: Object) -> Sequence[Mapping[str, Any]]:
+def _group_pods(view: View, group: Object) -> Sequence[PodRow]:
     return view.picture.by_group.get(_group_key(group), ())
 
 
@@ -187,20 +188,20 @@ def _minimum(group: Object) -> int:
 
 def _group_phase(view: View, group: Object) -> str:
     """Running with its minimum on nodes; Completed when no pod of it is left to run; else Pending."""
-    told = [row["phase"] for row in _group_pods(view, group)]
+    told = [row.phase for row in _group_pods(view, group)]
     if told and all(each in ("Succeeded", "Failed") for each in told):
         return "Failed" if "Failed" in told else "Completed"
     return "Running" if told.count("Running") >= _minimum(group) else "Pending"
 
 
 def _group_running(view: View, group: Object) -> str:
-    pods = [row for row in _group_pods(view, group) if row["phase"] not in ("Succeeded", "Failed")]
-    return f"{sum(row['phase'] == 'Running' for row in pods)}/{len(pods)}"
+    pods = [row for row in _group_pods(view, group) if row.phase not in ("Succeeded", "Failed")]
+    return f"{sum(row.phase == 'Running' for row in pods)}/{len(pods)}"
 
 
 def _group_reason(view: View, group: Object) -> str:
     entry = view.picture.pending.get(_group_key(group))
-    return entry["reason"] if entry else ""
+    return entry.reason if entry else ""
 
 
 # --- workloads and the rest ------------------------------------------------------------------------------------------
@@ -249,10 +250,10 @@ COLUMNS: dict[str, tuple[Column, ...]] = {
         Column("STATUS", _pod_status),
         Column("RESTARTS", _restarts),
         AGE,
-        Column("NODE", lambda view, pod: _row(view, pod)["node"] or NONE, wide=True),
-        Column("GPUS", lambda view, pod: gpus(_row(view, pod)["milli_gpus"]), wide=True),
-        Column("QUEUE", lambda view, pod: _row(view, pod)["queue"] or NONE, wide=True),
-        Column("PODGROUP", lambda view, pod: _row(view, pod)["podgroup"] or NONE, wide=True),
+        Column("NODE", lambda view, pod: _row(view, pod).node or NONE, wide=True),
+        Column("GPUS", lambda view, pod: gpus(_row(view, pod).milli_gpus), wide=True),
+        Column("QUEUE", lambda view, pod: _row(view, pod).queue or NONE, wide=True),
+        Column("PODGROUP", lambda view, pod: _row(view, pod).podgroup or NONE, wide=True),
     ),
     "Node": (
         NAME,

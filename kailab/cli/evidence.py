@@ -32,7 +32,7 @@ def list_runs(evidence: Path, output: TextOrJson) -> None:
 
     found = store.runs(evidence)
     if output is TextOrJson.json:
-        data = [{"run": run.run, "path": str(run.path), "outcomes": run.outcomes, **run.facts} for run in found]
+        data = [{"run": run.run, "path": str(run.path), "outcomes": run.outcomes, **_plain(run.facts)} for run in found]
         terminal.say(json.dumps(data, indent=2))
         return
     if not found:
@@ -44,7 +44,7 @@ def list_runs(evidence: Path, output: TextOrJson) -> None:
             str(sum(run.outcomes.values())),
             str(run.outcomes.get("passed", 0)),
             str(run.outcomes.get("failed", 0)),
-            str(run.facts.get("begun", "")) if run.finished else "(did not finish)",
+            "(did not finish)" if run.facts is None else run.facts.begun,
         )
         for run in found
     ]
@@ -84,11 +84,12 @@ def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
         return
     summary, tests = store.show(path)
     if output is TextOrJson.json:
-        data = {"path": str(path), **summary.facts, "results": {one.name: one.result for one in tests}}
+        results = {one.name: _plain(one.result) for one in tests}
+        data = {"path": str(path), **_plain(summary.facts), "results": results}
         terminal.say(json.dumps(data, indent=2))
         return
     terminal.say(f"Run {summary.run} in {path}")
-    rows = [(one.name, one.outcome, ", ".join(sorted({_scheduler(lab) for lab in one.labs.values()}))) for one in tests]
+    rows = [(one.name, one.outcome, ", ".join(sorted({lab.scheduler for lab in one.labs.values()}))) for one in tests]
     terminal.say("")
     terminal.say(render(("TEST", "OUTCOME", "SCHEDULER"), rows))
 
@@ -122,7 +123,7 @@ def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
 
     found = compare(store.find(evidence, first), store.find(evidence, second))
     if output is TextOrJson.json:
-        data = [{name: getattr(one, name) for name in one.__dataclass_fields__} for one in found.differences]
+        data = [_plain(one) for one in found.differences]
         terminal.say(json.dumps({"first": found.first, "second": found.second, "differences": data}, indent=2))
     else:
         for one in found.differences:
@@ -145,8 +146,11 @@ def report(run: str, format: str, evidence: Path) -> None:
     terminal.say(render(store.find(evidence, run), format).rstrip("\n"))
 
 
-def _scheduler(lab: dict[str, Any]) -> str:
-    return str(lab.get("scheduler", ""))
+def _plain(value: Any) -> dict[str, Any]:
+    """An entry as JSON has it; nothing of none."""
+    from msgspec import to_builtins
+
+    return {} if value is None else to_builtins(value)
 
 
 def _show_test(run: Path, name: str, output: TextOrJson) -> None:
@@ -154,11 +158,12 @@ def _show_test(run: Path, name: str, output: TextOrJson) -> None:
 
     test = store.load_test(run, name)
     if output is TextOrJson.json:
-        terminal.say(json.dumps({"path": str(test.path), "result": test.result, "labs": test.labs}, indent=2))
+        data = {"path": str(test.path), "result": _plain(test.result), "labs": _plain(test.labs)}
+        terminal.say(json.dumps(data, indent=2))
         return
     terminal.say(f"{test.name}: {test.outcome}\n{test.path}")
-    if message := test.result.get("message"):
-        terminal.say(str(message))
+    if test.result.message:
+        terminal.say(test.result.message)
     for lab, facts in test.labs.items():
-        terminal.say(f"\n{lab}: fleet {facts.get('fleet')}, scheduler {facts.get('scheduler')}")
-        terminal.say(str(test.read(lab, "timeline.txt")).rstrip("\n"))
+        terminal.say(f"\n{lab}: fleet {facts.fleet}, scheduler {facts.scheduler}")
+        terminal.say(test.text(lab, "timeline.txt").rstrip("\n"))

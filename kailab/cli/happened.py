@@ -37,16 +37,14 @@ def elapsed(seconds: float) -> str:
 def pods_told(lab: Lab) -> str:
     """How many pods there are by phase, those pending by reason."""
     picture = lab.picture()
-    phases = Counter(row["phase"] for row in picture.rows)
+    phases = Counter(row.phase for row in picture.rows)
     parts = [f"{phases[phase]} {phase.lower()}" for phase in _ORDER if phases[phase]]
     if not parts:
         return "no pods"
     number, _, phase = parts[0].partition(" ")
     parts[0] = f"{number} pod{'' if number == '1' else 's'} {phase}"
     codes = Counter(
-        picture.code_of(row) or "not considered yet"
-        for row in picture.rows
-        if row["phase"] == "Pending" and not row["node"]
+        picture.code_of(row) or "not considered yet" for row in picture.rows if row.phase == "Pending" and not row.node
     )
     if codes:
         told = ", ".join(f"{count} {code}" for code, count in codes.most_common())

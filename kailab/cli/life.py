@@ -283,8 +283,8 @@ def _summary(lab: Lab) -> dict[str, Any]:
         "age_seconds": lab.now - lab.opened,
         "gpus_in_use": sum(picture.used.values()) / 1000,
         "queues": len(lab.cluster.list("Queue")),
-        "pods": dict(sorted(Counter(row["phase"] for row in picture.rows).items())),
-        "waiting": dict(sorted(Counter(entry["reason"] or "no reason yet" for entry in picture.waiting()).items())),
+        "pods": dict(sorted(Counter(row.phase for row in picture.rows).items())),
+        "waiting": dict(sorted(Counter(entry.reason or "no reason yet" for entry in picture.waiting()).items())),
     }
 
 

@@ -219,7 +219,7 @@ def _ask(lab: Lab) -> None:
     picture.waiting()
     standing(lab.cluster)
     for row in picture.rows[:5]:
-        space, _, name = row["name"].partition("/")
+        space, _, name = row.name.partition("/")
         lab.explain_pod(name, space)
     for queue in lab.cluster.list("Queue")[:3]:
         lab.explain_queue(queue["metadata"]["name"])

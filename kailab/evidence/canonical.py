@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-_ENCODER = msgspec.json.Encoder(order="deterministic")
+_ENCODER = msgspec.json.Encoder(order="sorted")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+")
 NAME_LENGTH = 100
 
@@ -27,6 +27,11 @@ def compact(value: Any) -> bytes:
 def pretty(value: Any) -> bytes:
     """JSON for people, keys sorted, two spaces deep, ending in a line break."""
     return msgspec.json.format(_ENCODER.encode(value), indent=2) + b"\n"
+
+
+def plain(value: Any) -> Any:
+    """As JSON has it: dicts, lists, texts and numbers."""
+    return msgspec.json.decode(_ENCODER.encode(value))
 
 
 def lines(values: Iterable[Any]) -> bytes:

@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from kailab.engine.decisions import Decisions
 from kailab.errors import StateError
 from kailab.evidence.decision_log import DecisionLog, Named
+from kailab.evidence.entries import Evicted
 from kailab.evidence.standing import owner
 from kailab.model import typed
 from kailab.scheduler.cycle_record import CycleRecord
@@ -33,7 +33,7 @@ class Decided(msgspec.Struct, kw_only=True):
     """The content of a decision file."""
 
     cycle: int = 0
-    evictions: list[dict[str, Any]] = []
+    evictions: list[Evicted] = []
     last: Decisions | None = None
     opened: float = 0.0
     time: float = 0.0

@@ -7,14 +7,16 @@ never forgets. A PodGroup that stays pending for the same reason is logged once,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
-import msgspec
+from msgspec import structs
 
 from kailab.cluster.protocol import Cluster, Watch
-from kailab.engine.decisions import Decisions, Evict, Pending
+from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
 from kailab.evidence.canonical import rfc3339
+from kailab.evidence.entries import Bound, Decision, Evicted, Fit, Promised, Reason, Refused, Standing, Waits
 from kailab.evidence.standing import owner
+from kailab.scheduler.cycle_record import Failure
 
 
 class Named(NamedTuple):
@@ -78,135 +80,136 @@ class Names:
             self._watch.close()
 
 
-class DecisionLog:
-    """Entries of all cycles (``keep_all``), or only evictions and what is pending now: what explanations need.
+class Moment(NamedTuple):
+    """When a cycle decided: its number, seconds since the lab opened, and RFC 3339."""
 
-    An entry is a dict: ``cycle``, ``t`` (seconds since the lab opened), ``time``, ``action``, ``decision``
-    (bind, pipeline, evict, pending), the objects by name, ``reason`` and ``numbers``."""
+    cycle: int
+    t: float
+    time: str
+
+
+class DecisionLog:
+    """Entries of all cycles (``keep_all``), or only evictions and what is pending now: what explanations need."""
 
     def __init__(self, names: Naming, opened: float, keep_all: bool = False) -> None:
         self.names = names
-        self.entries: list[dict[str, Any]] = []
-        self.evictions: list[dict[str, Any]] = []
+        self.entries: list[Decision] = []
+        self.evictions: list[Evicted] = []
         self.last: Decisions | None = None
         self.cycle = 0
         self.keep_all = keep_all
         self._opened = opened
         self._pending: dict[str, tuple[str, str]] = {}
 
-    def take(self, decisions: Decisions) -> list[dict[str, Any]]:
-        """Log one cycle; the entries it gave (all kinds, even if only evictions are kept)."""
+    def take(self, decisions: Decisions, failures: Iterable[Failure] = ()) -> list[Decision]:
+        """Log one cycle; the entries it gave (all kinds, even if only evictions are kept). ``failures``: decisions that were
+        not carried out."""
         self.cycle += 1
         self.last = decisions
         if not (self.keep_all or decisions.evictions):
             return []
         self.names.refresh()
-        entries = list(self._entries(decisions))
-        self.evictions.extend(entry for entry in entries if entry["decision"] == "evict")
-        if self.keep_all:
-            self.entries.extend(entries)
+        entries = list(self._entries(decisions, failures))
+        self.observe(entries)
         return entries
 
-    def observe(self, entries: list[dict[str, Any]]) -> None:
-        """Log what was seen of a scheduler that tells nothing (kailab.evidence.observed)."""
-        self.evictions.extend(entry for entry in entries if entry["decision"] == "evict")
+    def observe(self, entries: list[Decision]) -> None:
+        """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed)."""
+        self.evictions.extend(entry for entry in entries if isinstance(entry, Evicted))
         if self.keep_all:
             self.entries.extend(entries)
 
-    def _entries(self, decisions: Decisions) -> Iterable[dict[str, Any]]:
-        of = self.names.of
-        head = {
-            "cycle": self.cycle,
-            "t": round(decisions.now - self._opened, 6),
-            "time": rfc3339(decisions.now),
-        }
+    def _entries(self, decisions: Decisions, failures: Iterable[Failure]) -> Iterable[Decision]:
+        moment = Moment(self.cycle, round(decisions.now - self._opened, 6), rfc3339(decisions.now))
         # Evictions first: that is the order in which they make sense to a reader, and in which they are carried out.
-        for evict in decisions.evictions:
-            yield {**head, **self._evict(evict)}
-        for bind in decisions.binds:
-            pod = of(bind.task)
-            entry = {
-                **head,
-                "action": bind.action,
-                "decision": "bind",
-                "pod": pod.name,
-                "app": pod.app,
-                "podgroup": of(bind.podgroup).name,
-                "queue": bind.queue,
-                "node": bind.node,
-            }
-            if bind.gpu_groups:
-                entry["gpu_groups"] = bind.gpu_groups
-            yield entry
-        for promise in decisions.pipelines:
-            pod = of(promise.task)
-            yield {
-                **head,
-                "action": promise.action,
-                "decision": "pipeline",
-                "pod": pod.name,
-                "app": pod.app,
-                "podgroup": of(promise.podgroup).name,
-                "queue": promise.queue,
-                "node": promise.node,
-                "moved": promise.moved,
-                "reason": "waits for leaving pods to free the place",
-            }
-        yield from self._pendings(decisions.pending, head)
+        yield from (self._evicted(evict, moment) for evict in decisions.evictions)
+        yield from (self._bound(bind, moment) for bind in decisions.binds)
+        yield from (self._promised(promise, moment) for promise in decisions.pipelines)
+        yield from self._waiting(decisions.pending, moment)
+        for failure in failures:
+            pod = self.names.of(failure.task)
+            yield Refused(
+                **moment._asdict(),
+                action=failure.verb,
+                verb=failure.verb,
+                pod=pod.name,
+                app=pod.app,
+                reason=failure.message,
+            )
 
-    def _evict(self, evict: Evict) -> dict[str, Any]:
+    def _evicted(self, evict: Evict, moment: Moment) -> Evicted:
         of = self.names.of
         pod = of(evict.task)
-        return {
-            "action": evict.action,
-            "decision": "evict",
-            "pod": pod.name,
-            "app": pod.app,
-            "owner": pod.owner,
-            "podgroup": of(evict.podgroup).name,
-            "queue": evict.queue,
-            "node": evict.node,
-            "beneficiary": of(evict.beneficiary).name if evict.beneficiary else "",
-            "beneficiary_queue": evict.beneficiary_queue,
-            "reason": evict.message,
-            "taking": msgspec.to_builtins(evict.taking),
-            "shares": {
-                queue: {"before": msgspec.to_builtins(before), "after": msgspec.to_builtins(after)}
-                for queue, (before, after) in evict.shares.items()
-            },
-        }
+        return Evicted(
+            **moment._asdict(),
+            action=evict.action,
+            pod=pod.name,
+            app=pod.app,
+            owner=pod.owner,
+            podgroup=of(evict.podgroup).name,
+            queue=evict.queue,
+            node=evict.node,
+            beneficiary=of(evict.beneficiary).name if evict.beneficiary else "",
+            beneficiary_queue=evict.beneficiary_queue,
+            reason=evict.message,
+            taking=evict.taking,
+            shares={queue: Standing(before=before, after=after) for queue, (before, after) in evict.shares.items()},
+        )
 
-    def _pendings(self, pending: tuple[Pending, ...], head: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    def _bound(self, bind: Bind, moment: Moment) -> Bound:
+        pod = self.names.of(bind.task)
+        return Bound(
+            **moment._asdict(),
+            action=bind.action,
+            pod=pod.name,
+            app=pod.app,
+            podgroup=self.names.of(bind.podgroup).name,
+            queue=bind.queue,
+            node=bind.node,
+            gpu_groups=bind.gpu_groups,
+        )
+
+    def _promised(self, promise: Pipeline, moment: Moment) -> Promised:
+        pod = self.names.of(promise.task)
+        return Promised(
+            **moment._asdict(),
+            action=promise.action,
+            pod=pod.name,
+            app=pod.app,
+            podgroup=self.names.of(promise.podgroup).name,
+            queue=promise.queue,
+            node=promise.node,
+            moved=promise.moved,
+            reason="waits for leaving pods to free the place",
+        )
+
+    def _waiting(self, pending: tuple[Pending, ...], moment: Moment) -> Iterable[Waits]:
         now: dict[str, tuple[str, str]] = {}
-        for entry in pending:
-            now[entry.podgroup] = said = (str(entry.code), entry.message)
-            if self._pending.get(entry.podgroup) != said:
-                yield {**head, **self.pending_entry(entry)}
+        for one in pending:
+            now[one.podgroup] = said = (str(one.code), one.message)
+            if self._pending.get(one.podgroup) != said:
+                action = one.tried[-1][0] if one.tried else "allocate"
+                yield Waits(**moment._asdict(), action=action, **structs.asdict(self.reason(one)))
         self._pending = now
 
-    def pending_entry(self, entry: Pending) -> dict[str, Any]:
-        """A pending PodGroup and its reason, with names."""
+    def reason(self, pending: Pending) -> Reason:
+        """Why a PodGroup waits, with names."""
         of = self.names.of
-        return {
-            "action": entry.tried[-1][0] if entry.tried else "allocate",
-            "decision": "pending",
-            "podgroup": of(entry.podgroup).name,
-            "pods": [of(task).name for task in entry.tasks],
-            "queue": entry.queue,
-            "reason": str(entry.code),
-            "message": entry.message,
-            "numbers": entry.numbers,
-            "queue_context": entry.queue_context,
-            "fits": [
-                {"pod": of(fit.task).name, "nodes": fit.nodes, "reasons": [list(reason) for reason in fit.reasons]}
-                for fit in entry.fits
-            ],
-            "tried": [list(step) for step in entry.tried],
-        }
+        return Reason(
+            podgroup=of(pending.podgroup).name,
+            pods=tuple(of(task).name for task in pending.tasks),
+            queue=pending.queue,
+            reason=str(pending.code),
+            message=pending.message,
+            numbers=pending.numbers,
+            queue_context=pending.queue_context,
+            fits=tuple(Fit(pod=of(fit.task).name, nodes=fit.nodes, reasons=fit.reasons) for fit in pending.fits),
+            tried=pending.tried,
+        )
 
-    def pending_now(self) -> list[dict[str, Any]]:
+    def pending_now(self) -> list[Reason]:
         """Every PodGroup that the last cycle left pending."""
         if self.last is None:
             return []
         self.names.refresh()
-        return [self.pending_entry(entry) for entry in self.last.pending]
+        return [self.reason(one) for one in self.last.pending]

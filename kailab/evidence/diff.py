@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from kailab.evidence import store, sums
+from kailab.evidence.canonical import plain
 from kailab.evidence.changes import NOTHING, Change, changes, object_changes, shown
+from kailab.evidence.entries import Decision, Refused, Step, Waits
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
 from kailab.model import yamltext
@@ -102,7 +104,7 @@ def _tests(one: TestEvidence, two: TestEvidence) -> list[Difference]:
 
 
 def _causes(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
-    for change in changes(one.labs[lab], two.labs[lab]):
+    for change in changes(plain(one.labs[lab]), plain(two.labs[lab])):
         if change.path not in _COUNTS:
             yield Difference("facts", one.name, lab, change.first, change.second, change.path)
     for change in changes(_fleet(one, lab), _fleet(two, lab)):
@@ -148,31 +150,29 @@ def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, An
 
 
 def _documents(test: TestEvidence, lab: str, file: str) -> list[Any]:
-    return [value for value, _ in yamltext.read_documents(str(test.read(lab, file)), str(test.path / lab / file))]
+    return [value for value, _ in yamltext.read_documents(test.text(lab, file), str(test.path / lab / file))]
 
 
 def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
     """The first step at which something else was done."""
-    pairs = zip_longest(one.read(lab, "steps.json"), two.read(lab, "steps.json"))
-    for number, (left, right) in enumerate(pairs, 1):
+    for number, (left, right) in enumerate(zip_longest(one.steps(lab), two.steps(lab)), 1):
         if _done(left) != _done(right):
             yield Difference("step", one.name, lab, _done(left), _done(right), f"step {number}:")
             return
 
 
-def _done(step: dict[str, Any] | None) -> str | None:
+def _done(step: Step | None) -> str | None:
     if step is None:
         return None
-    told = f"{step['operation']} {step['text']}".rstrip()
-    return f"{told} {shown(step['patch'])}" if "patch" in step else told
+    told = f"{step.operation} {step.text}".rstrip()
+    return told if step.patch is None else f"{told} {shown(step.patch)}"
 
 
 # --- what came of it --------------------------------------------------------------------------------------------------
 
 
 def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
-    decisions = zip_longest(one.read(lab, "decisions.jsonl"), two.read(lab, "decisions.jsonl"))
-    for number, (left, right) in enumerate(decisions, 1):
+    for number, (left, right) in enumerate(zip_longest(one.decisions(lab), two.decisions(lab)), 1):
         if left != right:
             yield Difference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
             break
@@ -185,7 +185,7 @@ def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Differe
 def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
     """App -> phase -> number of pods, when the lab closed."""
     counts: dict[str, dict[str, int]] = {}
-    for pod in test.read(lab, "after/pods.json"):
+    for pod in test.objects(lab, "after", "pods"):
         app = (pod["metadata"].get("labels") or {}).get("app", "(no app)")
         phase = (pod.get("status") or {}).get("phase", "Pending")
         phases = counts.setdefault(app, {})
@@ -193,20 +193,20 @@ def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _decisions(first: Any, second: Any) -> str:
+def _decisions(first: Decision | None, second: Decision | None) -> str:
     """Two decisions in a line; of two that sound the same, what differs in them."""
     left, right = _decision(first), _decision(second)
     if left != right:
         return f"{left} -> {right}"
-    return f"{left}: {'; '.join(map(str, changes(first, second)))}"
+    return f"{left}: {'; '.join(map(str, changes(plain(first), plain(second))))}"
 
 
-def _decision(entry: Any) -> str:
+def _decision(entry: Decision | None) -> str:
     if entry is None:
         return "nothing"
-    what = entry.get("pod") or entry.get("podgroup")
-    where = entry.get("node") or entry.get("reason", "")
-    return f"cycle {entry['cycle']}: {entry['decision']} {what} {where}".rstrip()
+    what = entry.podgroup if isinstance(entry, Waits) else entry.pod
+    where = entry.reason if isinstance(entry, Waits | Refused) else entry.node
+    return f"cycle {entry.cycle}: {entry.__struct_config__.tag} {what} {where}".rstrip()
 
 
 def _files(one: TestEvidence, two: TestEvidence) -> list[Difference]:

@@ -6,8 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from msgspec import structs
+
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
+from kailab.evidence.entries import Step
 from kailab.evidence.redaction import Redaction
 from kailab.evidence.scrubbing import Scrubber
 from kailab.model import yamltext
@@ -61,9 +64,11 @@ class Keeping:
         """Cuts free text."""
         return Scrubber(self._redaction.left_out, self._words())
 
-    def step(self, step: Mapping[str, Any]) -> dict[str, Any]:
+    def step(self, step: Step) -> Step:
         """A step as it is kept."""
-        return {**step, "patch": self._patch(step["kind"], step["patch"])} if "patch" in step else dict(step)
+        if step.patch is None:
+            return step
+        return structs.replace(step, patch=self._patch(step.kind, step.patch))
 
     def fleet(self, definition: Mapping[str, Any]) -> bytes:
         """A fleet file; notes on its nodes that nobody reads are left out, as on the nodes themselves."""

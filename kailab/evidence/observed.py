@@ -1,20 +1,29 @@
 """Decisions read off a cluster, for schedulers that tell nothing of their own: what was bound, what was evicted.
 
-The entries have the form of the decision log's; reasons are those that pods carry. The action of an eviction is what its
+The entries are those of the decision log; reasons are those that pods carry. The action of an eviction is what its
 reason tells, where a real KAI gave it, and ``schedule`` otherwise, as for binds.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence.canonical import rfc3339
+from kailab.evidence.entries import Bound, Decision, Evicted
 from kailab.evidence.kai_words import eviction
 from kailab.evidence.standing import condition, owner, pod_queue
 from kailab.model import labels
 
 ACTION = "schedule"
+
+
+class _Cause(NamedTuple):
+    """Of an eviction, as far as its reason tells it."""
+
+    action: str
+    beneficiary: str
+    beneficiary_queue: str
 
 
 class Observer:
@@ -37,24 +46,24 @@ class Observer:
             elif event.object["spec"].get("nodeName"):
                 self._bound.add(event.object["metadata"]["uid"])
 
-    def entries(self, cycle: int) -> list[dict[str, Any]]:
+    def entries(self, cycle: int) -> list[Decision]:
         """What has happened since the last call, as decision log entries of a cycle."""
         now = self._cluster.now()
-        found: list[dict[str, Any]] = []
+        found: list[Decision] = []
         for event in self._watch.poll():
             if event.kind == "PodGroup":
                 self._know(event.object)
                 continue
             pod, uid = event.object, event.object["metadata"]["uid"]
-            head = {"cycle": cycle, "t": round(now - self._opened, 6), "time": rfc3339(now), "action": ACTION}
+            moment: dict[str, Any] = {"cycle": cycle, "t": round(now - self._opened, 6), "time": rfc3339(now)}
             if pod["spec"].get("nodeName") and uid not in self._bound:
                 self._bound.add(uid)
-                found.append({**head, "decision": "bind", **self._pod(pod)})
+                found.append(Bound(**moment, action=ACTION, **self._pod(pod)))
             disrupted = condition(pod, "DisruptionTarget")
             if disrupted is not None and uid not in self._evicted:
                 self._evicted.add(uid)
                 message = disrupted.get("message") or disrupted.get("reason", "")
-                found.append({**head, "decision": "evict", **self._pod(pod), **self._told(message), "reason": message})
+                found.append(Evicted(**moment, **self._told(message)._asdict(), **self._pod(pod), reason=message))
             if event.type == "DELETED":
                 self._bound.discard(uid)
                 self._evicted.discard(uid)
@@ -66,15 +75,14 @@ class Observer:
     def _know(self, group: Object) -> None:
         self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
 
-    def _told(self, message: str) -> dict[str, Any]:
-        """Action, beneficiary and its queue, as far as the reason of an eviction tells them."""
+    def _told(self, message: str) -> _Cause:
         told = eviction(message)
         if told is None:
-            return {"beneficiary": "", "beneficiary_queue": "", "shares": {}}
+            return _Cause(ACTION, "", "")
         namespace, _, name = told.beneficiary.partition("/")
         group = self._groups.get((namespace, name))
         queue = group["spec"].get("queue", "") if group is not None else ""
-        return {"action": told.action, "beneficiary": told.beneficiary, "beneficiary_queue": queue, "shares": {}}
+        return _Cause(told.action, told.beneficiary, queue)
 
     def _pod(self, pod: Object) -> dict[str, Any]:
         metadata = pod["metadata"]

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from kailab.errors import EvidenceError
 from kailab.evidence import canonical
+from kailab.evidence.entries import FORMAT, Result
 from kailab.evidence.recorder import Recorder
 
 RESULT = "result.json"
-
-FORMAT = 2
-"""Of a test's folder. 1 had manifests byte for byte and neither settings, versions nor the fleet's definition."""
 
 
 def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: str, message: str = "") -> None:
@@ -21,29 +20,35 @@ def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: 
 
     ``outcome``: passed, failed, skipped or interrupted. ``message``: why, in words that are the same in every run.
     """
-    opened = [recorder for recorder in recorders if recorder.facts]
+    opened = [recorder for recorder in recorders if recorder.facts is not None]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
     for recorder in opened:
         message = recorder.scrub(message)
-    result: dict[str, Any] = {
-        "format": FORMAT,
-        "test": test,
-        "outcome": outcome,
-        "message": message,
-        "labs": [canonical.safe_name(recorder.lab) for recorder in opened],
-        "expectations": sum(len(recorder.expectations) for recorder in opened),
-        "expectations_failed": sum(not entry["held"] for recorder in opened for entry in recorder.expectations),
-        "decisions": sum(len(recorder.decisions) for recorder in opened),
-    }
+    result = Result(
+        format=FORMAT,
+        test=test,
+        outcome=outcome,
+        message=message,
+        labs=tuple(canonical.safe_name(recorder.lab) for recorder in opened),
+        expectations=sum(len(recorder.expectations) for recorder in opened),
+        expectations_failed=sum(not entry.held for recorder in opened for entry in recorder.expectations),
+        decisions=sum(len(recorder.decisions) for recorder in opened),
+    )
     (folder / RESULT).write_bytes(canonical.pretty(result))
 
 
-def check_format(result: dict[str, Any], place: Path) -> None:
+class Written(msgspec.Struct):
+    """As much of a result as every format has."""
+
+    format: int = 1
+    outcome: str = "unknown"
+
+
+def check_format(found: int, place: Path) -> None:
     """Raises EvidenceError for evidence in another format than this kailab's."""
-    found = result.get("format", 1)
     if found != FORMAT:
-        whose = "a newer" if isinstance(found, int) and found > FORMAT else "an older"
+        whose = "a newer" if found > FORMAT else "an older"
         raise EvidenceError(
             f"{place}: evidence of {whose} kailab (format {found}; this one reads format {FORMAT}); `kailab evidence verify` "
             "still checks it, and the tests can be run again"

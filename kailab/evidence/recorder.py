@@ -27,6 +27,7 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence import canonical, timeline
+from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, State, Step, Told
 from kailab.evidence.keeping import Keeping
 from kailab.evidence.standing import standing
 
@@ -46,19 +47,19 @@ class Recorder:
 
     def __init__(self, lab: str = "lab") -> None:
         self.lab = lab
-        self.facts: dict[str, Any] = {}
-        self.steps: list[dict[str, Any]] = []
-        self.decisions: list[dict[str, Any]] = []
-        self.expectations: list[dict[str, Any]] = []
+        self.facts: LabFacts | None = None
+        self.steps: list[Step] = []
+        self.decisions: list[Decision] = []
+        self.expectations: list[Expected] = []
         self._fleet: Mapping[str, Any] | None = None
         self._manifests: list[tuple[str, bytes]] = []
         self._refused: list[str | Object] = []
-        self._states: list[tuple[str, dict[str, Any]]] = []
-        self._moments: list[dict[str, Any]] = []
+        self._states: list[tuple[str, State]] = []
+        self._moments: list[timeline.Moment] = []
         self._before: dict[str, list[Object]] = {}
         self._after: dict[str, list[Object]] = {}
         self._events: list[Object] = []
-        self._pending: list[dict[str, Any]] = []
+        self._pending: Sequence[Reason] = ()
         self._cluster: Cluster | None = None
         self._opened = 0.0
 
@@ -69,15 +70,14 @@ class Recorder:
     def open(
         self,
         cluster: Cluster,
-        facts: Mapping[str, Any],
+        facts: LabFacts,
         opened: float | None = None,
         fleet: Mapping[str, Any] | None = None,
     ) -> None:
-        """The lab is up. ``facts``: plain values that tell what it is made of. ``fleet``: its definition, as a fleet file
-        has it."""
+        """The lab is up. ``facts``: what it is made of. ``fleet``: its definition, as a fleet file has it."""
         self._cluster = cluster
         self._opened = cluster.now() if opened is None else opened
-        self.facts = dict(facts)
+        self.facts = facts
         self._fleet = fleet
         self._before = _looked_at(cluster)
 
@@ -94,28 +94,28 @@ class Recorder:
 
     def step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
         """Something was done (apply, delete, scale, settle, advance). ``state``: note how the cluster stands
-        after it."""
-        entry = {"n": len(self.steps) + 1, "t": self._t(), "operation": operation, "text": text, **detail}
+        after it. ``detail``: fields of a Step."""
+        entry = Step(n=len(self.steps) + 1, t=self._t(), operation=operation, text=text, **detail)
         self.steps.append(entry)
-        self._moments.append({"kind": "step", "t": entry["t"], "operation": operation, "text": text})
+        self._moments.append(entry)
         if state and self._cluster is not None:
             now = standing(self._cluster)
             if not self._states or self._states[-1][1] != now:
-                self._states.append((f"{entry['n']:02d}-{operation}", now))
+                self._states.append((f"{entry.n:02d}-{operation}", now))
 
-    def cycle(self, entries: list[dict[str, Any]]) -> None:
+    def cycle(self, entries: Sequence[Decision]) -> None:
         """The named entries that one cycle added to the decision log."""
         if entries:
             self.decisions.extend(entries)
-            self._moments.append({"kind": "cycle", "t": entries[0]["t"], "entries": entries})
+            self._moments.append(entries)
 
     def expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
         """An expectation was checked."""
-        entry = {"t": self._t(), "subject": subject, "expected": expected, "seen": seen, "held": held}
+        entry = Expected(t=self._t(), subject=subject, expected=expected, seen=seen, held=held)
         self.expectations.append(entry)
-        self._moments.append({"kind": "expectation", **entry})
+        self._moments.append(entry)
 
-    def close(self, pending: list[dict[str, Any]]) -> None:
+    def close(self, pending: Sequence[Reason]) -> None:
         """The lab goes down: take the last look. ``pending``: the reasons of what stayed pending."""
         if self._cluster is None:
             return
@@ -124,10 +124,9 @@ class Recorder:
         self._pending = pending
         self._cluster = None
 
-    def timeline(self) -> list[dict[str, Any]]:
+    def timeline(self) -> list[Told]:
         """See kailab.evidence.timeline."""
-        found: list[dict[str, Any]] = self._keeping().text.value(timeline.tell(self._moments))
-        return found
+        return self._keeping().text.entries(timeline.tell(self._moments))
 
     def scrub(self, text: str) -> str:
         """Text that tells of this lab, without what evidence leaves out."""
@@ -137,16 +136,15 @@ class Recorder:
         """All of it into ``folder``, which is made."""
         folder.mkdir(parents=True)
         keeping = self._keeping()
-        told = keeping.text.value(timeline.tell(self._moments))
-        steps = [keeping.step(step) for step in self.steps]
-        events = [_event(event) for event in self._events]
+        text = keeping.text
+        told = text.entries(timeline.tell(self._moments))
         files = {
             "lab.json": canonical.pretty(self.facts),
-            "steps.json": canonical.pretty(keeping.text.value(steps)),
-            "decisions.jsonl": canonical.lines(keeping.text.value(self.decisions)),
-            "expectations.jsonl": canonical.lines(keeping.text.value(self.expectations)),
-            "pending.json": canonical.pretty(keeping.text.value(self._pending)),
-            "events.json": canonical.pretty(keeping.text.value(events)),
+            "steps.json": canonical.pretty(text.entries([keeping.step(step) for step in self.steps])),
+            "decisions.jsonl": canonical.lines(text.entries(self.decisions)),
+            "expectations.jsonl": canonical.lines(text.entries(self.expectations)),
+            "pending.json": canonical.pretty(text.entries(self._pending)),
+            "events.json": canonical.pretty(text.entries([_event(event) for event in self._events])),
             "timeline.json": canonical.pretty(told),
             "timeline.txt": timeline.render(told).encode(),
         }
@@ -155,22 +153,22 @@ class Recorder:
         for name, content in files.items():
             (folder / name).write_bytes(content)
         _write_all(folder / "manifests", keeping.manifests)
-        states = {f"{name}.json": canonical.pretty(keeping.text.value(state)) for name, state in self._states}
+        states = {f"{name}.json": canonical.pretty(text.entry(state)) for name, state in self._states}
         _write_all(folder / "states", states)
         for name, objects in (("before", keeping.before), ("after", keeping.after)):
-            looks = {f"{kind}.json": canonical.pretty(keeping.text.value(found)) for kind, found in objects.items()}
+            looks = {f"{kind}.json": canonical.pretty(text.value(found)) for kind, found in objects.items()}
             _write_all(folder / name, looks)
 
     def _keeping(self) -> Keeping:
         """What of all that is known by now evidence keeps."""
         after = self._after if self._cluster is None else _looked_at(self._cluster)
-        patches = [(step["kind"], step["patch"]) for step in self.steps if "patch" in step]
+        patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
         manifests = [(name, msgspec.json.decode(objects)) for name, objects in self._manifests]
         return Keeping(manifests, self._before, after, patches, self._refused)
 
     def _t(self) -> float:
         if self._cluster is None:
-            return self.steps[-1]["t"] if self.steps else 0.0
+            return self.steps[-1].t if self.steps else 0.0
         return round(self._cluster.now() - self._opened, 6)
 
 
@@ -184,14 +182,14 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-def _event(event: Object) -> dict[str, Any]:
+def _event(event: Object) -> Event:
     involved = event.get("involvedObject") or {}
-    return {
-        "type": event.get("type", ""),
-        "reason": event.get("reason", ""),
-        "message": event.get("message", ""),
-        "object": f"{involved.get('kind', '')} {involved.get('namespace', '')}/{involved.get('name', '')}",
-        "count": event.get("count", 1),
-        "first": event.get("firstTimestamp"),
-        "last": event.get("lastTimestamp"),
-    }
+    return Event(
+        type=event.get("type", ""),
+        reason=event.get("reason", ""),
+        message=event.get("message", ""),
+        object=f"{involved.get('kind', '')} {involved.get('namespace', '')}/{involved.get('name', '')}",
+        count=event.get("count", 1),
+        first=event.get("firstTimestamp"),
+        last=event.get("lastTimestamp"),
+    )

@@ -17,9 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from kailab.errors import EvidenceError
 from kailab.evidence import canonical, sums
+from kailab.evidence.entries import LabFacts, RanOn, RunFacts
+from kailab.model import typed
 
 RUN = "run.json"
 PARTIAL = ".partial-"
@@ -97,8 +100,9 @@ class RunFolder:
                         raise
             again += 1
 
-    def finish(self, facts: Mapping[str, Any] | None = None) -> int:
-        """Sum up the run and write run.json. Returns how many tests have evidence; 0 writes nothing."""
+    def finish(self, versions: dict[str, str] | None = None, settings: dict[str, Any] | None = None) -> int:
+        """Sum up the run and write run.json. Returns how many tests have evidence; 0 writes nothing. ``versions``,
+        ``settings``: what all its tests share."""
         if not self.has_evidence:
             return 0
         tests = test_folders(self.path)
@@ -107,29 +111,34 @@ class RunFolder:
                 (f"{name}/{sums.FILE}", sums.digest((self.path / name / sums.FILE).read_bytes())) for name in tests
             )
             _replace(self.path / sums.FILE, listing)
-            run = {
-                **(facts or {}),
-                "run": self.run_id,
-                "begun": canonical.rfc3339(round(self._begun, 3)),
-                "ended": canonical.rfc3339(round(time.time(), 3)),
-                "tests": len(tests),
-                "labs": _labs(self.path, tests),
-                "sums": sums.digest(listing),
-            }
-            _replace(self.path / RUN, canonical.pretty({**run, "digest": run_digest(run)}))
+            run = RunFacts(
+                run=self.run_id,
+                begun=canonical.rfc3339(round(self._begun, 3)),
+                ended=canonical.rfc3339(round(time.time(), 3)),
+                tests=len(tests),
+                labs=tuple(_labs(self.path, tests)),
+                versions=versions or {},
+                settings=settings or {},
+                sums=sums.digest(listing),
+            )
+            run = structs.replace(run, digest=run_digest(msgspec.to_builtins(run)))
+            _replace(self.path / RUN, canonical.pretty(run))
         except OSError as error:
             raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
         return len(tests)
 
 
-def _labs(run: Path, tests: list[str]) -> list[dict[str, Any]]:
+def _labs(run: Path, tests: list[str]) -> list[RanOn]:
     """What the labs of a run ran on, each combination once, with the number of labs."""
     counts: dict[bytes, int] = {}
     for path in (lab for test in tests for lab in sorted((run / test).glob("*/lab.json"))):
-        facts = msgspec.json.decode(path.read_bytes())
-        key = canonical.compact({name: facts.get(name) for name in ("backend", "scheduler", "fleet", "versions")})
+        facts = typed.decode_json(path.read_bytes(), LabFacts)
+        one = RanOn(
+            backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
+        )
+        key = canonical.compact(one)
         counts[key] = counts.get(key, 0) + 1
-    return [{**msgspec.json.decode(key), "labs": count} for key, count in sorted(counts.items())]
+    return [structs.replace(typed.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]
 
 
 def run_digest(run: Mapping[str, Any]) -> str:

@@ -12,7 +12,11 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
+import msgspec
+
+from kailab.evidence.entries import EntryType
 from kailab.evidence.redaction import LEFT_OUT
+from kailab.model import typed
 
 _SHORTEST = 6
 """Shorter texts (``yes``, ``8080``) say nothing and stand everywhere."""
@@ -69,6 +73,16 @@ class Scrubber:
             new = [self.value(inside) for inside in value]
             return value if all(a is b for a, b in zip(new, value)) else new
         return value
+
+    def entry(self, entry: EntryType) -> EntryType:
+        """An entry of evidence with all its texts scrubbed; itself where nothing was cut."""
+        plain = msgspec.to_builtins(entry)
+        new = self.value(plain)
+        return entry if new is plain else typed.convert(new, type(entry))
+
+    def entries(self, entries: Iterable[EntryType]) -> list[EntryType]:
+        """Several of them."""
+        return [self.entry(one) for one in entries]
 
     def _scrubbed(self, text: str) -> str:
         new = text

@@ -1,7 +1,6 @@
 """How a cluster stands at one moment, in rows small enough to keep at every step.
 
-Rows are plain dicts: pods (phase, place, queue, GPUs, why pending), PodGroups, queues and nodes. GPUs are in
-milli-GPU (1000 = one device).
+The rows are in ``kailab.evidence.entries``: pods, PodGroups, queues and nodes.
 """
 
 from __future__ import annotations
@@ -11,8 +10,11 @@ from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.records import GPU
+from kailab.evidence.entries import NodeRow, PodGroupRow, PodRow, QueueRow, State
 from kailab.model import labels
 from kailab.scheduler.reading.accounts import Accounts
+
+_NOTHING: Mapping[str, Any] = {}
 
 
 def phase(pod: Object) -> str:
@@ -50,65 +52,59 @@ def pod_queue(pod: Object, podgroups: Mapping[tuple[str, str], Object]) -> str:
     return own.get(labels.QUEUE) or own.get(labels.QUEUE_RUNAI) or ""
 
 
-def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: Accounts) -> dict[str, Any]:
-    """One pod: name (``namespace/name``), app, owner, phase, node, queue, podgroup, milli_gpus (what it counts for),
-    holds (whether it takes them, and the rest of what it asks for, on its node now); reason and message while it waits."""
+def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: Accounts) -> PodRow:
+    """One pod. It holds the rest of what it asks for where it holds its GPUs."""
     metadata, spec = pod["metadata"], pod["spec"]
     place = spec.get("nodeName") or ""
-    row = {
-        "name": f"{metadata.get('namespace', '')}/{metadata['name']}",
-        "app": (metadata.get("labels") or {}).get("app", ""),
-        "owner": owner(pod),
-        "phase": phase(pod),
-        "node": place,
-        "queue": pod_queue(pod, podgroups),
-        "podgroup": (metadata.get("annotations") or {}).get(labels.POD_GROUP, ""),
-        "milli_gpus": accounts.gpus(pod),
-        "holds": accounts.holds(pod),
-    }
-    if not place:
-        scheduled = condition(pod, "PodScheduled")
-        if scheduled and scheduled.get("status") == "False":
-            row["reason"] = scheduled.get("reason", "")
-            row["message"] = scheduled.get("message", "")
-    return row
+    scheduled = None if place else condition(pod, "PodScheduled")
+    told = scheduled if scheduled and scheduled.get("status") == "False" else _NOTHING
+    return PodRow(
+        name=f"{metadata.get('namespace', '')}/{metadata['name']}",
+        app=(metadata.get("labels") or {}).get("app", ""),
+        owner=owner(pod),
+        phase=phase(pod),
+        node=place,
+        queue=pod_queue(pod, podgroups),
+        podgroup=(metadata.get("annotations") or {}).get(labels.POD_GROUP, ""),
+        milli_gpus=accounts.gpus(pod),
+        holds=accounts.holds(pod),
+        reason=told.get("reason", ""),
+        message=told.get("message", ""),
+    )
 
 
-def standing(cluster: Cluster) -> dict[str, list[dict[str, Any]]]:
-    """``pods``, ``podgroups``, ``queues``, ``nodes``: a row each, sorted by name."""
+def standing(cluster: Cluster) -> State:
+    """All of a cluster, as it is now."""
     groups = cluster.list("PodGroup")
     by_name = {(group["metadata"].get("namespace", ""), group["metadata"]["name"]): group for group in groups}
     nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
     pods = cluster.list("Pod")
     accounts = Accounts(cluster, pods, nodes)
-    return {
-        "pods": [pod_row(pod, by_name, accounts) for pod in pods],
-        "podgroups": [_podgroup_row(group) for group in groups],
-        "queues": [
-            {
-                "name": queue["metadata"]["name"],
-                "parent": queue["spec"].get("parentQueue", ""),
-                "status": queue.get("status") or {},
-            }
-            for queue in cluster.list("Queue")
-        ],
-        "nodes": [
-            {
-                "name": name,
-                "gpus": accounts.offered(node) // GPU,
-                "milli_gpus_used": accounts.used[name],
-            }
+    return State(
+        pods=tuple(pod_row(pod, by_name, accounts) for pod in pods),
+        podgroups=tuple(_podgroup_row(group) for group in groups),
+        queues=tuple(_queue_row(queue) for queue in cluster.list("Queue")),
+        nodes=tuple(
+            NodeRow(name=name, gpus=accounts.offered(node) // GPU, milli_gpus_used=accounts.used[name])
             for name, node in nodes.items()
-        ],
-    }
+        ),
+    )
 
 
-def _podgroup_row(group: Object) -> dict[str, Any]:
+def _podgroup_row(group: Object) -> PodGroupRow:
     metadata, spec = group["metadata"], group["spec"]
-    return {
-        "name": f"{metadata.get('namespace', '')}/{metadata['name']}",
-        "queue": spec.get("queue", ""),
-        "min_member": spec.get("minMember"),
-        "priority_class": spec.get("priorityClassName", ""),
-        "status": group.get("status") or {},
-    }
+    return PodGroupRow(
+        name=f"{metadata.get('namespace', '')}/{metadata['name']}",
+        queue=spec.get("queue", ""),
+        min_member=spec.get("minMember"),
+        priority_class=spec.get("priorityClassName", ""),
+        status=group.get("status") or {},
+    )
+
+
+def _queue_row(queue: Object) -> QueueRow:
+    return QueueRow(
+        name=queue["metadata"]["name"],
+        parent=queue["spec"].get("parentQueue", ""),
+        status=queue.get("status") or {},
+    )

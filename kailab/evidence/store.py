@@ -6,31 +6,35 @@ import difflib
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from kailab.cluster.protocol import Object
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import sums
-from kailab.evidence.record import RESULT, check_format
+from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Result, RunFacts, State, Step
+from kailab.evidence.record import RESULT, Written, check_format
 from kailab.evidence.run import PARTIAL, RUN, run_digest, test_folders
 from kailab.evidence.sums import Problem
+from kailab.model import typed
 
 LATEST = "latest"
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class RunSummary:
-    """One run. ``facts`` is its run.json, empty if the run never finished. ``outcomes``: outcome -> number of tests."""
+    """One run. ``facts`` is its run.json, None if the run never finished. ``outcomes``: outcome -> number of tests."""
 
     run: str
     path: Path
-    facts: dict[str, Any] = field(default_factory=dict)
+    facts: RunFacts | None = None
     outcomes: dict[str, int] = field(default_factory=dict)
 
     @property
     def finished(self) -> bool:
-        return bool(self.facts)
+        return self.facts is not None
 
 
 @dataclass(frozen=True)
@@ -41,21 +45,42 @@ class TestEvidence:
 
     name: str
     path: Path
-    result: dict[str, Any]
-    labs: dict[str, dict[str, Any]]
+    result: Result
+    labs: dict[str, LabFacts]
 
     @property
     def outcome(self) -> str:
-        return str(self.result.get("outcome", "unknown"))
+        return self.result.outcome
 
-    def read(self, lab: str, file: str) -> Any:
-        """A JSON or JSON lines file of a lab, decoded; the text of any other. Raises EvidenceError."""
-        path = self.path / lab / file
-        if path.suffix == ".json":
-            return _json(path)
-        if path.suffix == ".jsonl":
-            return [_decode(line, path) for line in _bytes(path).splitlines()]
-        return _bytes(path).decode()
+    # Each raises EvidenceError for a file that is not there or damaged.
+
+    def steps(self, lab: str) -> list[Step]:
+        return _decode(self.path / lab / "steps.json", list[Step])
+
+    def decisions(self, lab: str) -> list[Decision]:
+        return _decode_lines(self.path / lab / "decisions.jsonl", Decision)
+
+    def expectations(self, lab: str) -> list[Expected]:
+        return _decode_lines(self.path / lab / "expectations.jsonl", Expected)
+
+    def pending(self, lab: str) -> list[Reason]:
+        return _decode(self.path / lab / "pending.json", list[Reason])
+
+    def events(self, lab: str) -> list[Event]:
+        return _decode(self.path / lab / "events.json", list[Event])
+
+    def states(self, lab: str) -> dict[str, State]:
+        """How the cluster stood after each step, by the name of the file, in order."""
+        files = sorted((self.path / lab / "states").glob("*.json"))
+        return {file.stem: _decode(file, State) for file in files}
+
+    def objects(self, lab: str, look: Literal["before", "after"], file: str) -> list[Object]:
+        """The objects of a kind (``pods``, ``queues`` ...) when the lab opened or closed."""
+        return _decode(self.path / lab / look / f"{file}.json", list[Object])
+
+    def text(self, lab: str, file: str) -> str:
+        """A file that is no list of entries."""
+        return _bytes(self.path / lab / file).decode(errors="replace")
 
 
 def runs(root: Path | str) -> list[RunSummary]:
@@ -150,9 +175,9 @@ def show(run: Path) -> tuple[RunSummary, list[TestEvidence]]:
 def load_test(run: Path, name: str) -> TestEvidence:
     """One test (``exercise/test``) of a run. Raises EvidenceError."""
     path = run / name
-    result = _json(path / RESULT)
-    check_format(result, path)
-    labs = {lab: _json(path / lab / "lab.json") for lab in result.get("labs", ())}
+    check_format(_decode(path / RESULT, Written).format, path)
+    result = _decode(path / RESULT, Result)
+    labs = {lab: _decode(path / lab / "lab.json", LabFacts) for lab in result.labs}
     return TestEvidence(name, path, result, labs)
 
 
@@ -186,10 +211,12 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
     if not (path / RUN).exists():
         return [*problems, Problem("missing", RUN, "the run did not finish")]
     try:
-        facts = _json(path / RUN)
+        facts = _decode(
+            path / RUN, dict[str, Any]
+        )  # as it stands there: the digest is of fields that no type knows, too
     except EvidenceError as error:
         return [*problems, Problem("damaged", RUN, str(error))]
-    if not isinstance(facts, dict) or facts.get("digest") != run_digest(facts):
+    if facts.get("digest") != run_digest(facts):
         problems.append(Problem("changed", RUN))
     try:
         listing = sums.read(path / sums.FILE)
@@ -197,7 +224,7 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         return [*problems, Problem("missing", sums.FILE)]
     except (OSError, ValueError) as error:
         return [*problems, Problem("damaged", sums.FILE, str(error))]
-    if isinstance(facts, dict) and facts.get("sums") != sums.digest((path / sums.FILE).read_bytes()):
+    if facts.get("sums") != sums.digest((path / sums.FILE).read_bytes()):
         problems.append(Problem("changed", sums.FILE))
     for file, expected in listing.items():
         name = file.removesuffix(f"/{sums.FILE}")
@@ -216,10 +243,10 @@ def _is_run(path: Path) -> bool:
 
 
 def _summary(path: Path) -> RunSummary:
-    facts = _json(path / RUN) if (path / RUN).exists() else {}
+    facts = _decode(path / RUN, RunFacts) if (path / RUN).exists() else None
     outcomes: dict[str, int] = {}
     for name in test_folders(path):
-        outcome = str(_json(path / name / RESULT).get("outcome", "unknown"))
+        outcome = _decode(path / name / RESULT, Written).outcome
         outcomes[outcome] = outcomes.get(outcome, 0) + 1
     return RunSummary(path.name, path, facts, outcomes)
 
@@ -231,12 +258,16 @@ def _bytes(path: Path) -> bytes:
         raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
 
 
-def _decode(content: bytes, path: Path) -> Any:
+def _decode(path: Path, type: type[T]) -> T:
+    return _decoded(_bytes(path), type, path)
+
+
+def _decode_lines(path: Path, type: Any) -> list[Any]:
+    return [_decoded(line, type, path) for line in _bytes(path).splitlines()]
+
+
+def _decoded(content: bytes, type: type[T], path: Path) -> T:
     try:
-        return msgspec.json.decode(content)
-    except msgspec.DecodeError as error:
+        return typed.decode_json(content, type)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise EvidenceError(f"{path}: damaged: {error}") from error
-
-
-def _json(path: Path) -> Any:
-    return _decode(_bytes(path), path)

@@ -5,46 +5,44 @@ decision log has each of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Sequence
+
+from kailab.evidence.entries import Bound, Decision, Evicted, Expected, Refused, Step, Told, Waits
+
+Moment = Step | Expected | Sequence[Decision]
+"""What the recorder keeps in order; decisions are those of one cycle."""
 
 
-def tell(moments: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Moments, as the recorder keeps them in order, to entries ``{"t", "kind", "text"}``."""
-    entries: list[dict[str, Any]] = []
+def tell(moments: Iterable[Moment]) -> list[Told]:
+    """The lines of a timeline."""
+    entries: list[Told] = []
     for moment in moments:
-        kind, t = moment["kind"], moment["t"]
-        if kind == "step":
-            entries.append({"t": t, "kind": "step", "text": _step(moment)})
-        elif kind == "expectation":
-            entries.append({"t": t, "kind": "expectation", "text": _expectation(moment)})
-        elif kind == "cycle":
-            entries += ({"t": t, "kind": "decision", "text": text} for text in _cycle(moment["entries"]))
+        if isinstance(moment, Step):
+            entries.append(Told(t=moment.t, kind="step", text=f"{moment.operation} {moment.text}".rstrip()))
+        elif isinstance(moment, Expected):
+            entries.append(Told(t=moment.t, kind="expectation", text=_expectation(moment)))
+        elif moment:
+            entries += (Told(t=moment[0].t, kind="decision", text=text) for text in _cycle(moment))
     return entries
 
 
-def render(entries: Iterable[Mapping[str, Any]]) -> str:
+def render(entries: Iterable[Told]) -> str:
     """Entries as text, the time in seconds since the lab opened in front of each.
 
-    >>> render([{"t": 3.0, "kind": "step", "text": "apply queues.yaml"}])
+    >>> render([Told(t=3.0, kind="step", text="apply queues.yaml")])
     '       3 s  apply queues.yaml\\n'
     """
     marks = {"step": "", "decision": "    ", "expectation": "  "}
-    return "".join(f"{entry['t']:>8g} s  {marks[entry['kind']]}{entry['text']}\n" for entry in entries)
+    return "".join(f"{entry.t:>8g} s  {marks[entry.kind]}{entry.text}\n" for entry in entries)
 
 
-def _step(moment: Mapping[str, Any]) -> str:
-    detail = moment.get("text", "")
-    return f"{moment['operation']} {detail}".rstrip()
+def _expectation(entry: Expected) -> str:
+    verdict = "held" if entry.held else "FAILED"
+    seen = "" if entry.held else f"; seen: {entry.seen}"
+    return f"expected {entry.expected}: {verdict}{seen}"
 
 
-def _expectation(moment: Mapping[str, Any]) -> str:
-    verdict = "held" if moment["held"] else "FAILED"
-    seen = "" if moment["held"] else f"; seen: {moment['seen']}"
-    return f"expected {moment['expected']}: {verdict}{seen}"
-
-
-def _cycle(entries: list[dict[str, Any]]) -> Iterable[str]:
+def _cycle(entries: Sequence[Decision]) -> Iterable[str]:
     counts: dict[tuple[str, ...], int] = {}
     for entry in entries:
         key = _kind_of(entry)
@@ -56,20 +54,25 @@ def _cycle(entries: list[dict[str, Any]]) -> Iterable[str]:
         text = f"{decision} {count} pod{_s(count)}"
         if what:
             text += f" of {what}"
-        text += f" ({queue})" if queue else ""
+        if decision == "failed to":
+            text = f"{decision} {action} {count} pod{_s(count)}" + (f" of {what}" if what else "") + f": {extra}"
+        else:
+            text += f" ({queue})" if queue else ""
         if decision == "evict":
             text += f" by {action}" + (f" for {extra}" if extra else "")
-        elif action != "allocate":
+        elif action != "allocate" and decision != "failed to":
             text += f" by {action}"
         yield text
 
 
-def _kind_of(entry: Mapping[str, Any]) -> tuple[str, str, str, str, str]:
-    decision = entry["decision"]
-    if decision == "pending":
-        return (decision, "", "", entry["queue"], entry["reason"])
-    extra = entry.get("beneficiary_queue", "") if decision == "evict" else ""
-    return (decision, entry["action"], entry.get("app", ""), entry["queue"], extra)
+def _kind_of(entry: Decision) -> tuple[str, str, str, str, str]:
+    if isinstance(entry, Waits):
+        return ("pending", "", "", entry.queue, entry.reason)
+    if isinstance(entry, Refused):
+        return ("failed to", entry.verb, entry.app, "", entry.reason)
+    if isinstance(entry, Evicted):
+        return ("evict", entry.action, entry.app, entry.queue, entry.beneficiary_queue)
+    return ("bind" if isinstance(entry, Bound) else "pipeline", entry.action, entry.app, entry.queue, "")
 
 
 def _s(count: int) -> str:

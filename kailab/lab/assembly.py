@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
+from kailab.evidence.entries import Decision
 from kailab.evidence.observed import Observer
 from kailab.fleet import Fleet, load_fleet
 from kailab.grouping import GroupingConfig, PodGrouper
@@ -39,7 +40,7 @@ SCHEDULER_NAMES = {
 """Scheduler under test -> the ``schedulerName`` that pods must have for it."""
 
 OnCycle = Callable[[CycleRecord], None]
-OnSeen = Callable[[list[dict[str, Any]]], None]
+OnSeen = Callable[[list[Decision]], None]
 
 
 class Part(Controller, Protocol):

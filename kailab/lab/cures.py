@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kailab.engine.decisions import Code, Numbers
+from kailab.engine.decisions import Code
+from kailab.evidence.entries import PodRow, Reason
 from kailab.lab.explanation import count, gpus, some
-from kailab.lab.picture import Picture, Row
+from kailab.lab.picture import Picture
 from kailab.lab.shares import UNLIMITED, QueueStanding, lineage
 
 
 class Case:
     """A PodGroup that waits, and its surroundings."""
 
-    def __init__(self, picture: Picture, entry: Row, pods: list[Row]) -> None:
+    def __init__(self, picture: Picture, entry: Reason, pods: list[PodRow]) -> None:
         self.picture = picture
         self.entry = entry
         self.pods = pods
-        self.waiting = [row for row in pods if not row["node"] and row["phase"] == "Pending"]
-        self.queue: str = entry["queue"]
+        self.waiting = [row for row in pods if not row.node and row.phase == "Pending"]
+        self.queue = entry.queue
 
     @property
     def wanted(self) -> int:
         """Milli-GPU that its waiting pods ask for."""
-        return sum(row["milli_gpus"] for row in self.waiting)
+        return sum(row.milli_gpus for row in self.waiting)
 
     def line(self) -> list[QueueStanding]:
         """Its queue and that queue's ancestors."""
@@ -33,12 +34,12 @@ class Case:
 
 def cure(case: Case) -> str:
     """Empty where nothing better than the reason itself can be said."""
-    tell = _CURES.get(case.entry["reason"])
+    tell = _CURES.get(case.entry.reason)
     return tell(case) if tell else ""
 
 
 def _over_quota(case: Case) -> str:
-    smallest = min((row["milli_gpus"] for row in case.waiting), default=0)
+    smallest = min((row.milli_gpus for row in case.waiting), default=0)
     tight = next((q for q in case.line() if q.quota != UNLIMITED and q.non_preemptible + smallest > q.quota), None)
     ways = (
         "made preemptible (label priorityClassName: train, or kai.scheduler/preemptibility: preemptible) it may borrow"
@@ -54,7 +55,7 @@ def _over_quota(case: Case) -> str:
 
 
 def _over_limit(case: Case) -> str:
-    smallest = min((row["milli_gpus"] for row in case.waiting), default=0)
+    smallest = min((row.milli_gpus for row in case.waiting), default=0)
     tight = next((q for q in case.line() if q.limit != UNLIMITED and q.allocated + smallest > q.limit), None)
     if tight is None:
         return "It would run with a higher limit, or when other work of the queue ends."
@@ -85,7 +86,7 @@ def _leaves(case: Case) -> str:
 
 
 def _delay(case: Case) -> str:
-    numbers: Numbers = case.entry["numbers"]
+    numbers = case.entry.numbers
     if "until" not in numbers:
         when = "once its preemption delay has run out"
     else:
@@ -105,7 +106,7 @@ def _waiting_for_room(case: Case) -> str:
         {
             promise.node
             for promise in (case.picture.log.last.pipelines if case.picture.log.last else ())
-            if case.picture.log.names.of(promise.podgroup).name == case.entry["podgroup"]
+            if case.picture.log.names.of(promise.podgroup).name == case.entry.podgroup
         }
     )
     place = f" on {some(nodes)}" if nodes else ""
@@ -117,7 +118,7 @@ def _no_room(case: Case) -> str:
         return f"Label it kai.scheduler/queue with a leaf queue.{_leaves(case)}"
     free = [room.free for room in case.picture.present.room.values()]
     total, largest = sum(free), max(free, default=0)
-    biggest = max((row["milli_gpus"] for row in case.waiting), default=0)
+    biggest = max((row.milli_gpus for row in case.waiting), default=0)
     whole = max((case.picture.accounts.offered(node) for node in case.picture.nodes.values()), default=0)
     if biggest > whole:
         return f"No node of this fleet has {gpus(biggest)} (the largest has {gpus(whole)})."

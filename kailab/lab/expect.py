@@ -19,13 +19,14 @@ from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, said
 from kailab.lab.explain import explain_eviction, explain_pod, explain_podgroup, explain_queue
 from kailab.lab.explanation import Explanation, count, gpus, some
-from kailab.lab.picture import Row, group_of
+from kailab.lab.picture import group_of
 from kailab.lab.shares import QueueStanding
 from kailab.lab.subjects import Subject
 from kailab.lab.watching import note
 from kailab.model import labels
 
 if TYPE_CHECKING:
+    from kailab.evidence.entries import Evicted, PodRow
     from kailab.lab.lab import Lab
 
 __all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
@@ -63,7 +64,7 @@ class Expectation:
         """So many of its pods, or pods with so many GPUs, are Running. Without numbers: all of them, at least one."""
         found = self._in_phase("Running")
         if pods is None and gpus is None:
-            others = [row for row in self._pods if row["phase"] in ("Pending", "Terminating")]
+            others = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
             return self._check("all its pods running", bool(found) and not others, others)
         return self._numbers("running", found, pods, gpus, self._in_phase("Pending"))
 
@@ -104,9 +105,9 @@ class Expectation:
         entries = [
             entry
             for entry in all_entries
-            if (by is None or entry["action"] == by)
-            and (for_queue is None or entry["beneficiary_queue"] == for_queue)
-            and (since is None or self._subject.lab.opened + entry["t"] >= since)
+            if (by is None or entry.action == by)
+            and (for_queue is None or entry.beneficiary_queue == for_queue)
+            and (since is None or self._subject.lab.opened + entry.t >= since)
         ]
         wanted = at_least(1) if pods is None else pods
         how = (f" by {by}" if by else "") + (f" for {for_queue}" if for_queue else "")
@@ -128,14 +129,14 @@ class Expectation:
 
     def no_pods(self) -> Expectation:
         """It has no pods that are pending, running or leaving."""
-        alive = [row for row in self._pods if row["phase"] not in ("Succeeded", "Failed")]
+        alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
         return self._check("no pods", not alive, alive)
 
     # --- gangs ---------------------------------------------------------------------------------------------------
 
     def runs_whole(self, pods: Amount | None = None) -> Expectation:
         """All of its pods run, together; none waits."""
-        rest = [row for row in self._pods if row["phase"] in ("Pending", "Terminating")]
+        rest = [row for row in self._pods if row.phase in ("Pending", "Terminating")]
         running = self._in_phase("Running")
         right = bool(running) and not rest and (pods is None or holds(pods, len(running)))
         what = f" ({said(pods, 'pod')})" if pods is not None else ""
@@ -143,8 +144,8 @@ class Expectation:
 
     def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
         """None of its pods runs or holds a place: all wait."""
-        waiting = [row for row in self._in_phase("Pending") if not row["node"]]
-        alive = [row for row in self._pods if row["phase"] not in ("Succeeded", "Failed")]
+        waiting = [row for row in self._in_phase("Pending") if not row.node]
+        alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
         partly = [row for row in alive if row not in waiting]
         right = bool(waiting) and not partly and (pods is None or holds(pods, len(waiting)))
         what = f" ({said(pods, 'pod')})" if pods is not None else ""
@@ -181,7 +182,7 @@ class Expectation:
         """Its running pods, each with a part of a GPU, sit on so many physical GPUs."""
         groups: set[str] = set()
         for row in self._in_phase("Running"):
-            namespace, _, name = row["name"].partition("/")
+            namespace, _, name = row.name.partition("/")
             own = self._picture.cluster.get("Pod", name, namespace)["metadata"].get("labels") or {}
             groups.update(
                 value
@@ -225,7 +226,7 @@ class Expectation:
         if self._subject.kind == "queue":
             held = self._queue().allocated
         else:
-            held = sum(row["milli_gpus"] for row in self._pods if row["holds"])
+            held = sum(row.milli_gpus for row in self._pods if row.holds)
         return self._check(f"{said(gpus, 'GPU')} held", holds(gpus, held / 1000), (), f"{held / 1000:g} GPUs")
 
     # --- words ---------------------------------------------------------------------------------------------------
@@ -238,16 +239,16 @@ class Expectation:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _in_phase(self, phase: str) -> list[Row]:
-        return [row for row in self._pods if row["phase"] == phase]
+    def _in_phase(self, phase: str) -> list[PodRow]:
+        return [row for row in self._pods if row.phase == phase]
 
     def _numbers(
-        self, state: str, found: list[Row], pods: Amount | None, gpus: Amount | None, culprits: list[Row]
+        self, state: str, found: list[PodRow], pods: Amount | None, gpus: Amount | None, culprits: list[PodRow]
     ) -> Expectation:
         if pods is not None:
             self._check(f"{said(pods, 'pod')} {state}", holds(pods, len(found)), culprits)
         if gpus is not None:
-            held = sum(row["milli_gpus"] for row in found) / 1000
+            held = sum(row.milli_gpus for row in found) / 1000
             self._check(f"{said(gpus, 'GPU')} {state}", holds(gpus, held), culprits)
         return self
 
@@ -274,7 +275,7 @@ class Expectation:
     def _per_node(self) -> dict[str, int]:
         placed: dict[str, int] = {}
         for row in self._in_phase("Running"):
-            placed[row["node"]] = placed.get(row["node"], 0) + 1
+            placed[row.node] = placed.get(row.node, 0) + 1
         return dict(sorted(placed.items()))
 
     def _places(self) -> str:
@@ -298,9 +299,9 @@ class Expectation:
         self,
         expected: str,
         held: bool,
-        culprits: Iterable[Row] = (),
+        culprits: Iterable[PodRow] = (),
         seen: str = "",
-        evicted: Sequence[Row] = (),
+        evicted: Sequence[Evicted] = (),
     ) -> Expectation:
         """``evicted``: what happened to pods, and is to be told before what became of the ``culprits``."""
         lab = self._subject.lab
@@ -322,24 +323,24 @@ class Expectation:
     def _seen(self) -> str:
         counts: dict[str, list[int]] = {}
         for row in self._pods:
-            tally = counts.setdefault(row["phase"], [0, 0])
+            tally = counts.setdefault(row.phase, [0, 0])
             tally[0] += 1
-            tally[1] += row["milli_gpus"]
+            tally[1] += row.milli_gpus
         if not counts:
             return "no pods"
         return ", ".join(f"{pods} {phase} ({gpus(milli)})" for phase, (pods, milli) in sorted(counts.items()))
 
-    def _explanations(self, culprits: list[Row]) -> list[Explanation]:
+    def _explanations(self, culprits: list[PodRow]) -> list[Explanation]:
         """The queue's own, one for each kind of waiting among the pods, one for each other pod, as far as there is
         room; without pods to explain, those of its evicted ones."""
         picture = self._picture
         found: list[Explanation] = []
         if self._subject.kind == "queue" and self._subject.name in picture.shares:
             found.append(explain_queue(picture, self._subject.name))
-        alike: dict[tuple[str, ...], list[Row]] = {}
+        alike: dict[tuple[str, ...], list[PodRow]] = {}
         for row in culprits:
-            waits = row["phase"] == "Pending" and not row["node"]
-            key = ("waits", row["queue"], picture.code_of(row)) if waits else (row["name"],)
+            waits = row.phase == "Pending" and not row.node
+            key = ("waits", row.queue, picture.code_of(row)) if waits else (row.name,)
             alike.setdefault(key, []).append(row)
         room = EXPLAINED - len(found)
         for rows in list(alike.values())[:room]:
@@ -355,9 +356,9 @@ class Expectation:
             found.append(Explanation("more", "", (f"and {len(alike) - room} more",)))
         return found
 
-    def _explain(self, row: Row) -> Explanation:
-        namespace, _, name = row["name"].partition("/")
-        waits = row["phase"] == "Pending" and not row["node"]
-        if waits and (namespace, row["podgroup"]) in self._picture.podgroups:
-            return explain_podgroup(self._picture, row["podgroup"], namespace)
+    def _explain(self, row: PodRow) -> Explanation:
+        namespace, _, name = row.name.partition("/")
+        waits = row.phase == "Pending" and not row.node
+        if waits and (namespace, row.podgroup) in self._picture.podgroups:
+            return explain_podgroup(self._picture, row.podgroup, namespace)
         return explain_pod(self._picture, name, namespace)

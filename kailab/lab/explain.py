@@ -10,13 +10,15 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
+from kailab.evidence.canonical import plain
+from kailab.evidence.entries import Evicted, PodRow, Reason
 from kailab.evidence.standing import condition
 from kailab.lab.cures import Case, cure
 from kailab.lab.explain_order import order_data, order_lines
 from kailab.lab.explain_policy import policy_lines, saving_lines
 from kailab.lab.explain_queue import explain_queue
 from kailab.lab.explanation import Explanation, count, gpus
-from kailab.lab.picture import Picture, Row, group_of
+from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
 
 __all__ = ["Explanation", "explain_pod", "explain_podgroup", "explain_queue", "explain_workload"]
@@ -25,31 +27,32 @@ __all__ = ["Explanation", "explain_pod", "explain_podgroup", "explain_queue", "e
 def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Explanation:
     """A pod that is gone is explained from the decision log. Raises NotFound for one that never was."""
     full = f"{namespace}/{name}"
-    row = next((row for row in picture.rows if row["name"] == full), None)
-    eviction = next((entry for entry in reversed(picture.log.evictions) if entry["pod"] == full), None)
+    row = next((row for row in picture.rows if row.name == full), None)
+    eviction = next((entry for entry in reversed(picture.log.evictions) if entry.pod == full), None)
     if row is None:
         if eviction is None:
             raise NotFound(f'pods "{name}" not found in namespace "{namespace}"')
         lines = (f"Pod {full} is gone.", *_eviction(eviction))
-        return Explanation("pod", full, lines, {"phase": "Gone", "eviction": eviction})
-    data: dict[str, Any] = dict(row)
-    if row["phase"] == "Terminating":
+        return Explanation("pod", full, lines, {"phase": "Gone", "eviction": plain(eviction)})
+    data: dict[str, Any] = plain(row)
+    if row.phase == "Terminating":
         saving = saving_lines(picture.cluster.get("Pod", name, namespace))
-        lines = (f"Pod {full}: leaving {row['node'] or 'without having run'}.", *saving, *_eviction(eviction))
-    elif row["node"]:
-        lines = (f"Pod {full}: {row['phase']} on {row['node']}, {gpus(row['milli_gpus'])}{_in(row)}.",)
-    elif row["phase"] != "Pending":
-        lines = (f"Pod {full}: {row['phase']}.",)
+        lines = (f"Pod {full}: leaving {row.node or 'without having run'}.", *saving, *_eviction(eviction))
+    elif row.node:
+        lines = (f"Pod {full}: {row.phase} on {row.node}, {gpus(row.milli_gpus)}{_in(row)}.",)
+    elif row.phase != "Pending":
+        lines = (f"Pod {full}: {row.phase}.",)
     else:
-        lines, data["pending"] = _pending_pod(picture, row)
+        lines, entry = _pending_pod(picture, row)
+        data["pending"] = plain(entry)
         data |= order_data(picture, group_of(row)) if data["pending"] else {"ahead": []}
     return Explanation("pod", full, lines, data)
 
 
-def explain_eviction(entry: Row) -> Explanation:
+def explain_eviction(entry: Evicted) -> Explanation:
     """Why a pod was evicted, from an entry of the decision log, whatever has become of its name since."""
     return Explanation(
-        "pod", entry["pod"], (f"Pod {entry['pod']} was evicted.", *_eviction(entry)), {"eviction": entry}
+        "pod", entry.pod, (f"Pod {entry.pod} was evicted.", *_eviction(entry)), {"eviction": plain(entry)}
     )
 
 
@@ -61,7 +64,7 @@ def explain_podgroup(picture: Picture, name: str, namespace: str = "default") ->
         raise NotFound(f'podgroups.scheduling.run.ai "{name}" not found in namespace "{namespace}"') from None
     full = f"{namespace}/{name}"
     pods = picture.by_group.get(full, [])
-    running = sum(row["phase"] == "Running" for row in pods)
+    running = sum(row.phase == "Running" for row in pods)
     least = group["spec"].get("minMember", 1)
     queue = group["spec"].get("queue", "")
     head = f"PodGroup {full} in queue {queue or '(none)'}: {running} of {count(len(pods), 'pod')} running"
@@ -72,33 +75,33 @@ def explain_podgroup(picture: Picture, name: str, namespace: str = "default") ->
     if entry is None and running < len(pods):
         lines += _starting(pods)
     lines += _lost(picture, full)
-    data = {"queue": queue, "min_member": least, "pods": pods, "pending": entry}
+    data = {"queue": queue, "min_member": least, "pods": plain(pods), "pending": plain(entry)}
     data |= order_data(picture, full)
     return Explanation("podgroup", full, tuple(lines), data)
 
 
-def explain_workload(picture: Picture, pods: list[Row], name: str, namespace: str) -> list[Explanation]:
+def explain_workload(picture: Picture, pods: list[PodRow], name: str, namespace: str) -> list[Explanation]:
     """``pods``: of the workload. Raises InputError where there are none."""
-    groups = dict.fromkeys(row["podgroup"] for row in pods if row["podgroup"])
+    groups = dict.fromkeys(row.podgroup for row in pods if row.podgroup)
     if groups:
         return [explain_podgroup(picture, group, namespace) for group in groups]
     if pods:
-        return [explain_pod(picture, row["name"].partition("/")[2], namespace) for row in pods]
+        return [explain_pod(picture, row.name.partition("/")[2], namespace) for row in pods]
     raise InputError(f"{name} has no pods, so nothing of it waits or runs")
 
 
-def _pending_pod(picture: Picture, row: Row) -> tuple[tuple[str, ...], Row | None]:
-    head = f"Pod {row['name']}: Pending, wants {gpus(row['milli_gpus'])}{_in(row)}."
+def _pending_pod(picture: Picture, row: PodRow) -> tuple[tuple[str, ...], Reason | None]:
+    head = f"Pod {row.name}: Pending, wants {gpus(row.milli_gpus)}{_in(row)}."
     key = group_of(row)
-    entry = picture.pending.get(key) if row["podgroup"] else None
+    entry = picture.pending.get(key) if row.podgroup else None
     if entry is not None:
         return (head, *_why(picture, entry, picture.by_group[key])), entry
-    namespace, _, name = row["name"].partition("/")
+    namespace, _, name = row.name.partition("/")
     pod = picture.cluster.get("Pod", name, namespace)
     return (head, *_without_decision(pod, row)), None
 
 
-def _without_decision(pod: Object, row: Row) -> Iterable[str]:
+def _without_decision(pod: Object, row: PodRow) -> Iterable[str]:
     if gates := pod["spec"].get("schedulingGates"):
         names = ", ".join(gate["name"] for gate in gates)
         yield f"It has scheduling gates ({names}): nobody considers it until they go."
@@ -106,61 +109,61 @@ def _without_decision(pod: Object, row: Row) -> Iterable[str]:
     scheduled = condition(pod, "PodScheduled")
     if scheduled and scheduled.get("message"):
         yield f"Why: {scheduled.get('reason', '')}: {scheduled['message']}"
-    elif not row["podgroup"] and pod["spec"].get("schedulerName") == labels.SCHEDULER_NAME:
+    elif not row.podgroup and pod["spec"].get("schedulerName") == labels.SCHEDULER_NAME:
         yield "No PodGroup was made for it yet; it has not been considered."
     else:
         theirs = pod["spec"].get("schedulerName", labels.DEFAULT_SCHEDULER_NAME)
         yield f"Its scheduler is {theirs}, which has not considered it."
-        if not row["podgroup"]:
+        if not row.podgroup:
             yield f"kailab's own scheduler takes pods that say schedulerName: {labels.SCHEDULER_NAME}."
 
 
-def _why(picture: Picture, entry: Row, pods: list[Row]) -> Iterable[str]:
-    yield f"Why: {entry['reason']}: {_one_line(entry['message'])}"
-    yield from policy_lines(entry["numbers"])
-    if entry["fits"]:
-        fit = entry["fits"][0]
-        reasons = "; ".join(f"{number} {reason}" for reason, number in fit["reasons"])
-        pod = fit["pod"].partition("/")[2]
-        yield f"Nodes: of {fit['nodes']}, none takes {pod}: {reasons}."
-    for action, outcome in entry["tried"]:
+def _why(picture: Picture, entry: Reason, pods: list[PodRow]) -> Iterable[str]:
+    yield f"Why: {entry.reason}: {_one_line(entry.message)}"
+    yield from policy_lines(entry.numbers)
+    if entry.fits:
+        fit = entry.fits[0]
+        reasons = "; ".join(f"{number} {reason}" for reason, number in fit.reasons)
+        pod = fit.pod.partition("/")[2]
+        yield f"Nodes: of {fit.nodes}, none takes {pod}: {reasons}."
+    for action, outcome in entry.tried:
         yield f"Tried {action}: {outcome}"
     if help := cure(Case(picture, entry, pods)):
         yield help
-    yield from order_lines(picture, entry["podgroup"])
+    yield from order_lines(picture, entry.podgroup)
 
 
-def _starting(pods: list[Row]) -> Iterable[str]:
-    placed = [row for row in pods if row["node"] and row["phase"] == "Pending"]
+def _starting(pods: list[PodRow]) -> Iterable[str]:
+    placed = [row for row in pods if row.node and row.phase == "Pending"]
     if placed:
         yield f"{count(len(placed), 'pod')} placed and starting."
 
 
 def _lost(picture: Picture, full: str) -> Iterable[str]:
-    evicted = [entry for entry in picture.log.evictions if entry["podgroup"] == full]
+    evicted = [entry for entry in picture.log.evictions if entry.podgroup == full]
     if evicted:
         yield f"{count(len(evicted), 'pod')} of it evicted so far. The last: {' '.join(_eviction(evicted[-1]))}"
 
 
-def _eviction(entry: Row | None) -> tuple[str, ...]:
+def _eviction(entry: Evicted | None) -> tuple[str, ...]:
     if entry is None:
         return ()
-    lines = [f"Evicted at {entry['time']} (cycle {entry['cycle']}) from {entry['node']} by {entry['action']}."]
-    if entry["beneficiary"]:
-        lines.append(f"In favour of {entry['beneficiary']} of queue {entry['beneficiary_queue']}.")
-    if entry["reason"]:
-        lines.append(_one_line(entry["reason"]))
-    for queue, moment in entry["shares"].items():
-        before, after = moment["before"], moment["after"]
+    lines = [f"Evicted at {entry.time} (cycle {entry.cycle}) from {entry.node} by {entry.action}."]
+    if entry.beneficiary:
+        lines.append(f"In favour of {entry.beneficiary} of queue {entry.beneficiary_queue}.")
+    if entry.reason:
+        lines.append(_one_line(entry.reason))
+    for queue, moment in entry.shares.items():
+        before, after = moment.before, moment.after
         lines.append(
-            f"{queue}: {gpus(before['allocated'])} -> {gpus(after['allocated'])} "
-            f"(quota {gpus(before['quota'])}, fair share {gpus(before['fair_share'])})."
+            f"{queue}: {gpus(before.allocated)} -> {gpus(after.allocated)} "
+            f"(quota {gpus(before.quota)}, fair share {gpus(before.fair_share)})."
         )
     return tuple(lines)
 
 
-def _in(row: Row) -> str:
-    return f", queue {row['queue']}" if row["queue"] else ", no queue"
+def _in(row: PodRow) -> str:
+    return f", queue {row.queue}" if row.queue else ", no queue"
 
 
 def _one_line(text: str) -> str:

@@ -76,10 +76,10 @@ def _lending(shares: Shares, queue: QueueStanding) -> Iterable[str]:
 
 def _waiting(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
     parents = {q.name: q.parent for q in shares.queues.values()}
-    waiting = [entry for entry in picture.pending.values() if queue.name in lineage(entry["queue"], parents)]
+    waiting = [entry for entry in picture.pending.values() if queue.name in lineage(entry.queue, parents)]
     reasons: dict[str, int] = {}
     for entry in waiting:
-        reasons[entry["reason"]] = reasons.get(entry["reason"], 0) + 1
+        reasons[entry.reason] = reasons.get(entry.reason, 0) + 1
     if reasons:
         each = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
         yield f"{count(len(waiting), 'pod group')} of it wait: {each}."

@@ -14,10 +14,9 @@ import msgspec
 
 from kailab.cluster.embedded.persistence import Packed
 from kailab.cluster.protocol import Cluster
-from kailab.errors import StateError
 from kailab.evidence.decision_log import DecisionLog
-from kailab.lab.picture import Picture, Row
-from kailab.model import typed
+from kailab.evidence.entries import PodRow, Reason
+from kailab.lab.picture import Picture
 from kailab.scheduler.present import Kept, KeptPresent, Present
 
 Looks = Mapping[str, Packed]
@@ -26,7 +25,8 @@ Looks = Mapping[str, Packed]
 
 def looks_of(picture: Picture) -> dict[str, Any]:
     """The parts of a picture worth keeping, as plain values."""
-    looks: dict[str, Any] = {"rows": picture.rows, "used": picture.used, "pending": picture.pending}
+    pending = msgspec.to_builtins(picture.pending)
+    looks: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
     if isinstance(picture.present, Present):
         looks["present"] = msgspec.to_builtins(picture.present.keep())
     return looks
@@ -47,25 +47,19 @@ class KeptPicture(Picture):
         self._looks = looks
 
     @cached_property
-    def rows(self) -> list[Row]:
-        rows: list[Row] = self._looks["rows"].unpack()
-        return rows
+    def rows(self) -> list[PodRow]:
+        return self._looks["rows"].unpack_as(list[PodRow])
 
     @cached_property
     def used(self) -> dict[str, int]:
-        used: dict[str, int] = self._looks["used"].unpack()
-        return used
+        return self._looks["used"].unpack_as(dict[str, int])
 
     @cached_property
-    def pending(self) -> dict[str, dict[str, Any]]:
-        pending: dict[str, dict[str, Any]] = self._looks["pending"].unpack()
-        return pending
+    def pending(self) -> dict[str, Reason]:
+        return self._looks["pending"].unpack_as(dict[str, Reason])
 
     @cached_property
     def present(self) -> Present | KeptPresent:
         if "present" not in self._looks:
             return self.reckoned()
-        try:
-            return KeptPresent(typed.convert(self._looks["present"].unpack(), Kept), self.reckoned)
-        except msgspec.ValidationError as error:
-            raise StateError(f"the state of the lab is damaged: {error}") from None
+        return KeptPresent(self._looks["present"].unpack_as(Kept), self.reckoned)

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import structs
 
 from kailab.cluster.compatibility import check_lab
 from kailab.cluster.embedded import EmbeddedCluster
@@ -27,6 +28,7 @@ from kailab.engine.decisions import Decisions
 from kailab.engine.records import GPU
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateError
 from kailab.evidence.decision_log import DecisionLog, Names
+from kailab.evidence.entries import Decision, Evicted
 from kailab.evidence.recorder import Recorder
 from kailab.fleet import definition
 from kailab.lab import advice, assembly, intake, origin, subjects
@@ -226,7 +228,7 @@ class Lab:
                 devices=about.get("devices", False),
             )  # fmt: skip
             lab.log.cycle = about["cycle"]
-            lab.log.evictions = about["evictions"]
+            lab.log.evictions = typed.convert(about["evictions"], list[Evicted])
             if about["last"] is not None:
                 lab.log.last = typed.convert(about["last"], Decisions)
             lab._changed = about["changed"]
@@ -247,7 +249,7 @@ class Lab:
             "devices": self.devices,
             "opened": self.opened,
             "cycle": self.log.cycle,
-            "evictions": self.log.evictions[-REMEMBERED:],
+            "evictions": msgspec.to_builtins(self.log.evictions[-REMEMBERED:]),
             "last": None if self.log.last is None else msgspec.to_builtins(self.log.last),
             "changed": self._changed,
         }
@@ -335,15 +337,15 @@ class Lab:
             raise
         self._changed = True
         if self.recorder is not None:
-            kept = [self.recorder.manifest(name, objects) for name, objects in read.parts]
+            kept = tuple(self.recorder.manifest(name, objects) for name, objects in read.parts)
             said = f"{', '.join(name for name, _ in read.parts)}: {applied.told()}"
             self.recorder.step(
                 "apply",
                 said,
                 manifests=kept,
                 namespace=namespace,
-                changes=[str(c) for c in applied.changes],
-                warnings=warnings,
+                changes=tuple(map(str, applied.changes)),
+                warnings=tuple(warnings),
             )
         return applied
 
@@ -375,7 +377,7 @@ class Lab:
             except ApiError as error:
                 raise InputError(str(error)) from error
         changes = [Change(key, space, target, "deleted") for key, target, space in doomed]
-        self._step("delete", ", ".join(str(change) for change in changes), objects=[list(one) for one in doomed])
+        self._step("delete", ", ".join(str(change) for change in changes), objects=tuple(doomed))
         return Applied(changes)
 
     def scale(self, kind: str, name: str, replicas: int, namespace: str = "default") -> None:
@@ -477,7 +479,7 @@ class Lab:
             self.log.cycle, self.log.last = decided.cycle, decided.last
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.opened
-            self.log.evictions = [{**entry, "t": entry["t"] + shift} for entry in decided.evictions]
+            self.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
         if self._looks:
             return KeptPicture(self._looks, self.cluster, self.log, self._present, self.scheduler)
         return Picture(self.cluster, self.log, self._present, self.scheduler)
@@ -556,11 +558,11 @@ class Lab:
             self.recorder.step(operation, text, **detail)
 
     def _on_cycle(self, record: CycleRecord) -> None:
-        entries = self.log.take(record.decisions)
+        entries = self.log.take(record.decisions, record.failures)
         if self.recorder is not None:
             self.recorder.cycle(entries)
 
-    def _on_seen(self, entries: list[dict[str, Any]]) -> None:
+    def _on_seen(self, entries: list[Decision]) -> None:
         self.log.observe(entries)
         if self.recorder is not None:
             self.recorder.cycle(entries)

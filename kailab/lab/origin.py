@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from kailab import __version__
+from kailab.evidence.entries import LabFacts, Settings
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -16,19 +15,22 @@ STAND_IN = "kube-scheduler (stood in for by kailab {version})"
 ELSEWHERE = "{scheduler} unknown (it runs in a cluster that is somebody else's, and tells nobody its version)"
 
 
-def told(lab: Lab, versions: Mapping[str, str]) -> dict[str, Any]:
+def told(lab: Lab, versions: Mapping[str, str]) -> LabFacts:
     """The facts of a lab with its settings and versions. ``versions``: of what runs on a real cluster, by program."""
-    facts = lab.facts()
-    settings = {
-        "engine": facts.pop("config"),
-        "usage": msgspec.to_builtins(lab.usage),
-        "adopt_default_scheduler": facts.pop("adopt_default_scheduler", False),
-    }
-    facts.pop("kubernetes", None)
+    counted = lab.facts()
     known = {"kailab": __version__, "scheduler": _scheduler(lab), **versions}
     if lab.backend == "embedded":
         known["kubernetes"] = f"none (kailab {__version__} stands in for the API server)"
-    return {**facts, "settings": settings, "versions": known}
+    return LabFacts(
+        fleet=lab.fleet,
+        backend=lab.backend,
+        scheduler=lab.scheduler,
+        nodes=counted["nodes"],
+        gpus=counted["gpus"],
+        settings=Settings(engine=lab.config, usage=lab.usage, adopt_default_scheduler=lab.adopt_default_scheduler),
+        versions=known,
+        devices=lab.devices,
+    )
 
 
 def _scheduler(lab: Lab) -> str:

@@ -5,20 +5,18 @@ Taken at one moment and thrown away; asking costs one look through the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.serving import Turn
 from kailab.evidence import kai_words
 from kailab.evidence.decision_log import DecisionLog
+from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
 from kailab.scheduler.present import KeptPresent, Present
 from kailab.scheduler.reading.accounts import Accounts
-
-Row = dict[str, Any]
 
 
 class Picture:
@@ -67,8 +65,8 @@ class Picture:
         return self.accounts.used
 
     @cached_property
-    def rows(self) -> list[Row]:
-        """A row for each pod, see kailab.evidence.standing."""
+    def rows(self) -> list[PodRow]:
+        """A row for each pod."""
         return [pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
 
     @cached_property
@@ -80,11 +78,11 @@ class Picture:
         return self._present(self.log.last.heirs if self.log.last is not None else ())
 
     @cached_property
-    def by_group(self) -> dict[str, list[Row]]:
+    def by_group(self) -> dict[str, list[PodRow]]:
         """``namespace/name`` of a PodGroup -> its pods."""
-        groups: dict[str, list[Row]] = {}
+        groups: dict[str, list[PodRow]] = {}
         for row in self.rows:
-            if row["podgroup"]:
+            if row.podgroup:
                 groups.setdefault(group_of(row), []).append(row)
         return groups
 
@@ -102,9 +100,9 @@ class Picture:
         return {name: frozenset(lineage(name, parents)) for name in parents}
 
     @cached_property
-    def pending(self) -> dict[str, dict[str, Any]]:
-        """``namespace/name`` of each PodGroup that waits -> the decision log's entry about it."""
-        waiting = {entry["podgroup"]: entry for entry in self.log.pending_now()}
+    def pending(self) -> dict[str, Reason]:
+        """``namespace/name`` of each PodGroup that waits -> why."""
+        waiting = {entry.podgroup: entry for entry in self.log.pending_now()}
         for (namespace, name), group in self.podgroups.items():
             key = f"{namespace}/{name}"
             if key not in waiting and (entry := _from_status(key, group)) is not None:
@@ -115,19 +113,13 @@ class Picture:
                     waiting[key] = entry
         return waiting
 
-    def waiting(self) -> list[dict[str, Any]]:
+    def waiting(self) -> list[Reason]:
         """All that waits, with its reason: PodGroups, and pods that belong to none."""
-        alone = [row for row in self.rows if row["phase"] == "Pending" and not row["node"] and not row["podgroup"]]
+        alone = [row for row in self.rows if row.phase == "Pending" and not row.node and not row.podgroup]
         return [
             *self.pending.values(),
             *(
-                {
-                    "podgroup": "",
-                    "pods": [row["name"]],
-                    "queue": row["queue"],
-                    "reason": row.get("reason", ""),
-                    "message": row.get("message", ""),
-                }
+                Reason(podgroup="", pods=(row.name,), queue=row.queue, reason=row.reason, message=row.message)
                 for row in alone
             ),
         ]
@@ -137,37 +129,33 @@ class Picture:
         """``namespace/name`` of each PodGroup that waits and could run in its queue -> its turn, in the order of turns."""
         return {self.present.podgroup(turn.podgroup): turn for turn in self.present.order}
 
-    def code_of(self, row: Row) -> str:
+    def code_of(self, row: PodRow) -> str:
         """Why a pod waits: the code of its PodGroup's reason, else the reason its own condition gives."""
-        entry = self.pending.get(group_of(row)) if row["podgroup"] else None
-        return entry["reason"] if entry else (kai_words.code(row.get("message", "")) or row.get("reason", ""))
+        entry = self.pending.get(group_of(row)) if row.podgroup else None
+        return entry.reason if entry else (kai_words.code(row.message) or row.reason)
 
 
-def group_of(row: Mapping[str, Any]) -> str:
+def group_of(row: PodRow) -> str:
     """``namespace/name`` of the PodGroup of a pod row."""
-    return f"{row['name'].split('/', 1)[0]}/{row['podgroup']}"
+    return f"{row.name.split('/', 1)[0]}/{row.podgroup}"
 
 
-def _from_pods(name: str, rows: list[Row]) -> dict[str, Any] | None:
+def _from_pods(name: str, rows: list[PodRow]) -> Reason | None:
     """What a real KAI says of a PodGroup that runs in part: nothing on itself, a reason on each pod that waits."""
-    waiting = [row for row in rows if row["phase"] == "Pending" and not row["node"] and row.get("message")]
+    waiting = [row for row in rows if row.phase == "Pending" and not row.node and row.message]
     if not waiting:
         return None
     first = waiting[0]
-    return {
-        "podgroup": name,
-        "pods": [row["name"] for row in waiting],
-        "queue": first["queue"],
-        "reason": kai_words.code(first["message"]) or first["reason"],
-        "message": first["message"],
-        "numbers": {},
-        "queue_context": "",
-        "fits": [],
-        "tried": [],
-    }
+    return Reason(
+        podgroup=name,
+        pods=tuple(row.name for row in waiting),
+        queue=first.queue,
+        reason=kai_words.code(first.message) or first.reason,
+        message=first.message,
+    )
 
 
-def _from_status(name: str, group: Object) -> dict[str, Any] | None:
+def _from_status(name: str, group: Object) -> Reason | None:
     """What a scheduler that gives no decisions (a real KAI) wrote about a PodGroup that waits."""
     conditions = (group.get("status") or {}).get("schedulingConditions") or ()
     if not conditions:
@@ -175,14 +163,11 @@ def _from_status(name: str, group: Object) -> dict[str, Any] | None:
     last = conditions[-1]
     reasons = last.get("reasons") or ()  # the last one tells what else could have been done, and why it was not
     queue = ((reasons[-1].get("details") or {}).get("queueDetails") or {}) if reasons else {}
-    return {
-        "podgroup": name,
-        "pods": [],
-        "queue": group["spec"].get("queue", ""),
-        "reason": reasons[-1].get("reason") if reasons else "Unschedulable",
-        "message": reasons[-1].get("message", "") if reasons else last.get("message", ""),
-        "numbers": {},
-        "queue_context": queue.get("name", ""),
-        "fits": [],
-        "tried": [],
-    }
+    return Reason(
+        podgroup=name,
+        pods=(),
+        queue=group["spec"].get("queue", ""),
+        reason=(reasons[-1].get("reason") or "") if reasons else "Unschedulable",
+        message=reasons[-1].get("message", "") if reasons else last.get("message", ""),
+        queue_context=queue.get("name", ""),
+    )

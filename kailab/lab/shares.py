@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState
+from kailab.evidence.entries import PodRow
 from kailab.model.quantities import queue_gpu
 
 UNLIMITED = -1
@@ -77,18 +77,18 @@ class Shares:
         )
 
     @classmethod
-    def observed(cls, queues: Iterable[Object], pods: Iterable[Mapping[str, Any]]) -> Shares:
-        """From Queue objects and pod rows (kailab.evidence.standing): under a scheduler that knows neither queues nor
+    def observed(cls, queues: Iterable[Object], pods: Iterable[PodRow]) -> Shares:
+        """From Queue objects and pod rows: under a scheduler that knows neither queues nor
         PodGroups, pods count for the queue that they name."""
         specs = {queue["metadata"]["name"]: queue["spec"] for queue in queues}
         held, asked = dict.fromkeys(specs, 0), dict.fromkeys(specs, 0)
         parents = {name: spec.get("parentQueue", "") for name, spec in specs.items()}
         for pod in pods:
-            if pod["phase"] not in ("Pending", "Running"):
+            if pod.phase not in ("Pending", "Running"):
                 continue
-            for name in lineage(pod["queue"], parents):
-                asked[name] += pod["milli_gpus"]
-                held[name] += pod["milli_gpus"] if pod["holds"] else 0
+            for name in lineage(pod.queue, parents):
+                asked[name] += pod.milli_gpus
+                held[name] += pod.milli_gpus if pod.holds else 0
         standings = {}
         for name, spec in specs.items():
             gpu = (spec.get("resources") or {}).get("gpu") or {}

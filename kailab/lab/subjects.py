@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kailab.errors import NotFound, NothingThere
+from kailab.evidence.entries import Evicted, PodRow
 from kailab.lab.explanation import some
-from kailab.lab.picture import Picture, Row
+from kailab.lab.picture import Picture
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 SYSTEM_NAMESPACES = ("kube-system", "kai-scheduler", "kai-resource-reservation")
 
-Belongs = Callable[[Picture, Row], bool]
-"""Whether a row (of a pod, or of an eviction in the decision log) belongs to a subject."""
+Belongs = Callable[[Picture, PodRow], bool]
+"""Whether a row (of a pod that is there, or was evicted) belongs to a subject."""
 
 
 @dataclass(frozen=True)
@@ -42,21 +43,28 @@ class Subject:
         if own not in names:
             raise NothingThere(f"no {self.kind} {own}; {_there_are(names)}")
 
-    def pods(self, picture: Picture) -> list[Row]:
+    def pods(self, picture: Picture) -> list[PodRow]:
         """Its pods that exist now; finished ones too."""
         return [row for row in picture.rows if self.belongs(picture, row)]
 
-    def evictions(self, picture: Picture) -> list[dict[str, Any]]:
+    def evictions(self, picture: Picture) -> list[Evicted]:
         """Entries of the decision log about its pods that were evicted, since the lab opened."""
-        log = picture.log.evictions
-        return [entry for entry in log if self.belongs(picture, {**entry, "name": entry["pod"]})]
+        return [entry for entry in picture.log.evictions if self.belongs(picture, _row_of(entry))]
+
+
+def _row_of(entry: Evicted) -> PodRow:
+    """An evicted pod as it was, so far as it decides whose it is. Its PodGroup is named in full."""
+    return PodRow(
+        name=entry.pod, app=entry.app, owner=entry.owner, phase="Gone", node=entry.node, queue=entry.queue,
+        podgroup=entry.podgroup, milli_gpus=0, holds=False,
+    )  # fmt: skip
 
 
 def queue(lab: Lab, name: str) -> Subject:
     """Pods of a queue or of any queue below it."""
 
-    def belongs(picture: Picture, row: Row) -> bool:
-        own = row["queue"]
+    def belongs(picture: Picture, row: PodRow) -> bool:
+        own = row.queue
         return own == name or name in picture.lines.get(own, ())
 
     return Subject(lab, "queue", name, belongs, names=lambda picture: set(picture.shares.queues))
@@ -66,34 +74,34 @@ def app(lab: Lab, name: str) -> Subject:
     """Pods with the label ``app``."""
 
     def names(picture: Picture) -> set[str]:
-        told = {row["app"] for row in (*picture.rows, *picture.log.evictions)}
+        told = {row.app for row in picture.rows} | {entry.app for entry in picture.log.evictions}
         told |= {one.app for one in picture.log.names.everyone()}
         return (told if name in told else told | _labelled_apps(lab)) - {""}
 
-    return Subject(lab, "app", name, lambda _, row: row["app"] == name, names=names)
+    return Subject(lab, "app", name, lambda _, row: row.app == name, names=names)
 
 
 def pod(lab: Lab, name: str, namespace: str) -> Subject:
     full = f"{namespace}/{name}"
 
     def names(picture: Picture) -> set[str]:
-        gone = {entry["pod"] for entry in picture.log.evictions}
-        there = {row["name"] for row in picture.rows}
+        gone = {entry.pod for entry in picture.log.evictions}
+        there = {row.name for row in picture.rows}
         return there if full in there else there | gone | {one.name for one in picture.log.names.everyone()}
 
-    return Subject(lab, "pod", name, lambda _, row: row["name"] == full, namespace, names)
+    return Subject(lab, "pod", name, lambda _, row: row.name == full, namespace, names)
 
 
 def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
     full = f"{namespace}/{name}"
 
-    def belongs(_: Picture, row: Row) -> bool:
+    def belongs(_: Picture, row: PodRow) -> bool:
         # The decision log names PodGroups in full, pod rows by the bare annotation.
-        group = row["podgroup"]
-        return group == full or (group == name and row["name"].startswith(f"{namespace}/"))
+        group = row.podgroup
+        return group == full or (group == name and row.name.startswith(f"{namespace}/"))
 
     def names(picture: Picture) -> set[str]:
-        gone = {entry["podgroup"] for entry in picture.log.evictions}
+        gone = {entry.podgroup for entry in picture.log.evictions}
         there = {"/".join(key) for key in picture.podgroups}
         return there if full in there else there | gone | {one.name for one in picture.log.names.everyone()}
 
@@ -104,9 +112,9 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
     """Pods that a workload controls, directly or through what it owns (a Deployment's ReplicaSets)."""
     _existing(lab, kind, name, namespace)  # a name mistyped is not a workload without pods
 
-    def belongs(picture: Picture, row: Row) -> bool:
-        in_namespace = row["name"].startswith(f"{namespace}/")
-        return in_namespace and f"{kind}/{name}" in _owners(picture, row.get("owner", ""), namespace)
+    def belongs(picture: Picture, row: PodRow) -> bool:
+        in_namespace = row.name.startswith(f"{namespace}/")
+        return in_namespace and f"{kind}/{name}" in _owners(picture, row.owner, namespace)
 
     return Subject(lab, kind.lower(), name, belongs, namespace)
 
@@ -114,12 +122,12 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
 def node(lab: Lab, name: str) -> Subject:
     """Pods on a node. Raises NotFound for a node that there is not."""
     _existing(lab, "Node", name)
-    return Subject(lab, "node", name, lambda _, row: row["node"] == name)
+    return Subject(lab, "node", name, lambda _, row: row.node == name)
 
 
 def everything(lab: Lab) -> Subject:
     """All pods outside the system's namespaces."""
-    return Subject(lab, "the lab", "", lambda _, row: row["name"].partition("/")[0] not in SYSTEM_NAMESPACES)
+    return Subject(lab, "the lab", "", lambda _, row: row.name.partition("/")[0] not in SYSTEM_NAMESPACES)
 
 
 def _existing(lab: Lab, kind: str, name: str, namespace: str | None = None) -> None:

@@ -72,7 +72,7 @@ class Evidence:
     def finish(self) -> None:
         """Main process, at the end of the run."""
         if self.on and self.written:
-            self.run.finish({"versions": versions(), "settings": self._facts()})
+            self.run.finish(versions(), self._facts())
 
     def _facts(self) -> dict[str, Any]:
         settings = self._settings

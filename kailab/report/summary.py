@@ -9,6 +9,7 @@ import jinja2
 
 from kailab.errors import InputError
 from kailab.evidence import store
+from kailab.evidence.entries import Reason
 from kailab.evidence.store import TestEvidence
 
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
@@ -37,27 +38,27 @@ def _told(test: TestEvidence) -> dict[str, Any]:
     return {
         "name": test.name.partition("/")[2],
         "outcome": test.outcome,
-        "message": test.result.get("message", ""),
+        "message": test.result.message,
         "labs": [
             {
                 "name": lab,
                 "facts": facts,
-                "expectations": test.read(lab, "expectations.jsonl"),
-                "pending": _by_reason(test.read(lab, "pending.json")),
-                "timeline": test.read(lab, "timeline.txt"),
+                "expectations": test.expectations(lab),
+                "pending": _by_reason(test.pending(lab)),
+                "timeline": test.text(lab, "timeline.txt"),
             }
             for lab, facts in test.labs.items()
         ],
     }
 
 
-def _by_reason(pending: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _by_reason(pending: list[Reason]) -> list[dict[str, Any]]:
     """Pod groups that wait in one queue for one reason, told once."""
     found: dict[tuple[str, str], dict[str, Any]] = {}
     for entry in pending:
-        key = (entry["queue"], entry["reason"])
+        key = (entry.queue, entry.reason)
         told = found.setdefault(
-            key, {"queue": key[0], "reason": key[1], "message": " ".join(entry["message"].split()), "count": 0}
+            key, {"queue": key[0], "reason": key[1], "message": " ".join(entry.message.split()), "count": 0}
         )
         told["count"] += 1
     return list(found.values())

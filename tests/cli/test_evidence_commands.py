@@ -38,7 +38,7 @@ def _run(root: Path, gpus: int) -> str:
         expect(lab.app("work")).running(pods=1)
     run = RunFolder.begin(root)
     run.write("quota", "test_one", lambda folder: write_test(folder, "quota/test_one", [recorder], "passed", ""))
-    run.finish({"versions": {"kailab": "0"}})
+    run.finish({"kailab": "0"})
     return run.run_id
 
 

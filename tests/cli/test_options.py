@@ -196,5 +196,5 @@ def test_claimed_gpus_are_the_same_number_wherever_they_are_shown(kailab, state:
     assert kailab("get", "nodes").out.count("8/8") == 3
     with Lab.resume(state) as lab:
         assert lab.facts()["gpus"] == 32
-        assert {row["milli_gpus"] for row in lab.picture().rows} == {4000}
+        assert {row.milli_gpus for row in lab.picture().rows} == {4000}
         assert lab.explain_queue("team-a").data["allocated"] == 32_000

@@ -6,7 +6,6 @@ import json
 import os
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from kailab import __version__
@@ -15,6 +14,7 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store, sums
 from kailab.evidence.canonical import safe_name
 from kailab.evidence.diff import Difference, diff
+from kailab.evidence.entries import Bound, Settings, Waits
 from kailab.evidence.record import write_test
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.run import RunFolder, check_writable
@@ -65,7 +65,7 @@ def written(
     run.write("quota", "test_one", lambda folder: write_test(folder, "quota/test_one", [recorder], outcome, ""))
     run.write("quota", "test_two", lambda folder: write_test(folder, "quota/test_two", [recorder], "passed", ""))
     if finish:
-        run.finish({"versions": {"kailab": "x"}})
+        run.finish({"kailab": "x"})
     return run.path
 
 
@@ -83,31 +83,39 @@ def test_what_is_kept(run):
     assert summary.outcomes == {"passed": 2}
     one = tests[0]
     assert one.name == "quota/test_one"
-    facts = dict(one.labs["lab"])
-    given, versions = facts.pop("settings"), facts.pop("versions")
-    assert facts == {"backend": "embedded", "fleet": "lesson", "gpus": 32, "nodes": 5, "scheduler": "kailab"}
-    assert given["engine"]["queue_depth"] == msgspec.to_builtins(EngineConfig().queue_depth)
-    assert given["usage"] == msgspec.to_builtins(UsageParams())
-    assert given["adopt_default_scheduler"] is False
-    assert versions["scheduler"] == f"kailab {__version__}"
-    assert versions["kubernetes"].startswith("none")
-    assert read_fleet(one.read("lab", "fleet.yaml")).objects() == load_fleet("lesson").objects()
-    kept = load_text(one.read("lab", "manifests/01-text.yaml")).objects
+    facts = one.labs["lab"]
+    assert (facts.backend, facts.fleet, facts.scheduler) == ("embedded", "lesson", "kailab")
+    assert (facts.nodes, facts.gpus) == (5, 32)
+    assert facts.settings == Settings(engine=EngineConfig(), usage=UsageParams(), adopt_default_scheduler=False)
+    assert facts.versions["scheduler"] == f"kailab {__version__}"
+    assert facts.versions["kubernetes"].startswith("none")
+    assert read_fleet(one.text("lab", "fleet.yaml")).objects() == load_fleet("lesson").objects()
+    kept = load_text(one.text("lab", "manifests/01-text.yaml")).objects
     assert kept == load_text(QUEUE).objects
-    assert [topology["metadata"]["name"] for topology in one.read("lab", "before/topologies.json")] == [
+    assert [topology["metadata"]["name"] for topology in one.objects("lab", "before", "topologies")] == [
         topology["metadata"]["name"] for topology in load_fleet("lesson").topologies
     ]
-    assert "train" in [one["metadata"]["name"] for one in one.read("lab", "before/priorityclasses.json")]
-    assert [step["operation"] for step in one.read("lab", "steps.json")] == ["apply", "apply", "settle", "advance"]
-    decisions = one.read("lab", "decisions.jsonl")
-    assert sum(entry["decision"] == "bind" for entry in decisions) == 4
-    assert {entry["pod"] for entry in decisions if entry["decision"] == "bind"} <= {f"default/p{n}" for n in range(6)}
-    pending = one.read("lab", "pending.json")
-    assert [entry["reason"] for entry in pending] == ["OverLimit", "OverLimit"]
-    assert one.read("lab", "before/pods.json") == []
-    assert len(one.read("lab", "after/pods.json")) == 6
-    assert one.read("lab", "expectations.jsonl")[0]["held"] is True
-    assert {entry["reason"] for entry in one.read("lab", "events.json")} >= {"Scheduled"}
+    assert "train" in [one["metadata"]["name"] for one in one.objects("lab", "before", "priorityclasses")]
+    assert [step.operation for step in one.steps("lab")] == ["apply", "apply", "settle", "advance"]
+    bound = [entry for entry in one.decisions("lab") if isinstance(entry, Bound)]
+    assert len(bound) == 4
+    assert {entry.pod for entry in bound} <= {f"default/p{n}" for n in range(6)}
+    assert [entry.reason for entry in one.pending("lab")] == ["OverLimit", "OverLimit"]
+    assert one.objects("lab", "before", "pods") == []
+    assert len(one.objects("lab", "after", "pods")) == 6
+    assert one.expectations("lab")[0].held is True
+    assert {entry.reason for entry in one.events("lab")} >= {"Scheduled"}
+    assert [len(state.pods) for state in one.states("lab").values()] == [6], "the second state was the same"
+
+
+def test_entries_are_kept_as_they_were(tmp_path):
+    """What is read back is what was recorded, type by type."""
+    recorder = recorded()
+    write_test(tmp_path / "test", "e/t", [recorder], "passed")
+    one = store.load_test(tmp_path, "test")
+    assert one.decisions("lab") == recorder.decisions
+    assert one.steps("lab") == recorder.steps
+    assert one.expectations("lab") == recorder.expectations
 
 
 def test_settings_that_are_not_the_usual_ones(tmp_path):
@@ -115,8 +123,8 @@ def test_settings_that_are_not_the_usual_ones(tmp_path):
     config = {"usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "10m"}}}
     with Lab.open(scheduler="kailab", config=config, recorder=recorder, adopt_default_scheduler=True):
         pass
-    assert recorder.facts["settings"]["usage"]["half_life"] == 600
-    assert recorder.facts["settings"]["adopt_default_scheduler"] is True
+    assert recorder.facts.settings.usage.half_life == 600
+    assert recorder.facts.settings.adopt_default_scheduler is True
 
 
 def test_a_run_lists_what_its_labs_ran_on(tmp_path):
@@ -346,11 +354,17 @@ def test_an_object_more_is_named(tmp_path):
 
 
 def test_decisions_that_sound_the_same_are_told_apart():
-    entry = {"cycle": 1, "decision": "pending", "podgroup": "pg", "reason": "OverLimit", "numbers": {"limit": 4}}
-    difference = Difference(
-        "decision", "t", "lab", entry, {**entry, "numbers": {"limit": 2}}, "decision 3 is the first"
+    one, two = (
+        Waits(
+            cycle=1, t=0.0, time="", action="allocate", podgroup="pg", pods=(), queue="q", reason="OverLimit", message="",
+            numbers={"requested": requested},
+        )
+        for requested in (4, 2)
+    )  # fmt: skip
+    difference = Difference("decision", "t", "lab", one, two, "decision 3 is the first")
+    assert (
+        str(difference) == "t (lab): decision 3 is the first: cycle 1: pending pg OverLimit: numbers.requested 4 -> 2"
     )
-    assert str(difference) == "t (lab): decision 3 is the first: cycle 1: pending pg OverLimit: numbers.limit 4 -> 2"
 
 
 def test_a_test_in_one_run_only(tmp_path):

@@ -3,6 +3,7 @@
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.evidence.entries import Evicted
 from kailab.evidence.kai_words import Told, code, eviction
 from kailab.evidence.observed import Observer
 
@@ -80,9 +81,10 @@ def test_an_eviction_names_action_and_beneficiary() -> None:
 
     cluster.evict("default", "a-1", "Preempted", "Pod default/a-1 was preempted by workload default/pg-b.\nteam-a uses")
     (entry,) = observer.entries(2)
-    assert (entry["decision"], entry["action"], entry["queue"]) == ("evict", "reclaim", "team-a")
-    assert (entry["podgroup"], entry["beneficiary"]) == ("default/pg-a", "default/pg-b")
-    assert entry["beneficiary_queue"] == "team-b"
+    assert isinstance(entry, Evicted)
+    assert (entry.action, entry.queue) == ("reclaim", "team-a")
+    assert (entry.podgroup, entry.beneficiary) == ("default/pg-a", "default/pg-b")
+    assert entry.beneficiary_queue == "team-b"
     assert observer.entries(3) == []
 
 
@@ -92,4 +94,4 @@ def test_an_eviction_by_others_has_no_beneficiary() -> None:
     cluster.create(pod("a-1", "pg-a"))
     cluster.evict("default", "a-1", "PreemptionByScheduler", "preempting to accommodate a higher priority pod")
     (entry,) = observer.entries(1)
-    assert (entry["action"], entry["beneficiary"], entry["beneficiary_queue"]) == ("schedule", "", "")
+    assert (entry.action, entry.beneficiary, entry.beneficiary_queue) == ("schedule", "", "")

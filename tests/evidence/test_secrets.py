@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from hypothesis import HealthCheck, Phase, given, settings
@@ -142,7 +143,7 @@ def write(tmp_path: Path) -> Callable[..., Path]:
     def written(recorder: Recorder, message: str = "", outcome: str = "failed", root: str = "runs") -> Path:
         run = RunFolder.begin(tmp_path / root)
         run.write("e", "t", lambda folder: write_test(folder, "e/t", [recorder], outcome, message))
-        run.finish({"versions": {"kailab": "x"}})
+        run.finish({"kailab": "x"})
         return run.path
 
     return written
@@ -227,7 +228,7 @@ def test_texts_that_quote_an_object(secrets: Secrets, write: Callable[..., Path]
         lab.cluster.patch("Pod", "one", "default", {"status": {"conditions": [condition]}}, subresource="status")
         with pytest.raises(ExpectationFailed) as failed:
             expect(lab.app("work")).running(pods=1)
-        timeline = json.dumps(recorder.timeline())
+        timeline = msgspec.json.encode(recorder.timeline()).decode()
     run = write(recorder, message=f"{failed.value}\n{said}")
     assert secrets.found_in(run) == []
     for text in (timeline, render(run), render(run, "markdown")):

@@ -142,7 +142,7 @@ def test_every_row_is_as_the_engine_counts(drawn):
     for number, (pod, life, place) in enumerate(drawn):
         put(cluster, number, pod, life, place)
     shown = standing(cluster)
-    rows = {row["name"]: row for row in shown["pods"]}
+    rows = {row.name: row for row in shown.pods}
     mirror = Mirror(cluster)
     mirror.update()
     session = Session(mirror.working, EngineConfig(), cluster.now())
@@ -152,16 +152,16 @@ def test_every_row_is_as_the_engine_counts(drawn):
             waits = task.status == Status.PENDING
             counted = session.wants([task], session.table.min_gpu_memory) if waits else session.accepted(task)
             if waits or ON_NODE[task.status]:
-                assert row["milli_gpus"] == counted[2]
-        held = {row["name"] for row in shown["pods"] if row["holds"]}
+                assert row.milli_gpus == counted[2]
+        held = {row.name for row in shown.pods if row.holds}
         assert held == {f"default/{t.record.name}" for t in mirror.working.tasks.values() if ON_NODE[t.status]}
         team = session.tree.queues["team"]
         allocated = [t for t in mirror.working.tasks.values() if ALLOCATED[t.status]]
-        assert team.allocated[2] == sum(rows[f"default/{t.record.name}"]["milli_gpus"] for t in allocated)
-        assert sum(row["gpus"] for row in shown["nodes"]) * 1000 == session.table.total()[2]
-        for row in shown["nodes"]:
-            here = [pod["milli_gpus"] for pod in shown["pods"] if pod["holds"] and pod["node"] == row["name"]]
-            assert row["milli_gpus_used"] == sum(here)
+        assert team.allocated[2] == sum(rows[f"default/{t.record.name}"].milli_gpus for t in allocated)
+        assert sum(row.gpus for row in shown.nodes) * 1000 == session.table.total()[2]
+        for row in shown.nodes:
+            here = [pod.milli_gpus for pod in shown.pods if pod.holds and pod.node == row.name]
+            assert row.milli_gpus_used == sum(here)
     finally:
         session.close()
     looking = Onlooker(cluster, EngineConfig(), None, ["kai-scheduler"])
@@ -178,9 +178,9 @@ def test_amounts_that_were_told_differently():
         metadata = {"name": "p", "namespace": "default", "annotations": annotations or {}}
         plain = {"containers": [{"name": "c", "image": "pause"}]}
         cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {**plain, **spec}})
-        (row,) = standing(cluster)["pods"]
+        (row,) = standing(cluster).pods
         cluster.delete("Pod", "p", "default", 0)
-        return row["milli_gpus"]
+        return row.milli_gpus
 
     def asks(name: str, resource: str, number: int) -> Obj:
         return {"name": name, "image": "pause", "resources": {"limits": {resource: number}}}
@@ -205,9 +205,9 @@ def test_a_reserved_gpu_counts_once():
         metadata = {"name": name, "namespace": space, "labels": group, "annotations": told}
         spec = {"nodeName": "a100-80", "containers": [{"name": "c", "image": "pause", **asked}]}
         cluster.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
-    assert standing(cluster)["nodes"][0]["milli_gpus_used"] == 500
+    assert standing(cluster).nodes[0].milli_gpus_used == 500
     cluster.patch("Pod", "half", "default", {"status": {"phase": "Succeeded"}}, "status")
-    assert standing(cluster)["nodes"][0]["milli_gpus_used"] == 1000
+    assert standing(cluster).nodes[0].milli_gpus_used == 1000
     mirror = Mirror(cluster)
     mirror.update()
     assert int(mirror.working.table.idle[2, 0]) == 15_000
@@ -233,17 +233,17 @@ def test_every_face_shows_the_same(drawn):
                 continue
         lab.settle()
         for number, (_, leaves) in enumerate(drawn):
-            if leaves and any(row["name"] == f"default/p{number}" for row in lab.picture().rows):
+            if leaves and any(row.name == f"default/p{number}" for row in lab.picture().rows):
                 lab.cluster.delete("Pod", f"p{number}", "default")
         picture = lab.picture()
         view = View(lab)
         column = next(column for column in columns_of("Pod", True) if column.header == "GPUS")
         for pod, row in zip(picture.pods, picture.rows, strict=True):
             shown = float(column.cell(view, pod))
-            assert shown * 1000 == pytest.approx(row["milli_gpus"])
+            assert shown * 1000 == pytest.approx(row.milli_gpus)
             name = pod["metadata"]["name"]
-            assert lab.explain_pod(name).data["milli_gpus"] == row["milli_gpus"]
-        allocated = sum(row["milli_gpus"] for row in picture.rows if row["holds"] and row["phase"] == "Running")
+            assert lab.explain_pod(name).data["milli_gpus"] == row.milli_gpus
+        allocated = sum(row.milli_gpus for row in picture.rows if row.holds and row.phase == "Running")
         lab._changed = False  # as it stands, pods that are leaving included
         expect(lab.queue("team")).holding(allocated / 1000)
         assert lab.explain_queue("team").data["allocated"] == allocated

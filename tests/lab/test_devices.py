@@ -158,7 +158,7 @@ def test_a_selector_chooses_the_nodes(led) -> None:
     h100 = f"device.attributes['{DRIVER}'].productName.contains('H100')"
     led.apply(template("h100", requests(expression=h100)), [pod(f"p{number}", gpu="h100") for number in range(9)])
     expect(led.app("work")).running(pods=8).pending(pods=1).spread_over(1, "node")
-    (node,) = {led.get("Pod", row["name"].split("/")[1])["spec"].get("nodeName") for row in led.picture().rows} - {None}
+    (node,) = {led.get("Pod", row.name.split("/")[1])["spec"].get("nodeName") for row in led.picture().rows} - {None}
     assert "h100" in node
 
 
@@ -190,7 +190,7 @@ def test_a_claim_is_given_to_256_pods_and_no_more(led) -> None:
             "Node", node["metadata"]["name"], None, {"status": {"allocatable": {"pods": "500"}}}, "status"
         )
     expect(led.app("work")).running(pods=256).pending(pods=2)
-    waiting = next(row["name"] for row in led.picture().rows if row["phase"] == "Pending")
+    waiting = next(row.name for row in led.picture().rows if row.phase == "Pending")
     expect(led.pod(waiting.partition("/")[2])).says("reserved for 256 pods")
     assert len(led.get("ResourceClaim", "crowd")["status"]["reservedFor"]) == 256
     led.delete("Pod", "p0")

@@ -48,7 +48,7 @@ def test_an_evicted_pod_is_explained_after_it_is_gone(lent, job):
     lent.settle()
     lent.apply(job("b", "team-b", 16))
     lent.settle()
-    gone = lent.log.evictions[0]["pod"].partition("/")[2]
+    gone = lent.log.evictions[0].pod.partition("/")[2]
     text = str(lent.explain_pod(gone))
     assert "is gone" in text
     assert "by reclaim" in text
@@ -149,7 +149,7 @@ def test_the_names_that_there_are_are_told(lent):
 
 def test_what_is_gone_may_still_be_asked_about(lent):
     lent.settle()
-    pod = next(row["name"] for row in lent.picture().rows).partition("/")[2]
+    pod = next(row.name for row in lent.picture().rows).partition("/")[2]
     group = next(name for _, name in lent.picture().podgroups)
     lent.delete("job", "a")
     expect(lent.app("a")).no_pods().running(pods=0)
@@ -161,7 +161,7 @@ def test_pods_that_were_to_stay_and_were_evicted_are_explained(lent, job):
     lent.settle()
     lent.apply(job("b", "team-b", 16))
     lent.settle()
-    gone = lent.log.evictions[0]["pod"]
+    gone = lent.log.evictions[0].pod
     with pytest.raises(ExpectationFailed) as caught:
         expect(lent.app("a")).not_evicted()
     text = str(caught.value)

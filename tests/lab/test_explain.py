@@ -14,8 +14,8 @@ def lab():
 
 
 def first_pending(lab) -> str:
-    row = next(row for row in lab.picture().rows if row["phase"] == "Pending")
-    return row["name"].partition("/")[2]
+    row = next(row for row in lab.picture().rows if row.phase == "Pending")
+    return row.name.partition("/")[2]
 
 
 def why(lab) -> str:
@@ -104,7 +104,7 @@ def test_a_running_pod(lab, queue, job):
     lab.apply(queue("team", 4), job("work", "team", 1))
     lab.settle()
     (row,) = lab.picture().rows
-    assert str(lab.explain_pod(row["name"].partition("/")[2])).startswith(f"Pod {row['name']}: Running on ")
+    assert str(lab.explain_pod(row.name.partition("/")[2])).startswith(f"Pod {row.name}: Running on ")
 
 
 def test_a_pod_with_gates(lab, queue, job):
@@ -120,7 +120,7 @@ def test_a_saved_lab_explains_as_before(lab, queue, job, tmp_path):
     lab.apply(job("back", "b", 16))
     lab.settle()
     lab.save(tmp_path / "state")
-    gone = lab.log.evictions[0]["pod"].partition("/")[2]
+    gone = lab.log.evictions[0].pod.partition("/")[2]
     with Lab.resume(tmp_path / "state") as again:
         assert (again.fleet, again.scheduler, again.now, again.opened) == (
             lab.fleet,
@@ -143,7 +143,7 @@ def test_a_resumed_lab_carries_on_as_if_never_stopped(scheduler, queue, job, tmp
         straight.settle()
         straight.apply(*then)
         straight.settle()
-        expected = {row["name"]: (row["phase"], row["node"]) for row in straight.picture().rows}
+        expected = {row.name: (row.phase, row.node) for row in straight.picture().rows}
     with Lab.open(scheduler=scheduler) as lab:
         lab.apply(*first)
         lab.settle()
@@ -151,7 +151,7 @@ def test_a_resumed_lab_carries_on_as_if_never_stopped(scheduler, queue, job, tmp
     with Lab.resume(tmp_path / "state") as lab:
         lab.apply(*then)
         lab.settle()
-        assert {row["name"]: (row["phase"], row["node"]) for row in lab.picture().rows} == expected
+        assert {row.name: (row.phase, row.node) for row in lab.picture().rows} == expected
 
 
 def test_a_damaged_state_file(tmp_path, lab):
@@ -178,10 +178,10 @@ def test_when_a_delay_runs_out_is_told(lab, queue, job):
     lab.apply(delayed)
     lab.settle()
     assert lab.get("podgroup", namespace=None)
-    pending = [entry for entry in lab.picture().pending.values() if entry["reason"] == "PreemptionDelayNotElapsed"]
+    pending = [entry for entry in lab.picture().pending.values() if entry.reason == "PreemptionDelayNotElapsed"]
     assert pending
-    text = str(lab.explain_podgroup(pending[0]["podgroup"].partition("/")[2]))
-    left = pending[0]["numbers"]["until"] - lab.now
+    text = str(lab.explain_podgroup(pending[0].podgroup.partition("/")[2]))
+    left = pending[0].numbers["until"] - lab.now
     assert 0 < left <= 600
     assert f"It may evict others in {left:.4g} s" in text
 
@@ -196,6 +196,6 @@ def test_what_queues_hold_is_told_as_of_now(lab, queue, job):
     assert lab.log.last.queues[0].gpu.allocated < 16_000
     assert "It holds 16 GPUs of 16 GPUs asked for." in lab.explain_queue("team").lines
     lab.settle()
-    name = lab.picture().rows[0]["name"].partition("/")[2]
+    name = lab.picture().rows[0].name.partition("/")[2]
     lab.cluster.delete("Pod", name, "default", 0)
     assert lab.explain_queue("team").data["allocated"] == 15_000

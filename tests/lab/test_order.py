@@ -122,11 +122,11 @@ def test_who_is_said_to_be_next_is_served_next(tmp_path_factory, shapes, jobs, c
             lab.cluster.advance(1)
         lab.settle()
         for pick in chosen:
-            running = [row for row in lab.picture().rows if row["holds"]]
+            running = [row for row in lab.picture().rows if row.holds]
             if not running:
                 break
             gone = running[pick % len(running)]
-            lab.delete("pod", gone["name"].partition("/")[2])
+            lab.delete("pod", gone.name.partition("/")[2])
             free = sum(room.free for room in lab.picture().present.room.values()) // 1000
             expected = say_who_is_next(lab, free)
             cycle = lab._parts.scheduler.cycle().decisions

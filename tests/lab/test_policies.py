@@ -78,7 +78,7 @@ def test_the_score_is_told_as_it_is_now(held) -> None:
         lab.settle()
         lab.apply(EXERCISE / "manifests" / "old-gang.yaml")
         lab.settle()
-        [pod, *_] = [row["name"].partition("/")[2] for row in lab.picture().rows if row["phase"] == "Pending"]
+        [pod, *_] = [row.name.partition("/")[2] for row in lab.picture().rows if row.phase == "Pending"]
         assert "waiting 0.000 x" in str(lab.explain_pod(pod))
         lab.advance(12 * 3600)
         assert "waiting 0.500 x" in str(lab.explain_pod(pod))
@@ -104,8 +104,8 @@ def test_explain_tells_of_a_victim_that_saves_its_state() -> None:
         lab.settle()
         lab.apply(EXERCISE / "manifests" / "owner-four.yaml")
         expect(lab.queue("owner")).pending(pods=4)
-        leaving = [row for row in lab.picture().rows if row["phase"] == "Terminating"]
+        leaving = [row for row in lab.picture().rows if row.phase == "Terminating"]
         assert len(leaving) == 4
-        told = str(lab.explain_pod(leaving[0]["name"].partition("/")[2]))
+        told = str(lab.explain_pod(leaving[0].name.partition("/")[2]))
         assert "It saves its state since 2026-01-01T00:00:0" in told
         assert "keeps its GPUs meanwhile" in told

@@ -167,9 +167,9 @@ def test_decisions_are_kept_as_a_saved_lab_keeps_them(told, world, build) -> Non
     service.close()
     kept = read_decisions(path)
     assert kept.cycle == service_cycles(kept)
-    assert {entry["action"] for entry in kept.evictions} == {"preempt"}
+    assert {entry.action for entry in kept.evictions} == {"preempt"}
     assert len(kept.evictions) == 8
-    assert all(entry["beneficiary"].startswith("default/") for entry in kept.evictions)
+    assert all(entry.beneficiary.startswith("default/") for entry in kept.evictions)
     assert len(kept.last.pending) == 1
     raw = msgspec.json.decode(path.read_bytes())
     assert {"cycle", "evictions", "last"} <= raw.keys()
@@ -177,7 +177,7 @@ def test_decisions_are_kept_as_a_saved_lab_keeps_them(told, world, build) -> Non
 
 def service_cycles(kept):
     """The last entry can't be of a later cycle than there were."""
-    assert all(entry["cycle"] <= kept.cycle for entry in kept.evictions)
+    assert all(entry.cycle <= kept.cycle for entry in kept.evictions)
     return kept.cycle
 
 

@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from kailab.errors import InputError, StateError
 from kailab.model import typed
 from kailab.model.files import read_bytes
 
+T = TypeVar("T")
 MAGIC = "kailab-state"
 VERSION = 2
 PLAIN_VERSION = 1
@@ -67,6 +68,11 @@ class Packed:
     def unpack(self) -> Any:
         """Raises StateError, for content that no kailab wrote."""
         return self._read(Any)
+
+    def unpack_as(self, type: type[T]) -> T:
+        """As a type. Raises StateError as ``unpack``."""
+        content: T = self._read(type)
+        return content
 
     def by_name(self) -> dict[tuple[str, str], msgspec.Raw]:
         """Of a list of objects, each still encoded, by (namespace, name). Raises StateError as ``unpack``."""

@@ -1,0 +1,299 @@
+"""What evidence is made of: the type of every entry in its files, for those that write them and those that read them.
+
+On disk an entry is JSON with its keys sorted (``kailab.evidence.canonical``). Amounts of GPUs are milli-GPU (1000 = one
+device); ``t`` is seconds of the lab's own clock since it opened. A field with a default was added for some entries only and
+is left out of the file where it has nothing to say.
+
+To add a field: here, where it is filled in (``decision_log``, ``standing``, ``recorder``), and in evidence/README.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.decisions import Numbers, QueueShare, Taking
+from kailab.scheduler import UsageParams
+
+FORMAT = 2
+"""Of a test's folder. 1 had manifests byte for byte and neither settings, versions nor the fleet's definition."""
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Any of them."""
+
+
+EntryType = TypeVar("EntryType", bound=Entry)
+
+# --- decisions --------------------------------------------------------------------------------------------------------
+
+
+class Reason(Entry, frozen=True, kw_only=True, omit_defaults=False):
+    """Why a PodGroup waits. ``podgroup``, ``pods``: ``namespace/name``. ``reason``: the code, ``message``: the sentence.
+    ``queue_context``: the queue whose quota or limit stopped it. ``tried``: evicting actions, each with its outcome."""
+
+    podgroup: str
+    pods: tuple[str, ...]
+    queue: str
+    reason: str
+    message: str
+    numbers: Numbers = {}
+    queue_context: str = ""
+    fits: tuple[Fit, ...] = ()
+    tried: tuple[tuple[str, str], ...] = ()
+
+
+class Fit(Entry, frozen=True, kw_only=True):
+    """Why a pod fits nowhere: of ``nodes``, so many by reason, most first."""
+
+    pod: str
+    nodes: int
+    reasons: tuple[tuple[str, int], ...]
+
+
+class Bound(Entry, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
+    """A pod was given a node. ``cycle`` counts from 1; ``time``: RFC 3339, on the lab's clock; ``app``: the pod's label."""
+
+    cycle: int
+    t: float
+    time: str
+    action: str
+    pod: str
+    app: str
+    podgroup: str
+    queue: str
+    node: str
+    gpu_groups: tuple[str, ...] = ()
+    owner: str = ""
+
+
+class Promised(Entry, frozen=True, kw_only=True, tag_field="decision", tag="pipeline"):
+    """A pod was promised a place that leaving pods will free. ``moved``: it is a victim with a new place."""
+
+    cycle: int
+    t: float
+    time: str
+    action: str
+    pod: str
+    app: str
+    podgroup: str
+    queue: str
+    node: str
+    moved: bool
+    reason: str
+
+
+class Standing(Entry, frozen=True, kw_only=True):
+    """Where a queue stood in GPUs, before an eviction and after it."""
+
+    before: QueueShare
+    after: QueueShare
+
+
+class Evicted(Entry, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
+    """A pod was evicted for a PodGroup (``beneficiary``; empty: for nobody). ``taking``: what the action took in all for it.
+    ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``."""
+
+    cycle: int
+    t: float
+    time: str
+    action: str
+    pod: str
+    app: str
+    owner: str
+    podgroup: str
+    queue: str
+    node: str
+    beneficiary: str
+    beneficiary_queue: str
+    reason: str
+    taking: Taking | None = None
+    shares: dict[str, Standing] = {}
+
+
+class Waits(Reason, frozen=True, kw_only=True, tag_field="decision", tag="pending"):
+    """A PodGroup stays pending, for another reason than in the cycle before."""
+
+    cycle: int
+    t: float
+    time: str
+    action: str
+
+
+class Refused(Entry, frozen=True, kw_only=True, tag_field="decision", tag="failure"):
+    """A decision that the cluster did not carry out; it is tried again. ``verb``: bind or evict."""
+
+    cycle: int
+    t: float
+    time: str
+    action: str
+    verb: str
+    pod: str
+    app: str
+    reason: str
+
+
+Decision = Bound | Promised | Evicted | Waits | Refused
+
+# --- how the cluster stands -------------------------------------------------------------------------------------------
+
+
+class PodRow(Entry, frozen=True, kw_only=True):
+    """One pod. ``milli_gpus``: what it counts for; ``holds``: whether it takes that on its node now. ``owner`` as
+    ``Kind/name``; ``podgroup``: the bare name. ``reason`` and ``message`` while it waits."""
+
+    name: str
+    app: str
+    owner: str
+    phase: str
+    node: str
+    queue: str
+    podgroup: str
+    milli_gpus: int
+    holds: bool
+    reason: str = ""
+    message: str = ""
+
+
+class PodGroupRow(Entry, frozen=True, kw_only=True):
+    name: str
+    queue: str
+    min_member: int | None
+    priority_class: str
+    status: dict[str, Any]
+
+
+class QueueRow(Entry, frozen=True, kw_only=True):
+    name: str
+    parent: str
+    status: dict[str, Any]
+
+
+class NodeRow(Entry, frozen=True, kw_only=True):
+    name: str
+    gpus: int
+    milli_gpus_used: int
+
+
+class State(Entry, frozen=True, kw_only=True):
+    """All of a cluster at one moment, each list by name."""
+
+    pods: tuple[PodRow, ...]
+    podgroups: tuple[PodGroupRow, ...]
+    queues: tuple[QueueRow, ...]
+    nodes: tuple[NodeRow, ...]
+
+
+# --- what was done, expected and told ---------------------------------------------------------------------------------
+
+
+class Step(Entry, frozen=True, kw_only=True):
+    """Something was done to the lab; which of the fields from ``namespace`` on are there goes by the operation."""
+
+    n: int
+    t: float
+    operation: str
+    text: str
+    namespace: str = ""
+    manifests: tuple[str, ...] = ()
+    changes: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    objects: tuple[tuple[str, str, str], ...] = ()
+    kind: str = ""
+    name: str = ""
+    replicas: int | None = None
+    patch: dict[str, Any] | None = None
+    seconds: float | None = None
+
+
+class Expected(Entry, frozen=True, kw_only=True):
+    """An expectation that was checked."""
+
+    t: float
+    subject: str
+    expected: str
+    seen: str
+    held: bool
+
+
+class Event(Entry, frozen=True, kw_only=True):
+    """A Kubernetes Event. ``object``: ``Kind namespace/name``."""
+
+    type: str
+    reason: str
+    message: str
+    object: str
+    count: int
+    first: str | None
+    last: str | None
+
+
+class Told(Entry, frozen=True, kw_only=True):
+    """One line of the timeline. ``kind``: step, decision or expectation."""
+
+    t: float
+    kind: str
+    text: str
+
+
+# --- what a lab is, and how a test came out ---------------------------------------------------------------------------
+
+
+class Settings(Entry, frozen=True, kw_only=True, omit_defaults=False):
+    engine: EngineConfig
+    usage: UsageParams
+    adopt_default_scheduler: bool
+
+
+class LabFacts(Entry, frozen=True, kw_only=True):
+    """What a lab is made of, enough to open the same again. ``versions``: program -> version. ``devices``: the fleet's GPUs
+    are there for claims."""
+
+    fleet: str
+    backend: str
+    scheduler: str
+    nodes: int
+    gpus: int
+    settings: Settings
+    versions: dict[str, str]
+    devices: bool = False
+
+
+class Result(Entry, frozen=True, kw_only=True):
+    """``outcome``: passed, failed, skipped, interrupted ...; of a lab that was captured: captured. ``labs``: its folders."""
+
+    format: int
+    test: str
+    outcome: str
+    message: str
+    labs: tuple[str, ...]
+    expectations: int
+    expectations_failed: int
+    decisions: int
+
+
+class RanOn(Entry, frozen=True, kw_only=True):
+    """A combination that labs of a run had, and how many had it."""
+
+    backend: str
+    scheduler: str
+    fleet: str
+    versions: dict[str, str]
+    labs: int
+
+
+class RunFacts(Entry, frozen=True, kw_only=True):
+    """``run.json``: wall times, and what all tests share. ``sums``: the digest of the run's SHA256SUMS; ``digest``: of all
+    the other fields."""
+
+    run: str
+    begun: str
+    ended: str
+    tests: int
+    labs: tuple[RanOn, ...] = ()
+    versions: dict[str, str] = {}
+    settings: dict[str, Any] = {}
+    sums: str = ""
+    digest: str = ""
