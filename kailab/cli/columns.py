@@ -1,10 +1,11 @@
-"""The columns of each kind's table. A kind without any of its own has NAME and AGE."""
+"""The cells of tables, and the tables of kinds that need more than fields of the object. Each kind names its own
+(``Kind.columns``); one that names none has NAME and AGE."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from kailab.cli.table import age
 from kailab.evidence.entries import PodRow
@@ -13,6 +14,8 @@ from kailab.lab import Lab
 from kailab.lab.picture import Picture
 from kailab.lab.shares import QueueStanding
 from kailab.model import labels
+from kailab.model.kind import AGE, NAME, Column, field_of
+from kailab.model.kinds import part
 from kailab.model.quantities import format_gpu, queue_gpu
 from kailab.model.times import parse_time
 
@@ -50,21 +53,20 @@ class View:
         return self.picture.shares[queue]
 
 
-class Column(NamedTuple):
-    """``cell`` makes the text of one object's cell."""
-
-    header: str
-    cell: Callable[[View, Object], str]
-    wide: bool = False
-
-
 def columns_of(kind: str, wide: bool) -> list[Column]:
     """The columns of a kind's table, in order."""
-    return [column for column in COLUMNS.get(kind, (NAME, AGE)) if wide or not column.wide]
+    columns: tuple[Column, ...] = part(kind, "columns") or (NAME, AGE)
+    return [column for column in columns if wide or not column.wide]
 
 
-def _age(view: View, obj: Object) -> str:
-    return since(view, obj["metadata"].get("creationTimestamp"))
+def cell(column: Column, view: View, obj: Object) -> str:
+    """The text of one object's cell."""
+    if callable(column.cell):
+        return column.cell(view, obj)
+    value = field_of(obj, column.cell)
+    if value is None or value == "":
+        return column.default
+    return since(view, str(value)) if column.date else str(value)
 
 
 def since(view: View, stamp: str | None) -> str:
@@ -77,18 +79,6 @@ def _status(obj: Object) -> Mapping[str, Any]:
 
 def _true(obj: Object, type: str) -> bool:
     return any(c.get("type") == type and c.get("status") == "True" for c in _status(obj).get("conditions") or ())
-
-
-def _status_field(name: str) -> Callable[[View, Object], str]:
-    return lambda _, obj: str(_status(obj).get(name) or 0)
-
-
-def _spec_field(name: str, default: Any = NONE) -> Callable[[View, Object], str]:
-    return lambda _, obj: str((obj.get("spec") or {}).get(name, default) or default)
-
-
-NAME = Column("NAME", lambda _, obj: str(obj["metadata"]["name"]))
-AGE = Column("AGE", _age)
 
 
 # --- pods ------------------------------------------------------------------------------------------------------------
@@ -243,104 +233,87 @@ def _levels(_: View, topology: Object) -> str:
     return ",".join(str(level.get("nodeLabel", level)) for level in topology["spec"].get("levels") or ()) or NONE
 
 
-COLUMNS: dict[str, tuple[Column, ...]] = {
-    "Pod": (
-        NAME,
-        Column("READY", _pod_ready),
-        Column("STATUS", _pod_status),
-        Column("RESTARTS", _restarts),
-        AGE,
-        Column("NODE", lambda view, pod: _row(view, pod).node or NONE, wide=True),
-        Column("GPUS", lambda view, pod: gpus(_row(view, pod).milli_gpus), wide=True),
-        Column("QUEUE", lambda view, pod: _row(view, pod).queue or NONE, wide=True),
-        Column("PODGROUP", lambda view, pod: _row(view, pod).podgroup or NONE, wide=True),
-    ),
-    "Node": (
-        NAME,
-        Column("STATUS", _node_status),
-        Column("GPUS", _node_gpus),
-        Column("MODEL", lambda _, node: (node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT) or NONE),
-        Column("PODS", _node_pods),
-        AGE,
-        Column("CPU", lambda _, node: _allocatable(node, "cpu"), wide=True),
-        Column("MEMORY", lambda _, node: _allocatable(node, "memory"), wide=True),
-        Column("TAINTS", _taints, wide=True),
-    ),
-    "Queue": (
-        NAME,
-        Column("PARENT", lambda _, queue: queue["spec"].get("parentQueue") or ""),
-        Column("QUOTA", _queue_resource("quota")),
-        Column("LIMIT", _queue_resource("limit")),
-        Column("ALLOCATED", _standing("allocated")),
-        Column("REQUESTED", _standing("requested")),
-        Column("FAIR-SHARE", _standing("fair_share")),
-        AGE,
-        Column("WEIGHT", _weight, wide=True),
-        Column("PRIORITY", _spec_field("priority", 100), wide=True),
-        Column("NON-PREEMPTIBLE", _standing("non_preemptible"), wide=True),
-    ),
-    "PodGroup": (
-        NAME,
-        Column("PHASE", _group_phase),
-        Column("QUEUE", lambda _, group: group["spec"].get("queue") or NONE),
-        Column("MIN", lambda _, group: str(_minimum(group))),
-        Column("RUNNING", _group_running),
-        Column("REASON", _group_reason),
-        AGE,
-        Column("PRIORITY", lambda _, group: group["spec"].get("priorityClassName") or NONE, wide=True),
-        Column("PREEMPTIBILITY", lambda _, group: group["spec"].get("preemptibility") or "", wide=True),
-    ),
-    "Job": (
-        NAME,
-        Column("STATUS", _job_status),
-        Column("COMPLETIONS", _completions),
-        Column("DURATION", _duration),
-        AGE,
-    ),
-    "CronJob": (
-        NAME,
-        Column("SCHEDULE", _spec_field("schedule")),
-        Column("SUSPEND", _spec_field("suspend", False)),
-        Column("ACTIVE", lambda _, cron: str(len(_status(cron).get("active") or ()))),
-        Column("LAST SCHEDULE", lambda view, cron: since(view, _status(cron).get("lastScheduleTime"))),
-        AGE,
-    ),
-    "Deployment": (
-        NAME,
-        Column("READY", _replicas),
-        Column("UP-TO-DATE", _status_field("updatedReplicas")),
-        Column("AVAILABLE", _status_field("availableReplicas")),
-        AGE,
-    ),
-    "ReplicaSet": (
-        NAME,
-        Column("DESIRED", lambda _, obj: str(obj["spec"].get("replicas", 1))),
-        Column("CURRENT", _status_field("replicas")),
-        Column("READY", _status_field("readyReplicas")),
-        AGE,
-    ),
-    "StatefulSet": (NAME, Column("READY", _replicas), AGE),
-    "DaemonSet": (
-        NAME,
-        Column("DESIRED", _status_field("desiredNumberScheduled")),
-        Column("CURRENT", _status_field("currentNumberScheduled")),
-        Column("READY", _status_field("numberReady")),
-        AGE,
-    ),
-    "Namespace": (NAME, Column("STATUS", lambda _, obj: str(_status(obj).get("phase") or "Active")), AGE),
-    "PriorityClass": (
-        NAME,
-        Column("VALUE", lambda _, obj: str(obj.get("value", 0))),
-        Column("GLOBAL-DEFAULT", lambda _, obj: str(bool(obj.get("globalDefault"))).lower()),
-        AGE,
-    ),
-    "Topology": (NAME, Column("LEVELS", _levels), AGE),
-    "Event": (
-        Column("LAST SEEN", _last_seen),
-        Column("TYPE", lambda _, event: event.get("type") or ""),
-        Column("REASON", lambda _, event: event.get("reason") or ""),
-        Column("OBJECT", _involved),
-        Column("COUNT", lambda _, event: str(event.get("count") or 1), wide=True),
-        Column("MESSAGE", lambda _, event: event.get("message") or ""),
-    ),
-}
+POD = (
+    NAME,
+    Column("READY", _pod_ready),
+    Column("STATUS", _pod_status),
+    Column("RESTARTS", _restarts),
+    AGE,
+    Column("NODE", lambda view, pod: _row(view, pod).node or NONE, wide=True),
+    Column("GPUS", lambda view, pod: gpus(_row(view, pod).milli_gpus), wide=True),
+    Column("QUEUE", lambda view, pod: _row(view, pod).queue or NONE, wide=True),
+    Column("PODGROUP", lambda view, pod: _row(view, pod).podgroup or NONE, wide=True),
+)
+NODE = (
+    NAME,
+    Column("STATUS", _node_status),
+    Column("GPUS", _node_gpus),
+    Column("MODEL", lambda _, node: (node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT) or NONE),
+    Column("PODS", _node_pods),
+    AGE,
+    Column("CPU", lambda _, node: _allocatable(node, "cpu"), wide=True),
+    Column("MEMORY", lambda _, node: _allocatable(node, "memory"), wide=True),
+    Column("TAINTS", _taints, wide=True),
+)
+QUEUE = (
+    NAME,
+    Column("PARENT", lambda _, queue: queue["spec"].get("parentQueue") or ""),
+    Column("QUOTA", _queue_resource("quota")),
+    Column("LIMIT", _queue_resource("limit")),
+    Column("ALLOCATED", _standing("allocated")),
+    Column("REQUESTED", _standing("requested")),
+    Column("FAIR-SHARE", _standing("fair_share")),
+    AGE,
+    Column("WEIGHT", _weight, wide=True),
+    Column("PRIORITY", "spec.priority", wide=True, default="100"),
+    Column("NON-PREEMPTIBLE", _standing("non_preemptible"), wide=True),
+)
+POD_GROUP = (
+    NAME,
+    Column("PHASE", _group_phase),
+    Column("QUEUE", lambda _, group: group["spec"].get("queue") or NONE),
+    Column("MIN", lambda _, group: str(_minimum(group))),
+    Column("RUNNING", _group_running),
+    Column("REASON", _group_reason),
+    AGE,
+    Column("PRIORITY", lambda _, group: group["spec"].get("priorityClassName") or NONE, wide=True),
+    Column("PREEMPTIBILITY", lambda _, group: group["spec"].get("preemptibility") or "", wide=True),
+)
+JOB = (
+    NAME,
+    Column("STATUS", _job_status),
+    Column("COMPLETIONS", _completions),
+    Column("DURATION", _duration),
+    AGE,
+)
+CRON_JOB = (
+    NAME,
+    Column("SCHEDULE", "spec.schedule"),
+    Column("SUSPEND", "spec.suspend", default="False"),
+    Column("ACTIVE", lambda _, cron: str(len(_status(cron).get("active") or ()))),
+    Column("LAST SCHEDULE", lambda view, cron: since(view, _status(cron).get("lastScheduleTime"))),
+    AGE,
+)
+DEPLOYMENT = (
+    NAME,
+    Column("READY", _replicas),
+    Column("UP-TO-DATE", "status.updatedReplicas", default="0"),
+    Column("AVAILABLE", "status.availableReplicas", default="0"),
+    AGE,
+)
+STATEFUL_SET = (NAME, Column("READY", _replicas), AGE)
+PRIORITY_CLASS = (
+    NAME,
+    Column("VALUE", "value", default="0"),
+    Column("GLOBAL-DEFAULT", lambda _, obj: str(bool(obj.get("globalDefault"))).lower()),
+    AGE,
+)
+TOPOLOGY = (NAME, Column("LEVELS", _levels), AGE)
+EVENT = (
+    Column("LAST SEEN", _last_seen),
+    Column("TYPE", lambda _, event: event.get("type") or ""),
+    Column("REASON", lambda _, event: event.get("reason") or ""),
+    Column("OBJECT", _involved),
+    Column("COUNT", lambda _, event: str(event.get("count") or 1), wide=True),
+    Column("MESSAGE", lambda _, event: event.get("message") or ""),
+)

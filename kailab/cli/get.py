@@ -100,7 +100,7 @@ def _nothing(wanted: list[Target], namespace: str, all_namespaces: bool) -> str:
 def _tables(
     lab: Lab, found: list[tuple[str, list[Object]]], several: bool, namespaces: bool, wide: bool, no_headers: bool
 ) -> None:
-    from kailab.cli.columns import View, columns_of
+    from kailab.cli.columns import View, cell, columns_of
     from kailab.cli.naming import full_name
     from kailab.cli.table import render
     from kailab.model.kinds import is_namespaced
@@ -109,7 +109,7 @@ def _tables(
     for number, (kind, objects) in enumerate(found):
         columns = columns_of(kind, wide)
         headers = [column.header for column in columns]
-        rows = [[column.cell(view, obj) for column in columns] for obj in objects]
+        rows = [[cell(column, view, obj) for column in columns] for obj in objects]
         if several and "NAME" in headers:
             at = headers.index("NAME")
             for row in rows:

@@ -8,24 +8,11 @@ from typing import NamedTuple
 from kailab.errors import InputError
 from kailab.model.kinds import KINDS, resolve
 
-ALL = (
-    "Pod",
-    "Service",
-    "Deployment",
-    "ReplicaSet",
-    "StatefulSet",
-    "DaemonSet",
-    "Job",
-    "CronJob",
-    "JobSet",
-    "LeaderWorkerSet",
-    "PyTorchJob",
-    "MPIJob",
-    "RayCluster",
-    "RayJob",
-    "PodGroup",
-)
-"""What ``get all`` shows: workloads, and the groups they are scheduled in."""
+
+def everything() -> list[str]:
+    """The kinds that ``get all`` shows: workloads, and then the groups they are scheduled in."""
+    shown = [key for key, kind in KINDS.items() if kind.in_all]
+    return sorted(shown, key="PodGroup".__eq__)
 
 
 class Target(NamedTuple):
@@ -69,5 +56,5 @@ def targets(words: Sequence[str], others: Sequence[str] = ()) -> list[Target]:
     if kinds == ["all"]:
         if names:
             raise InputError("names can't go with all")
-        return [Target(kind, ()) for kind in ALL]
+        return [Target(kind, ()) for kind in everything()]
     return [Target(resolve(kind, others), names) for kind in kinds if kind] or targets(())

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from kailab.scheduler.cycle_record import CycleRecord
     from kailab.scheduler.present import Present
 
-SCALABLE = ("Deployment", "ReplicaSet", "StatefulSet", "LeaderWorkerSet")
 REMEMBERED = 5000  # evictions kept in a saved lab
 
 
@@ -384,8 +383,9 @@ class Lab:
         """Set ``spec.replicas``. Raises InputError for kinds that have none, objects that are not there, and counts
         below 0."""
         key = self.kind(kind)
-        if key not in SCALABLE:
-            raise InputError(f"{key} can't be scaled; expected one of: {', '.join(SCALABLE)}")
+        scalable = [known.key for known in kinds.KINDS.values() if known.scalable]
+        if key not in scalable:
+            raise InputError(f"{key} can't be scaled; expected one of: {', '.join(scalable)}")
         if replicas < 0:
             raise InputError(f"replicas must be 0 or more, not {replicas}")
         self._existing(key, name, namespace)

@@ -1,6 +1,6 @@
 """The defaults an API server fills in, for what kailab's controllers and scheduler read.
 
-``apply_defaults`` never changes its argument: it returns the same object where nothing is missing, else a new
+Which there are says each kind (``Kind.defaults``); here are those of pods, and what such rules are made of. ``apply_defaults`` never changes its argument: it returns the same object where nothing is missing, else a new
 one that shares every part that did not change. Pod templates inside workloads are defaulted too, so pods made
 from a template need nothing more.
 """
@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from kailab.model.kinds import part
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME
 
 Object: TypeAlias = dict[str, Any]
+Rule: TypeAlias = Callable[[Object], Object]
 
 _POD_SPEC: dict[str, Any] = {
     "restartPolicy": "Always",
@@ -25,7 +27,7 @@ _EMPTY: Object = {}
 def apply_defaults(obj: Object, kind: str) -> Object:
     """The object with the defaults of its kind (a kind key). Objects of the wrong shape come back as they
     are: saying what is wrong is validation's part."""
-    rule = _RULES.get(kind)
+    rule: Rule | None = part(kind, "defaults")
     return rule(obj) if rule is not None else obj
 
 
@@ -87,7 +89,8 @@ def _container(container: Any) -> Any:
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
-def _pod(obj: Object) -> Object:
+def pod_defaults(obj: Object) -> Object:
+    """A pod's, and the phase Pending."""
     spec = obj.get("spec")
     if not isinstance(spec, dict):
         return obj
@@ -100,18 +103,25 @@ def _pod(obj: Object) -> Object:
     return {**obj, "spec": filled, "status": {"phase": "Pending", **(status or _EMPTY)}}
 
 
-def _with_spec(obj: Object, defaults: Mapping[str, Any], template: bool = True) -> Object:
-    spec = obj.get("spec")
-    if spec is None:
-        spec = _EMPTY
-    if not isinstance(spec, dict):
-        return obj
-    missing = {key: value for key, value in defaults.items() if key not in spec}
-    if template:
-        filled = template_defaults(spec.get("template"))
-        if filled is not spec.get("template"):
-            missing["template"] = filled
-    return {**obj, "spec": {**spec, **missing}} if missing else obj
+def of_spec(defaults: Mapping[str, Any] | Callable[[Object], Mapping[str, Any]], template: bool = True) -> Rule:
+    """A rule that fills in fields of the spec: the same for all, or what a function of the spec gives. ``template``: and the
+    defaults of the pod template at ``spec.template``."""
+
+    def rule(obj: Object) -> Object:
+        spec = obj.get("spec")
+        if spec is None:
+            spec = _EMPTY
+        if not isinstance(spec, dict):
+            return obj
+        fields = defaults(spec) if callable(defaults) else defaults
+        missing = {key: value for key, value in fields.items() if key not in spec}
+        if template:
+            filled = template_defaults(spec.get("template"))
+            if filled is not spec.get("template"):
+                missing["template"] = filled
+        return {**obj, "spec": {**spec, **missing}} if missing else obj
+
+    return rule
 
 
 def template_defaults(template: Any) -> Any:
@@ -121,102 +131,3 @@ def template_defaults(template: Any) -> Any:
         return template
     filled = pod_spec_defaults(spec)
     return template if filled is spec else {**template, "spec": filled}
-
-
-def _deployment(obj: Object) -> Object:
-    return _with_spec(obj, {"replicas": 1, "minReadySeconds": 0, "revisionHistoryLimit": 10})
-
-
-def _replica_set(obj: Object) -> Object:
-    return _with_spec(obj, {"replicas": 1})
-
-
-def _stateful_set(obj: Object) -> Object:
-    return _with_spec(obj, {"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10})
-
-
-def _daemon_set(obj: Object) -> Object:
-    return _with_spec(obj, {"revisionHistoryLimit": 10})
-
-
-def _job_defaults(spec: Object) -> Object:
-    """Parallelism 1; completions 1 only where parallelism is not given either; backoffLimit 6, as
-    batch/v1."""
-    defaults: dict[str, Any] = {"backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False}
-    if "parallelism" not in spec:
-        defaults["parallelism"] = 1
-        if "completions" not in spec:
-            defaults["completions"] = 1
-    if "backoffLimitPerIndex" in spec:
-        defaults["backoffLimit"] = 2**31 - 1
-    return defaults
-
-
-def _job(obj: Object) -> Object:
-    spec = obj.get("spec")
-    return _with_spec(obj, _job_defaults(spec if isinstance(spec, dict) else _EMPTY))
-
-
-def _cron_job(obj: Object) -> Object:
-    spec = obj.get("spec")
-    if not isinstance(spec, dict):
-        return obj
-    defaults: dict[str, Any] = {
-        "concurrencyPolicy": "Allow",
-        "suspend": False,
-        "successfulJobsHistoryLimit": 3,
-        "failedJobsHistoryLimit": 1,
-    }
-    missing = {key: value for key, value in defaults.items() if key not in spec}
-    template = spec.get("jobTemplate")
-    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
-        filled = _job(template)
-        if filled is not template:
-            missing["jobTemplate"] = filled
-    return {**obj, "spec": {**spec, **missing}} if missing else obj
-
-
-def _priority_class(obj: Object) -> Object:
-    missing = {
-        key: value
-        for key, value in (("preemptionPolicy", "PreemptLowerPriority"), ("globalDefault", False))
-        if key not in obj
-    }
-    return {**obj, **missing} if missing else obj
-
-
-def _job_set(obj: Object) -> Object:
-    return _with_spec(obj, {"suspend": False}, template=False)
-
-
-def _leader_worker_set(obj: Object) -> Object:
-    return _with_spec(obj, {"replicas": 1, "startupPolicy": "LeaderCreated"}, template=False)
-
-
-def _bare(obj: Object) -> Object:
-    """All of the spec may be left out."""
-    return obj if "spec" in obj else {**obj, "spec": {}}
-
-
-def _namespace(obj: Object) -> Object:
-    status = obj.get("status")
-    if isinstance(status, dict) and "phase" in status:
-        return obj
-    return {**obj, "status": {**(status if isinstance(status, dict) else _EMPTY), "phase": "Active"}}
-
-
-_RULES: dict[str, Callable[[Object], Object]] = {
-    "Pod": _pod,
-    "Deployment": _deployment,
-    "ReplicaSet": _replica_set,
-    "StatefulSet": _stateful_set,
-    "DaemonSet": _daemon_set,
-    "Job": _job,
-    "CronJob": _cron_job,
-    "JobSet": _job_set,
-    "LeaderWorkerSet": _leader_worker_set,
-    "PriorityClass": _priority_class,
-    "Namespace": _namespace,
-    "Queue": _bare,
-    "PodGroup": _bare,
-}

@@ -3,228 +3,174 @@
 A *kind key* names a kind in code: the bare kind (``Pod``, ``Queue``), or ``Kind.group`` where the bare name
 belongs to another kind (``Service.serving.knative.dev``) or kailab does not know the kind. Of a kind's
 versions any is read; the first is the one written.
+
+The list is made at its first use: the modules of the package ``kailab.kinds`` are loaded by name, as what others bring is. So this
+module knows no kind, and a kind may stand on anything, its controller and its grouping too.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+import importlib
+import pkgutil
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from kailab.errors import InputError
+from kailab.errors import InputError, Where
+from kailab.model.kind import Kind, check_form, resolved
+
+_HOME = "kailab.kinds"
+_KUBERNETES_GROUPS = ("apps", "batch", "policy", "autoscaling")
+_UNASKED = object()
 
 
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """One kind. ``group`` is empty for the core group; ``versions`` come newest first."""
+class _Kinds(Mapping[str, Kind]):
+    """Kinds by their keys, in the order in which they were registered."""
 
-    key: str
-    kind: str
-    group: str
-    versions: tuple[str, ...]
-    plural: str
-    namespaced: bool = True
-    short: tuple[str, ...] = ()
+    def __init__(self) -> None:
+        self.by_key: dict[str, Kind] = {}
+        self.by_group_kind: dict[tuple[str, str], str] = {}
+        self.by_api_version: dict[tuple[str, str], str] = {}
+        self.parts: dict[tuple[str, str], Any] = {}
+        self._names: dict[str, str] | None = None
+        self._loaded = self._loading = False
+        self._lock = threading.RLock()
 
-    @property
-    def singular(self) -> str:
-        return self.kind.lower()
+    def load(self) -> None:
+        """Register kailab's own kinds, once."""
+        if self._loaded:
+            return
+        with self._lock:
+            if self._loading:  # by another thread, which is done by now, or what a kind's file imports asks already
+                return
+            self._loading = True
+            for kind in sorted(_built_in(), key=_rank):
+                self.add(kind)
+            self._loaded = True
 
-    @property
-    def api_version(self) -> str:
-        """What to write in ``apiVersion``."""
-        return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
+    def add(self, kind: Kind) -> Kind:
+        check_form(kind)
+        other = self.by_group_kind.get((kind.group, kind.kind))
+        where = Where(object=f"kind {kind.kind}")
+        if other is not None:
+            group = f"the group {kind.group}" if kind.group else "the core group"
+            raise InputError(f"is registered already in {group}", where)
+        for known in self.by_key.values():
+            if known.resource == kind.resource:
+                raise InputError(
+                    f"{kind.resource} is the kind {known.kind} already", Where(object=where.object, field="plural")
+                )
+        key = kind.key or (kind.kind if kind.kind not in self.by_key else f"{kind.kind}.{kind.group}")
+        if key in self.by_key:
+            raise InputError(f"the key {key} is another kind's already", Where(object=where.object, field="key"))
+        kind = msgspec.structs.replace(kind, key=key)
+        self.by_key[key] = kind
+        self.by_group_kind[kind.group, kind.kind] = key
+        for version in kind.versions:
+            self.by_api_version[f"{kind.group}/{version}" if kind.group else version, kind.kind] = key
+        self._names = None
+        return kind
 
-    @property
-    def resource(self) -> str:
-        """``plural.group``, as kubectl prints it: ``queues.scheduling.run.ai``; bare plural in the core
-        group."""
-        return f"{self.plural}.{self.group}" if self.group else self.plural
+    def remove(self, kind: Kind) -> None:
+        del self.by_key[kind.key], self.by_group_kind[kind.group, kind.kind]
+        self.by_api_version = {at: key for at, key in self.by_api_version.items() if key != kind.key}
+        self.parts = {at: part for at, part in self.parts.items() if at[0] != kind.key}
+        self._names = None
 
+    def names(self) -> dict[str, str]:
+        """What people type -> kind key. Long names go before short ones, whoever comes first."""
+        self.load()
+        if self._names is None:
+            names: dict[str, str] = {}
+            for long in (True, False):
+                for key, kind in self.by_key.items():
+                    for name in (kind.plural, kind.singular) if long else kind.short:
+                        names.setdefault(name, key)
+                        if kind.group:
+                            names.setdefault(f"{name}.{kind.group}", key)
+                            for version in kind.versions:
+                                names.setdefault(f"{name}.{version}.{kind.group}", key)
+            self._names = names
+        return self._names
 
-# group | versions | kinds as "Kind plural short,names"; a leading * marks kinds that live outside namespaces.
-_TABLE: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    (
-        "",
-        "v1",
-        (
-            "Pod pods po",
-            "*Node nodes no",
-            "*Namespace namespaces ns",
-            "Event events ev",
-            "ConfigMap configmaps cm",
-            "Secret secrets",
-            "Service services svc",
-            "ServiceAccount serviceaccounts sa",
-            "PersistentVolumeClaim persistentvolumeclaims pvc",
-            "*PersistentVolume persistentvolumes pv",
-            "ResourceQuota resourcequotas quota",
-            "LimitRange limitranges limits",
-            "ReplicationController replicationcontrollers rc",
-            "Endpoints endpoints ep",
-        ),
-    ),
-    (
-        "apps",
-        "v1",
-        (
-            "Deployment deployments deploy",
-            "ReplicaSet replicasets rs",
-            "StatefulSet statefulsets sts",
-            "DaemonSet daemonsets ds",
-            "ControllerRevision controllerrevisions",
-        ),
-    ),
-    ("batch", "v1", ("Job jobs", "CronJob cronjobs cj")),
-    ("scheduling.k8s.io", "v1", ("*PriorityClass priorityclasses pc",)),
-    ("policy", "v1", ("PodDisruptionBudget poddisruptionbudgets pdb",)),
-    ("coordination.k8s.io", "v1", ("Lease leases",)),
-    ("storage.k8s.io", "v1", ("*StorageClass storageclasses sc", "CSIStorageCapacity csistoragecapacities")),
-    ("node.k8s.io", "v1", ("*RuntimeClass runtimeclasses",)),
-    ("apiextensions.k8s.io", "v1", ("*CustomResourceDefinition customresourcedefinitions crd,crds",)),
-    (
-        "rbac.authorization.k8s.io",
-        "v1",
-        (
-            "Role roles",
-            "RoleBinding rolebindings",
-            "*ClusterRole clusterroles",
-            "*ClusterRoleBinding clusterrolebindings",
-        ),
-    ),
-    ("autoscaling", "v2 v1", ("HorizontalPodAutoscaler horizontalpodautoscalers hpa",)),
-    (
-        "resource.k8s.io",
-        "v1 v1beta2 v1beta1 v1alpha3",
-        (
-            "ResourceClaim resourceclaims",
-            "ResourceClaimTemplate resourceclaimtemplates",
-            "*DeviceClass deviceclasses",
-            "*ResourceSlice resourceslices",
-        ),
-    ),
-    ("scheduling.run.ai", "v2", ("*Queue queues q",)),
-    ("scheduling.run.ai", "v2alpha2", ("PodGroup podgroups pg",)),
-    ("scheduling.run.ai", "v1alpha2", ("BindRequest bindrequests br",)),
-    ("kai.scheduler", "v1alpha1", ("*Topology topologies",)),
-    ("topology.node.k8s.io", "v1alpha2 v1alpha1", ("*NodeResourceTopology noderesourcetopologies nrt",)),
-    ("kai.scheduler", "v1", ("*Config configs", "*SchedulingShard schedulingshards")),
-    ("jobset.x-k8s.io", "v1alpha2", ("JobSet jobsets",)),
-    ("leaderworkerset.x-k8s.io", "v1", ("LeaderWorkerSet leaderworkersets lws",)),
-    (
-        "kubeflow.org",
-        "v1",
-        (
-            "PyTorchJob pytorchjobs",
-            "TFJob tfjobs",
-            "XGBoostJob xgboostjobs",
-            "JAXJob jaxjobs",
-            "PaddleJob paddlejobs",
-        ),
-    ),
-    ("kubeflow.org", "v2beta1 v1", ("MPIJob mpijobs",)),
-    ("kubeflow.org", "v1 v1beta1", ("Notebook notebooks",)),
-    ("kubeflow.org", "v1beta1 v1alpha1", ("ScheduledWorkflow scheduledworkflows swf",)),
-    (
-        "trainer.kubeflow.org",
-        "v1alpha1",
-        (
-            "TrainJob trainjobs",
-            "TrainingRuntime trainingruntimes",
-            "*ClusterTrainingRuntime clustertrainingruntimes",
-        ),
-    ),
-    ("ray.io", "v1 v1alpha1", ("RayCluster rayclusters", "RayJob rayjobs", "RayService rayservices")),
-    ("sparkoperator.k8s.io", "v1beta2", ("SparkApplication sparkapplications sparkapp",)),
-    (
-        "serving.knative.dev",
-        "v1",
-        (
-            "Service services kservice,ksvc",
-            "Revision revisions rev",
-            "Configuration configurations config,cfg",
-        ),
-    ),
-    (
-        "grove.io",
-        "v1alpha1",
-        (
-            "PodCliqueSet podcliquesets pcs",
-            "PodGangSet podgangsets pgs",
-            "PodClique podcliques pclq",
-            "PodCliqueScalingGroup podcliquescalinggroups pcsg",
-        ),
-    ),
-    ("scheduler.grove.io", "v1alpha1", ("PodGang podgangs pgang",)),
-    ("argoproj.io", "v1alpha1", ("Workflow workflows wf",)),
-    ("tekton.dev", "v1 v1beta1", ("PipelineRun pipelineruns pr,prs", "TaskRun taskruns tr,trs")),
-    ("machinelearning.seldon.io", "v1 v1alpha2", ("SeldonDeployment seldondeployments sdep",)),
-    (
-        "kubevirt.io",
-        "v1",
-        ("VirtualMachine virtualmachines vm,vms", "VirtualMachineInstance virtualmachineinstances vmi,vmis"),
-    ),
-    ("workspace.devfile.io", "v1alpha2", ("DevWorkspace devworkspaces dw",)),
-    ("amlarc.azureml.com", "v1alpha1", ("AmlJob amljobs",)),
-    ("egx.nvidia.io", "v1", ("SPOTRequest spotrequests",)),
-    (
-        "run.ai",
-        "v1 v2alpha1",
-        (
-            "RunaiJob runaijobs rj",
-            "TrainingWorkload trainingworkloads",
-            "InteractiveWorkload interactiveworkloads",
-            "DistributedWorkload distributedworkloads",
-            "InferenceWorkload inferenceworkloads",
-            "DistributedInferenceWorkload distributedinferenceworkloads",
-        ),
-    ),
-)
+    def __getitem__(self, key: str) -> Kind:
+        self.load()
+        return self.by_key[key]
+
+    def get(self, key: str, default: Any = None) -> Any:
+        if not self._loaded:
+            self.load()
+        return self.by_key.get(key, default)
+
+    def __iter__(self) -> Iterator[str]:
+        self.load()
+        return iter(self.by_key)
+
+    def __len__(self) -> int:
+        self.load()
+        return len(self.by_key)
 
 
-def _build() -> dict[str, Kind]:
-    kinds: dict[str, Kind] = {}
-    for group, versions, lines in _TABLE:
-        for line in lines:
-            kind, plural, *short = line.lstrip("*").split()
-            key = kind if kind not in kinds else f"{kind}.{group}"
-            kinds[key] = Kind(
-                key=key,
-                kind=kind,
-                group=group,
-                versions=tuple(versions.split()),
-                plural=plural,
-                namespaced=not line.startswith("*"),
-                short=tuple(short[0].split(",")) if short else (),
-            )
-    return kinds
+def _built_in() -> Iterator[Kind]:
+    package = importlib.import_module(_HOME)
+    for module in sorted(found.name for found in pkgutil.iter_modules(package.__path__)):
+        yield from importlib.import_module(f"{_HOME}.{module}").KINDS
 
 
-KINDS: dict[str, Kind] = _build()
+def _rank(kind: Kind) -> int:
+    """Kubernetes' own kinds have their bare names whoever else uses them."""
+    if not kind.group:
+        return 0
+    return 1 if kind.group in _KUBERNETES_GROUPS or kind.group.endswith(".k8s.io") else 2
+
+
+_KINDS = _Kinds()
+KINDS: Mapping[str, Kind] = _KINDS
 """Every known kind by its key."""
 
-_BY_GROUP_KIND: dict[tuple[str, str], str] = {(kind.group, kind.kind): key for key, kind in KINDS.items()}
-_BY_API_VERSION: dict[tuple[str, str], str] = {
-    (f"{kind.group}/{version}" if kind.group else version, kind.kind): key
-    for key, kind in KINDS.items()
-    for version in kind.versions
-}
+
+def register(kind: Kind) -> Kind:
+    """Make a kind known, beside kailab's own; gives it with its key. To be done before there are objects of it.
+
+    Raises InputError for one that is not well formed, or that is known already.
+    """
+    _KINDS.load()
+    return _KINDS.add(kind)
 
 
-def _names() -> dict[str, str]:
-    names: dict[str, str] = {}
-    for key, kind in KINDS.items():
-        for name in (kind.plural, kind.singular, *kind.short):
-            names.setdefault(name, key)
-            if kind.group:
-                names.setdefault(f"{name}.{kind.group}", key)
-                for version in kind.versions:
-                    names.setdefault(f"{name}.{version}.{kind.group}", key)
-    return names
+@contextmanager
+def registered(*kinds: Kind) -> Iterator[tuple[Kind, ...]]:
+    """Kinds that are known for the length of a ``with`` block. Raises InputError as ``register`` does."""
+    done: list[Kind] = []
+    try:
+        for kind in kinds:
+            done.append(register(kind))
+        yield tuple(done)
+    finally:
+        for kind in done:
+            _KINDS.remove(kind)
 
 
-_BY_NAME: dict[str, str] = _names()
+def part(key: str, name: str) -> Any:
+    """A part of a kind, see ``kailab.model.kind``; None where the kind has none, or is not known. Raises InputError where it can't
+    be imported."""
+    found = _KINDS.parts.get((key, name), _UNASKED)
+    if found is _UNASKED:
+        kind = KINDS.get(key)
+        found = resolved(kind, name) if kind is not None else None
+        if kind is not None:
+            _KINDS.parts[key, name] = found
+    return found
+
+
+def of_group(group: str, kind: str) -> str | None:
+    """The key of a known kind, whatever its version."""
+    _KINDS.load()
+    return _KINDS.by_group_kind.get((group, kind))
 
 
 def key_of(api_version: str, kind: str) -> str:
@@ -233,16 +179,18 @@ def key_of(api_version: str, kind: str) -> str:
     >>> key_of("v1", "Service"), key_of("serving.knative.dev/v1", "Service"), key_of("example.com/v1", "Job")
     ('Service', 'Service.serving.knative.dev', 'Job.example.com')
     """
-    key = _BY_API_VERSION.get((api_version, kind))
+    _KINDS.load()
+    key = _KINDS.by_api_version.get((api_version, kind))
     if key is not None:
         return key
     group = api_version.rpartition("/")[0]
-    return _BY_GROUP_KIND.get((group, kind)) or (f"{kind}.{group}" if group else kind)
+    return _KINDS.by_group_kind.get((group, kind)) or (f"{kind}.{group}" if group else kind)
 
 
 def kind_key(obj: Mapping[str, Any]) -> str:
     """The kind key of an object (a mapping with ``apiVersion`` and ``kind``)."""
-    return _BY_API_VERSION.get((obj["apiVersion"], obj["kind"])) or key_of(obj["apiVersion"], obj["kind"])
+    found = _KINDS.by_api_version.get((obj["apiVersion"], obj["kind"]))
+    return found or key_of(obj["apiVersion"], obj["kind"])
 
 
 def is_namespaced(key: str, obj: Mapping[str, Any] | None = None) -> bool:
@@ -267,7 +215,8 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     if text in KINDS:
         return text
     wanted = text.strip().lower()
-    key = _BY_NAME.get(wanted)
+    names = _KINDS.names()
+    key = names.get(wanted)
     if key is not None:
         return key
     for other in sorted(others):
@@ -277,7 +226,7 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     lowered = {known.lower(): known for known in KINDS}
     if wanted in lowered:
         return lowered[wanted]
-    close = difflib.get_close_matches(wanted, [*_BY_NAME, *lowered], n=8)
-    meant = list(dict.fromkeys(_BY_NAME.get(name) or lowered[name] for name in close))[:3]
+    close = difflib.get_close_matches(wanted, [*names, *lowered], n=8)
+    meant = list(dict.fromkeys(names.get(name) or lowered[name] for name in close))[:3]
     hint = f"; did you mean {', '.join(meant)}?" if meant else "; expected a kind such as pods, queues, podgroups, jobs"
     raise InputError(f"no kind is called {text!r:.80}{hint}")

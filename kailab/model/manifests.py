@@ -24,7 +24,6 @@ from kailab.model.validation import advise, validate
 
 Object: TypeAlias = dict[str, Any]
 
-_CORE = KINDS["Pod"]
 SUFFIXES = (".yaml", ".yml", ".json")
 MOST_ERRORS = 100  # after so many the rest of a text is not read
 _API_VERSION = re.compile(r"([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[a-z0-9]([a-z0-9-]*[a-z0-9])?")
@@ -278,8 +277,8 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
         return "kind", f"{obj['kind']!r:.80} is not valid; expected a name such as Pod"
     if not _API_VERSION.fullmatch(obj["apiVersion"]) or len(obj["apiVersion"]) > LONGEST_API_VERSION:
         return "apiVersion", f"{obj['apiVersion']!r:.80} is not valid; expected group/version, or v1"
-    if "/" not in obj["apiVersion"] and KINDS.get(obj["kind"], _CORE).group:
-        known = KINDS[obj["kind"]].api_version
+    if "/" not in obj["apiVersion"] and (named := KINDS.get(obj["kind"])) is not None and named.group:
+        known = named.api_version
         return "apiVersion", f"{obj['apiVersion']} has no kind {obj['kind']}; expected {known}"
     meta = obj.get("metadata")
     if not isinstance(meta, dict):

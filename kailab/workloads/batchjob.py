@@ -16,7 +16,6 @@ from kailab.model.quantities import counted
 from kailab.model.times import parse_time
 from kailab.workloads import indexes
 from kailab.workloads.bench import (
-    Workbench,
     condition,
     has_condition,
     is_active,
@@ -25,6 +24,7 @@ from kailab.workloads.bench import (
     owner_reference,
     set_conditions,
 )
+from kailab.workloads.controller import Controller
 from kailab.workloads.podfailure import Verdict, back_off, judge
 from kailab.workloads.replicaset import surplus_order
 
@@ -42,13 +42,10 @@ def only_ended_count(spec: Object) -> bool:
     return bool(spec.get("podReplacementPolicy", default) == "Failed")
 
 
-class JobController:
-    kind = "Job"
+class JobController(Controller):
+    one_look = True
 
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
-    def release_orphan(self, pod: Object) -> None:
+    def orphaned(self, pod: Object) -> None:
         """Let go of a pod whose Job is gone."""
         self._release([pod])
 

@@ -11,14 +11,12 @@ from typing import Any
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, NotFound
-from kailab.model.kinds import api_version_of, kind_key
+from kailab.model.kinds import KINDS, api_version_of, kind_key
 from kailab.model.times import format_time
 
 Key = tuple[str, str]
 Reference = tuple[str, Key]
 
-# Kinds whose pod templates were checked and defaulted when the owner was created.
-_TRUSTED = frozenset(("Job", "ReplicaSet", "StatefulSet", "DaemonSet", "Deployment"))
 _REMEMBERED_SPECS = 256
 
 
@@ -230,8 +228,9 @@ class Workbench:
         if remembered is not None and remembered[0] is spec:
             admitted = remembered[1]
         else:
-            trusted = owner["kind"] in _TRUSTED and owner["apiVersion"] in ("apps/v1", "batch/v1")
-            admitted = self.cluster.admit_pod_spec(spec, owner["metadata"]["name"], trusted)
+            known = KINDS.get(kind_key(owner))
+            checked = known is not None and known.checked_templates
+            admitted = self.cluster.admit_pod_spec(spec, owner["metadata"]["name"], checked)
             if len(self._specs) >= _REMEMBERED_SPECS:
                 self._specs.clear()
             self._specs[id(spec)] = (spec, admitted)

@@ -6,65 +6,37 @@ deleted), or when it asked to be woken. A pod's binding or annotation makes no w
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Object, WatchEvent
-from kailab.model.kinds import key_of
-from kailab.workloads.batchjob import JobController
+from kailab.model.kinds import KINDS, key_of, part
 from kailab.workloads.bench import Key, Reference, Workbench, controller_of, is_ready
-from kailab.workloads.cronjob import CronJobController
-from kailab.workloads.daemonset import DaemonSetController
-from kailab.workloads.deployment import DeploymentController
-from kailab.workloads.jobset import JobSetController
-from kailab.workloads.knative import KnativeController
-from kailab.workloads.kubeflow import training_controllers
-from kailab.workloads.leaderworkerset import LeaderWorkerSetController
-from kailab.workloads.mpijob import MpiJobController
-from kailab.workloads.ray import RayClusterController, RayJobController, RayServiceController
-from kailab.workloads.replicaset import ReplicaSetController
-from kailab.workloads.spark import SparkController
-from kailab.workloads.statefulset import StatefulSetController
-from kailab.workloads.trainjob import TrainJobController
-
-
-class Controller(Protocol):
-    """One family: brings what an owner has in line with what it says. Called with the owner as stored now."""
-
-    kind: str
-
-    def sync(self, owner: Object) -> None: ...
-
-
-# Kinds that are done in one look: a write of their own to the owner is no reason for another.
-_ONE_LOOK = frozenset(("Job", "ReplicaSet"))
+from kailab.workloads.controller import Controller
 
 _Seen = tuple[str, bool, bool, int]
 
 
 class WorkloadControllers:
-    """Runs every family. Soft state only: built over a resumed cluster it carries on."""
+    """Runs the controller of every kind that has one. Soft state only: built over a resumed cluster it carries on."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
         self._dirty: dict[Reference, None] = {}
-        self._bench = bench = Workbench(cluster, self._wake)
-        self._job = JobController(bench)
-        self._daemons = DaemonSetController(bench)
-        families: list[Controller] = [
-            DeploymentController(bench), ReplicaSetController(bench), StatefulSetController(bench), self._daemons,
-            self._job, CronJobController(bench), JobSetController(bench), LeaderWorkerSetController(bench),
-            *training_controllers(bench), MpiJobController(bench), TrainJobController(bench),
-            RayClusterController(bench), RayJobController(bench), RayServiceController(bench),
-            SparkController(bench), KnativeController(bench),
-        ]  # fmt: skip
+        self._bench = Workbench(cluster, self._wake)
         self._misfits = Misfits(cluster.event, "workload-controller")
-        self._families = {family.kind: family for family in families}
+        self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
+        self._made: dict[str, Controller] = {}
         self._seen: dict[str, _Seen] = {}
         self._covered: dict[str, int] = {}  # uid -> resource version that was the owner's after the last look
-        kinds = [*self._families, "Node", "PriorityClass", "Pod", "TrainingRuntime", "ClusterTrainingRuntime"]
-        self._watch = cluster.watch(kinds)
+        others = [kind for watched in self._controlled.values() for kind in watched]
+        self._watch = cluster.watch(list(dict.fromkeys((*self._controlled, *others, "PriorityClass", "Pod"))))
+
+    def _controller(self, kind: str) -> Controller:
+        """The controller of a kind, made when it is first needed."""
+        controller = self._made.get(kind)
+        if controller is None:
+            controller = self._made[kind] = part(kind, "controller")(self._bench, kind)
+        return controller
 
     def step(self) -> bool:
         """Look at all owners that are due; says whether anything was written."""
@@ -83,12 +55,12 @@ class WorkloadControllers:
         return bench.wrote
 
     def _look(self, reference: Reference, owner: Object) -> None:
-        family = self._families.get(reference[0])
-        if family is None:
+        if reference[0] not in self._controlled:
             self._mark_controller(owner)
             return
-        family.sync(owner)
-        if reference[0] in _ONE_LOOK:
+        controller = self._controller(reference[0])
+        controller.sync(owner)
+        if controller.one_look:
             self._cover(reference)
 
     def _cover(self, reference: Reference) -> None:
@@ -112,21 +84,19 @@ class WorkloadControllers:
                     self._mark_above(obj)
                     self._retry()
             return
-        if event.kind in self._families:
+        if event.kind in self._controlled:
             meta = obj["metadata"]
             if event.type == "DELETED":
                 self._covered.pop(meta["uid"], None)
             elif int(meta["resourceVersion"]) > self._covered.get(meta["uid"], 0):
                 self._dirty[event.kind, (meta.get("namespace", ""), meta["name"])] = None
             self._mark_controller(obj)
-        elif event.kind == "Node":
-            self._dirty.update(self._daemons.concerned(event))
         elif event.kind == "PriorityClass":
             self._bench.forget_specs()
             self._retry()
-        else:
-            for job in self._cluster.list("TrainJob"):
-                self._dirty["TrainJob", (job["metadata"]["namespace"], job["metadata"]["name"])] = None
+        for kind, controller in self._made.items():  # one that is not made yet has no owners that this could concern
+            if event.kind in self._controlled[kind]:
+                self._dirty.update(dict.fromkeys(controller.concerned(event)))
 
     def _retry(self) -> None:
         self._dirty.update(self._bench.stuck)
@@ -164,14 +134,14 @@ class WorkloadControllers:
             return
         key: Key = (obj["metadata"].get("namespace", ""), owner["name"])
         current = self._bench.find(kind, key)
-        if kind not in self._families:  # a Revision between a Service and its Deployment: whoever is above
+        if kind not in self._controlled:  # a Revision between a Service and its Deployment: whoever is above
             if current is not None:
                 self._mark_controller(current)
             return
         if current is not None and current["metadata"]["uid"] == owner["uid"]:
             self._dirty[kind, key] = None
-        elif kind == "Job":
-            self._job.release_orphan(obj)
+        else:
+            self._controller(kind).orphaned(obj)
 
     def _mark_above(self, obj: Object) -> None:
         """Mark the owner of the owner: some wait for the last pod of a child to be gone."""

@@ -5,18 +5,14 @@ from __future__ import annotations
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.model.times import format_time, parse_time
-from kailab.workloads.bench import Workbench, has_condition
+from kailab.workloads.bench import has_condition
+from kailab.workloads.controller import Controller
 from kailab.workloads.schedules import parse_schedule, zone_of
 
 _MOST_MISSED = 100
 
 
-class CronJobController:
-    kind = "CronJob"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class CronJobController(Controller):
     def sync(self, owner: Object) -> None:
         if "deletionTimestamp" in owner["metadata"]:
             return

@@ -8,6 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import Term
 from kailab.workloads.bench import Reference, Workbench, is_active, is_ended, is_ready, owner_reference
+from kailab.workloads.controller import Controller
 from kailab.workloads.deployment import template_hash
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
@@ -24,11 +25,9 @@ _ADDED_TOLERATIONS: tuple[dict[str, str], ...] = tuple(
 )
 
 
-class DaemonSetController:
-    kind = "DaemonSet"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
+class DaemonSetController(Controller):
+    def __init__(self, bench: Workbench, kind: str) -> None:
+        super().__init__(bench, kind)
         self._nodes: dict[str, Any] = {}
 
     def concerned(self, event: WatchEvent) -> dict[Reference, None]:

@@ -11,7 +11,8 @@ import msgspec
 from kailab.cluster.embedded.store import safe_text
 from kailab.cluster.protocol import Object
 from kailab.model.quantities import counted
-from kailab.workloads.bench import Workbench, condition, set_conditions
+from kailab.workloads.bench import condition, set_conditions
+from kailab.workloads.controller import Controller
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
@@ -31,12 +32,7 @@ def share(value: Any, of: int, *, up: bool) -> int:
     return int(value)
 
 
-class DeploymentController:
-    kind = "Deployment"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class DeploymentController(Controller):
     def sync(self, owner: Object) -> None:
         if "deletionTimestamp" in owner["metadata"]:
             return

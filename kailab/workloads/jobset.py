@@ -6,17 +6,13 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.model.quantities import counted
-from kailab.workloads.bench import Workbench, condition, has_condition, set_conditions
+from kailab.workloads.bench import condition, has_condition, set_conditions
+from kailab.workloads.controller import Controller
 
 PREFIX = "jobset.sigs.k8s.io/"
 
 
-class JobSetController:
-    kind = "JobSet"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class JobSetController(Controller):
     def sync(self, owner: Object) -> None:
         bench, spec = self._bench, owner["spec"]
         if "deletionTimestamp" in owner["metadata"] or has_condition(owner, "Completed", "Failed"):

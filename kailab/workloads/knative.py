@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from kailab.cluster.protocol import Object
 from kailab.model.quantities import counted
-from kailab.workloads.bench import Workbench, condition, set_conditions
+from kailab.workloads.bench import condition, set_conditions
+from kailab.workloads.controller import Controller
 from kailab.workloads.deployment import template_hash
 
 PREFIX = "serving.knative.dev/"
@@ -12,12 +13,7 @@ MIN_SCALE = "autoscaling.knative.dev/min-scale"
 TEMPLATE = "kailab.dev/template"
 
 
-class KnativeController:
-    kind = "Service.serving.knative.dev"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class KnativeController(Controller):
     def sync(self, owner: Object) -> None:
         if "deletionTimestamp" in owner["metadata"]:
             return

@@ -7,13 +7,12 @@ when its master (Master, Chief, or worker 0) has, or without one when all worker
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from kailab.cluster.protocol import Object
 from kailab.model.quantities import counted
 from kailab.model.times import parse_time
 from kailab.workloads.bench import (
-    Workbench,
     condition,
     has_condition,
     is_active,
@@ -21,23 +20,11 @@ from kailab.workloads.bench import (
     owner_reference,
     set_conditions,
 )
+from kailab.workloads.controller import Controller
 
 PREFIX = "training.kubeflow.org/"
 RESTARTS = "kailab.dev/restarts"  # pods of a job made again after they failed
 _MASTERS = ("Master", "Chief", "Launcher")
-
-_FAMILIES: tuple[tuple[str, str, str], ...] = (
-    ("PyTorchJob", "pytorchReplicaSpecs", "pytorchjob-controller"),
-    ("TFJob", "tfReplicaSpecs", "tfjob-controller"),
-    ("XGBoostJob", "xgbReplicaSpecs", "xgboostjob-controller"),
-    ("JAXJob", "jaxReplicaSpecs", "jaxjob-controller"),
-    ("PaddleJob", "paddleReplicaSpecs", "paddlejob-controller"),
-)
-
-
-def training_controllers(bench: Workbench) -> list[TrainingJobController]:
-    """One controller for each of the kinds."""
-    return [TrainingJobController(bench, *family) for family in _FAMILIES]
 
 
 def job_conditions(job: Object, *wanted: tuple[str, str, str], now: str) -> list[dict[str, Any]]:
@@ -57,17 +44,17 @@ def job_conditions(job: Object, *wanted: tuple[str, str, str], now: str) -> list
     return set_conditions(old, *new)
 
 
-class TrainingJobController:
-    """One kind of training job."""
+class TrainingJobController(Controller):
+    """One kind of training job; ``field`` of its spec has the replicas by role."""
 
-    def __init__(self, bench: Workbench, kind: str, field: str, operator: str) -> None:
-        self.kind = kind
-        self._bench = bench
-        self._field = field
-        self._operator = operator
+    field: ClassVar[str]
+
+    @property
+    def _operator(self) -> str:
+        return f"{self.kind.lower()}-controller"
 
     def _roles(self, job: Object) -> dict[str, Object]:
-        roles: dict[str, Object] = job["spec"].get(self._field) or {}
+        roles: dict[str, Object] = job["spec"].get(self.field) or {}
         return dict(sorted(roles.items(), key=lambda item: (item[0] not in _MASTERS, item[0])))
 
     def _run_policy(self, job: Object) -> Object:
@@ -243,3 +230,23 @@ def _exit_code(pod: Object) -> int:
         if ended and ended["exitCode"]:
             return int(ended["exitCode"])
     return 1
+
+
+class PyTorchJobController(TrainingJobController):
+    field = "pytorchReplicaSpecs"
+
+
+class TFJobController(TrainingJobController):
+    field = "tfReplicaSpecs"
+
+
+class XGBoostJobController(TrainingJobController):
+    field = "xgbReplicaSpecs"
+
+
+class JAXJobController(TrainingJobController):
+    field = "jaxReplicaSpecs"
+
+
+class PaddleJobController(TrainingJobController):
+    field = "paddleReplicaSpecs"

@@ -9,18 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.workloads.bench import Workbench, condition, is_active, is_ready, set_conditions
+from kailab.workloads.bench import condition, is_active, is_ready, set_conditions
+from kailab.workloads.controller import Controller
 from kailab.workloads.deployment import template_hash
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 
 
-class LeaderWorkerSetController:
-    kind = "LeaderWorkerSet"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class LeaderWorkerSetController(Controller):
     def sync(self, owner: Object) -> None:
         if "deletionTimestamp" in owner["metadata"]:
             return

@@ -5,18 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.workloads.bench import Workbench, has_condition, is_active, is_ready, owner_reference
+from kailab.workloads.bench import has_condition, is_active, is_ready, owner_reference
+from kailab.workloads.controller import Controller
 from kailab.workloads.kubeflow import PREFIX, job_conditions
 
 _OPERATOR = "mpi-operator"
 
 
-class MpiJobController:
-    kind = "MPIJob"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class MpiJobController(Controller):
     def sync(self, job: Object) -> None:
         if "deletionTimestamp" in job["metadata"]:
             return

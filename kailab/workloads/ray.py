@@ -6,17 +6,13 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.workloads.bench import Workbench, condition, has_condition, is_active, is_ended, is_ready, set_conditions
+from kailab.workloads.controller import Controller
 from kailab.workloads.replicaset import surplus_order
 
 PREFIX = "ray.io/"
 
 
-class RayClusterController:
-    kind = "RayCluster"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class RayClusterController(Controller):
     def sync(self, owner: Object) -> None:
         if "deletionTimestamp" in owner["metadata"]:
             return
@@ -115,13 +111,8 @@ def desired_workers(group: Object) -> int:
     return int(wanted * (group.get("numOfHosts") or 1))
 
 
-class RayJobController:
+class RayJobController(Controller):
     """A RayCluster named after the job, then a submitter Job once it is ready."""
-
-    kind = "RayJob"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
 
     def sync(self, owner: Object) -> None:
         bench, spec, meta = self._bench, owner["spec"], owner["metadata"]
@@ -204,13 +195,8 @@ class RayJobController:
         })  # fmt: skip
 
 
-class RayServiceController:
+class RayServiceController(Controller):
     """A RayCluster that serves; the service is ready when the cluster is."""
-
-    kind = "RayService"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
 
     def sync(self, owner: Object) -> None:
         bench, meta = self._bench, owner["metadata"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.workloads.bench import Workbench, is_active, is_ready, owner_reference
+from kailab.workloads.bench import is_active, is_ready, owner_reference
+from kailab.workloads.controller import Controller
 
 
 def surplus_order(pod: Object) -> tuple[Any, ...]:
@@ -20,11 +21,8 @@ def surplus_order(pod: Object) -> tuple[Any, ...]:
     )
 
 
-class ReplicaSetController:
-    kind = "ReplicaSet"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
+class ReplicaSetController(Controller):
+    one_look = True
 
     def sync(self, owner: Object) -> None:
         bench = self._bench

@@ -8,18 +8,14 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.model import labels as names
 from kailab.model.quantities import counted
-from kailab.workloads.bench import Workbench, is_active, is_ended
+from kailab.workloads.bench import is_active, is_ended
+from kailab.workloads.controller import Controller
 
 _MEBIBYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
 _LEAST_OVERHEAD_MIB = 384
 
 
-class SparkController:
-    kind = "SparkApplication"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class SparkController(Controller):
     def sync(self, owner: Object) -> None:
         bench, meta = self._bench, owner["metadata"]
         state = ((owner.get("status") or {}).get("applicationState") or {}).get("state", "")

@@ -7,18 +7,14 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError
 from kailab.model.quantities import counted
-from kailab.workloads.bench import Workbench, is_active, is_ended, is_ready, owner_reference
+from kailab.workloads.bench import is_active, is_ended, is_ready, owner_reference
+from kailab.workloads.controller import Controller
 from kailab.workloads.deployment import template_hash
 
 REVISION = "controller-revision-hash"
 
 
-class StatefulSetController:
-    kind = "StatefulSet"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
-
+class StatefulSetController(Controller):
     def sync(self, owner: Object) -> None:
         if "deletionTimestamp" in owner["metadata"]:
             return

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from kailab.cluster.protocol import Object
-from kailab.workloads.bench import Workbench, condition, has_condition, set_conditions
+from kailab.cluster.protocol import Object, WatchEvent
+from kailab.workloads.bench import Reference, condition, has_condition, set_conditions
+from kailab.workloads.controller import Controller
 
 STEP = "trainer.kubeflow.org/trainjob-ancestor-step"
 
 
-class TrainJobController:
-    kind = "TrainJob"
-
-    def __init__(self, bench: Workbench) -> None:
-        self._bench = bench
+class TrainJobController(Controller):
+    def concerned(self, event: WatchEvent) -> list[Reference]:
+        """All: any may have waited for this runtime."""
+        jobs = self._bench.cluster.list(self.kind)
+        return [(self.kind, (job["metadata"]["namespace"], job["metadata"]["name"])) for job in jobs]
 
     def sync(self, job: Object) -> None:
         if "deletionTimestamp" in job["metadata"] or has_condition(job, "Complete", "Failed"):

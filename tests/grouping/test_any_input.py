@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.grouping import GroupingConfig, GroupingError, group, podgroup_object
-from kailab.grouping.registry import _FAMILIES
+from kailab.model.kinds import KINDS
 
 words = st.sampled_from(
     ["Worker", "Master", "Launcher", "replicas", "minReplicas", "template", "spec", "name", "annotations", "metadata"]
@@ -106,7 +106,14 @@ class Echo:
         return [] if found is None else [found]
 
 
-@given(st.sampled_from(list(_FAMILIES)), specs, tags, tags, tags, st.none() | specs)
+@given(
+    st.sampled_from([(kind.group, kind.kind) for kind in KINDS.values() if kind.grouping]),
+    specs,
+    tags,
+    tags,
+    tags,
+    st.none() | specs,
+)
 def test_any_owner_and_pod(key, spec, labels, owner_annotations, pod_annotations, read):
     group_name, kind = key
     owner = {

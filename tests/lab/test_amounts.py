@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kailab.cli.columns import View, columns_of
+from kailab.cli.columns import View, cell, columns_of
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.records import Status
@@ -239,7 +239,7 @@ def test_every_face_shows_the_same(drawn):
         view = View(lab)
         column = next(column for column in columns_of("Pod", True) if column.header == "GPUS")
         for pod, row in zip(picture.pods, picture.rows, strict=True):
-            shown = float(column.cell(view, pod))
+            shown = float(cell(column, view, pod))
             assert shown * 1000 == pytest.approx(row.milli_gpus)
             name = pod["metadata"]["name"]
             assert lab.explain_pod(name).data["milli_gpus"] == row.milli_gpus
@@ -252,4 +252,4 @@ def test_every_face_shows_the_same(drawn):
             name = there["metadata"]["name"]
             used = picture.accounts.used[name]
             expect(lab.node(name)).holding(used / 1000)
-            assert columns["GPUS"].cell(view, there).startswith(f"{used / 1000:g}/")
+            assert cell(columns["GPUS"], view, there).startswith(f"{used / 1000:g}/")

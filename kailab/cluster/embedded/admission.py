@@ -9,33 +9,13 @@ from kailab.cluster.embedded.store import Store
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls
+from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import shown
 
-# Status given at creation is dropped, as a kube-apiserver does for kinds with a status subresource. A kubelet does
-# register its node with a status, and kinds that kailab does not know keep what they came with.
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
-_KEEPS_STATUS = {"Node", "Event"}
-
-# Fields that never change once set: paths of keys.
-_IMMUTABLE: dict[str, tuple[tuple[str, ...], ...]] = {
-    "Deployment": (("spec", "selector"),),
-    "ReplicaSet": (("spec", "selector"),),
-    "DaemonSet": (("spec", "selector"),),
-    "StatefulSet": (
-        ("spec", "selector"),
-        ("spec", "serviceName"),
-        ("spec", "podManagementPolicy"),
-        ("spec", "volumeClaimTemplates"),
-    ),
-    "Job": (("spec", "selector"), ("spec", "template"), ("spec", "completionMode"), ("spec", "podFailurePolicy")),
-    "PriorityClass": (("value",), ("preemptionPolicy",)),
-    "JobSet": (("spec", "replicatedJobs"),),
-    "ResourceClaim": (("spec",),),
-    "Topology": (("spec",),),
-}
 _POD_MAY_CHANGE = {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"}
 
 
@@ -92,7 +72,8 @@ class Admission:
 
     def new(self, kind: str, obj: Object, name: str) -> Object:
         """A new object with defaults, checked; its metadata still the caller's to fill. Raises Invalid."""
-        if "status" in obj and kind in KINDS and kind not in _KEEPS_STATUS:
+        # Kinds that kailab does not know keep the status they came with.
+        if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
         admitted = self._checked(kind, obj, name)
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
@@ -155,14 +136,11 @@ class Admission:
         if kind == "Pod":
             self._pod_spec(old["spec"], new["spec"], name)
             return new
-        for path in _IMMUTABLE.get(kind, ()):
-            before: Any = old
-            after: Any = new
-            for part in path:
-                before = (before or {}).get(part)
-                after = (after or {}).get(part)
-            if before is not None and not same(before, after):
-                raise invalid(kind, name, ".".join(path), "field is immutable")
+        known = KINDS.get(kind)
+        for path in known.immutable if known is not None else ():
+            before = field_of(old, path)
+            if before is not None and not same(before, field_of(new, path)):
+                raise invalid(kind, name, path, "field is immutable")
         return new
 
     @staticmethod

@@ -8,87 +8,19 @@ fields it does not know are not judged.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
-import msgspec
-
-from kailab.model import objects, typed
-from kailab.model.validation import core, operators
-from kailab.model.validation.devices import (
-    check_device_class,
-    check_resource_claim,
-    check_resource_claim_template,
-    check_resource_slice,
-)
+from kailab.model.kinds import KINDS, part
+from kailab.model.validation import core
 from kailab.model.validation.fields import Fault, Faults
 from kailab.model.validation.hints import advise_work
 from kailab.model.validation.metadata import check_metadata
-from kailab.model.validation.nodes import check_node
-from kailab.model.validation.pods import check_pod
-from kailab.model.validation.scheduling import (
-    advise_podgroup,
-    advise_queue,
-    check_podgroup,
-    check_priority_class,
-    check_queue,
-    check_topology,
-)
-from kailab.model.validation.workloads import (
-    check_cron_job,
-    check_daemon_set,
-    check_job,
-    check_leader_worker_set,
-    check_ray_cluster,
-    check_replicated,
-    check_training_job,
-)
+from kailab.model.validation.shapes import Check
 
 __all__ = ["Fault", "advise", "validate", "validate_status"]
 
 MOST_TOLD = 25  # faults of one object
-_CHECKS: dict[str, Callable[[Faults, dict[str, Any]], None]] = {
-    "Pod": check_pod,
-    "Node": check_node,
-    "Queue": check_queue,
-    "PodGroup": check_podgroup,
-    "Topology": check_topology,
-    "PriorityClass": check_priority_class,
-    "Deployment": check_replicated,
-    "ReplicaSet": check_replicated,
-    "StatefulSet": check_replicated,
-    "DaemonSet": check_daemon_set,
-    "Job": check_job,
-    "CronJob": check_cron_job,
-    "PyTorchJob": check_training_job,
-    "TFJob": check_training_job,
-    "XGBoostJob": check_training_job,
-    "JAXJob": check_training_job,
-    "MPIJob": check_training_job,
-    "LeaderWorkerSet": check_leader_worker_set,
-    "RayCluster": check_ray_cluster,
-    "ResourceClaim": check_resource_claim,
-    "ResourceClaimTemplate": check_resource_claim_template,
-    "DeviceClass": check_device_class,
-    "ResourceSlice": check_resource_slice,
-    "PaddleJob": check_training_job,
-}
-# What kailab decodes of a kind. The decoder judges the types of all that the checks leave out.
-_SHAPES: dict[str, type[msgspec.Struct]] = {
-    "Pod": objects.Pod,
-    "Node": objects.Node,
-    "Queue": objects.QueueObject,
-    "PodGroup": objects.PodGroupObject,
-    "Topology": objects.TopologyObject,
-    "PriorityClass": objects.PriorityClass,
-    "ResourceClaim": objects.ResourceClaim,
-    "ResourceClaimTemplate": objects.ResourceClaimTemplate,
-    "DeviceClass": objects.DeviceClass,
-    "ResourceSlice": objects.ResourceSlice,
-}
-_ADVICE: dict[str, Callable[[Faults, dict[str, Any]], None]] = {
-    "Queue": advise_queue,
-    "PodGroup": advise_podgroup,
-}
 
 
 def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
@@ -98,15 +30,15 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
     """
     faults = Faults()
     check_metadata(faults, obj, kind)
-    check = _CHECKS.get(kind)
+    check = part(kind, "check")
     if check is not None:
         check(faults, obj)
     if not faults.found:
-        of_kind = operators.of_kind(kind) or core.of_kind(kind)
-        if of_kind is not None:
-            faults.found.extend(of_kind(obj) or ())
+        shape = shape_of(kind)
+        if shape is not None:
+            faults.found.extend(shape(obj) or ())
     if not faults.found:
-        _check_shape(faults, obj, _SHAPES.get(kind, objects.AnyObject))
+        _check_record(faults, obj, kind)
     if len(faults.found) > MOST_TOLD:
         more = Fault("", f"and {len(faults.found) - MOST_TOLD} more faults")
         return [*faults.found[:MOST_TOLD], more]
@@ -115,14 +47,35 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
 
 def validate_status(status: Any, kind: str) -> list[Fault]:
     """As ``validate``, of a status by itself."""
-    check = core.of_status(kind)
+    known = KINDS.get(kind)
+    check = core.shape(known.status_schema) if known is not None and known.status_schema else None
     return (check(status) if check is not None else None) or []
 
 
-def _check_shape(faults: Faults, obj: dict[str, Any], shape: type[msgspec.Struct]) -> None:
-    """Whatever passes can be decoded: no reader of the object needs to think of wrong types."""
+def shape_of(kind: str) -> Check | None:
+    """The check of the shape of a kind (by its kind key); None for kinds of which none is known."""
+    make = part(kind, "shape")
+    if make is not None:
+        return _made(make)
+    known = KINDS.get(kind)
+    return core.shape(known.schema) if known is not None and known.schema else None
+
+
+@cache
+def _made(make: Callable[[], Check]) -> Check:
+    return make()
+
+
+def _check_record(faults: Faults, obj: dict[str, Any], kind: str) -> None:
+    """Whatever passes can be decoded: no reader of the object needs to think of wrong types. What kailab does not decode is judged
+    as far as all objects are alike."""
+    import msgspec
+
+    from kailab.model import typed
+    from kailab.model.objects import AnyObject
+
     try:
-        typed.convert(obj, shape)
+        typed.convert(obj, part(kind, "record") or AnyObject)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$")
         faults.add(place.rstrip("`").lstrip("."), message.replace("`", ""))
@@ -132,7 +85,7 @@ def advise(obj: dict[str, Any], kind: str) -> list[Fault]:
     """What is allowed but likely a mistake, for an object without faults."""
     faults = Faults()
     advise_work(faults, obj)
-    check = _ADVICE.get(kind)
+    check = part(kind, "advice")
     if check is not None:
         check(faults, obj)
     return faults.found

@@ -2,7 +2,7 @@
 
 The table (``core.json``) maps each type to its fields: the name of another type, a scalar, ``[x]`` a list, ``{x}`` a mapping,
 ``=a|b`` one of these texts; ``!`` marks a field that has to be there. It is read at its first use, and each type is made into
-a check when it is first needed. ``coretable`` makes it.
+a check when it is first needed. ``coretable`` makes it, with the types that kinds name (``Kind.schema``).
 """
 
 from __future__ import annotations
@@ -15,15 +15,6 @@ from kailab.model.validation import shapes
 from kailab.model.validation.shapes import Check
 
 TABLE = Path(__file__).with_name("core.json")
-KINDS = (
-    "Pod", "Node", "Namespace", "ConfigMap", "Secret", "Service", "ServiceAccount", "PersistentVolumeClaim",
-    "ReplicationController", "ResourceQuota", "LimitRange", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job",
-    "CronJob", "PriorityClass", "PodDisruptionBudget", "RuntimeClass", "StorageClass", "ResourceClaim",
-    "ResourceClaimTemplate", "ResourceSlice", "DeviceClass",
-)  # fmt: skip
-WITH_STATUS = ("Pod", "Node", "Job", "ResourceClaim")
-"""Kinds of which others than their controller write the status."""
-
 SCALARS: dict[str, Check] = {
     "str": shapes.TEXT,
     "bool": shapes.FLAG,
@@ -59,14 +50,10 @@ def fields_of(type: str) -> dict[str, Check]:
     return {name.removesuffix("!"): _later(of) for name, of in _table()[type].items()}
 
 
-def of_kind(kind: str) -> Check | None:
-    """The check of a kind; None for those that are not in the table."""
-    return shape(f"V1{kind}") if kind in KINDS else None
-
-
-def of_status(kind: str) -> Check | None:
-    """The check of a kind's status; None for those of which nobody judges it."""
-    return shape(f"V1{kind}Status") if kind in WITH_STATUS else None
+def loose_pod_spec() -> Check:
+    """A pod spec of which some is filled in later: containers may be missing, and their names."""
+    containers = shapes.items(shapes.record(fields_of("V1Container")))
+    return shapes.record({**fields_of("V1PodSpec"), "containers": containers})
 
 
 def _later(type: str) -> Check:

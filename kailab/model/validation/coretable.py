@@ -9,7 +9,8 @@ import json
 import re
 from typing import Any
 
-from kailab.model.validation.core import KINDS, SCALARS, TABLE, WITH_STATUS
+from kailab.model.kinds import KINDS
+from kailab.model.validation.core import SCALARS, TABLE
 
 _MODELS = {"V1ResourceClaim": "ResourceV1ResourceClaim"}  # a pod's entry has that name too
 # What the models do not say: which texts are quantities, which mappings an integer or a text, which integers are long.
@@ -47,8 +48,8 @@ def made_table() -> dict[str, dict[str, str]]:
     import kubernetes.client
 
     table: dict[str, dict[str, str]] = {}
-    kinds = [f"V1{kind}" for kind in KINDS]
-    todo = [*kinds, *(f"V1{kind}Status" for kind in WITH_STATUS)]
+    kinds = [kind.schema for kind in KINDS.values() if kind.schema]
+    todo = [*kinds, *(kind.status_schema for kind in KINDS.values() if kind.status_schema)]
     while todo:
         name = todo.pop()
         if name in table:

@@ -33,9 +33,6 @@ def advise_work(faults: Faults, obj: dict[str, Any]) -> None:
             text = f"{shown(least)} is not a whole number of 0 or more: KAI can't group the pods, they stay pending"
             faults.add(f"{path}.annotations[{labels.BATCH_MIN_MEMBER}]", text)
 
-    if obj["kind"] == "Job":
-        _advise_gang(faults, obj)
-
 
 def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
     """Work that says its queue, but not whose queues these are. Only a mistake where pods without a scheduler are
@@ -68,7 +65,7 @@ def pod_templates(obj: dict[str, Any], path: str = "") -> Iterator[tuple[str, di
                     yield from pod_templates(item, f"{path}{key}[{index}].")
 
 
-def _advise_gang(faults: Faults, job: dict[str, Any]) -> None:
+def advise_gang(faults: Faults, job: dict[str, Any]) -> None:
     """A batch Job of which more pods must start together than it ever makes at a time."""
     least = _texts(job["metadata"], "annotations").get(labels.BATCH_MIN_MEMBER)
     if least is None or not _is_count(least):

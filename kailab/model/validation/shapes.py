@@ -198,6 +198,11 @@ def record(fields: Mapping[str, Check], required: tuple[str, ...] = ()) -> Check
     return check
 
 
+def with_spec(spec: Check) -> Check:
+    """An object with such a spec."""
+    return record({"spec": spec}, ("spec",))
+
+
 def both(first: Check, second: Check) -> Check:
     """What the second check finds, where the first finds nothing."""
 

@@ -1,0 +1,123 @@
+"""Deployment, ReplicaSet, StatefulSet and DaemonSet: workloads that know their pods by a selector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model.defaults import of_spec
+from kailab.model.kind import AGE, NAME, Column, Kind
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.pods import check_selector, check_template
+
+
+def _check_replicated(faults: Faults, obj: dict[str, Any]) -> None:
+    """Deployment, ReplicaSet, StatefulSet."""
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is None:
+        return
+    faults.integer(spec, "replicas", "spec.replicas")
+    faults.integer(spec, "minReadySeconds", "spec.minReadySeconds")
+    faults.one_of(spec, "podManagementPolicy", "spec.podManagementPolicy", ("OrderedReady", "Parallel"))
+    for path, claim in faults.mappings(spec, "volumeClaimTemplates", "spec.volumeClaimTemplates"):
+        meta = faults.mapping(claim, "metadata", f"{path}.metadata", required=True)
+        if meta is not None:
+            faults.text(meta, "name", f"{path}.metadata.name", required=True)
+    _check_selected_template(faults, spec)
+
+
+def _check_daemon_set(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is not None:
+        _check_selected_template(faults, spec)
+
+
+def _check_selected_template(faults: Faults, spec: dict[str, Any]) -> None:
+    """A selector that does not match the template would leave the workload without its own pods."""
+    selector = faults.mapping(spec, "selector", "spec.selector", required=True)
+    check_template(faults, spec, "spec", ("Always",))
+    if selector is None:
+        return
+    check_selector(faults, selector, "spec.selector")
+    wanted = selector.get("matchLabels")
+    if not wanted and not selector.get("matchExpressions"):
+        faults.add("spec.selector", "is empty; expected matchLabels that select the template's pods")
+    template = spec.get("template")
+    meta = template.get("metadata") if isinstance(template, dict) else None
+    labels = meta.get("labels") if isinstance(meta, dict) else None
+    labels = labels if isinstance(labels, dict) else {}
+    for name, value in wanted.items() if isinstance(wanted, dict) else ():
+        if labels.get(name) != value:
+            faults.add(f"spec.selector.matchLabels[{name}]", "does not match the labels of spec.template.metadata")
+
+
+def _count(header: str, path: str) -> Column:
+    return Column(header, path, default="0")
+
+
+def _apps(kind: str, short: str, **parts: Any) -> Kind:
+    return Kind(
+        group="apps",
+        kind=kind,
+        versions=("v1",),
+        plural=f"{kind.lower()}s",
+        short=(short,),
+        schema=f"V1{kind}",
+        controller=f"kailab.workloads.{kind.lower()}:{kind}Controller",
+        checked_templates=True,
+        in_all=True,
+        **parts,
+    )
+
+
+KINDS = (
+    _apps(
+        "Deployment",
+        "deploy",
+        defaults=of_spec({"replicas": 1, "minReadySeconds": 0, "revisionHistoryLimit": 10}),
+        check=_check_replicated,
+        immutable=("spec.selector",),
+        grouping="kailab.grouping.families.deployment:DEPLOYMENT",
+        scalable=True,
+        columns="kailab.cli.columns:DEPLOYMENT",
+    ),
+    _apps(
+        "ReplicaSet",
+        "rs",
+        defaults=of_spec({"replicas": 1}),
+        check=_check_replicated,
+        immutable=("spec.selector",),
+        scalable=True,
+        columns=(
+            NAME,
+            Column("DESIRED", "spec.replicas", default="1"),
+            _count("CURRENT", "status.replicas"),
+            _count("READY", "status.readyReplicas"),
+            AGE,
+        ),
+    ),
+    _apps(
+        "StatefulSet",
+        "sts",
+        defaults=of_spec({"replicas": 1, "podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10}),
+        check=_check_replicated,
+        immutable=("spec.selector", "spec.serviceName", "spec.podManagementPolicy", "spec.volumeClaimTemplates"),
+        scalable=True,
+        columns="kailab.cli.columns:STATEFUL_SET",
+    ),
+    _apps(
+        "DaemonSet",
+        "ds",
+        defaults=of_spec({"revisionHistoryLimit": 10}),
+        check=_check_daemon_set,
+        immutable=("spec.selector",),
+        watches=("Node",),
+        columns=(
+            NAME,
+            _count("DESIRED", "status.desiredNumberScheduled"),
+            _count("CURRENT", "status.currentNumberScheduled"),
+            _count("READY", "status.numberReady"),
+            AGE,
+        ),
+    ),
+    Kind(group="apps", kind="ControllerRevision", versions=("v1",), plural="controllerrevisions"),
+)

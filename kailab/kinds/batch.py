@@ -1,0 +1,112 @@
+"""Job and CronJob: pods that end, once or at set times."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model.defaults import of_spec
+from kailab.model.kind import Kind
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.pods import check_template
+
+Object = dict[str, Any]
+_RESTART = ("OnFailure", "Never")
+
+
+def _spec_defaults(spec: Object) -> Object:
+    """Parallelism 1; completions 1 only where parallelism is not given either; backoffLimit 6, as batch/v1."""
+    defaults: Object = {"backoffLimit": 6, "completionMode": "NonIndexed", "suspend": False}
+    if "parallelism" not in spec:
+        defaults["parallelism"] = 1
+        if "completions" not in spec:
+            defaults["completions"] = 1
+    if "backoffLimitPerIndex" in spec:
+        defaults["backoffLimit"] = 2**31 - 1
+    return defaults
+
+
+_job_defaults = of_spec(_spec_defaults)
+
+
+def _cron_job_defaults(obj: Object) -> Object:
+    spec = obj.get("spec")
+    if not isinstance(spec, dict):
+        return obj
+    defaults: Object = {
+        "concurrencyPolicy": "Allow",
+        "suspend": False,
+        "successfulJobsHistoryLimit": 3,
+        "failedJobsHistoryLimit": 1,
+    }
+    missing = {key: value for key, value in defaults.items() if key not in spec}
+    template = spec.get("jobTemplate")
+    if isinstance(template, dict) and isinstance(template.get("spec"), dict):
+        filled = _job_defaults(template)
+        if filled is not template:
+            missing["jobTemplate"] = filled
+    return {**obj, "spec": {**spec, **missing}} if missing else obj
+
+
+def _check_job(faults: Faults, obj: Object) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is not None:
+        _check_job_spec(faults, spec, "spec")
+
+
+def _check_cron_job(faults: Faults, obj: Object) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is None:
+        return
+    faults.text(spec, "schedule", "spec.schedule", required=True)
+    faults.one_of(spec, "concurrencyPolicy", "spec.concurrencyPolicy", ("Allow", "Forbid", "Replace"))
+    faults.boolean(spec, "suspend", "spec.suspend")
+    template = faults.mapping(spec, "jobTemplate", "spec.jobTemplate", required=True)
+    inner = faults.mapping(template or {}, "spec", "spec.jobTemplate.spec", required=template is not None)
+    if inner is not None:
+        _check_job_spec(faults, inner, "spec.jobTemplate.spec")
+
+
+def _check_job_spec(faults: Faults, spec: Object, path: str) -> None:
+    for key in ("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished", "backoffLimitPerIndex"):
+        faults.integer(spec, key, f"{path}.{key}")
+    faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1)
+    mode = faults.one_of(spec, "completionMode", f"{path}.completionMode", ("NonIndexed", "Indexed"))
+    if mode == "Indexed" and spec.get("completions") is None:
+        faults.add(f"{path}.completions", "is required for an Indexed job")
+    faults.boolean(spec, "suspend", f"{path}.suspend")
+    check_template(faults, spec, path, _RESTART)
+
+
+KINDS = (
+    Kind(
+        group="batch",
+        kind="Job",
+        versions=("v1",),
+        plural="jobs",
+        schema="V1Job",
+        status_schema="V1JobStatus",
+        defaults=_job_defaults,
+        check=_check_job,
+        advice="kailab.model.validation.hints:advise_gang",
+        immutable=("spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy"),
+        controller="kailab.workloads.batchjob:JobController",
+        checked_templates=True,
+        grouping="kailab.grouping.families.job:JOB",
+        columns="kailab.cli.columns:JOB",
+        in_all=True,
+    ),
+    Kind(
+        group="batch",
+        kind="CronJob",
+        versions=("v1",),
+        plural="cronjobs",
+        short=("cj",),
+        schema="V1CronJob",
+        defaults=_cron_job_defaults,
+        check=_check_cron_job,
+        controller="kailab.workloads.cronjob:CronJobController",
+        grouping="kailab.grouping.families.job:CRON_JOB",
+        columns="kailab.cli.columns:CRON_JOB",
+        in_all=True,
+    ),
+)

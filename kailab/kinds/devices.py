@@ -1,0 +1,62 @@
+"""Kubernetes' kinds for devices: what nodes and drivers offer (DRA, NodeResourceTopology), and claims to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model.kind import Kind
+from kailab.model.validation.shapes import TEXT, Check, filled, int_or_text, items, named, quantity, record
+
+
+def _dra(kind: str, plural: str, check: str, **parts: Any) -> Kind:
+    return Kind(
+        group="resource.k8s.io",
+        kind=kind,
+        versions=("v1", "v1beta2", "v1beta1", "v1alpha3"),
+        plural=plural,
+        schema=f"V1{kind}",
+        check=f"kailab.model.validation.devices:{check}",
+        record=f"kailab.model.objects:{kind}",
+        **parts,
+    )
+
+
+def _node_resource_topology() -> Check:
+    resource = {"name": filled(TEXT), "capacity": quantity, "allocatable": quantity, "available": quantity}
+    zone = {
+        "name": TEXT,
+        "type": TEXT,
+        "resources": named(record(resource, ("name",))),
+        "costs": items(record({"name": TEXT, "value": int_or_text})),
+        "attributes": items(record({"name": TEXT, "value": TEXT})),
+    }
+    return record(
+        {
+            "topologyPolicies": items(TEXT),
+            "attributes": items(record({"name": TEXT, "value": TEXT})),
+            "zones": named(record(zone)),
+        }
+    )
+
+
+KINDS = (
+    _dra(
+        "ResourceClaim",
+        "resourceclaims",
+        "check_resource_claim",
+        status_schema="V1ResourceClaimStatus",
+        immutable=("spec",),
+    ),
+    _dra("ResourceClaimTemplate", "resourceclaimtemplates", "check_resource_claim_template"),
+    _dra("DeviceClass", "deviceclasses", "check_device_class", namespaced=False),
+    _dra("ResourceSlice", "resourceslices", "check_resource_slice", namespaced=False),
+    Kind(
+        group="topology.node.k8s.io",
+        kind="NodeResourceTopology",
+        versions=("v1alpha2", "v1alpha1"),
+        plural="noderesourcetopologies",
+        namespaced=False,
+        short=("nrt",),
+        shape=_node_resource_topology,
+    ),
+)

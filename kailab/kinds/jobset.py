@@ -1,0 +1,60 @@
+"""JobSet: a group of Jobs that start, succeed, fail and start over together."""
+
+from __future__ import annotations
+
+from kailab.model.defaults import of_spec
+from kailab.model.kind import Kind
+from kailab.model.validation.core import shape
+from kailab.model.validation.shapes import (
+    COUNT,
+    FLAG,
+    MAPPING,
+    PODS,
+    TEXT,
+    Check,
+    filled,
+    items,
+    named,
+    one_of,
+    record,
+    with_spec,
+)
+
+
+def job_set_spec() -> Check:
+    replicated = record(
+        {
+            "name": filled(TEXT),
+            "replicas": PODS,
+            "template": shape("V1JobTemplateSpec"),
+            "dependsOn": items(record({"name": TEXT, "status": one_of("Ready", "Complete")}, ("name", "status"))),
+        },
+        ("name", "template"),
+    )
+    return record(
+        {
+            "replicatedJobs": named(replicated),
+            "suspend": FLAG,
+            "startupPolicy": record({"startupPolicyOrder": TEXT}),
+            "successPolicy": record({"operator": TEXT, "targetReplicatedJobs": items(TEXT)}),
+            "failurePolicy": record({"maxRestarts": COUNT}),
+            "network": MAPPING,
+            "ttlSecondsAfterFinished": COUNT,
+        }
+    )
+
+
+KINDS = (
+    Kind(
+        group="jobset.x-k8s.io",
+        kind="JobSet",
+        versions=("v1alpha2",),
+        plural="jobsets",
+        defaults=of_spec({"suspend": False}, template=False),
+        shape=lambda: with_spec(job_set_spec()),
+        immutable=("spec.replicatedJobs",),
+        controller="kailab.workloads.jobset:JobSetController",
+        grouping="kailab.grouping.families.jobset:JOBSET",
+        in_all=True,
+    ),
+)

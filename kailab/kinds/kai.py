@@ -1,0 +1,61 @@
+"""KAI's own kinds, and the versions of its CRDs that kailab reads (any of them) and writes (the first).
+
+A KAI with another version of a CRD is a version more here; code asks ``api_version_of("Queue")`` for what to write.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model.kind import Kind
+
+Object = dict[str, Any]
+
+
+def _bare(obj: Object) -> Object:
+    """All of the spec may be left out."""
+    return obj if "spec" in obj else {**obj, "spec": {}}
+
+
+KINDS = (
+    Kind(
+        group="scheduling.run.ai",
+        kind="Queue",
+        versions=("v2",),
+        plural="queues",
+        namespaced=False,
+        short=("q",),
+        defaults=_bare,
+        check="kailab.model.validation.scheduling:check_queue",
+        record="kailab.model.objects:QueueObject",
+        advice="kailab.model.validation.scheduling:advise_queue",
+        columns="kailab.cli.columns:QUEUE",
+    ),
+    Kind(
+        group="scheduling.run.ai",
+        kind="PodGroup",
+        versions=("v2alpha2",),
+        plural="podgroups",
+        short=("pg",),
+        defaults=_bare,
+        check="kailab.model.validation.scheduling:check_podgroup",
+        record="kailab.model.objects:PodGroupObject",
+        advice="kailab.model.validation.scheduling:advise_podgroup",
+        columns="kailab.cli.columns:POD_GROUP",
+        in_all=True,
+    ),
+    Kind(group="scheduling.run.ai", kind="BindRequest", versions=("v1alpha2",), plural="bindrequests", short=("br",)),
+    Kind(
+        group="kai.scheduler",
+        kind="Topology",
+        versions=("v1alpha1",),
+        plural="topologies",
+        namespaced=False,
+        check="kailab.model.validation.scheduling:check_topology",
+        record="kailab.model.objects:TopologyObject",
+        immutable=("spec",),
+        columns="kailab.cli.columns:TOPOLOGY",
+    ),
+    Kind(group="kai.scheduler", kind="Config", versions=("v1",), plural="configs", namespaced=False),
+    Kind(group="kai.scheduler", kind="SchedulingShard", versions=("v1",), plural="schedulingshards", namespaced=False),
+)

@@ -1,0 +1,116 @@
+"""Kubeflow's training jobs (PyTorchJob, TFJob, XGBoostJob, JAXJob, PaddleJob, MPIJob), Notebook and ScheduledWorkflow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kailab.model.kind import Kind
+from kailab.model.validation.core import shape
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.pods import check_template
+from kailab.model.validation.shapes import (
+    COUNT,
+    FLAG,
+    INT32,
+    PODS,
+    TEXT,
+    Check,
+    both,
+    label_names,
+    one_of,
+    record,
+    table,
+    with_spec,
+)
+
+_RUN_POLICY: dict[str, Check] = {
+    "suspend": FLAG,
+    "cleanPodPolicy": one_of("", "All", "Running", "None"),
+    "backoffLimit": COUNT,
+    "activeDeadlineSeconds": COUNT,
+    "ttlSecondsAfterFinished": COUNT,
+    "schedulingPolicy": record(
+        {"minAvailable": INT32, "queue": TEXT, "priorityClass": TEXT, "scheduleTimeoutSeconds": INT32}
+    ),
+}
+
+
+def _check(field: str) -> Callable[[Faults, dict[str, Any]], None]:
+    """Replica specs by role, in a field of the spec."""
+
+    def check(faults: Faults, obj: dict[str, Any]) -> None:
+        spec = faults.mapping(obj, "spec", "spec", required=True)
+        if spec is None:
+            return
+        path = f"spec.{field}"
+        roles = faults.mapping(spec, field, path, required=True)
+        for role in roles or {}:
+            replicas = faults.mapping(roles or {}, role, f"{path}.{role}")
+            if replicas is not None:
+                faults.integer(replicas, "replicas", f"{path}.{role}.replicas")
+                check_template(faults, replicas, f"{path}.{role}")
+
+    return check
+
+
+def _shape(field: str) -> Callable[[], Check]:
+    def make() -> Check:
+        template = shape("V1PodTemplateSpec")
+        replicas = record({"replicas": PODS, "restartPolicy": TEXT, "template": template}, ("template",))
+        spec = {
+            field: both(label_names, table(replicas)),
+            "runPolicy": record(_RUN_POLICY),
+            "elasticPolicy": record({"minReplicas": PODS, "maxReplicas": PODS, "maxRestarts": INT32}),
+            "launcherCreationPolicy": TEXT,
+            "slotsPerWorker": COUNT,
+        }
+        return with_spec(record(spec, (field,)))
+
+    return make
+
+
+def _training(kind: str, field: str, **parts: Any) -> Kind:
+    return Kind(
+        **{
+            "group": "kubeflow.org",
+            "kind": kind,
+            "versions": ("v1",),
+            "plural": f"{kind.lower()}s",
+            "check": _check(field),
+            "shape": _shape(field),
+            "controller": f"kailab.workloads.kubeflow:{kind}Controller",
+            **parts,
+        }
+    )
+
+
+KINDS = (
+    _training("PyTorchJob", "pytorchReplicaSpecs", grouping="kailab.grouping.families.pytorch:PYTORCH", in_all=True),
+    _training("TFJob", "tfReplicaSpecs", grouping="kailab.grouping.families.kubeflow:TENSORFLOW"),
+    _training("XGBoostJob", "xgbReplicaSpecs", grouping="kailab.grouping.families.kubeflow:XGBOOST"),
+    _training("JAXJob", "jaxReplicaSpecs", grouping="kailab.grouping.families.kubeflow:JAX"),
+    _training("PaddleJob", "paddleReplicaSpecs"),
+    _training(
+        "MPIJob",
+        "mpiReplicaSpecs",
+        versions=("v2beta1", "v1"),
+        controller="kailab.workloads.mpijob:MpiJobController",
+        grouping="kailab.grouping.families.kubeflow:MPI",
+        in_all=True,
+    ),
+    Kind(
+        group="kubeflow.org",
+        kind="Notebook",
+        versions=("v1", "v1beta1"),
+        plural="notebooks",
+        grouping="kailab.grouping.families.simple:NOTEBOOK",
+    ),
+    Kind(
+        group="kubeflow.org",
+        kind="ScheduledWorkflow",
+        versions=("v1beta1", "v1alpha1"),
+        plural="scheduledworkflows",
+        short=("swf",),
+    ),
+)

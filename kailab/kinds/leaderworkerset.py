@@ -1,0 +1,64 @@
+"""LeaderWorkerSet: groups of pods, each of a leader and its workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.model.defaults import of_spec
+from kailab.model.kind import Kind
+from kailab.model.validation.core import shape
+from kailab.model.validation.fields import Faults
+from kailab.model.validation.pods import check_template
+from kailab.model.validation.shapes import COUNT, MAPPING, PODS, TEXT, Check, record, with_spec
+
+
+def _check(faults: Faults, obj: dict[str, Any]) -> None:
+    spec = faults.mapping(obj, "spec", "spec", required=True)
+    if spec is None:
+        return
+    faults.integer(spec, "replicas", "spec.replicas")
+    path = "spec.leaderWorkerTemplate"
+    template = faults.mapping(spec, "leaderWorkerTemplate", path, required=True)
+    if template is None:
+        return
+    faults.integer(template, "size", f"{path}.size", least=1)
+    for key in ("leaderTemplate", "workerTemplate"):
+        pod = faults.mapping(template, key, f"{path}.{key}", required=key == "workerTemplate")
+        if pod is not None:
+            inner = Faults()
+            check_template(inner, {"template": pod}, "")
+            for field, message in inner.found:
+                faults.add(f"{path}.{key}{field.removeprefix('.template')}", message)
+
+
+def _shape() -> Check:
+    template = record(
+        {
+            "size": PODS,
+            "leaderTemplate": shape("V1PodTemplateSpec"),
+            "workerTemplate": shape("V1PodTemplateSpec"),
+            "restartPolicy": TEXT,
+            "subGroupPolicy": record({"subGroupSize": COUNT, "subGroupPolicyType": TEXT}),
+        },
+        ("workerTemplate",),
+    )
+    spec = {"replicas": PODS, "startupPolicy": TEXT, "leaderWorkerTemplate": template, "rolloutStrategy": MAPPING}
+    return with_spec(record(spec, ("leaderWorkerTemplate",)))
+
+
+KINDS = (
+    Kind(
+        group="leaderworkerset.x-k8s.io",
+        kind="LeaderWorkerSet",
+        versions=("v1",),
+        plural="leaderworkersets",
+        short=("lws",),
+        defaults=of_spec({"replicas": 1, "startupPolicy": "LeaderCreated"}, template=False),
+        check=_check,
+        shape=_shape,
+        controller="kailab.workloads.leaderworkerset:LeaderWorkerSetController",
+        grouping="kailab.grouping.families.leaderworkerset:LEADER_WORKER_SET",
+        in_all=True,
+        scalable=True,
+    ),
+)

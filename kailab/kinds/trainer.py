@@ -1,0 +1,60 @@
+"""Kubeflow Trainer v2: TrainJob, and the runtimes whose templates it makes JobSets from."""
+
+from __future__ import annotations
+
+from kailab.kinds.jobset import job_set_spec
+from kailab.model.kind import Kind
+from kailab.model.validation.core import shape
+from kailab.model.validation.shapes import FLAG, MAPPING, PODS, TEXT, Check, items, record, table, with_spec
+
+_GROUP = "trainer.kubeflow.org"
+_RUNTIMES = ("TrainingRuntime", "ClusterTrainingRuntime")
+
+
+def _train_job() -> Check:
+    trainer = {
+        "numNodes": PODS,
+        "image": TEXT,
+        "command": items(TEXT),
+        "args": items(TEXT),
+        "env": shape("[V1EnvVar]"),
+        "resourcesPerNode": shape("V1ResourceRequirements"),
+    }
+    spec = {
+        "runtimeRef": record({"apiGroup": TEXT, "kind": TEXT, "name": TEXT}),
+        "trainer": record(trainer),
+        "labels": table(TEXT),
+        "annotations": table(TEXT),
+        "suspend": FLAG,
+    }
+    return with_spec(record(spec))
+
+
+def _runtime() -> Check:
+    template = record({"metadata": MAPPING, "spec": job_set_spec()})
+    return with_spec(record({"mlPolicy": record({"numNodes": PODS}), "template": template}))
+
+
+KINDS = (
+    Kind(
+        group=_GROUP,
+        kind="TrainJob",
+        versions=("v1alpha1",),
+        plural="trainjobs",
+        shape=_train_job,
+        controller="kailab.workloads.trainjob:TrainJobController",
+        watches=_RUNTIMES,
+        grouping="kailab.grouping.families.wrapper:WRAPPER",
+    ),
+    *(
+        Kind(
+            group=_GROUP,
+            kind=kind,
+            versions=("v1alpha1",),
+            plural=f"{kind.lower()}s",
+            namespaced=not kind.startswith("Cluster"),
+            shape=_runtime,
+        )
+        for kind in _RUNTIMES
+    ),
+)

@@ -1,0 +1,175 @@
+"""What kailab knows of one kind of object: its names, what an API server makes of it, its controller, its grouping, its table.
+
+A kind is one value, registered once (``kailab.model.kinds.register``). kailab's own stand in ``kailab.kinds``, one file for each
+kind or for kinds that are alike. A *part* of a kind (a function, a class, a table) is given as it is, or as ``"module:name"``:
+then it is imported when something first asks for it, so that knowing a kind's name costs nothing of its controller.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
+
+import msgspec
+
+from kailab.errors import InputError, Where
+
+Part: TypeAlias = Callable[..., Any] | str | None
+"""A function or class, or where it stands: ``"module:name"``. None: the kind has none."""
+
+_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
+_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}", re.ASCII)
+_LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
+_NAME = re.compile(_LABEL, re.ASCII)
+_GROUP = re.compile(rf"({_LABEL}(\.{_LABEL})*)?", re.ASCII)
+_PATH = re.compile(r"[A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*", re.ASCII)
+
+
+class Column(NamedTuple):
+    """A column of a kind's table. ``cell``: the path of a field (``status.readyReplicas``), or a function of the face's view and
+    the object. ``default`` stands where the field is missing or empty; ``date``: show how long ago the field's time was."""
+
+    header: str
+    cell: str | Callable[[Any, dict[str, Any]], str]
+    wide: bool = False
+    default: str = "<none>"
+    date: bool = False
+
+
+NAME = Column("NAME", "metadata.name")
+AGE = Column("AGE", "metadata.creationTimestamp", date=True)
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind. ``group`` is empty for the core group; ``versions`` come newest first: any is read, the first is written."""
+
+    kind: str
+    group: str = ""
+    versions: tuple[str, ...]
+    plural: str
+    namespaced: bool = True
+    short: tuple[str, ...] = ()
+    key: str = ""
+    """The kind key; left out: the bare kind, or ``Kind.group`` where another kind has that already."""
+
+    # --- what an API server makes of it -----------------------------------------------------------------------------------
+    defaults: Part = None
+    """(object) -> the object with what it leaves out; the same object where nothing is missing."""
+    check: Part = None
+    """(faults, object): adds what is wrong with it to a ``kailab.model.validation.fields.Faults``."""
+    shape: Part = None
+    """() -> its shape, see ``kailab.model.validation.shapes``."""
+    schema: str = ""
+    """Its type in the table of Kubernetes' own shapes (``V1Job``), for kinds that are Kubernetes' own."""
+    status_schema: str = ""
+    """The same of its status, for kinds whose status others than their controller write."""
+    record: Part = None
+    """The msgspec Struct that kailab decodes it as."""
+    advice: Part = None
+    """(faults, object): adds what is allowed but probably not meant."""
+    immutable: tuple[str, ...] = ()
+    """Fields that never change once they are set: ``spec.selector``."""
+    keeps_status: bool = False
+    """A status given at creation stays; else it is dropped, as where a kind has a status subresource."""
+
+    # --- what its operator makes of it ------------------------------------------------------------------------------------
+    controller: Part = None
+    """(Workbench) -> its ``kailab.workloads.controller.Controller`` in an embedded cluster."""
+    watches: tuple[str, ...] = ()
+    """Kinds, beside itself and what it owns, of which its controller is told."""
+    checked_templates: bool = False
+    """Defaults and checks cover its pod template: pods made from it need no check of their own."""
+    grouping: object | str | None = None
+    """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup that one pod is enough for."""
+
+    # --- how it is shown and handled --------------------------------------------------------------------------------------
+    columns: tuple[Column, ...] | str = (NAME, AGE)
+    """Its table, or where that stands: ``"module:NAME"``."""
+    in_all: bool = False
+    """``get all`` shows it."""
+    scalable: bool = False
+    """``spec.replicas`` says how many there are to be."""
+
+    @property
+    def singular(self) -> str:
+        return self.kind.lower()
+
+    @property
+    def api_version(self) -> str:
+        """What to write in ``apiVersion``."""
+        return f"{self.group}/{self.versions[0]}" if self.group else self.versions[0]
+
+    @property
+    def resource(self) -> str:
+        """``plural.group``, as kubectl prints it: ``queues.scheduling.run.ai``; bare plural in the core group."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+
+_PARTS = ("defaults", "check", "shape", "record", "advice", "controller")
+
+
+def check_form(kind: object) -> Kind:
+    """The kind, if it is well formed. Raises InputError that names the field."""
+    if not isinstance(kind, Kind):
+        raise InputError(f"{kind!r:.80} is not a kind; expected a kailab.model.kind.Kind")
+
+    def wrong(field: str, expected: str) -> InputError:
+        where = Where(object=f"kind {kind.kind!s:.80}", field=field)
+        return InputError(f"{getattr(kind, field)!r:.80} is not valid; expected {expected}", where)
+
+    for field, form, expected in (
+        ("kind", _KIND, "a name such as JobSet"),
+        ("group", _GROUP, "an API group such as jobset.x-k8s.io, or nothing for the core group"),
+        ("plural", _NAME, "a plural in lower case such as jobsets"),
+    ):
+        if not isinstance(value := getattr(kind, field), str) or not form.fullmatch(value):
+            raise wrong(field, expected)
+    for field, form, expected in (
+        ("versions", _NAME, "versions such as ('v1', 'v1beta1'), at least one"),
+        ("short", _NAME, "short names such as ('js',)"),
+        ("immutable", _PATH, "paths of fields such as ('spec.selector',)"),
+        ("watches", re.compile(r"\S+"), "kinds such as ('Node',)"),
+    ):
+        values = getattr(kind, field)
+        if not isinstance(values, tuple) or not all(isinstance(v, str) and form.fullmatch(v) for v in values):
+            raise wrong(field, expected)
+    if not kind.versions:
+        raise wrong("versions", "versions such as ('v1', 'v1beta1'), at least one")
+    for field in _PARTS:
+        part = getattr(kind, field)
+        if not (part is None or callable(part) or _is_reference(part)):
+            raise wrong(field, "a function or class, or 'module:name'")
+    if isinstance(kind.grouping, str) and not _is_reference(kind.grouping):
+        raise wrong("grouping", "a kailab.grouping.family.Family, or 'module:name'")
+    columns = kind.columns
+    if not (_is_reference(columns) or (isinstance(columns, tuple) and all(isinstance(c, Column) for c in columns))):
+        raise wrong("columns", "a tuple of kailab.model.kind.Column, or 'module:name'")
+    return kind
+
+
+def _is_reference(value: object) -> bool:
+    return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
+
+
+def resolved(kind: Kind, name: str) -> Any:
+    """A part of a kind, imported if it is given by its place. Raises InputError where nothing stands there."""
+    part = getattr(kind, name)
+    if not isinstance(part, str):
+        return part
+    module, _, attribute = part.partition(":")
+    try:
+        return getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        raise InputError(f"{part!r} can't be used: {error}", Where(object=f"kind {kind.kind}", field=name)) from error
+
+
+def field_of(obj: Mapping[str, Any], path: str) -> Any:
+    """The value at a path such as ``spec.selector``; None where there is none."""
+    value: Any = obj
+    for step in path.split("."):
+        if not isinstance(value, Mapping):
+            return None
+        value = value.get(step)
+    return value
