@@ -46,8 +46,8 @@ def fill(
     from kailab import bench
     from kailab.cluster.backends import BACKENDS
     from kailab.cluster.choices import FLAGS
-    from kailab.cluster.compatibility import check_options
     from kailab.errors import InputError
+    from kailab.undertest.compatibility import check_options
 
     options = {"components": components, "kai": kai, "kai_crds": kai_crds, "kai_pods": kai_pods}
     BACKENDS.check(backend)

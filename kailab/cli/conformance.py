@@ -63,12 +63,12 @@ def scenarios(
     output: TextOrJson,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
-    from kailab.cluster.compatibility import check_lab
     from kailab.conformance.choosing import matching
     from kailab.conformance.live import run_live
     from kailab.conformance.report import Report
     from kailab.conformance.scenarios import read_scenarios, run_scenario
     from kailab.conformance.shared import shared_folder
+    from kailab.undertest.compatibility import check_lab
 
     where = {
         "kubeconfig": kubeconfig, "context": context, "components": components, "kubernetes": kubernetes, "kai": kai,

@@ -66,12 +66,12 @@ def up(
 ) -> None:
     """Begin a lab: a fleet of fake GPU nodes with a scheduler. The embedded one is kept in a file; the others are a real
     Kubernetes API. None needs root, only kind needs Docker."""
-    from kailab.cluster.compatibility import check_lab
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
     from kailab.lab import Lab, livelab
     from kailab.lab.planes import kubeconfig_of
     from kailab.scheduler import settings_of
+    from kailab.undertest.compatibility import check_lab
 
     options = {
         "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kailab.components.failures import WrongComponent
 from kailab.components.pins import Pin
+
+if TYPE_CHECKING:
+    from kailab.components.sets import ComponentSet
 
 _PATIENCE_SECONDS = 120.0  # the first start of a program of 150 MB, on a busy machine
 _QUESTIONS = {"kubectl": ("version", "--client")}
@@ -41,3 +46,14 @@ def check_version(pin: Pin, path: Path) -> None:
     told = told_version(pin.name, path)
     if told != pin.version:
         raise WrongComponent(f"{path}: it is {pin.name} {told}; {pin.version} was expected")
+
+
+def told_or_unknown(name: str, programs: ComponentSet) -> str:
+    """The version of a program of a set, for a record; ``unknown``, and why, where it does not say it."""
+    try:
+        return _told_once(name, programs.path(name))
+    except WrongComponent as error:
+        return f"unknown ({error})"
+
+
+_told_once = lru_cache(maxsize=64)(told_version)

@@ -1,19 +1,20 @@
 """Decisions read off a cluster, for schedulers that tell nothing of their own: what was bound, what was evicted.
 
 The entries are those of the decision log; reasons are those that pods carry. The action of an eviction is what its
-reason tells, where a real KAI gave it, and ``schedule`` otherwise, as for binds.
+reason tells, where the scheduler says it, and ``schedule`` otherwise, as for binds.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.entries import Bound, Decision, Evicted
-from kailab.evidence.kai_words import eviction
 from kailab.evidence.standing import condition, owner, pod_queue
 from kailab.model import labels
+from kailab.undertest.contract import Told
 
 ACTION = "schedule"
 
@@ -27,10 +28,12 @@ class _Cause(NamedTuple):
 
 
 class Observer:
-    """Sees pods being bound and evicted by others. ``opened``: the time that ``t`` counts from."""
+    """Sees pods being bound and evicted by others. ``opened``: the time that ``t`` counts from. ``eviction``: reads what their
+    scheduler says of an eviction (``SchedulerUnderTest.eviction``)."""
 
-    def __init__(self, cluster: Cluster, opened: float) -> None:
+    def __init__(self, cluster: Cluster, opened: float, eviction: Callable[[str], Told | None]) -> None:
         self._cluster = cluster
+        self._eviction = eviction
         self._watch = cluster.watch(["Pod", "PodGroup"])
         self._opened = opened
         self._bound: set[str] = set()
@@ -76,7 +79,7 @@ class Observer:
         self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
 
     def _told(self, message: str) -> _Cause:
-        told = eviction(message)
+        told = self._eviction(message)
         if told is None:
             return _Cause(ACTION, "", "")
         namespace, _, name = told.beneficiary.partition("/")

@@ -2,7 +2,7 @@
 scheduler under test.
 
 The one place that knows which parts there are. The names of backends and schedulers, and the options that each understands,
-are in `kailab.cluster.backends` and `kailab.cluster.schedulers`.
+are in `kailab.cluster.backends` and `kailab.undertest.registry`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from kailab.scheduler.binding.claim_allocation import ClaimAllocator
 from kailab.scheduler.binding.reservation import Reservations
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.present import Onlooker, Present
+from kailab.undertest.registry import chosen
 from kailab.workloads import ResourceClaimController, WorkloadControllers
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def build_live_parts(
     if apart or scheduler != "kailab":
         names = _names(scheduler, adopt_default_scheduler)
         looking = Onlooker(cluster, config, usage, names)
-        return Parts([], Watched(Observer(cluster, opened), on_seen), looking)
+        return Parts([], Watched(Observer(cluster, opened, chosen(scheduler).eviction), on_seen), looking)
     return _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
 
 
@@ -222,7 +223,7 @@ def build_parts(
     ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too."""
     workloads = (WorkloadControllers(cluster), ResourceClaimController(cluster))
     if scheduler == "kube-scheduler":
-        seen = Seen(Baseline(cluster), Observer(cluster, opened), on_seen)
+        seen = Seen(Baseline(cluster), Observer(cluster, opened, chosen(scheduler).eviction), on_seen)
         return Parts(workloads, seen, Onlooker(cluster, config, usage, _names(scheduler, False)))
     parts = _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
     return Parts([*workloads, *parts.controllers], parts.scheduler, parts.onlooker)

@@ -18,11 +18,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from kailab.cluster.compatibility import check_lab
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
 from kailab.cluster.protocol import Object
-from kailab.cluster.schedulers import SCHEDULERS
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.records import GPU
@@ -45,6 +43,8 @@ from kailab.lab.watching import inside
 from kailab.model import kinds, labels, typed
 from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
 from kailab.scheduler.reading.accounts import Accounts
+from kailab.undertest.compatibility import check_lab
+from kailab.undertest.registry import SCHEDULERS
 
 if TYPE_CHECKING:
     # What talks to a real API server is loaded where there is one.

@@ -212,7 +212,7 @@ def _rest(about: About, home: LiveHome) -> Rest | None:
     if not about.place.folder:
         return None
     if about.scheduler == "kai":
-        from kailab.undertest.kai_rest import KaiRest
+        from kailab.undertest.kai.rest import KaiRest
 
         return KaiRest(attach(about.place), home.cluster)
     return SchedulerRest(attach(about.place)) if about.scheduler == "kailab" else None

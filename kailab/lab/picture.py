@@ -10,13 +10,13 @@ from functools import cached_property
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.serving import Turn
-from kailab.evidence import kai_words
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
 from kailab.scheduler.present import KeptPresent, Present
 from kailab.scheduler.reading.accounts import Accounts
+from kailab.undertest.registry import chosen
 
 
 class Picture:
@@ -35,6 +35,7 @@ class Picture:
         self.scheduler = scheduler
         self.now = cluster.now()
         self._present = present
+        self._code = chosen(scheduler).code
         self.owner_lines: dict[tuple[str, str], list[str]] = {}
         """(namespace, owner) -> that owner and its own, as ``Kind/name``, as far as somebody asked."""
 
@@ -109,7 +110,7 @@ class Picture:
                 waiting[key] = entry
         if self.log.last is None:
             for key, rows in self.by_group.items():
-                if key not in waiting and (entry := _from_pods(key, rows)) is not None:
+                if key not in waiting and (entry := _from_pods(key, rows, self._code)) is not None:
                     waiting[key] = entry
         return waiting
 
@@ -132,7 +133,7 @@ class Picture:
     def code_of(self, row: PodRow) -> str:
         """Why a pod waits: the code of its PodGroup's reason, else the reason its own condition gives."""
         entry = self.pending.get(group_of(row)) if row.podgroup else None
-        return entry.reason if entry else (kai_words.code(row.message) or row.reason)
+        return entry.reason if entry else (self._code(row.message) or row.reason)
 
 
 def group_of(row: PodRow) -> str:
@@ -140,7 +141,7 @@ def group_of(row: PodRow) -> str:
     return f"{row.name.split('/', 1)[0]}/{row.podgroup}"
 
 
-def _from_pods(name: str, rows: list[PodRow]) -> Reason | None:
+def _from_pods(name: str, rows: list[PodRow], code: Callable[[str], str]) -> Reason | None:
     """What a real KAI says of a PodGroup that runs in part: nothing on itself, a reason on each pod that waits."""
     waiting = [row for row in rows if row.phase == "Pending" and not row.node and row.message]
     if not waiting:
@@ -150,7 +151,7 @@ def _from_pods(name: str, rows: list[PodRow]) -> Reason | None:
         podgroup=name,
         pods=tuple(row.name for row in waiting),
         queue=first.queue,
-        reason=kai_words.code(first.message) or first.reason,
+        reason=code(first.message) or first.reason,
         message=first.message,
     )
 

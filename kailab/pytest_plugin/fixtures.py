@@ -87,7 +87,7 @@ class Labs:
 
     def _open(self, **how: Any) -> Lab:
         from kailab.lab import Lab
-        from kailab.undertest import Unsupported
+        from kailab.undertest.contract import Unsupported
 
         try:
             return Lab.open(**how)
@@ -129,7 +129,7 @@ class Labs:
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
-        from kailab.cluster.schedulers import SCHEDULERS
+        from kailab.undertest.registry import SCHEDULERS
 
         SCHEDULERS.check(scheduler)
         if "config" not in SCHEDULERS[scheduler].options:
@@ -146,13 +146,13 @@ class Labs:
         return replace(settings, engine=replace(settings.engine, **marker.kwargs))
 
     def _skip_what_cannot_run(self, scheduler: str) -> None:
+        from kailab.undertest.compatibility import clashes
+        from kailab.undertest.registry import SCHEDULERS
+
         backend = self._settings.backend
-        if backend == "embedded" and scheduler == "kai":
-            pytest.skip("a real KAI can't run on backend embedded: it needs a real API server")
-        if backend == "embedded" and scheduler == "kube-scheduler" and self._wants_devices:
-            pytest.skip(
-                "the embedded cluster's kube-scheduler does not allocate claims, the one of a real API server does"
-            )
+        SCHEDULERS.check(scheduler)
+        for clash in clashes(backend, scheduler, {"devices": self._wants_devices}):
+            pytest.skip(f"scheduler {scheduler} can't run on backend {backend}: {clash.why}")
         only = self._item.get_closest_marker("kailab_only")
         if only is not None and scheduler != "kailab":
             if not only.args:

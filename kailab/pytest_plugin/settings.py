@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.backends import BACKENDS
-from kailab.cluster.schedulers import SCHEDULERS
+from kailab.undertest.registry import SCHEDULERS
 
 OFF = "off"
 

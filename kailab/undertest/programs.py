@@ -12,21 +12,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kailab.cluster.controlplane.lastwords import tail
 from kailab.cluster.waiting import wait_until
-from kailab.errors import KailabError
+from kailab.undertest.contract import SchedulerFailed
 
 if TYPE_CHECKING:
-    from kailab.cluster.controlplane import ControlPlane
+    from kailab.undertest.contract import Plane
 
 READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
 LOOK_SECONDS = 10.0
 LAST_LINES = 8
 _PORT_TAKEN = "address already in use"
-
-
-class SchedulerFailed(KailabError):
-    """The scheduler under test ended, or did not get to work. The text has the last words of the process."""
-
-    exit_code = 1
 
 
 class Program(NamedTuple):
@@ -44,7 +38,7 @@ class PortTaken(SchedulerFailed):
     """Somebody took a port between our look at it and the start of the process."""
 
 
-def run(plane: ControlPlane, programs: Sequence[Program]) -> None:
+def run(plane: Plane, programs: Sequence[Program]) -> None:
     """Start all, and return when all work. Raises SchedulerFailed; then none of them is left running."""
     try:
         for program in programs:
@@ -56,7 +50,7 @@ def run(plane: ControlPlane, programs: Sequence[Program]) -> None:
         raise
 
 
-def _await_all(plane: ControlPlane, programs: Sequence[Program]) -> None:
+def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
     names = [program.name for program in programs]
     missing: dict[str, str] = {}
 
@@ -76,7 +70,7 @@ def _await_all(plane: ControlPlane, programs: Sequence[Program]) -> None:
         )
 
 
-def check(plane: ControlPlane, names: Sequence[str]) -> None:
+def check(plane: Plane, names: Sequence[str]) -> None:
     """Raises SchedulerFailed, with its last words, if one of these processes has ended."""
     for process in plane.processes():
         if process.name in names and not process.running:
@@ -84,7 +78,7 @@ def check(plane: ControlPlane, names: Sequence[str]) -> None:
             raise (PortTaken if taken else SchedulerFailed)(f"{process.name} does not run: {process.why}")
 
 
-def stop(plane: ControlPlane, names: Sequence[str]) -> None:
+def stop(plane: Plane, names: Sequence[str]) -> None:
     """End these processes, those that run; what the control plane is itself goes on."""
     running = {process.name for process in plane.processes() if process.running}
     for name in names:

@@ -8,12 +8,12 @@ import pytest
 
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.choices import FLAGS
-from kailab.cluster.compatibility import check_options
 from kailab.cluster.kind import kind_reason
-from kailab.cluster.schedulers import SCHEDULERS
 from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.planes import open_home
+from kailab.undertest.compatibility import check_options
+from kailab.undertest.registry import SCHEDULERS
 
 NAMES = {flag: name for name, flag in FLAGS.items()}
 VALUES = {"--dra": (), "--adopt-default-scheduler": ()}

@@ -9,7 +9,7 @@ import pytest
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.components import ComponentSet
-from kailab.undertest import BINARIES_ENV
+from kailab.undertest.kai.folder import BINARIES_ENV
 
 
 @pytest.fixture(scope="session")

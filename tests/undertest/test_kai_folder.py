@@ -8,8 +8,10 @@ import pytest
 import yaml
 
 from kailab.errors import InputError
-from kailab.undertest import BINARIES_ENV, CRDS_ENV, find_kai
-from kailab.undertest.kai_folder import BINARIES, NEEDED_CRDS
+from kailab.undertest.kai.folder import BINARIES, BINARIES_ENV, CRDS_ENV, find_kai
+from kailab.undertest.kai.releases import RELEASES, release_of
+
+NEEDED_CRDS = RELEASES[0].crds
 
 
 def crd(name: str, version: str) -> dict:
@@ -138,3 +140,23 @@ def test_broken_crds(folder: Path) -> None:
     file = folder / "crds" / "queues.scheduling.run.ai.yaml"
     file.write_text("kind: [CustomResourceDefinition\n")
     refused(folder, str(file), "is not YAML")
+
+
+def test_the_release_is_that_of_the_folders_name(folder: Path) -> None:
+    for version, plugins in (("v0.16.8", True), ("v0.12.23", False), ("v1.0.0", True)):
+        named = folder.parent / f"kai-{version}"
+        folder.rename(named)
+        kai = find_kai(named)
+        assert kai.version == f"{version} (by its folder's name)"
+        assert kai.release.binder_plugins is plugins
+        named.rename(folder)
+
+
+def test_a_release_that_is_too_old(folder: Path) -> None:
+    old = folder.rename(folder.parent / "v0.9.20")
+    refused(old, str(old), "is KAI v0.9; expected v0.12 or newer")
+
+
+def test_a_build_between_releases_counts_as_the_newest() -> None:
+    assert release_of("v0.0.0-20260101000000-abcdef012345") is RELEASES[0]
+    assert release_of("commit 0123456789ab") is RELEASES[0]

@@ -9,8 +9,8 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import Checkpoint, SearchBudget, WeightedOrder
 from kailab.scheduler import load_settings, read_settings
 from kailab.scheduler.settings.policy_section import KEYS
-from kailab.undertest import Unsupported, kai_settings
-from kailab.undertest.kai_settings import _OWN
+from kailab.undertest.contract import Unsupported
+from kailab.undertest.kai.settings import _OWN, kai_settings
 
 CONFIGS = Path(__file__).parents[2] / "exercises" / "policies" / "config"
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kailab.undertest import KaiFolder, kai_version
-from kailab.undertest.kai_version import build_information
+from kailab.undertest.kai.buildinfo import build_information, built_version, named_version
+from kailab.undertest.kai.folder import KaiFolder
+from kailab.undertest.kai.releases import RELEASES
+from kailab.undertest.kai.version import kai_version
 
 MODULE = (
     "path\tx/cmd/scheduler\nmod\tgithub.com/kai-scheduler/KAI-scheduler\t{version}\t\nbuild\tvcs.revision={revision}\n"
@@ -31,7 +33,8 @@ def program(path: Path, information: str = "") -> Path:
 
 def folder(path: Path, information: str = "") -> KaiFolder:
     path.mkdir(parents=True)
-    return KaiFolder(path, {"scheduler": program(path / "scheduler", information)}, ())
+    scheduler = program(path / "scheduler", information)
+    return KaiFolder(path, {"scheduler": scheduler}, (), built_version(scheduler) or named_version(path), RELEASES[0])
 
 
 def test_a_release_is_in_the_program(tmp_path: Path) -> None:

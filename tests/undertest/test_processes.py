@@ -4,6 +4,7 @@ import shutil
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tenacity
@@ -12,19 +13,11 @@ from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.engine.config import EngineConfig
 from kailab.fleet import load_fleet
-from kailab.undertest import (
-    SchedulerFailed,
-    Unsupported,
-    check_kai,
-    check_kube_scheduler,
-    find_kai,
-    start_kai,
-    start_kube_scheduler,
-    stop_kai,
-    stop_kube_scheduler,
-)
-from kailab.undertest import kai as kai_processes
-from kailab.undertest.kai_rest import KaiRest
+from kailab.scheduler import SchedulerSettings
+from kailab.undertest import chosen
+from kailab.undertest.contract import Beside, SchedulerFailed, Start, Unsupported
+from kailab.undertest.kai.folder import find_kai
+from kailab.undertest.kai.rest import NAMES
 
 pytestmark = pytest.mark.slow
 
@@ -72,10 +65,16 @@ def placed(cluster: KubernetesCluster, name: str) -> bool:
     return bool(cluster.get("Pod", name, "default")["spec"].get("nodeName"))
 
 
+def started(beside: Beside, cluster: KubernetesCluster, **config: Any) -> None:
+    beside.start(cluster, Start(SchedulerSettings(engine=EngineConfig(**config))))
+
+
 def test_kube_scheduler_places_pods_and_is_missed(plane: ControlPlane, cluster: KubernetesCluster, nodes: None) -> None:
-    start_kube_scheduler(plane)
+    kube = chosen("kube-scheduler").beside(plane)
+    assert kube is not None
+    started(kube, cluster)
     try:
-        check_kube_scheduler(plane)
+        kube.check()
         cluster.create(pod("one", "default-scheduler"))
         eventually(lambda: placed(cluster, "one"))
         cluster.delete("Pod", "one", "default", 0)
@@ -83,23 +82,25 @@ def test_kube_scheduler_places_pods_and_is_missed(plane: ControlPlane, cluster: 
         plane.kill("kube-scheduler", signal.SIGKILL)
         eventually(lambda: "kube-scheduler" not in running(plane))
         with pytest.raises(SchedulerFailed, match="kube-scheduler does not run: it was killed by SIGKILL"):
-            check_kube_scheduler(plane)
+            kube.check()
     finally:
-        stop_kube_scheduler(plane)
+        kube.stop()
     assert {"etcd", "kube-apiserver", "kwok"} <= running(plane)
 
 
 @pytest.fixture
-def kai(plane: ControlPlane, kai_folder: Path) -> Iterator[Path]:
-    yield kai_folder
-    stop_kai(plane)
-    assert not running(plane) & set(kai_processes.NAMES)
+def kai(plane: ControlPlane, kai_folder: Path) -> Iterator[Beside]:
+    beside = chosen("kai", {"kai": kai_folder}).beside(plane)
+    assert beside is not None
+    yield beside
+    beside.stop()
+    assert not running(plane) & set(NAMES)
 
 
-def test_kai_decides(plane: ControlPlane, cluster: KubernetesCluster, kai: Path, nodes: None) -> None:
-    start_kai(plane, cluster, kai)
-    check_kai(plane)
-    assert running(plane) >= set(kai_processes.NAMES[:4])
+def test_kai_decides(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, nodes: None) -> None:
+    started(kai, cluster)
+    kai.check()
+    assert running(plane) >= set(NAMES[:4])
     for obj in _queues():
         cluster.apply(obj)
     cluster.create(pod("own", "kai-scheduler", "team-a"))
@@ -111,26 +112,26 @@ def test_kai_decides(plane: ControlPlane, cluster: KubernetesCluster, kai: Path,
         cluster.delete("Pod", name, "default", 0)
 
 
-def test_kai_is_started_once(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
-    start_kai(plane, cluster, kai)
+def test_kai_is_started_once(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside) -> None:
+    started(kai, cluster)
     with pytest.raises(SchedulerFailed, match="runs in this lab already"):
-        start_kai(plane, cluster, kai)
+        started(kai, cluster)
 
 
-@pytest.mark.parametrize("name", kai_processes.NAMES)
-def test_each_process_of_kai_is_missed(plane: ControlPlane, cluster: KubernetesCluster, kai: Path, name: str) -> None:
-    start_kai(plane, cluster, kai)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_process_of_kai_is_missed(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, name: str) -> None:
+    started(kai, cluster)
     if name not in running(plane):
         pytest.skip(f"{name} is left out here: its port is taken")
     plane.kill(name, signal.SIGKILL)
     eventually(lambda: name not in running(plane))
     with pytest.raises(SchedulerFailed, match=f"{name} does not run: it was killed by SIGKILL"):
-        check_kai(plane)
+        kai.check()
 
 
-def test_rest_is_two_cycles_without_a_change(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
-    start_kai(plane, cluster, kai)
-    rest = KaiRest(plane, cluster)
+def test_rest_is_two_cycles_without_a_change(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside) -> None:
+    started(kai, cluster)
+    rest = kai.rest(cluster)
     assert not rest.at_rest()
     eventually(rest.at_rest)
     rest.changed()
@@ -138,10 +139,10 @@ def test_rest_is_two_cycles_without_a_change(plane: ControlPlane, cluster: Kuber
     eventually(rest.at_rest)
 
 
-def test_what_is_under_way_is_no_rest(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
+def test_what_is_under_way_is_no_rest(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside) -> None:
     """A pod that no PodGroup was made for: the podgrouper is dead, which is told as soon as it is looked for."""
-    start_kai(plane, cluster, kai)
-    rest = KaiRest(plane, cluster)
+    started(kai, cluster)
+    rest = kai.rest(cluster)
     eventually(rest.at_rest)
     plane.stop("kai-podgrouper")
     cluster.create(pod("ungrouped", "kai-scheduler", "team-a"))
@@ -150,36 +151,35 @@ def test_what_is_under_way_is_no_rest(plane: ControlPlane, cluster: KubernetesCl
     cluster.delete("Pod", "ungrouped", "default", 0)
 
 
-def test_settings_reach_kai(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
-    start_kai(plane, cluster, kai, config=EngineConfig(gpu_placement="spread", staleness_grace=5.0))
+def test_settings_reach_kai(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside) -> None:
+    started(kai, cluster, gpu_placement="spread", staleness_grace=5.0)
     argv = (plane.folder / "processes" / "kai-scheduler.json").read_text()
     assert "--default-staleness-grace-period=5s" in argv
     assert "gpu: spread" in (plane.folder / "kai-scheduler.yaml").read_text()
 
 
-def test_settings_that_kai_has_not(plane: ControlPlane, cluster: KubernetesCluster, kai: Path) -> None:
+def test_settings_that_kai_has_not(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside) -> None:
     with pytest.raises(Unsupported, match="agedAfter"):
-        start_kai(plane, cluster, kai, config=EngineConfig(aged_after=60.0))
+        started(kai, cluster, aged_after=60.0)
 
 
-def test_last_words_of_a_kai_that_does_not_start(
-    plane: ControlPlane, cluster: KubernetesCluster, kai: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "conf.yaml").write_text('actions: "no-such-action"\n')
+def test_last_words_of_a_kai_that_does_not_start(cluster: KubernetesCluster, kai: Beside) -> None:
     with pytest.raises(SchedulerFailed, match=r"(?s)kai-scheduler does not run.*no-such-action"):
-        start_kai(plane, cluster, kai, config=tmp_path / "conf.yaml")
+        started(kai, cluster, actions=("no-such-action",))
 
 
-def test_a_program_that_only_ends(plane: ControlPlane, cluster: KubernetesCluster, kai: Path, tmp_path: Path) -> None:
+def test_a_program_that_only_ends(
+    plane: ControlPlane, cluster: KubernetesCluster, kai_folder: Path, tmp_path: Path
+) -> None:
     """A folder may look right and be wrong: the program's own words are told, and the others are ended."""
-    for one in find_kai(kai).binaries.values():
+    for one in find_kai(kai_folder).binaries.values():
         (tmp_path / one.name).symlink_to(one)
     (tmp_path / "binder").unlink()
     (tmp_path / "binder").write_text("#!/bin/sh\necho this is no binder >&2\nexit 3\n")
     (tmp_path / "binder").chmod(0o755)
-    shutil.copytree(kai / "crds", tmp_path / "crds")
+    shutil.copytree(kai_folder / "crds", tmp_path / "crds")
     with pytest.raises(SchedulerFailed, match=r"(?s)kai-binder does not run.*this is no binder"):
-        start_kai(plane, cluster, tmp_path)
+        started(chosen("kai", {"kai": tmp_path}).beside(plane), cluster)
 
 
 def _queues() -> list[dict]:

@@ -7,7 +7,8 @@ Source: KAI's unschedule_info.go. Kailab's own scheduler uses the same words.
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+
+from kailab.undertest.contract import Told
 
 _FORMS = (
     ("preempt", re.compile(r"^Pod \S+ was preempted by higher priority workload (?P<whom>\S+)$")),
@@ -16,7 +17,6 @@ _FORMS = (
     ("stalegangeviction", re.compile(r"^Workload doesn't meet the minimum required number of pods")),
 )
 
-
 _CODES = (
     "OverLimit",
     "NonPreemptibleOverQuota",
@@ -24,13 +24,6 @@ _CODES = (
     "PreemptionDelayNotElapsed",
     "QueueDoesNotExist",
 )
-
-
-class Told(NamedTuple):
-    """``beneficiary``: ``namespace/name`` of the PodGroup that the room is made for; empty for none."""
-
-    action: str
-    beneficiary: str
 
 
 def eviction(message: str) -> Told | None:

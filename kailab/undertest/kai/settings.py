@@ -14,20 +14,11 @@ import yaml
 from kailab.engine.config import EngineConfig
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
-from kailab.errors import KailabError
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.settings.search_budgets import SCENARIOS_PER_SECOND
+from kailab.undertest.contract import Unsupported
 
-
-class Unsupported(KailabError):
-    """The scheduler under test has no such setting. ``reason`` names the setting."""
-
-    def __init__(self, reason: str) -> None:
-        self.reason = reason
-        super().__init__(f"a real KAI has no such setting: {reason}")
-
-    def __reduce__(self) -> tuple[type[Unsupported], tuple[str]]:
-        return Unsupported, (self.reason,)
+WHO = "a real KAI"
 
 
 class KaiSettings(NamedTuple):
@@ -77,11 +68,13 @@ def _refuse_own(config: EngineConfig) -> None:
     default = EngineConfig()
     for field, name in _OWN.items():
         if getattr(config, field) != getattr(default, field):
-            raise Unsupported(f"{name} is kailab's own")
+            raise Unsupported(f"{name} is kailab's own", WHO)
     if config.victim_order != default.victim_order:
-        raise Unsupported("victimOrder is kailab's own")
+        raise Unsupported("victimOrder is kailab's own", WHO)
     if config.k_value or config.usage:
-        raise Unsupported("time-based fairness (kValue) needs a record of past use, which KAI reads from a Prometheus")
+        raise Unsupported(
+            "time-based fairness (kValue) needs a record of past use, which KAI reads from a Prometheus", WHO
+        )
 
 
 def _plugins(config: EngineConfig) -> list[dict[str, Any]]:

@@ -16,20 +16,14 @@ from typing import Any
 import yaml
 
 from kailab.errors import InputError, Where
+from kailab.undertest.kai.buildinfo import built_version, named_version
+from kailab.undertest.kai.releases import Release, release_of
 
 BINARIES_ENV = "KAILAB_KAI_BIN"
 CRDS_ENV = "KAILAB_KAI_CRDS"
 
 BINARIES = ("scheduler", "podgrouper", "binder", "queuecontroller", "podgroupcontroller")
 """KAI's programs that a lab needs, by the names they have in its source (cmd/)."""
-
-NEEDED_CRDS = {
-    "queues.scheduling.run.ai": "v2",
-    "podgroups.scheduling.run.ai": "v2alpha2",
-    "bindrequests.scheduling.run.ai": "v1alpha2",
-    "topologies.kai.scheduler": "v1alpha1",
-}
-"""Name -> the version that labs and KAI read and write."""
 
 _ELF_MACHINES = {0x3E: "x86_64", 0xB7: "aarch64"}
 _MACHO_CPUS = {0x01000007: "x86_64", 0x0100000C: "aarch64"}
@@ -38,11 +32,14 @@ _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 
 @dataclass(frozen=True)
 class KaiFolder:
-    """``binaries``: program -> file, each there, executable and for this platform. ``crds``: the definitions' objects."""
+    """``binaries``: program -> file, each there, executable and for this platform. ``crds``: the definitions' objects.
+    ``version``: as its programs were built or its folder is called, empty where neither says it; ``release``: what holds for it."""
 
     path: Path
     binaries: Mapping[str, Path]
     crds: tuple[dict[str, Any], ...]
+    version: str
+    release: Release
 
 
 def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None) -> KaiFolder:
@@ -58,7 +55,12 @@ def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None)
         told = "is a file" if folder.exists() else "is not there"
         raise InputError(f"{told}; expected the folder of KAI's binaries", Where(file=str(folder)))
     found = {name: _binary(folder, name) for name in BINARIES}
-    return KaiFolder(folder, found, _crds(_given(crds, CRDS_ENV) or folder / "crds"))
+    version = built_version(found["scheduler"]) or named_version(folder)
+    try:
+        release = release_of(f"{version} {named_version(folder)}")
+    except InputError as error:
+        raise InputError(error.message, Where(file=str(folder))) from None
+    return KaiFolder(folder, found, _crds(_given(crds, CRDS_ENV) or folder / "crds", release), version, release)
 
 
 def _given(value: Path | str | None, env: str) -> Path | None:
@@ -109,7 +111,7 @@ def _check_platform(path: Path) -> None:
         raise InputError(f"is a program for {'/'.join(there)}, not for {'/'.join(here)}", Where(file=str(path)))
 
 
-def _crds(path: Path) -> tuple[dict[str, Any], ...]:
+def _crds(path: Path, release: Release) -> tuple[dict[str, Any], ...]:
     if not path.exists():
         raise InputError(
             f"is not there; expected KAI's CRDs (a folder or file of YAML): give it in {CRDS_ENV}, or put them into crds/ "
@@ -122,7 +124,7 @@ def _crds(path: Path) -> tuple[dict[str, Any], ...]:
         for document in _documents(file):
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
                 found[str((document.get("metadata") or {}).get("name"))] = document
-    for name, version in NEEDED_CRDS.items():
+    for name, version in release.crds.items():
         if name not in found:
             raise InputError(f"has no CRD {name}; a lab with KAI needs it", Where(file=str(path)))
         served = [v.get("name") for v in found[name].get("spec", {}).get("versions", ()) if v.get("served")]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kailab.cluster.backends import BACKENDS, LIVE_BACKENDS
 from kailab.cluster.choices import FLAGS, Spelt
-from kailab.cluster.schedulers import SCHEDULERS
 from kailab.errors import InputError, InputErrors
+from kailab.undertest.registry import SCHEDULERS, Clash
 
 
-def check_pair(backend: str, scheduler: str) -> None:
-    """Raises InputError for a scheduler that can't decide on a backend."""
-    if backend == "embedded" and scheduler == "kai":
-        raise InputError(f"a real KAI needs a real API server: expected one of the backends {', '.join(LIVE_BACKENDS)}")
+def clashes(backend: str, scheduler: str, given: Mapping[str, Any]) -> Iterator[Clash]:
+    """What the scheduler can't do on that backend, of what is asked for. ``given``: see ``check_options``."""
+    for clash in SCHEDULERS[scheduler].clashes:
+        if clash.backend == backend and (not clash.option or given.get(clash.option) not in (None, False)):
+            yield clash
 
 
 def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spelt = FLAGS.__getitem__) -> None:
@@ -22,17 +23,19 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
     option. See ``check_options``."""
     BACKENDS.check(backend)
     SCHEDULERS.check(scheduler)
-    check_pair(backend, scheduler)
+    found = list(clashes(backend, scheduler, given))
+    for clash in found:
+        if not clash.option:
+            raise _told(clash, spelt)
     check_options(backend, scheduler, given, spelt)
-    if backend == "embedded" and scheduler == "kube-scheduler" and given.get("devices"):
-        raise InputError(
-            f"{spelt('devices')}: the embedded cluster's kube-scheduler does not allocate claims, the one of a real API server "
-            f"does: expected one of the backends {', '.join(LIVE_BACKENDS)}"
-        )
-    if backend == "kubeconfig" and scheduler == "kai" and given.get("config") is not None:
-        raise InputError(
-            f"{spelt('config')}: the KAI of a cluster that a kubeconfig names has a configuration of its own there"
-        )
+    for clash in found:
+        raise _told(clash, spelt)
+
+
+def _told(clash: Clash, spelt: Spelt) -> InputError:
+    what = f"{spelt(clash.option)}: {clash.why}" if clash.option else clash.why
+    told = f": expected one of the backends {', '.join(LIVE_BACKENDS)}" if clash.elsewhere else ""
+    return InputError(what + told)
 
 
 def check_options(

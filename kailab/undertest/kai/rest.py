@@ -7,15 +7,18 @@ Waiting for so many seconds instead would be too long on a quiet machine and too
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
-from kailab.undertest.kai import CYCLE_ENDS, check_kai
-from kailab.undertest.programs import Heard
+from kailab.undertest.contract import Plane
+from kailab.undertest.programs import Heard, check
 
-if TYPE_CHECKING:
-    from kailab.cluster.controlplane import ControlPlane
+NAMES = ("kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller")
+"""The processes, as the plane lists them."""
+
+CYCLE_ENDS = "End scheduling"
+"""What the scheduler's log says after each cycle. Its metrics give the length of the last one in whole milliseconds, which may
+be 0, or the same as before."""
 
 CHECK_SECONDS = 1.0
 _CYCLES = 3  # one that was under way at the change, and two that saw all of it
@@ -24,10 +27,10 @@ _CYCLES = 3  # one that was under way at the change, and two that saw all of it
 class KaiRest:
     """``plane``: where KAI runs; ``cluster``: the same, as a client sees it."""
 
-    def __init__(self, plane: ControlPlane, cluster: Cluster) -> None:
+    def __init__(self, plane: Plane, cluster: Cluster) -> None:
         self._plane = plane
         self._cluster = cluster
-        self._heard = Heard(plane.log("kai-scheduler"), CYCLE_ENDS)
+        self._heard = Heard(plane.log(NAMES[0]), CYCLE_ENDS)
         self._since = 0
         self._checked = float("-inf")
 
@@ -38,7 +41,7 @@ class KaiRest:
     def at_rest(self) -> bool:
         """Raises SchedulerFailed, with its last words, if a process of KAI has ended."""
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
-            check_kai(self._plane)
+            check(self._plane, NAMES)
             self._checked = now
         return self._heard.listen() - self._since >= _CYCLES and not self._under_way()
 

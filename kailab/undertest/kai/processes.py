@@ -7,27 +7,23 @@ needed. Each has ports of its own, so that several labs of one machine don't mee
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tenacity
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
-from kailab.engine.config import EngineConfig
 from kailab.errors import AlreadyExists, ConnectError
-from kailab.scheduler import SchedulerSettings
 from kailab.undertest import programs
-from kailab.undertest.kai_folder import KaiFolder, find_kai
-from kailab.undertest.kai_settings import KaiSettings, kai_settings
-from kailab.undertest.programs import PortTaken, Program, SchedulerFailed, answers, says, shows
-
-if TYPE_CHECKING:
-    from kailab.cluster.controlplane import ControlPlane
-
-NAMES = ("kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller")
-"""The processes, as the control plane lists them."""
+from kailab.undertest.contract import Beside, Plane, Rest, SchedulerFailed, Start, Tell
+from kailab.undertest.kai.folder import KaiFolder, find_kai
+from kailab.undertest.kai.rest import CYCLE_ENDS, NAMES, KaiRest
+from kailab.undertest.kai.settings import kai_settings
+from kailab.undertest.kai.version import kai_version
+from kailab.undertest.programs import PortTaken, Program, answers, says, shows
 
 RESERVATION = "kai-resource-reservation"  # namespace and service account of the pods that hold shared GPUs
 NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
@@ -38,65 +34,60 @@ _PORT_TRIES = 5
 _FIXED_PORT = 8080  # podgroupcontroller serves metrics here, whatever its flags say
 _NOT_AT_WORK = "its controller has not started"
 _AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
-CYCLE_ENDS = "End scheduling"
-"""What the scheduler's log says after each cycle. Its metrics give the length of the last one in whole milliseconds, which may
-be 0, or the same as before."""
-
 # What the containers of a pod with a part of a GPU find in their environment would be prepared by KAI's webhook.
 _NO_ENVIRONMENT = '--plugins={"gpusharing":{"enabled":false}}'
 
-Tell = Callable[[str], None]
+
+class KaiBeside(Beside):
+    """``folder``, ``crds``: see ``find_kai``, which looks at them when they are first needed."""
+
+    def __init__(self, plane: Plane, folder: Path | str | None = None, crds: Path | str | None = None) -> None:
+        self._plane = plane
+        self._given = folder, crds
+
+    @cached_property
+    def _kai(self) -> KaiFolder:
+        return find_kai(*self._given)
+
+    def prepare(self, cluster: Cluster) -> None:
+        """Its CRDs in their own words, priority classes, namespaces, and the account of its reservation pods. Raises InputError for
+        a folder that is no KAI's."""
+        prepare(cluster, self._kai.crds)
+
+    def start(self, cluster: Cluster, start: Start, tell: Tell = lambda _: None) -> None:
+        """Returns when all of it works and its scheduler has been through a cycle. Raises InputError for a folder that is no KAI's,
+        too."""
+        kai, settings = self._kai, kai_settings(start.settings)
+        self.prepare(cluster)
+        running = {process.name for process in self._plane.processes() if process.running}
+        if here := [name for name in NAMES if name in running]:
+            raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
+        path = Path(self._plane.folder) / "kai-scheduler.yaml"
+        path.write_text(settings.conf, encoding="utf-8")
+        arguments = (f"--scheduler-conf={path.absolute()}", *settings.flags)
+        retry = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(_PORT_TRIES),
+            retry=tenacity.retry_if_exception_type(PortTaken),
+            reraise=True,
+        )
+        retry(lambda: programs.run(self._plane, _programs(self._plane, kai, arguments, tell)))
+
+    def check(self) -> None:
+        programs.check(self._plane, NAMES)
+
+    def stop(self) -> None:
+        programs.stop(self._plane, NAMES)
+
+    def version(self) -> str:
+        return f"kai {kai_version(self._kai, self._plane.log(NAMES[0]))}"
+
+    def rest(self, cluster: Cluster) -> Rest:
+        return KaiRest(self._plane, cluster)
 
 
-def start_kai(
-    plane: ControlPlane,
-    cluster: Cluster,
-    kai: KaiFolder | Path | str | None = None,
-    crds: Path | str | None = None,
-    config: SchedulerSettings | EngineConfig | Path | None = None,
-    tell: Tell | None = None,
-) -> None:
-    """Start KAI, and return when all of it works and its scheduler has been through a cycle.
-
-    ``kai``: the folder of its binaries, None: as the environment says. ``crds``: see ``find_kai``. ``config``: a file of KAI's
-    scheduler configuration, taken as it is, or settings of which one is written. ``tell``: gets what a user should know.
-    Raises InputError for a folder that is no KAI's, Unsupported for settings that KAI does not have, SchedulerFailed.
-    """
-    found = kai if isinstance(kai, KaiFolder) else find_kai(kai, crds)
-    arguments = _configured(plane, config)
-    prepare(cluster, found.crds)
-    running = {process.name for process in plane.processes() if process.running}
-    if here := [name for name in NAMES if name in running]:
-        raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
-    retry = tenacity.Retrying(
-        stop=tenacity.stop_after_attempt(_PORT_TRIES), retry=tenacity.retry_if_exception_type(PortTaken), reraise=True
-    )
-    retry(lambda: programs.run(plane, _programs(plane, found.binaries, arguments, tell or (lambda _: None))))
-
-
-def check_kai(plane: ControlPlane) -> None:
-    """Raises SchedulerFailed, with its last words, if a process of KAI has ended."""
-    programs.check(plane, NAMES)
-
-
-def stop_kai(plane: ControlPlane) -> None:
-    programs.stop(plane, NAMES)
-
-
-def _configured(plane: ControlPlane, config: SchedulerSettings | EngineConfig | Path | None) -> tuple[str, ...]:
-    if config is None:
-        return ()
-    if isinstance(config, Path):
-        return (f"--scheduler-conf={config.absolute()}",)
-    settings: KaiSettings = kai_settings(config)
-    path = Path(plane.folder) / "kai-scheduler.yaml"
-    path.write_text(settings.conf, encoding="utf-8")
-    return (f"--scheduler-conf={path.absolute()}", *settings.flags)
-
-
-def _programs(
-    plane: ControlPlane, binaries: Mapping[str, Path], configured: Sequence[str], tell: Tell
-) -> list[Program]:
+def _programs(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> list[Program]:
+    binaries = kai.binaries
+    environment = (_NO_ENVIRONMENT,) if kai.release.binder_plugins else ()
     metrics, plugins, grouper, grouper_probe, binder, binder_probe, queues, groups, groups_probe = free_ports(9)
     found = [
         Program(
@@ -119,7 +110,7 @@ def _programs(
             "kai-binder",
             binaries["binder"],
             (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
-             "--fake-gpu-nodes=true", _NO_ENVIRONMENT),
+             "--fake-gpu-nodes=true", *environment),
             binder,
             shows(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
         ),

@@ -1,58 +1,34 @@
-"""Which KAI it is: as its scheduler says when it starts, as its program was built, or as its folder is called."""
+"""Which KAI a folder has: as its scheduler was built, or as the folder is called."""
 
 from __future__ import annotations
 
-import hashlib
 import mmap
 import re
-from contextlib import suppress
-from functools import lru_cache
 from pathlib import Path
 
-from kailab.undertest.kai_folder import KaiFolder
-
-_SAID = re.compile(r"^(gitVersion|gitCommit): (?!Not provided)(\S+)$", re.MULTILINE)
 _MODULE = re.compile(r"^mod\t[^\t\n]*(?:kai-scheduler|KAI-Scheduler|run-ai|NVIDIA)[^\t\n]*\t(v[^\t\n]+)", re.MULTILINE)
 _REVISION = re.compile(r"^build\tvcs\.revision=([0-9a-f]{7,})", re.MULTILINE)
 _STAMPED = re.compile(r"version\.(gitVersion|gitCommit)=([^'\"\s]+)")
 _FOLDER = re.compile(r"(?:^|[-_])(v\d+\.\d+\.\d+[-+.\w]*)$")
 _MAGIC = b"\xff Go buildinf:"
-_MOST_LOG = 64 * 1024
 
 
-def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
-    """The version of a KAI, with the first digits of its scheduler's checksum, which tell two builds apart. ``log``: of its
-    scheduler's process. ``unknown``, and why, where nothing says it."""
-    binary = kai.binaries["scheduler"]
-    told = _said(log) or _built(binary) or _named(kai.path)
-    told = told or "unknown (neither its log, nor its build information, nor its folder's name says it)"
-    return f"{told}, scheduler sha256:{_digest(binary, binary.stat().st_mtime_ns)[:12]}"
-
-
-def _said(log: Path | None) -> str:
-    """The scheduler prints its version first of all."""
-    if log is None:
-        return ""
-    with suppress(OSError), log.open("rb") as file:
-        return _best(dict(_SAID.findall(file.read(_MOST_LOG).decode("utf-8", "replace"))))
-    return ""
-
-
-def _built(binary: Path) -> str:
+def built_version(binary: Path) -> str:
     """From the build information that Go puts into a program (since Go 1.18)."""
     text = build_information(binary)
-    if stamped := _best(dict(_STAMPED.findall(text))):
+    if stamped := best_stamp(dict(_STAMPED.findall(text))):
         return stamped
     found = _MODULE.search(text) or _REVISION.search(text)
     return found[1] if found else ""
 
 
-def _best(stamps: dict[str, str]) -> str:
+def best_stamp(stamps: dict[str, str]) -> str:
+    """Version and commit, of what was stamped into a program."""
     version, commit = stamps.get("gitVersion", ""), stamps.get("gitCommit", "")
     return " ".join(part for part in (version, f"commit {commit}" if commit else "") if part)
 
 
-def _named(folder: Path) -> str:
+def named_version(folder: Path) -> str:
     """A folder that is called for a release, or lies in one that is."""
     for one in (folder, folder.parent):
         if found := _FOLDER.search(one.name):
@@ -84,9 +60,3 @@ def _string(content: mmap.mmap, at: int) -> tuple[bytes, int]:
         shift += 7
         if byte < 0x80:
             return content[at : at + length], at + length
-
-
-@lru_cache(maxsize=16)
-def _digest(binary: Path, changed: int) -> str:
-    with binary.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

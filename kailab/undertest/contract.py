@@ -1,0 +1,278 @@
+"""What a scheduler under test is: the contract that kailab's own, kube-scheduler, a real KAI and any other keep.
+
+Each is one class in a room of its own beside this module, with one row in ``kailab.undertest.registry``. Nothing else knows
+which there are. The words of manifests are KAI's; ``translate`` says them in the words of the scheduler under test.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+
+from kailab import __version__
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import InputError, KailabError
+
+if TYPE_CHECKING:
+    from kailab.cluster.controlplane.supervision import Process
+    from kailab.components import ComponentSet
+    from kailab.engine.config import EngineConfig
+    from kailab.scheduler import SchedulerSettings, UsageParams
+    from kailab.scheduler.cycle_record import CycleRecord
+    from kailab.scheduler.present import Present
+
+Tell = Callable[[str], None]
+
+ELSEWHERE = "{name} unknown (it runs in a cluster that is somebody else's, and tells nobody its version)"
+PROCESS_QUIET_SECONDS = 2.5
+
+
+class SchedulerFailed(KailabError):
+    """The scheduler under test ended, or did not get to work. The text has the last words of the process."""
+
+    exit_code = 1
+
+
+class Unsupported(KailabError):
+    """The scheduler under test has no such setting. ``reason`` names the setting, ``who`` the scheduler."""
+
+    def __init__(self, reason: str, who: str) -> None:
+        self.reason = reason
+        self.who = who
+        super().__init__(f"{who} has no such setting: {reason}")
+
+    def __reduce__(self) -> tuple[type[Unsupported], tuple[str, str]]:
+        return Unsupported, (self.reason, self.who)
+
+
+class NotExpressible(InputError):
+    """An object says what the scheduler under test has no words for. ``concept``: what is missing, as ``limit`` or ``tree of
+    queues``."""
+
+    def __init__(self, who: str, concept: str, about: str) -> None:
+        self.who = who
+        self.concept = concept
+        self.about = about
+        super().__init__(f"{about}: not expressible for {who}, which has no {concept}")
+
+    def __reduce__(self) -> tuple[type[NotExpressible], tuple[str, str, str]]:
+        return NotExpressible, (self.who, self.concept, self.about)
+
+
+class Told(NamedTuple):
+    """What the condition of an evicted pod says. ``action``: as the decision log names it; ``beneficiary``: ``namespace/name`` of
+    the PodGroup that the room is made for, empty for none."""
+
+    action: str
+    beneficiary: str
+
+
+class Rest(Protocol):
+    """What tells of a scheduler in a process of its own whether it is done deciding."""
+
+    def changed(self) -> None:
+        """Something has changed in the cluster."""
+
+    def at_rest(self) -> bool:
+        """It has looked at everything since, and has nothing under way. Raises SchedulerFailed where it has ended."""
+
+
+class Stepped(Protocol):
+    """What acts in this process on what a watch delivered."""
+
+    def step(self) -> bool:
+        """Act; True if anything was written."""
+
+    def close(self) -> None: ...
+
+
+class Decider(Stepped, Protocol):
+    @property
+    def wake_at(self) -> float | None:
+        """When it wants to be stepped again though nothing has changed; None: never."""
+
+
+class Onlooking(Protocol):
+    """Who can tell how things stand, as the engine reckons."""
+
+    def present(self, promised: tuple[str, ...] = ()) -> Present: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """What a scheduler that decides in this process is given. ``on_cycle``: is to be told each cycle. ``live``: the cluster is a
+    real API server."""
+
+    cluster: Cluster
+    config: EngineConfig
+    usage: UsageParams | None
+    adopt_default_scheduler: bool
+    on_cycle: Callable[[CycleRecord], None]
+    live: bool
+
+
+@dataclass(frozen=True)
+class Within:
+    """A scheduler in this process. ``controllers`` are stepped before it, and are its own. ``tells``: it calls ``on_cycle``; what
+    others decide is read off the cluster. ``onlooker`` None: the lab makes one. ``retry_at``: when it tries something again
+    that failed since a time and is to be waited for; None: nothing."""
+
+    decider: Decider
+    controllers: Sequence[Stepped] = ()
+    tells: bool = False
+    onlooker: Onlooking | None = None
+    retry_at: Callable[[float], float | None] = lambda since: None
+
+
+@dataclass(frozen=True)
+class Start:
+    """How a scheduler is to decide. ``file``: where ``settings`` were read from, if from a file."""
+
+    settings: SchedulerSettings
+    file: Path | None = None
+    adopt_default_scheduler: bool = False
+
+
+class Plane(Protocol):
+    """A cluster whose processes are ours, as far as a scheduler beside it needs it: see
+    ``kailab.cluster.controlplane.supervised``."""
+
+    folder: Path
+
+    @property
+    def own(self) -> Collection[str]:
+        """Names of the processes that are the plane itself."""
+
+    @property
+    def kubeconfig(self) -> Path: ...
+
+    def spawn(
+        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
+    ) -> Process: ...
+
+    def processes(self) -> list[Process]: ...
+
+    def log(self, name: str) -> Path: ...
+
+    def stop(self, name: str) -> None: ...
+
+    def start_kube_scheduler(self) -> None:
+        """Have the cluster's own default scheduler, and return when it works."""
+
+
+class Beside(ABC):
+    """A scheduler under test as processes beside one plane. Made anew for a plane at any time, also by another command: what
+    runs is known to the plane, not to this object. The processes end by ``stop``, or with the plane."""
+
+    def prepare(self, cluster: Cluster) -> None:
+        """Bring in the kinds that it has definitions of its own for. Done again it changes nothing. Raises SchedulerFailed."""
+        return
+
+    @abstractmethod
+    def start(self, cluster: Cluster, start: Start, tell: Tell = lambda _: None) -> None:
+        """Start it, and return when it works. ``tell`` gets what a user should know. Raises Unsupported for settings that it does
+        not have, InputError, SchedulerFailed; then none of its processes is left running."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raises SchedulerFailed, with its last words, if a process of it has ended."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End its processes, those that run."""
+
+    @abstractmethod
+    def version(self) -> str:
+        """Its name and version, for the record; ``unknown``, and why, where nothing says it."""
+
+    def rest(self, cluster: Cluster) -> Rest | None:
+        """What tells whether it is done; None: nothing does, and a lab waits for quiet."""
+        return None
+
+    @property
+    def decisions(self) -> Path | None:
+        """The file in which it says what it decided (``kailab.evidence.decision_file``); None: it is read off the cluster."""
+        return None
+
+
+@dataclass(frozen=True)
+class SchedulerUnderTest(ABC):
+    """A scheduler under test, as it was chosen: a value, equal if the same was chosen. ``kind``: its name in the registry.
+    ``name``: what it goes by, its kind's or one from a file of names. ``options``: what was said for it, by the names that its
+    row in the registry lists."""
+
+    kind: str
+    name: str
+    options: tuple[tuple[str, Any], ...] = field(default=(), repr=False)
+
+    title: ClassVar[str]
+    """As sentences call it."""
+    scheduler_name: ClassVar[str]
+    """The ``schedulerName`` of pods that are its to place."""
+    speaks_kai: ClassVar[bool] = False
+    """KAI's objects (queues, gangs, priorities) go to it as they are, and mean to it what they mean to KAI."""
+    knows_queues: ClassVar[bool] = False
+    """It holds queues to their quota in some way."""
+    tells_shares: ClassVar[bool] = False
+    """It tells each queue's fair share, and whose turn is next."""
+    steps_everywhere: ClassVar[bool] = False
+    """It decides in the process of a test on a real cluster too, where others are processes of their own."""
+    quiet_seconds: ClassVar[float] = PROCESS_QUIET_SECONDS
+    """How long nothing must change on a real cluster for it to count as done, where nothing else tells."""
+
+    def option(self, name: str) -> Any:
+        """What was said for an option; None: nothing."""
+        return dict(self.options).get(name)
+
+    def scheduler_names(self, adopt_default_scheduler: bool) -> tuple[str, ...]:
+        """The ``schedulerName`` of pods that are its to place."""
+        from kailab.model.labels import DEFAULT_SCHEDULER_NAME
+
+        names = (self.scheduler_name, DEFAULT_SCHEDULER_NAME) if adopt_default_scheduler else (self.scheduler_name,)
+        return tuple(dict.fromkeys(names))
+
+    # --- what goes in ------------------------------------------------------------------------------------------------
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        """The same in its words: for each object what it becomes, in the order in which that is to be applied; nothing where its
+        words need none. ``there``: the cluster that they go into, where one object's words depend on others. The objects
+        are not changed. Raises NotExpressible, naming the object and the concept."""
+        return [(obj,) for obj in objects]
+
+    # --- where it decides --------------------------------------------------------------------------------------------
+
+    def within(self, wiring: Wiring) -> Within | None:
+        """It, deciding in this process over that cluster; None: it is no part of this process there."""
+        return None
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> Beside | None:
+        """It, as processes of a plane; None: it never is. ``programs``: the plane's; None: it is only looked at and ended. Raises
+        InputError for options that name nothing of use."""
+        return None
+
+    def check_options(self) -> None:
+        """Look at what was said for it, before anything is started. Raises InputError, naming the file at fault."""
+        return
+
+    def version(self, live: bool) -> str:
+        """Its name and version where no process beside a plane tells it. ``live``: on a real API server."""
+        return ELSEWHERE.format(name=self.name) if live else f"{self.name} (kailab {__version__})"
+
+    # --- what it decided ---------------------------------------------------------------------------------------------
+
+    def answers(self, pod: Object) -> bool:
+        """Whether this unbound pod gets a condition from it sooner or later, so that a lab waits for it."""
+        return False
+
+    def eviction(self, message: str) -> Told | None:
+        """What the condition of an evicted pod says, by its message; None: it says nothing of action and beneficiary."""
+        return None
+
+    def code(self, message: str) -> str:
+        """The code of the reason that the message of a waiting pod tells; empty for none."""
+        return ""

@@ -1,0 +1,42 @@
+"""A real KAI as a scheduler under test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kailab.model import labels
+from kailab.undertest.contract import Plane, SchedulerUnderTest, Told
+from kailab.undertest.kai import words
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+    from kailab.undertest.kai.processes import KaiBeside
+
+
+@dataclass(frozen=True)
+class Kai(SchedulerUnderTest):
+    """Options: ``kai``, the folder of its programs, and ``kai_crds``; see ``find_kai``. Nothing is to be translated: manifests are
+    in its words."""
+
+    title = "KAI"
+    scheduler_name = labels.SCHEDULER_NAME
+    speaks_kai = True
+    knows_queues = True
+    quiet_seconds = 8.0  # with it KAI's outcomes were recorded
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KaiBeside:
+        from kailab.undertest.kai.processes import KaiBeside
+
+        return KaiBeside(plane, self.option("kai"), self.option("kai_crds"))
+
+    def check_options(self) -> None:
+        from kailab.undertest.kai.folder import find_kai
+
+        find_kai(self.option("kai"), self.option("kai_crds"))
+
+    def eviction(self, message: str) -> Told | None:
+        return words.eviction(message)
+
+    def code(self, message: str) -> str:
+        return words.code(message)

@@ -1,0 +1,42 @@
+"""Which KAI it is: as its scheduler says when it starts, as its program was built, or as its folder is called."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from kailab.undertest.kai.buildinfo import best_stamp
+from kailab.undertest.kai.folder import KaiFolder
+
+_SAID = re.compile(r"^(gitVersion|gitCommit): (?!Not provided)(\S+)$", re.MULTILINE)
+_MOST_LOG = 64 * 1024
+
+
+def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
+    """The version of a KAI, with the first digits of its scheduler's checksum, which tell two builds apart. ``log``: of its
+    scheduler's process. ``unknown``, and why, where nothing says it."""
+    binary = kai.binaries["scheduler"]
+    told = (
+        _said(log)
+        or kai.version
+        or "unknown (neither its log, nor its build information, nor its folder's name says it)"
+    )
+    return f"{told}, scheduler sha256:{_digest(binary, binary.stat().st_mtime_ns)[:12]}"
+
+
+def _said(log: Path | None) -> str:
+    """The scheduler prints its version first of all."""
+    if log is None:
+        return ""
+    with suppress(OSError), log.open("rb") as file:
+        return best_stamp(dict(_SAID.findall(file.read(_MOST_LOG).decode("utf-8", "replace"))))
+    return ""
+
+
+@lru_cache(maxsize=16)
+def _digest(binary: Path, changed: int) -> str:
+    with binary.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,76 @@
+"""Schedulers under test as processes beside one plane: the one that is to decide runs, and none that would take its pods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.protocol import Cluster
+from kailab.components.asking import told_or_unknown
+from kailab.scheduler import SchedulerSettings, settings_of
+from kailab.undertest.contract import Beside, Plane, Rest, SchedulerUnderTest, Start, Tell
+from kailab.undertest.registry import SCHEDULERS, chosen
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+_ASKED = ("etcd", "kwok")
+"""Programs of a plane that tell their version; the API server's is asked for over its API."""
+
+
+class Processes:
+    """``programs``: the plane's. ``given``: what was said for schedulers, by the names of their options; None: nothing."""
+
+    def __init__(self, plane: Plane, programs: ComponentSet, given: Mapping[str, Any] | None = None) -> None:
+        self._plane = plane
+        self._programs = programs
+        self._given = given or {}
+        self._beside: dict[SchedulerUnderTest, Beside | None] = {}
+        self._running: dict[SchedulerUnderTest, Start] = {}
+
+    def prepare(self, cluster: Cluster, scheduler: str) -> None:
+        """Bring in kinds that this one has definitions of its own for."""
+        if (beside := self._of(self._chosen(scheduler))) is not None:
+            beside.prepare(cluster)
+
+    def ensure(
+        self, cluster: Cluster, scheduler: str, settings: SchedulerSettings, tell: Tell = lambda _: None
+    ) -> None:
+        """Have this one decide in the cluster, and none that would take its pods. Raises what ``Beside.start`` does."""
+        wanted = self._chosen(scheduler)
+        start = Start(settings if "config" in SCHEDULERS[wanted.kind].options else settings_of(None))
+        for other, its in list(self._running.items()):
+            if other.scheduler_name == wanted.scheduler_name and (other, its) != (wanted, start):
+                self._end(other)
+        beside = self._of(wanted)
+        if beside is None or wanted.steps_everywhere:
+            return
+        if wanted not in self._running:
+            beside.start(cluster, start, tell)
+            self._running[wanted] = start
+        beside.check()
+
+    def versions(self, scheduler: str) -> dict[str, str]:
+        """Of the plane's programs that tell it, and of this scheduler, as far as it is ours to know."""
+        own = {name: told_or_unknown(name, self._programs) for name in _ASKED if name in self._plane.own}
+        beside = self._of(self._chosen(scheduler))
+        return own if beside is None else {**own, "scheduler": beside.version()}
+
+    def rest(self, cluster: Cluster, scheduler: str) -> Rest | None:
+        """What tells whether this one is done; None if nothing does."""
+        wanted = self._chosen(scheduler)
+        beside = self._of(wanted)
+        return None if beside is None or wanted.steps_everywhere else beside.rest(cluster)
+
+    def _end(self, other: SchedulerUnderTest) -> None:
+        del self._running[other]
+        if (beside := self._of(other)) is not None:
+            beside.stop()
+
+    def _chosen(self, scheduler: str) -> SchedulerUnderTest:
+        return chosen(scheduler, self._given)
+
+    def _of(self, one: SchedulerUnderTest) -> Beside | None:
+        if one not in self._beside:
+            self._beside[one] = one.beside(self._plane, self._programs)
+        return self._beside[one]
