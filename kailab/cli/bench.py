@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, terminal
+from kailab.cli.checkout import CheckoutGroup
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.bench import Outcome
 
 
-@click.group()
+@click.group(cls=CheckoutGroup)
 def group() -> None:
     """Time the lab: jobs in, pods running, and where the time went."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, terminal
+from kailab.cli.checkout import CheckoutGroup
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _seed = click.option(
 _workers = click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that share the work.")
 
 
-@click.group()
+@click.group(cls=CheckoutGroup)
 def group() -> None:
     """Compare with recorded behaviour of a real KAI. Exit code 1 if anything differs."""
 
