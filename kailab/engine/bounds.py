@@ -25,7 +25,8 @@ from kailab.engine.queues import WQueue
 from kailab.engine.reclaimable import Demand
 from kailab.engine.records import GPU
 from kailab.engine.session import Session
-from kailab.engine.state import ACTIVE, Job, Member, ShapeInfo, WSubGroup, WTask
+from kailab.engine.state import Job, Member, ShapeInfo, WSubGroup, WTask
+from kailab.engine.statuses import ACTIVE
 
 Pick = Callable[[Job], bool]
 

@@ -16,7 +16,8 @@ from kailab.engine.devices import DeviceId, choose, device_id, plain
 from kailab.engine.gpus import Group
 from kailab.engine.layout import GPUS
 from kailab.engine.records import GPU, ResourceClaim, Shape, Status
-from kailab.engine.state import ACTIVE, WTask
+from kailab.engine.state import WTask
+from kailab.engine.statuses import ACTIVE
 from kailab.engine.supply import Supply
 from kailab.model.device_selectors import Device
 

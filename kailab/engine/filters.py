@@ -11,7 +11,8 @@ import numpy as np
 from kailab.engine.fit import affinity_mask
 from kailab.engine.goal import Batch, Goal
 from kailab.engine.session import Session
-from kailab.engine.state import ACTIVE, WSubGroup, WTask
+from kailab.engine.state import WSubGroup, WTask
+from kailab.engine.statuses import ACTIVE
 
 
 class Filters:

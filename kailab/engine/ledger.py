@@ -22,7 +22,8 @@ from kailab.engine.decisions import (
     QueueState,
 )
 from kailab.engine.queues import WQueue
-from kailab.engine.state import ON_NODE, Job, WTask
+from kailab.engine.state import Job, WTask
+from kailab.engine.statuses import ON_NODE
 
 
 class Failure(NamedTuple):

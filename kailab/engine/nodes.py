@@ -16,7 +16,8 @@ from kailab.engine.gpus import SharedGpus
 from kailab.engine.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.numa import NumaNodes
 from kailab.engine.records import GPU, GpuRequest, Node, ResourceClaim, Status
-from kailab.engine.state import ACTIVE, ON_NODE, ShapeInfo, WTask
+from kailab.engine.state import ShapeInfo, WTask
+from kailab.engine.statuses import ACTIVE, ON_NODE
 
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 MIG_STRATEGY = "nvidia.com/mig.strategy"

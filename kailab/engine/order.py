@@ -5,37 +5,11 @@ Source: KAI's proportion queue order, priority, elastic, taskorder and subgroupo
 
 from __future__ import annotations
 
-from enum import StrEnum
-
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job, Member, WPodSet, WTask
+from kailab.engine.turns import JobCriterion, QueueCriterion
 
 NOTHING: Amounts = (0, 0, 0)
-
-
-class QueueCriterion(StrEnum):
-    """What put one queue before another, in the order in which it is asked."""
-
-    FAIR_SHARE = "fair-share"  # the other is above its fair share in every resource
-    QUOTA = "quota"  # with its next job it stays within its quota
-    PRIORITY = "queue-priority"
-    NO_SHARE = "no-share"  # the other would hold something of which it may have nothing
-    SHARE_WITH_JOB = "share-with-job"  # it holds the smaller part of its share, its next job counted
-    SHARE = "share"  # the same, without the job
-    SIZE = "size"  # its share is smaller
-    AGE = "queue-age"
-
-
-class JobCriterion(StrEnum):
-    """What put one job before another of its queue."""
-
-    AGED = "aged"  # it has waited for long enough to come before all others
-    SCORE = "score"
-    POLICY = "policy"  # a policy that another distribution brings
-    PRIORITY = "priority"
-    MINIMUM = "minimum"  # below its minimum of pods comes before at it, and that before above it
-    AGE = "age"
-    UID = "uid"
 
 
 KAI_ORDER = (JobCriterion.PRIORITY, JobCriterion.MINIMUM, JobCriterion.AGE, JobCriterion.UID)

@@ -9,41 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 
-import msgspec
-
 from kailab.engine.actions.allocate import promised_jobs, waiting_jobs
 from kailab.engine.capacity import refuses
-from kailab.engine.decisions import Code
 from kailab.engine.order import NOTHING, order_criterion, queue_before
 from kailab.engine.order import tasks_to_allocate as next_tasks
 from kailab.engine.queues import WQueue
 from kailab.engine.session import Session
 from kailab.engine.state import Job
-
-PROMISED = "promised"
-"""Room was made, or was to be made, for the one before: it goes first."""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (PROMISED; a JobCriterion
-    where both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule that does not let
-    it start, however much room there is."""
-
-    place: int
-    podgroup: str
-    queue: str
-    because: str = ""
-    refused: Code | None = None
-
-
-class Earlier(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue that is served before another. ``over``: that queue, or the ancestor of it beside which this one stands.
-    ``podgroup``: whose turn is next there."""
-
-    queue: str
-    over: str
-    podgroup: str
-    because: str
+from kailab.engine.turns import PROMISED, Earlier, Turn
 
 
 def turns(session: Session) -> tuple[Turn, ...]:

@@ -28,7 +28,8 @@ from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taking import TakenBound
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import Status, ZoneShare
-from kailab.engine.state import ACTIVE, Job, Place, WTask
+from kailab.engine.state import Job, Place, WTask
+from kailab.engine.statuses import ACTIVE
 from kailab.engine.workingset import WorkingSet
 from kailab.errors import PolicyError
 

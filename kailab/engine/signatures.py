@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.engine.records import Status
-from kailab.engine.state import ACTIVE, Job, Member, ShapeInfo
+from kailab.engine.state import Job, Member, ShapeInfo
+from kailab.engine.statuses import ACTIVE
 
 Size = tuple[int, int, int, int, int]
 

@@ -13,24 +13,11 @@ import numpy as np
 from kailab.engine.counting import fixed_gpus, mig_gpus
 from kailab.engine.layout import Layout
 from kailab.engine.records import Constraint, PodGroup, Shape, Status, SubGroup, Task
+from kailab.engine.statuses import ACTIVE, ALIVE, ALLOCATED, ON_NODE
 
 if TYPE_CHECKING:
     from kailab.engine.policies.ranking import Ranking
     from kailab.engine.records import PodSet as PodSetRecord
-
-# Source: KAI pod_status. Sets are tuples of flags indexed by Status for speed.
-_N = len(Status)
-
-
-def _flags(*statuses: Status) -> tuple[bool, ...]:
-    return tuple(status in statuses for status in Status)
-
-
-_PLACED = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
-ON_NODE = _flags(*_PLACED, Status.RELEASING, Status.STUCK_RELEASING)  # holds or is promised resources
-ACTIVE = _flags(*_PLACED)  # counts for its gang
-ALIVE = _flags(*_PLACED, Status.PENDING, Status.GATED)
-ALLOCATED = _flags(Status.ALLOCATED, Status.BINDING, Status.BOUND, Status.RUNNING)  # counts for its queue
 
 Place = tuple[str, tuple[str, ...]]  # node name, GPU groups
 

@@ -19,7 +19,8 @@ from kailab.engine.placement import NodeMask
 from kailab.engine.records import GPU, Constraint
 from kailab.engine.score import TOPOLOGY
 from kailab.engine.session import Session
-from kailab.engine.state import ACTIVE, Job, Member, WPodSet, WTask
+from kailab.engine.state import Job, Member, WPodSet, WTask
+from kailab.engine.statuses import ACTIVE
 
 NOT_IN_DOMAIN = 1000.0
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from kailab.engine.order import member_key
 from kailab.engine.queues import Amounts
-from kailab.engine.state import ACTIVE, ALLOCATED, Job, Member, WPodSet, WSubGroup, WTask
+from kailab.engine.state import Job, Member, WPodSet, WSubGroup, WTask
+from kailab.engine.statuses import ACTIVE, ALLOCATED
 
 
 class Victim:

@@ -17,7 +17,8 @@ from kailab.engine.nodes import NodeTable
 from kailab.engine.queues import QueueTree
 from kailab.engine.records import Node, PodGroup, Queue, ResourceClaim, Shape, Status, Task, Topology
 from kailab.engine.snapshot import IDENTITY, Snapshot
-from kailab.engine.state import ALLOCATED, Job, ShapeInfo, WTask
+from kailab.engine.state import Job, ShapeInfo, WTask
+from kailab.engine.statuses import ALLOCATED
 
 _SINGULAR = {
     "nodes": "node", "queues": "queue", "podgroups": "podgroup", "tasks": "task", "topologies": "topology", "claims": "claim",

@@ -1,9 +1,16 @@
 """Fleets: described sets of fake nodes, read from YAML (format: fleets/README.md, ``schema.json``)."""
 
-from kailab.fleet.definition import definition
-from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool
-from kailab.fleet.library import available_fleets, find_fleet
-from kailab.fleet.reading import load_fleet, read_fleet
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kailab.exports import on_demand
+
+if TYPE_CHECKING:
+    from kailab.fleet.fleet import Fleet, FleetSummary, ModelSummary, Pool
+    from kailab.fleet.library import available_fleets, find_fleet
+    from kailab.fleet.reading import load_fleet, read_fleet
+    from kailab.fleet.writing import definition
 
 __all__ = [
     "Fleet",
@@ -16,3 +23,19 @@ __all__ = [
     "load_fleet",
     "read_fleet",
 ]
+
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "Fleet": "fleet",
+        "FleetSummary": "fleet",
+        "ModelSummary": "fleet",
+        "Pool": "fleet",
+        "available_fleets": "library",
+        "definition": "writing",
+        "find_fleet": "library",
+        "load_fleet": "reading",
+        "read_fleet": "reading",
+    },
+)

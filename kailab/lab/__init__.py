@@ -5,10 +5,15 @@
 
 from __future__ import annotations
 
-from kailab.lab.expect import at_least, at_most, between, expect
-from kailab.lab.explain import Explanation
-from kailab.lab.lab import Lab
-from kailab.lab.temporal import eventually, never, stays
+from typing import TYPE_CHECKING
+
+from kailab.exports import on_demand
+
+if TYPE_CHECKING:
+    from kailab.lab.expectations import at_least, at_most, between, expect
+    from kailab.lab.explanation import Explanation
+    from kailab.lab.lab import Lab
+    from kailab.lab.temporal import eventually, never, stays
 
 __all__ = [
     "Explanation",
@@ -21,3 +26,19 @@ __all__ = [
     "never",
     "stays",
 ]
+
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "Explanation": "explanation",
+        "Lab": "lab",
+        "at_least": "expectations",
+        "at_most": "expectations",
+        "between": "expectations",
+        "eventually": "temporal",
+        "expect": "expectations",
+        "never": "temporal",
+        "stays": "temporal",
+    },
+)

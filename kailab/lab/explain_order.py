@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from kailab.engine.order import JobCriterion, QueueCriterion
-from kailab.engine.serving import PROMISED, Earlier
+from kailab.engine.turns import PROMISED, Earlier, JobCriterion, QueueCriterion
 from kailab.lab.explanation import some
 from kailab.lab.picture import Picture
 

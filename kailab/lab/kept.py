@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,7 +17,10 @@ from kailab.cluster.protocol import Cluster
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
 from kailab.lab.picture import Picture
-from kailab.scheduler.present import Kept, KeptPresent, Present
+from kailab.scheduler.saved_present import PresentRecord, SavedPresent
+
+if TYPE_CHECKING:
+    from kailab.scheduler.present import Present
 
 Looks = Mapping[str, Packed]
 """Part of a picture -> what it held."""
@@ -27,7 +30,7 @@ def looks_of(picture: Picture) -> dict[str, Any]:
     """The parts of a picture worth keeping, as plain values."""
     pending = msgspec.to_builtins(picture.pending)
     looks: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
-    if isinstance(picture.present, Present):
+    if not isinstance(picture.present, SavedPresent):
         looks["present"] = msgspec.to_builtins(picture.present.keep())
     return looks
 
@@ -59,7 +62,7 @@ class KeptPicture(Picture):
         return self._looks["pending"].unpack_as(dict[str, Reason])
 
     @cached_property
-    def present(self) -> Present | KeptPresent:
+    def present(self) -> Present | SavedPresent:
         if "present" not in self._looks:
             return self.reckoned()
-        return KeptPresent(self._looks["present"].unpack_as(Kept), self.reckoned)
+        return SavedPresent(self._looks["present"].unpack_as(PresentRecord), self.reckoned)

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.engine.serving import Turn
+from kailab.engine.turns import Turn
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
-from kailab.scheduler.present import KeptPresent, Present
 from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.saved_present import SavedPresent
 from kailab.undertest.registry import chosen
+
+if TYPE_CHECKING:
+    from kailab.scheduler.present import Present
 
 
 class Picture:
@@ -71,7 +75,7 @@ class Picture:
         return [pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
 
     @cached_property
-    def present(self) -> Present | KeptPresent:
+    def present(self) -> Present | SavedPresent:
         return self.reckoned()
 
     def reckoned(self) -> Present:

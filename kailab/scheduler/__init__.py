@@ -1,12 +1,19 @@
 """The running scheduler over a cluster, and what goes with it: status of queues, the baseline to contrast with."""
 
-from kailab.scheduler.baseline import Baseline
-from kailab.scheduler.cycle_record import CycleRecord, Failure, History
-from kailab.scheduler.loop import Scheduler
-from kailab.scheduler.mirror import Mirror
-from kailab.scheduler.settings.config_file import SchedulerSettings, load_settings, read_settings, settings_of
-from kailab.scheduler.status.queue_status import QueueStatus
-from kailab.scheduler.usage import UsageHistory, UsageParams
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kailab.exports import on_demand
+
+if TYPE_CHECKING:
+    from kailab.scheduler.baseline import Baseline
+    from kailab.scheduler.cycle_record import CycleRecord, Failure, History
+    from kailab.scheduler.loop import Scheduler
+    from kailab.scheduler.mirror import Mirror
+    from kailab.scheduler.settings.config_file import SchedulerSettings, load_settings, read_settings, settings_of
+    from kailab.scheduler.status.queue_status import QueueStatus
+    from kailab.scheduler.usage import UsageHistory, UsageParams
 
 __all__ = [
     "Baseline",
@@ -23,3 +30,23 @@ __all__ = [
     "read_settings",
     "settings_of",
 ]
+
+
+__getattr__ = on_demand(
+    __name__,
+    {
+        "Baseline": "baseline",
+        "CycleRecord": "cycle_record",
+        "Failure": "cycle_record",
+        "History": "cycle_record",
+        "Mirror": "mirror",
+        "QueueStatus": "status.queue_status",
+        "Scheduler": "loop",
+        "SchedulerSettings": "settings.config_file",
+        "UsageHistory": "usage",
+        "UsageParams": "usage",
+        "load_settings": "settings.config_file",
+        "read_settings": "settings.config_file",
+        "settings_of": "settings.config_file",
+    },
+)

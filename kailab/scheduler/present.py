@@ -7,10 +7,10 @@ cluster's objects; so whoever asks is answered from these, by the same code that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -19,53 +19,16 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.counting import offered_gpus
 from kailab.engine.decisions import QueueState
 from kailab.engine.report import queue_states
-from kailab.engine.serving import Earlier, Turn, queues_before, turns
+from kailab.engine.serving import queues_before, turns
 from kailab.engine.session import Session
+from kailab.engine.turns import Earlier, Turn
 from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
+from kailab.scheduler.saved_present import PresentRecord, Room
 from kailab.scheduler.settings.policies import with_policies
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
-
-class Room(NamedTuple):
-    """Milli-GPU that nobody holds on a node, and of the whole node."""
-
-    free: int
-    size: int
-
-
 KEPT_QUEUES = 200
 """In a cluster of more queues, which of them is served before which is not kept: it is reckoned when somebody asks."""
-
-
-class Kept(msgspec.Struct, kw_only=True):
-    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``: by
-    queue; None where it is not kept."""
-
-    queues: tuple[QueueState, ...]
-    room: dict[str, Room]
-    order: tuple[Turn, ...]
-    names: dict[str, str]
-    before: dict[str, tuple[Earlier, ...]] | None
-
-
-class KeptPresent:
-    """A moment that was kept, asked as ``Present`` is. ``again`` makes it anew, for what was not kept."""
-
-    def __init__(self, kept: Kept, again: Callable[[], Present]) -> None:
-        self.queues = kept.queues
-        self.room = kept.room
-        self.order = kept.order
-        self._kept = kept
-        self._again = again
-
-    def queues_before(self, name: str) -> tuple[Earlier, ...]:
-        """See ``Present``."""
-        before = self._kept.before
-        return before.get(name, ()) if before is not None else self._again().queues_before(name)
-
-    def podgroup(self, uid: str) -> str:
-        """See ``Present``."""
-        return self._kept.names.get(uid) or self._again().podgroup(uid)
 
 
 class Present:
@@ -99,12 +62,12 @@ class Present:
         with self._session() as session:
             return queues_before(session, self.order, name)
 
-    def keep(self) -> Kept:
+    def keep(self) -> PresentRecord:
         """All of it."""
         with self._session() as session:
             order = turns(session)
             names = sorted(session.tree.queues) if len(session.tree.queues) <= KEPT_QUEUES else None
-            return Kept(
+            return PresentRecord(
                 queues=queue_states(session),
                 room=_room(session),
                 order=order,

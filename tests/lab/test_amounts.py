@@ -13,7 +13,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.records import Status
 from kailab.engine.session import Session
-from kailab.engine.state import ALLOCATED, ON_NODE
+from kailab.engine.statuses import ALLOCATED, ON_NODE
 from kailab.errors import Invalid
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.standing import standing

@@ -115,7 +115,7 @@ def test_labs_evidence_and_what_is_said_of_them(pytester, exercise):
 def test_a_failure_points_into_the_test(pytester, exercise):
     result = pytester.runpytest_inprocess("-k", "that_fails")
     result.stdout.fnmatch_lines(["*test_limit.py:*: ExpectationFailed"])
-    result.stdout.no_fnmatch_line("*kailab/lab/expect.py*")
+    result.stdout.no_fnmatch_line("*kailab/lab/expectations.py*")
 
 
 def test_two_runs_are_equal_but_for_run_json(pytester, exercise):

@@ -13,7 +13,8 @@ from kailab.engine.queues import WQueue
 from kailab.engine.reclaimable import Demand, Standing, Yield, can_reclaim, demand, involved, may_yield
 from kailab.engine.scenario import Scenario
 from kailab.engine.session import Session
-from kailab.engine.state import ACTIVE, Job, WPodSet, WTask
+from kailab.engine.state import Job, WPodSet, WTask
+from kailab.engine.statuses import ACTIVE
 
 
 def execute(session: Session, allocator: Allocator) -> None:

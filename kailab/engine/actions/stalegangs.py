@@ -6,7 +6,7 @@ Source: KAI's stalegangeviction action.
 from __future__ import annotations
 
 from kailab.engine.session import Session
-from kailab.engine.state import ACTIVE
+from kailab.engine.statuses import ACTIVE
 
 
 def execute(session: Session) -> list[str]:

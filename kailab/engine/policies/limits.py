@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.state import ACTIVE, ON_NODE, WTask
+from kailab.engine.state import WTask
+from kailab.engine.statuses import ACTIVE, ON_NODE
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session

@@ -22,12 +22,12 @@ from typing import TYPE_CHECKING, Any
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Numbers
 from kailab.engine.jobindex import JobIndex
-from kailab.engine.order import JobCriterion
 from kailab.engine.policies.asking import ChosenOrder, ChosenVictims
 from kailab.engine.policies.contract import JobOrder, make_policy
 from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
 from kailab.engine.queues import Amounts, WQueue
 from kailab.engine.state import Job
+from kailab.engine.turns import JobCriterion
 from kailab.errors import PolicyError
 
 if TYPE_CHECKING:

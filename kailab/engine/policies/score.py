@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kailab.engine.layout import GPUS
 from kailab.engine.policies.settings import WeightedOrder
-from kailab.engine.state import ACTIVE, Job
+from kailab.engine.state import Job
+from kailab.engine.statuses import ACTIVE
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session

@@ -16,7 +16,7 @@ from kailab.cluster.writes import Evict as EvictPod
 from kailab.engine.decisions import Bind, Decisions, Evict
 from kailab.engine.policies.settings import Checkpoint
 from kailab.engine.records import Shape
-from kailab.engine.state import ACTIVE
+from kailab.engine.statuses import ACTIVE
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
 from kailab.scheduler.binding.checkpointing import ask_to_save

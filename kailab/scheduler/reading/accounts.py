@@ -11,7 +11,7 @@ from functools import cached_property
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine import counting
 from kailab.engine.records import GPU, GpuRequest
-from kailab.engine.state import ON_NODE
+from kailab.engine.statuses import ON_NODE
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.scheduler.reading.claims import Claims, claim_record

@@ -7,15 +7,17 @@ Administrative access takes nothing, and counts for nothing. (KAI counts it, and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.devices import DeviceId
 from kailab.engine.records import ResourceClaim
-from kailab.engine.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
 from kailab.scheduler.reading.devices import Inventory, read_requests
+
+if TYPE_CHECKING:
+    from kailab.engine.workingset import WorkingSet
 
 _NOTHING: Mapping[str, Any] = {}
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"

@@ -1,0 +1,24 @@
+"""Names that a package offers from its modules, each imported when somebody asks for it (PEP 562).
+
+So a command that needs one of them does not wait for what the others load: numpy alone takes longer than ``kailab get pods``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+
+def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
+    """A package's ``__getattr__``. ``names``: name -> module of the package that has it."""
+
+    def get(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = getattr(import_module(f"{package}.{names[name]}"), name)
+        setattr(sys.modules[package], name, value)  # not asked for again
+        return value
+
+    return get

@@ -1,0 +1,57 @@
+"""How things stood when a lab was saved, asked without the engine: a command that looks at a lab loads neither it nor numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from kailab.engine.decisions import QueueState
+from kailab.engine.turns import Earlier, Turn
+
+
+class Room(NamedTuple):
+    """Milli-GPU that nobody holds on a node, and of the whole node."""
+
+    free: int
+    size: int
+
+
+class PresentRecord(msgspec.Struct, kw_only=True):
+    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``: by
+    queue; None where it is not kept."""
+
+    queues: tuple[QueueState, ...]
+    room: dict[str, Room]
+    order: tuple[Turn, ...]
+    names: dict[str, str]
+    before: dict[str, tuple[Earlier, ...]] | None
+
+
+class Reckoned(Protocol):
+    """A present that is made from the objects, as far as it is asked here."""
+
+    def queues_before(self, name: str) -> tuple[Earlier, ...]: ...
+
+    def podgroup(self, uid: str) -> str: ...
+
+
+class SavedPresent:
+    """A moment that was saved, asked as ``Present`` is. ``again`` makes it anew, for what was not saved."""
+
+    def __init__(self, record: PresentRecord, again: Callable[[], Reckoned]) -> None:
+        self.queues = record.queues
+        self.room = record.room
+        self.order = record.order
+        self._record = record
+        self._again = again
+
+    def queues_before(self, name: str) -> tuple[Earlier, ...]:
+        """See ``Present``."""
+        before = self._record.before
+        return before.get(name, ()) if before is not None else self._again().queues_before(name)
+
+    def podgroup(self, uid: str) -> str:
+        """See ``Present``."""
+        return self._record.names.get(uid) or self._again().podgroup(uid)
