@@ -10,8 +10,7 @@ from typing import Any
 from kailab.bench.rig import WrongOutcome
 from kailab.cluster.controlplane.lastwords import last_words
 from kailab.cluster.waiting import wait_until
-from kailab.lab.apart import SCHEDULER, health_url
-from kailab.lab.livelab import scheduler_command
+from kailab.lab.scheduler_process import SCHEDULER, health_url, scheduler_command
 from kailab.undertest.programs import fetch
 
 READY_SECONDS = 300.0

@@ -25,9 +25,9 @@ from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.processes import ask, find
 from kailab.cluster.writes import Create, Delete
 from kailab.fleet import Fleet
-from kailab.lab import assembly
-from kailab.lab.apart import SCHEDULER
-from kailab.lab.planes import open_home
+from kailab.lab.scheduler_process import SCHEDULER
+from kailab.lab.spec import fleet_of
+from kailab.lab.venues.plane import open_plane
 from kailab.model import labels
 from kailab.scheduler import settings_of
 
@@ -113,15 +113,15 @@ def churn(
     tell: Tell = lambda _: None,
 ) -> Churned:
     """``every``: seconds between samples. Raises ConnectError and what the backend raises; WrongOutcome if the scheduler ends."""
-    described = assembly.fleet_of(fleet)
-    home = open_home(backend, components=components, get=True, tell=tell)
+    described = fleet_of(fleet)
+    venue = open_plane(backend, components=components, get=True, tell=tell)
     try:
-        home.furnish(described, "kailab", settings_of(None))
-        with kailab_beside(home.plane) as pid:
+        venue.furnish(described, "kailab", settings_of(None))
+        with kailab_beside(venue.plane) as pid:
             scheduler = find(pid)
             if scheduler is None:
-                raise _ended(home.plane, 0.0)
-            work = _Work(home.cluster, described.summary().gpus, random.Random(seed))
+                raise _ended(venue.plane, 0.0)
+            work = _Work(venue.cluster, described.summary().gpus, random.Random(seed))
             samples: list[Sample] = []
             begun = time.monotonic()
             while (passed := time.monotonic() - begun) < seconds:
@@ -129,13 +129,13 @@ def churn(
                 if not samples or passed - samples[-1].seconds >= every:
                     used = ask(scheduler, _use)
                     if used is None:
-                        raise _ended(home.plane, passed)
-                    samples.append(_sample(home.cluster, passed, used, work))
+                        raise _ended(venue.plane, passed)
+                    samples.append(_sample(venue.cluster, passed, used, work))
                     tell(f"{passed:.0f} of {seconds:.0f} s, {work.arrived} pods came")
                 time.sleep(max(0.0, TURN_SECONDS - (time.monotonic() - begun - passed)))
             return Churned(described.name, seconds, tuple(samples))
     finally:
-        home.close()
+        venue.close()
 
 
 def _ended(plane: Any, seconds: float) -> WrongOutcome:

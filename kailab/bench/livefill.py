@@ -32,10 +32,9 @@ from kailab.cluster.waiting import wait_until
 from kailab.cluster.writes import Bind, Chain, Create
 from kailab.errors import InputError
 from kailab.fleet import Fleet
-from kailab.lab import assembly
-from kailab.lab.apart import SCHEDULER
-from kailab.lab.home import LiveHome
-from kailab.lab.planes import open_home
+from kailab.lab.scheduler_process import SCHEDULER
+from kailab.lab.spec import fleet_of
+from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels
 from kailab.scheduler import settings_of
 
@@ -135,35 +134,35 @@ def live_fill(
     tell: Tell = lambda _: None,
 ) -> LiveOutcome:
     """``jobs``: pods, one per GPU of the fleet unless given. Raises InputError, WrongOutcome, ConnectError."""
-    described = assembly.fleet_of(fleet)
+    described = fleet_of(fleet)
     gpus = described.summary().gpus
     number = gpus if jobs is None else jobs
     if not 1 <= number <= gpus:
         raise InputError(f"{number} jobs: expected 1 to {gpus}, which fit on {described.name}")
     rounds = []
-    home = open_home(backend, components=components, kai=kai, kai_crds=kai_crds, get=True, tell=tell)
+    venue = open_plane(backend, components=components, kai=kai, kai_crds=kai_crds, get=True, tell=tell)
     try:
-        bench = _Bench(home, described, tell)
+        bench = _Bench(venue, described, tell)
         bench.ceiling(min(number, WARMING_PODS))  # a server just started is slow, and would make the ceiling low
         rounds.append(bench.ceiling(number))
         rounds.append(bench.kailab(number))
         if kai is not None:
             rounds.append(bench.kai(min(number, kai_pods)))
     finally:
-        home.close()
+        venue.close()
     summary = described.summary()
     return LiveOutcome(backend, described.name, summary.nodes, gpus, tuple(rounds))
 
 
 class _Bench:
-    def __init__(self, home: LiveHome, fleet: Fleet, tell: Tell) -> None:
-        self._home = home
+    def __init__(self, venue: PlaneVenue, fleet: Fleet, tell: Tell) -> None:
+        self._venue = venue
         self._fleet = fleet
         self._tell = tell
 
     def ceiling(self, number: int) -> Round:
         self._furnish("kailab")  # which nobody runs: nothing but the bare client is at work
-        cluster = self._home.cluster
+        cluster = self._venue.cluster
         nodes = self._slots()
         chains: list[Chain] = []
         for index, pod in enumerate(_pods(number)):
@@ -182,40 +181,40 @@ class _Bench:
             raise WrongOutcome(f"the bare client failed {len(failed)} times: {failed[0]}")
         self._quiet()
         writes = _difference(self._writes(), before)
-        self._home.clear()
+        self._venue.clear()
         return Round("ceiling", number, seconds, writes, cpu, 0)
 
     def kailab(self, number: int) -> Round:
         self._furnish("kailab")
-        plane: Any = self._home.plane
+        plane = self._venue.plane
         try:
             with kailab_beside(plane, no_election=True) as pid:
                 done = self._filled("kailab", number, [pid])
             told = plane.log(SCHEDULER).read_text(errors="replace")
             return done._replace(cycles=tuple(float(seconds) for seconds in _CYCLE.findall(told)))
         finally:
-            self._home.clear()
+            self._venue.clear()
 
     def kai(self, number: int) -> Round:
         self._furnish("kai")
-        plane: Any = self._home.plane
+        plane = self._venue.plane
         try:
             pids = [one.pid for one in plane.processes() if one.name.startswith("kai-") and one.running]
             return self._filled("kai", number, pids)
         finally:
-            self._home.clear()
+            self._venue.clear()
 
     # --- parts -------------------------------------------------------------------------------------------------------
 
     def _furnish(self, scheduler: str) -> None:
         self._tell(f"{scheduler}: an empty cluster")
-        self._home.furnish(self._fleet, scheduler, settings_of(None))
+        self._venue.furnish(self._fleet, scheduler, settings_of(None))
         for queue in (shapes.queue("bench"), shapes.queue("fill", "bench")):
-            self._home.cluster.apply(queue)
+            self._venue.cluster.apply(queue)
 
     def _slots(self) -> list[str]:
         """A node for each GPU of the cluster."""
-        nodes = self._home.cluster.list("Node")
+        nodes = self._venue.cluster.list("Node")
         return [
             node["metadata"]["name"]
             for node in nodes
@@ -224,7 +223,7 @@ class _Bench:
 
     def _filled(self, name: str, number: int, pids: Sequence[int]) -> Round:
         # Submitted over a connection of its own, as users do, so that watching does not wait for it.
-        cluster = self._home.cluster
+        cluster = self._venue.cluster
         watch = cluster.watch(("Pod",))
         watch.poll()
         submitter = KubernetesCluster(Connection.from_kubeconfig(self._plane_kubeconfig()), marks=cluster.marks)
@@ -257,20 +256,19 @@ class _Bench:
             watch.close()
 
     def _plane_kubeconfig(self) -> Path:
-        assert self._home.plane is not None
-        return self._home.plane.kubeconfig
+        return self._venue.plane.kubeconfig
 
     def _quiet(self) -> None:
         """Until the API server has been written to by nobody for three seconds, but for heartbeats."""
         last = -1
         while (now := sum(self._writes().values())) != last:
             last = now
-            self._home.cluster.wait(0)
+            self._venue.cluster.wait(0)
             time.sleep(3.0)
 
     def _cpu(self) -> dict[str, float]:
         """Seconds that each process has used so far."""
-        plane: Any = self._home.plane
+        plane = self._venue.plane
         names = {one.pid: one.name for one in plane.processes() if one.running} | {os.getpid(): "client"}
         used = _asked(names, lambda process: sum(process.cpu_times()[:2]))
         return {names[pid]: seconds for pid, seconds in used.items()}
@@ -278,7 +276,7 @@ class _Bench:
     def _writes(self) -> dict[str, int]:
         """Requests that changed something, by verb and resource, from the API server's own metrics; without what goes on
         in an idle cluster."""
-        answer = self._home.cluster.raw("/metrics")
+        answer = self._venue.cluster.raw("/metrics")
         found: dict[str, int] = {}
         for line in answer.splitlines():
             if not line.startswith("apiserver_request_total{"):

@@ -91,12 +91,12 @@ def _packages() -> Iterator[Finding]:
 
 def _backends() -> Iterator[Finding]:
     from kailab.cluster.backends import BACKENDS
-    from kailab.cluster.kind import kind_reason
     from kailab.fleet import available_fleets
+    from kailab.lab.venues import provider_of
 
     fleets = ", ".join(available_fleets())
     for name, choice in BACKENDS.items():
-        lacking = kind_reason() if name == "kind" else None
+        lacking = provider_of(name).lacking()
         yield Finding("backend", name, lacking is None, f"{choice.about}; {lacking}" if lacking else choice.about)
     yield Finding("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
 

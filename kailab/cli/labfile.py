@@ -27,7 +27,7 @@ def looked_at(path: Path) -> Iterator[Lab]:
     """The saved lab, to read. Raises StateError."""
     from kailab.lab import Lab
 
-    with Lab.resume(path, to_look=True) as lab:
+    with Lab.resume(path, read_only=True) as lab:
         yield lab
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,6 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.fleet import Fleet
     from kailab.lab import Lab
     from kailab.scheduler import SchedulerSettings
 
@@ -66,10 +66,12 @@ def up(
 ) -> None:
     """Begin a lab: a fleet of fake GPU nodes with a scheduler. The embedded one is kept in a file; the others are a real
     Kubernetes API. None needs root, only kind needs Docker."""
+    from kailab.cluster.backends import BACKENDS
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
-    from kailab.lab import Lab, livelab
-    from kailab.lab.planes import kubeconfig_of
+    from kailab.lab import Lab
+    from kailab.lab.life import begin, check_decides, end
+    from kailab.lab.venues import provider_of, silent
     from kailab.scheduler import settings_of
     from kailab.undertest.compatibility import check_lab
 
@@ -78,19 +80,18 @@ def up(
         "components": components, "kubernetes": kubernetes, "kai": kai, "kai_crds": kai_crds,
     }  # fmt: skip
     check_lab(backend, scheduler, options)
-    livelab.check_decides(backend, options)
+    check_decides(backend, options)
     if fresh and keep:
         raise InputError("--fresh ends a lab that is up, --keep leaves it: give one of them")
     settings = settings_of(config)
     for notice in settings.notices:
         terminal.notice(notice)
-    if backend == "kubeconfig":
-        options["kubeconfig"] = kubeconfig_of(kubeconfig)
+    options = provider_of(backend).completed(options)
     described = load_fleet(fleet)
     with labfile.locked(state):
         if state.exists() and not fresh:
             try:
-                with Lab.resume(state, to_look=True) as there:
+                with Lab.resume(state, read_only=True) as there:
                     _check_same(state, there, (described.name, backend, scheduler), settings, options)
                     terminal.notice(f"The lab is up already: {_told(there)}")
             except KailabError as error:
@@ -99,40 +100,23 @@ def up(
                 terminal.warn(f"{error}\nno lab was begun: the one there is left as it is")
             return
         if state.exists():
-            _end(state)
-        if backend == "embedded":
-            _begin_embedded(state, described, scheduler, settings, options)
-        else:
-            _begin_live(state, described, backend, scheduler, settings, options)
+            end(state)
+        slow = BACKENDS[backend].api_server
+        with terminal.waiting("bringing up the lab") if slow else nullcontext(silent) as tell:
+            lab = begin(state, described, backend, scheduler, settings, options, tell)
+        with lab:
+            _say_up(lab)
 
 
-def _begin_embedded(
-    state: Path, fleet: Fleet, scheduler: str, settings: SchedulerSettings, options: Mapping[str, Any]
-) -> None:
-    from kailab.lab import Lab
-
-    own = settings if options["config"] is not None else None
-    chosen = {name: options[name] for name in ("adopt_default_scheduler", "devices")}
-    with Lab.open(fleet, "embedded", scheduler, own, **chosen) as lab:
-        lab.settle()
-        lab.save(state)
+def _say_up(lab: Lab) -> None:
+    kubeconfig = lab.venue.kubeconfig
+    if kubeconfig is None:
         terminal.say(f"The lab is up: {_told(lab)}")
-    terminal.notice("Next: kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME")
-
-
-def _begin_live(
-    state: Path, fleet: Fleet, backend: str, scheduler: str, settings: SchedulerSettings, options: Mapping[str, Any]
-) -> None:
-    from kailab.lab import livelab
-
-    with terminal.waiting("bringing up the lab") as tell:
-        about = livelab.begin(state, fleet, backend, scheduler, settings, options, tell)
-    with livelab.resume(about) as lab:
+    else:
         terminal.say(f"The lab is up: {_told(lab)}, on Kubernetes {lab.kubernetes}")
-        terminal.say(f"export KUBECONFIG={about.place.kubeconfig}")
-    terminal.notice(
-        "Next: kubectl get nodes,queues; kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME"
-    )
+        terminal.say(f"export KUBECONFIG={kubeconfig}")
+    kubectl = "kubectl get nodes,queues; " if kubeconfig is not None else ""
+    terminal.notice(f"Next: {kubectl}kailab apply -f FILE, kailab get pods -o wide, kailab explain queue NAME")
 
 
 def _check_same(
@@ -141,7 +125,7 @@ def _check_same(
     """Raises InputError where the lab that is up is not the one asked for, naming all that differs."""
     from kailab.cluster.choices import FLAGS
     from kailab.errors import InputError
-    from kailab.lab import livelab
+    from kailab.lab.life import options_of_cluster
 
     fleet, backend, scheduler = wanted
     pairs = {
@@ -151,10 +135,8 @@ def _check_same(
         FLAGS["adopt_default_scheduler"]: (options["adopt_default_scheduler"], there.adopt_default_scheduler),
         FLAGS["devices"]: (options["devices"], there.devices),
     }
-    about = livelab.read(state)
-    has = {} if about is None else about.options
-    for name, value in livelab.told(options).items():
-        pairs[FLAGS[name]] = (value, has.get(name, "not given"))
+    for name, value in options_of_cluster(options).items():
+        pairs[FLAGS[name]] = (value, there.spec.options.get(name, "not given"))
     different = [
         f"{flag}: {_shown(want)} here, {_shown(has)} there" for flag, (want, has) in pairs.items() if want != has
     ]
@@ -175,26 +157,14 @@ def _shown(value: Any) -> str:
 @options.state
 def down(state: Path) -> None:
     """End the lab and remove its file."""
+    from kailab.lab.life import end
+
     if not state.exists():
         terminal.notice(f"{state}: no lab is up")
         return
     with labfile.locked(state):
-        _end(state)
+        end(state)
     terminal.say("The lab is down.")
-
-
-def _end(state: Path) -> None:
-    """End the lab of a state file; one that can't be read is only removed."""
-    from kailab.errors import StateError
-    from kailab.lab import livelab
-
-    try:
-        about = livelab.read(state)
-    except StateError:
-        about = None
-    if about is not None:
-        livelab.end(state, about)
-    state.unlink(missing_ok=True)
 
 
 @click.command()
@@ -230,7 +200,7 @@ def status(output: TextOrJson, state: Path) -> None:
     from kailab.cli.happened import elapsed
 
     with labfile.looked_at(state) as lab:
-        data = _summary(lab)
+        data, processes = _summary(lab), _processes(lab)
     if output is TextOrJson.json:
         terminal.say(json.dumps({"state": str(state), **data}, indent=2))
         return
@@ -247,23 +217,18 @@ def status(output: TextOrJson, state: Path) -> None:
         "Pods": phases,
         "Waiting": waiting,
     }
-    if data["backend"] != "embedded":
-        lines |= _processes(state)
-    for name, text in lines.items():
+    for name, text in (lines | processes).items():
         terminal.say(f"{name:<10} {text}")
 
 
-def _processes(state: Path) -> dict[str, str]:
-    """What there is to say of the processes of a lab that has some."""
-    from kailab.lab import livelab
-
-    about = livelab.read(state)
-    if about is None:
+def _processes(lab: Lab) -> dict[str, str]:
+    """What there is to say of how others reach the lab, and of its processes."""
+    if lab.venue.kubeconfig is None:
         return {}
-    found = livelab.processes(about)
+    found = lab.venue.processes()
     running = ", ".join(one.name for one in found if one.running)
     dead = "; ".join(f"{one.name} ({one.why})" for one in found if not one.running)
-    told = {"Kubeconfig": about.place.kubeconfig}
+    told = {"Kubeconfig": str(lab.venue.kubeconfig)}
     if running:
         told["Processes"] = running
     if dead:

@@ -39,7 +39,7 @@ def apply(
     with labfile.changed(state, save=not dry_run) as lab:
         before = Before(lab)
         if dry_run:
-            lab.only_try()
+            lab.dry_run()
         applied = lab.apply(*_sources(files), namespace=namespace, strict=not force)
         if not applied.changes:
             raise InputError(f"no objects in {', '.join(files)}")

@@ -3,30 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
 from kailab.cluster.choices import Choice, Registry
 
 
 @dataclass(frozen=True)
 class Backend(Choice):
-    """``real_nodes``: a cluster of this backend has such beside the fleet's fake ones."""
+    """``provider``: ``module:class`` of its code (``kailab.lab.venues.contract.Provider``), loaded when it is used.
+    ``api_server``: its clusters are real API servers, whose time is everybody's. ``own``: they are made for the labs, any number of
+    them, and end with them; otherwise there is one, with room for one lab at a time. ``real_nodes``: a cluster of this
+    backend has such beside the fleet's fake ones. ``starts_schedulers``: a lab that outlives the command that
+    began it has its scheduler under test started there; otherwise whoever decides there decides."""
 
+    provider: str = ""
+    api_server: bool = True
+    own: bool = True
     real_nodes: bool = False
+    starts_schedulers: bool = True
+
+    def load(self) -> Any:
+        """The provider."""
+        module, _, name = self.provider.partition(":")
+        return getattr(import_module(module), name)()
 
 
-_PLANE = frozenset({"components", "kubernetes", "kai", "kai_crds", "devices", "home", "labs", "kai_pods"})
+_PLANE = frozenset({"components", "kubernetes", "kai", "kai_crds", "devices", "venue", "labs", "kai_pods"})
 
 BACKENDS: Registry[Backend] = Registry(
     "backend",
     {
-        "embedded": Backend("needs nothing but Python", frozenset({"devices"})),
-        "controlplane": Backend("a kube-apiserver with KWOK", _PLANE),
-        "kind": Backend("a kind cluster with KWOK", _PLANE, real_nodes=True),
+        "embedded": Backend(
+            "needs nothing but Python",
+            frozenset({"devices"}),
+            "kailab.lab.venues.embedded:EmbeddedProvider",
+            api_server=False,
+        ),
+        "controlplane": Backend(
+            "a kube-apiserver with KWOK", _PLANE, "kailab.lab.venues.controlplane:ControlPlaneProvider"
+        ),
+        "kind": Backend("a kind cluster with KWOK", _PLANE, "kailab.lab.venues.kind:KindProvider", real_nodes=True),
         "kubeconfig": Backend(
             "any cluster that a kubeconfig names",
-            frozenset({"kubeconfig", "context", "devices", "home"}),
+            frozenset({"kubeconfig", "context", "devices", "venue"}),
+            "kailab.lab.venues.kubeconfig:KubeconfigProvider",
+            own=False,
             real_nodes=True,
+            starts_schedulers=False,
         ),
     },
 )
-LIVE_BACKENDS = tuple(name for name in BACKENDS if name != "embedded")
+
+
+def with_api_server() -> list[str]:
+    """The names of those whose clusters are real API servers."""
+    return [name for name, backend in BACKENDS.items() if backend.api_server]

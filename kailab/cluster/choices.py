@@ -33,7 +33,7 @@ FLAGS: Mapping[str, str] = {
 @dataclass(frozen=True)
 class Choice:
     """A backend or a scheduler under test. ``options``: what it understands of that which not all do, by the names that ``Lab.open``
-    and ``open_home`` have for it."""
+    and ``open_venue`` have for it."""
 
     about: str
     options: frozenset[str] = frozenset()

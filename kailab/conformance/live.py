@@ -12,8 +12,7 @@ from typing import Any
 from kailab.conformance.report import Result
 from kailab.conformance.scenarios import run_scenario
 from kailab.errors import KailabError
-from kailab.lab.home import LiveHome
-from kailab.lab.planes import open_home
+from kailab.lab.venues import Venue, open_venue
 
 Scenario = Mapping[str, Any]
 Where = Mapping[str, Any]
@@ -23,7 +22,7 @@ Tell = Callable[[str], None]
 def run_live(
     scenarios: Sequence[Scenario], scheduler: str, backend: str, labs: int, where: Where, tell: Tell
 ) -> Iterator[Result]:
-    """Results as they come. ``where``: the arguments of ``open_home``. Raises KailabError where no cluster comes up; one that
+    """Results as they come. ``where``: the arguments of ``open_venue``. Raises KailabError where no cluster comes up; one that
     breaks later is replaced."""
     if labs == 1 or len(scenarios) == 1:
         yield from _one_by_one(scenarios, scheduler, backend, where, tell)
@@ -34,20 +33,20 @@ def run_live(
 def _one_by_one(
     scenarios: Sequence[Scenario] | Iterator[Scenario], scheduler: str, backend: str, where: Where, tell: Tell
 ) -> Iterator[Result]:
-    home: LiveHome | None = None
+    venue: Venue | None = None
     try:
         for scenario in scenarios:
-            home = home or open_home(backend, scheduler=scheduler, get=True, tell=tell, **where)
-            result = run_scenario(scenario, scheduler, backend, home)
+            venue = venue or open_venue(backend, scheduler=scheduler, get=True, tell=tell, **where)
+            result = run_scenario(scenario, scheduler, backend, venue)
             if any("stopped:" in one or "kailab failed:" in one for one in result.differences):
                 # What stopped it may have left something behind.
-                broken, home = home, None
+                broken, venue = venue, None
                 with suppress(KailabError):
                     broken.close()
             yield result
     finally:
-        if home is not None:
-            home.close()
+        if venue is not None:
+            venue.close()
 
 
 def _side_by_side(

@@ -21,7 +21,7 @@ from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.errors import InputError, KailabError, Where
 from kailab.lab import Lab
-from kailab.lab.home import LiveHome
+from kailab.lab.venues import Venue
 from kailab.model import labels
 from kailab.workloads.podfailure import back_off
 
@@ -62,14 +62,14 @@ def _is_scenario(entry: Any) -> bool:
 
 
 def run_scenario(
-    scenario: Mapping[str, Any], scheduler: str = "kailab", backend: str = "embedded", home: LiveHome | None = None
+    scenario: Mapping[str, Any], scheduler: str = "kailab", backend: str = "embedded", venue: Venue | None = None
 ) -> Result:
-    """Run one scenario on a lab of its own. What stops it is its last difference. ``home``: see Lab.open."""
+    """Run one scenario on a lab of its own. What stops it is its last difference. ``venue``: see Lab.open."""
     differences: list[str] = []
     known: set[str] = set()
     number = 0
     try:
-        with Lab.open(fleet=scenario["fleet"], backend=backend, scheduler=scheduler, home=home) as lab:
+        with Lab.open(fleet=scenario["fleet"], backend=backend, scheduler=scheduler, venue=venue) as lab:
             for number, step in enumerate(scenario["steps"], 1):
                 for obj in step.get("apply", ()):
                     known |= _apps_of(obj)
@@ -79,7 +79,7 @@ def run_scenario(
                     lab.delete(step["delete"]["kind"], step["delete"]["name"])
                 lab.settle()
                 found = _step(lab.cluster, scenario["name"], step, known)
-                if found and backend != "embedded":
+                if found and not lab.venue.exclusive:
                     found = _later(lab, scenario["name"], step, known, found)
                 differences += [f"step {number}: {one}" for one in found]
     except KailabError as error:

@@ -18,41 +18,36 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
+from kailab.cluster.embedded.persistence import collection_paused
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Decisions
 from kailab.engine.records import GPU
-from kailab.errors import ApiError, InputError, InputErrors, NotFound, StateError
+from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.evidence.decision_log import DecisionLog, Names
-from kailab.evidence.entries import Decision, Evicted
+from kailab.evidence.entries import Decision
 from kailab.evidence.recorder import Recorder
 from kailab.fleet import definition
-from kailab.lab import advice, assembly, intake, origin, subjects
-from kailab.lab.assembly import Parts
+from kailab.lab import advice, assembly, intake, origin, saved, subjects
 from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue, explain_workload
 from kailab.lab.explanation import Explanation
 from kailab.lab.garbage import collector_off
 from kailab.lab.intake import Applied, Change, Source
 from kailab.lab.kept import KeptPicture, Looks, looks_of
 from kailab.lab.picture import Picture
-from kailab.lab.settle import VirtualPace
+from kailab.lab.saved import LabFile, SavedLab
+from kailab.lab.spec import LabSpec, fleet_of
 from kailab.lab.subjects import Subject
+from kailab.lab.venues import Telling, Venue, provider_of, venue_for
 from kailab.lab.watching import inside
-from kailab.model import kinds, labels, typed
+from kailab.model import kinds, labels
 from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.undertest.compatibility import check_lab
-from kailab.undertest.registry import SCHEDULERS
 
 if TYPE_CHECKING:
-    # What talks to a real API server is loaded where there is one.
-    from kailab.cluster.kubernetes import KubernetesCluster
-    from kailab.evidence.decision_file import Decided
     from kailab.fleet import Fleet
-    from kailab.lab.home import LiveHome
-    from kailab.lab.livepace import LivePace, Rest
+    from kailab.lab.assembly import Parts
+    from kailab.lab.settle import Pace
     from kailab.scheduler.cycle_record import CycleRecord
     from kailab.scheduler.present import Present
 
@@ -60,89 +55,100 @@ REMEMBERED = 5000  # evictions kept in a saved lab
 
 
 class Lab:
-    """Made by ``open`` or ``resume``. ``cluster`` is the protocol's; ``opened`` the virtual time at which it began."""
+    """Made by ``open`` or ``resume``. ``venue``: where it lives; ``opened``: when it began, on the clock of ``cluster``."""
 
     def __init__(
         self,
-        cluster: EmbeddedCluster | KubernetesCluster,
-        fleet: str,
-        scheduler: str,
-        config: EngineConfig,
+        venue: Venue,
+        spec: LabSpec,
         recorder: Recorder | None = None,
-        opened: float | None = None,
-        usage: UsageParams | None = None,
-        adopt_default_scheduler: bool = False,
         *,
-        at_end: Callable[[], None] | None = None,
-        apart: bool = False,
-        decided: Callable[[], Decided | None] | None = None,
-        rest: Rest | None = None,
-        to_look: bool = False,
+        end: Callable[[], None],
         described: Fleet | None = None,
-        versions: Mapping[str, str] | None = None,
-        devices: bool = False,
+        read_only: bool = False,
+        file: LabFile | None = None,
     ) -> None:
-        """``at_end``: called once the lab has let go of the cluster. ``apart``: kailab's scheduler runs in a process of its
-        own; ``decided`` then tells what it decided. ``rest``: tells whether another's is done. ``to_look``: controllers and
-        scheduler are made when they are first needed, if ever. ``described``: the fleet; ``versions``: of what the lab runs
-        on, both for its record. ``devices``: the fleet's GPUs are there for claims."""
-        self.cluster = cluster
-        self.fleet = fleet
-        self.backend = cluster.name
-        self.scheduler = scheduler
-        self.config = config
-        self.usage = usage or UsageParams()
-        self.adopt_default_scheduler = adopt_default_scheduler
-        self.devices = devices
+        """``end``: called once the lab has let go of the cluster. ``described``: the fleet, for the record. ``read_only``: controllers
+        and scheduler are made when they are first needed, if ever. ``file``: what it was resumed from."""
+        self.venue = venue
+        self.spec = spec
+        self.cluster = venue.cluster
         self.recorder = recorder
         self.base: Path | None = None  # relative manifest paths are seen from here
-        self.opened = cluster.now() if opened is None else opened
         self.last_expectation = ""
-        self.log = DecisionLog(Names(cluster, at_once=not to_look), self.opened, keep_all=recorder is not None)
-        self._at_end = at_end
-        self._decided = decided
+        self.log = DecisionLog(Names(self.cluster, at_once=not read_only), self.opened, keep_all=recorder is not None)
+        self._end = end
         self._looks: Looks = {}
-        self._apart = apart
-        self._rest = rest
-        self._at_work: tuple[Parts, VirtualPace | LivePace] | None = None
-        if not to_look:
-            self._at_work = self._run_over()
+        self._running: tuple[Parts, Pace] | None = None
+        if not read_only:
+            self._running = self._run()
         self._changed = True
         self._closed = False
+        if file is not None:
+            self._remember(file, read_only)
         if recorder is not None:
-            told = origin.told(self, versions or {})
-            recorder.open(cluster, told, self.opened, None if described is None else definition(described))
+            told = origin.told(self)
+            recorder.open(self.cluster, told, self.opened, None if described is None else definition(described))
+
+    def _remember(self, file: LabFile, read_only: bool) -> None:
+        lab = file.lab
+        self.log.cycle, self.log.evictions, self.log.last = lab.cycle, lab.evictions, lab.last
+        self._changed = lab.changed
+        if read_only:
+            self._looks = file.state.get("looks", {})
+
+    @property
+    def fleet(self) -> str:
+        return self.spec.fleet
+
+    @property
+    def backend(self) -> str:
+        return self.venue.backend
+
+    @property
+    def scheduler(self) -> str:
+        return self.spec.scheduler
+
+    @property
+    def config(self) -> EngineConfig:
+        return self.spec.config
+
+    @property
+    def usage(self) -> UsageParams:
+        return self.spec.usage
+
+    @property
+    def adopt_default_scheduler(self) -> bool:
+        return self.spec.adopt_default_scheduler
+
+    @property
+    def devices(self) -> bool:
+        return self.spec.devices
+
+    @property
+    def opened(self) -> float:
+        return self.spec.opened
+
+    @property
+    def kubernetes(self) -> str:
+        """Version of the API server; empty for the embedded cluster."""
+        return self.venue.kubernetes
 
     @property
     def _parts(self) -> Parts:
         return self._working()[0]
 
     @property
-    def _pace(self) -> VirtualPace | LivePace:
+    def _pace(self) -> Pace:
         return self._working()[1]
 
-    def _working(self) -> tuple[Parts, VirtualPace | LivePace]:
-        if self._at_work is None:
-            self._at_work = self._run_over()
-        return self._at_work
+    def _working(self) -> tuple[Parts, Pace]:
+        if self._running is None:
+            self._running = self._run()
+        return self._running
 
-    def _run_over(self) -> tuple[Parts, VirtualPace | LivePace]:
-        cluster = self.cluster
-        tell = (self._on_cycle, self._on_seen, self.opened, self.usage, self.adopt_default_scheduler)
-        if isinstance(cluster, EmbeddedCluster):
-            parts = assembly.build_parts(cluster, self.scheduler, self.config, *tell)
-            pace = VirtualPace(cluster, parts.controllers, parts.scheduler, self._describe, retry_at=parts.retry_at)
-            return parts, pace
-        from kailab.lab.livepace import LivePace
-
-        apart, rest = self._apart, self._rest
-        parts = assembly.build_live_parts(cluster, self.scheduler, self.config, *tell, apart)
-        considers = assembly.considers(self.scheduler)
-        quiet = assembly.QUIET_SECONDS["kube-scheduler" if apart or rest else self.scheduler]
-        return parts, LivePace(
-            cluster, parts.controllers, parts.scheduler,
-            considers=considers, rest=rest, quiet=quiet, retry_at=parts.retry_at,
-        )  # fmt: skip
+    def _run(self) -> tuple[Parts, Pace]:
+        return self.venue.run(self.spec, Telling(self._on_cycle, self._on_seen, self._describe))
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -156,7 +162,7 @@ class Lab:
         recorder: Recorder | None = None,
         adopt_default_scheduler: bool = False,
         *,
-        home: LiveHome | None = None,
+        venue: Venue | None = None,
         kubeconfig: str | Path | None = None,
         context: str | None = None,
         devices: bool = False,
@@ -164,98 +170,66 @@ class Lab:
         """A new lab. ``fleet``: the name of one of kailab's, a file, or a Fleet. ``config``: how the scheduler is to decide,
         as a file of KAI's scheduler configuration, its content, or settings read from it. Raises InputError, ConnectError.
 
-        On a real API server (a backend other than embedded) the lab lives in ``home``, and leaves it empty for the next; with
+        On a real API server (a backend other than embedded) the lab lives in ``venue``, and leaves it empty for the next; with
         none it makes itself one, a control plane of its own or the cluster of a ``kubeconfig``, and ends it when it is closed.
-        ``devices``: the fleet's GPUs are there for resource claims (DRA), not for the device plugin. What the backend or the scheduler does not
-        understand is refused.
+        ``devices``: the fleet's GPUs are there for resource claims (DRA), not for the device plugin. What the backend or the
+        scheduler does not understand is refused.
 
         ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
         in which it took kube-scheduler's place; otherwise nobody places them. (The baseline takes them anyhow.)
         """
-        given = {"config": config, "adopt_default_scheduler": adopt_default_scheduler, "devices": devices, "home": home}
+        given = {
+            "config": config,
+            "adopt_default_scheduler": adopt_default_scheduler,
+            "devices": devices,
+            "venue": venue,
+        }
         check_lab(backend, scheduler, {**given, "kubeconfig": kubeconfig, "context": context}, spelt=str)
         settings = settings_of(config)
-        described = assembly.fleet_of(fleet)
-        if backend == "embedded":
-            return cls(
-                assembly.build_cluster(described, devices)[0], described.name, scheduler, settings.engine, recorder, None,
-                settings.usage, adopt_default_scheduler, described=described, devices=devices,
-            )  # fmt: skip
-        from kailab.lab.planes import home_for
-
-        own = home is None
-        home = home_for(home, backend, kubeconfig, context)
+        described = fleet_of(fleet)
+        own = venue is None
+        venue = venue_for(venue, backend, kubeconfig=kubeconfig, context=context)
         try:
-            home.furnish(described, scheduler, settings, devices=devices)
-            live: KubernetesCluster = home.cluster
-            leave = home.close if own else home.clear
-            return cls(
-                live, described.name, scheduler, settings.engine, recorder, None, settings.usage, adopt_default_scheduler,
-                at_end=leave, rest=home.rest(scheduler), described=described, devices=devices,
-                versions=None if recorder is None else home.versions(scheduler),
-            )  # fmt: skip
+            venue.furnish(described, scheduler, settings, devices=devices)
+            spec = LabSpec(
+                fleet=described.name,
+                scheduler=scheduler,
+                config=settings.engine,
+                usage=settings.usage,
+                adopt_default_scheduler=adopt_default_scheduler,
+                devices=devices,
+                opened=venue.cluster.now(),
+            )
+            return cls(venue, spec, recorder, end=venue.close if own else venue.clear, described=described)
         except BaseException:
             if own:
-                home.close()
+                venue.close()
             raise
 
     @classmethod
-    def resume(cls, path: str | Path, recorder: Recorder | None = None, *, to_look: bool = False) -> Lab:
-        """The lab saved in a file. ``to_look``: it is not to be changed; so of an embedded one only what is asked for is taken
+    def resume(cls, path: str | Path, recorder: Recorder | None = None, *, read_only: bool = False) -> Lab:
+        """The lab saved in a file. ``read_only``: it is not to be changed; so of an embedded one only what is asked for is taken
         in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
         cluster is a real one and does not answer."""
-        state = read_state(Path(path))
-        if "live" in state:
-            from kailab.lab import livelab
-
-            return livelab.resume(livelab.about_of(Path(path), state), recorder)
-        with collection_paused():
-            return cls._restored(Path(path), state, recorder, to_look)
-
-    @classmethod
-    def _restored(cls, path: Path, state: dict[str, Any], recorder: Recorder | None, to_look: bool) -> Lab:
-        try:
-            about = state["lab"]
-            scheduler = about["scheduler"]
-            config = typed.convert(about["config"], EngineConfig)
-            cluster = EmbeddedCluster.restore(state, to_look=to_look)
-            SCHEDULERS.check(scheduler)
-            usage = typed.convert(about.get("usage", {}), UsageParams)
-            adopt = about.get("adopt_default_scheduler", False)
-            lab = cls(
-                cluster, about["fleet"], scheduler, config, recorder, about["opened"], usage, adopt, to_look=to_look,
-                devices=about.get("devices", False),
-            )  # fmt: skip
-            lab.log.cycle = about["cycle"]
-            lab.log.evictions = typed.convert(about["evictions"], list[Evicted])
-            if about["last"] is not None:
-                lab.log.last = typed.convert(about["last"], Decisions)
-            lab._changed = about["changed"]
-            if to_look:
-                lab._looks = state.get("looks", {})
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError, InputError) as error:
-            raise StateError(f"{path}: damaged: {error!r}; start afresh with `kailab down` and `kailab up`") from error
-        return lab
+        file = saved.read(Path(path))
+        with collection_paused(), file.damage_told():
+            venue = provider_of(file.lab.place.backend).attach(file.lab.place, file.state, read_only)
+            return cls(venue, file.lab.spec, recorder, end=venue.leave, read_only=read_only, file=file)
 
     def save(self, path: str | Path) -> None:
-        """Write the lab to a file, atomically: objects, time, and what was decided. Raises StateError."""
-        about = {
-            "fleet": self.fleet,
-            "scheduler": self.scheduler,
-            "config": msgspec.to_builtins(self.config),
-            "usage": msgspec.to_builtins(self.usage),
-            "adopt_default_scheduler": self.adopt_default_scheduler,
-            "devices": self.devices,
-            "opened": self.opened,
-            "cycle": self.log.cycle,
-            "evictions": msgspec.to_builtins(self.log.evictions[-REMEMBERED:]),
-            "last": None if self.log.last is None else msgspec.to_builtins(self.log.last),
-            "changed": self._changed,
-        }
-        if not isinstance(self.cluster, EmbeddedCluster):
-            return  # all there is of it is in its cluster
-        looks = looks_of(self.picture())
-        write_state(Path(path), {**self.cluster.dump(), "lab": about, "looks": looks})
+        """Write the lab to a file, atomically: objects, time, and what was decided. (There is nothing to write of one whose cluster
+        goes on by itself.) Raises StateError."""
+        self.venue.save(Path(path), self._sections)
+
+    def _sections(self) -> dict[str, Any]:
+        lab = SavedLab(
+            **structs.asdict(self.spec),
+            cycle=self.log.cycle,
+            evictions=self.log.evictions[-REMEMBERED:],
+            last=self.log.last,
+            changed=self._changed,
+        )
+        return {"lab": msgspec.to_builtins(lab), "looks": looks_of(self.picture())}
 
     def close(self) -> None:
         """End the lab; its record takes the last look. Closing twice does nothing."""
@@ -270,11 +244,9 @@ class Lab:
 
     def _let_go(self) -> None:
         self.log.names.close()
-        if self._at_work is not None:
-            for part in self._at_work:
-                part.close()
-        if self._at_end is not None:
-            self._at_end()
+        for part in self._running or ():
+            part.close()
+        self._end()
 
     def __enter__(self) -> Lab:
         return self
@@ -283,11 +255,6 @@ class Lab:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    @property
-    def kubernetes(self) -> str:
-        """Version of the API server; empty for the embedded cluster."""
-        return "" if isinstance(self.cluster, EmbeddedCluster) else self.cluster.version
 
     def facts(self) -> dict[str, Any]:
         """What the lab is made of, as plain values."""
@@ -322,8 +289,7 @@ class Lab:
                     raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
                 warnings = intake.check(self.cluster, read.manifests, namespace)
                 if self.scheduler != "kube-scheduler":
-                    alone = isinstance(self.cluster, EmbeddedCluster)
-                    adopted = self.adopt_default_scheduler
+                    adopted, alone = self.adopt_default_scheduler, self.venue.exclusive
                     warnings += advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
                 wanted = assembly.SCHEDULER_NAMES[self.scheduler]
                 manifests = read.manifests
@@ -348,11 +314,10 @@ class Lab:
             )
         return applied
 
-    def only_try(self) -> None:
+    def dry_run(self) -> None:
         """Have a real API server only say what it would do, from now on. A lab in this process is tried on as it is: its
         changes are nobody's before they are saved."""
-        if not isinstance(self.cluster, EmbeddedCluster):
-            self.cluster.dry_run()
+        self.venue.dry_run()
 
     def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
         """Delete one object, or (with a path or YAML text alone) every object of manifests. Raises InputError if one
@@ -475,7 +440,7 @@ class Lab:
 
     def picture(self) -> Picture:
         """How things stand, joined with what was decided."""
-        if self._decided is not None and (decided := self._decided()) is not None:
+        if (decided := self.venue.decided(self.scheduler)) is not None:
             self.log.cycle, self.log.last = decided.cycle, decided.last
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.opened

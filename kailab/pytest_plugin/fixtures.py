@@ -14,13 +14,13 @@ from kailab.pytest_plugin.settings import Settings
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.lab import Lab
-    from kailab.lab.home import LiveHome
-    from kailab.pytest_plugin.homes import Homes  # noqa: F401 (in quotes below)
+    from kailab.lab.venues import Venue
+    from kailab.pytest_plugin.venues import Venues  # noqa: F401 (in quotes below)
 
 SETTINGS = pytest.StashKey[Settings]()
 EVIDENCE = pytest.StashKey[Evidence]()
 LABS = pytest.StashKey["Labs"]()
-HOMES = pytest.StashKey["Homes"]()
+VENUES = pytest.StashKey["Venues"]()
 
 
 class Labs:
@@ -31,7 +31,7 @@ class Labs:
         self._settings = request.config.stash[SETTINGS]
         self._evidence = request.config.stash[EVIDENCE]
         self._opened: list[Lab] = []
-        self._taken: list[LiveHome] = []
+        self._taken: list[Venue] = []
         self.recorders: list[Recorder] = []
 
     def __call__(
@@ -50,7 +50,7 @@ class Labs:
         if config is None:
             config = self._marked_config(scheduler, chosen)
         number = len(self._opened) + 1
-        home = self._home(scheduler)
+        venue = self._venue(scheduler)
         recorder = Recorder(name or ("lab" if number == 1 else f"lab-{number}")) if self._evidence.on else None
         lab = self._open(
             fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
@@ -58,7 +58,7 @@ class Labs:
             scheduler=scheduler,
             config=config,
             recorder=recorder,
-            home=home,
+            venue=venue,
             devices=self._wants_devices,
         )
         lab.base = self._item.path.parent
@@ -67,23 +67,25 @@ class Labs:
             self.recorders.append(recorder)
         return lab
 
-    def _home(self, scheduler: str) -> LiveHome | None:
+    def _venue(self, scheduler: str) -> Venue | None:
         """Where the lab is to live, if its backend is a real one. Skips, or fails where that was asked for, if there can be
         none."""
-        if self._settings.backend == "embedded":
-            return None
+        from kailab.cluster.backends import BACKENDS
         from kailab.errors import KailabError
 
-        homes = self._item.config.stash[HOMES]
+        if "venue" not in BACKENDS[self._settings.backend].options:
+            return None
+
+        venues = self._item.config.stash[VENUES]
         try:
-            home = homes.take(scheduler)
+            venue = venues.take(scheduler)
         except KailabError as error:
             text = f"backend {self._settings.backend} with {scheduler} can't run here: {error}"
             if self._settings.required:
                 pytest.fail(text, pytrace=False)
             pytest.skip(text)
-        self._taken.append(home)
-        return home
+        self._taken.append(venue)
+        return venue
 
     def _open(self, **how: Any) -> Lab:
         from kailab.lab import Lab
@@ -96,17 +98,17 @@ class Labs:
 
     def close(self) -> None:
         """Close all labs and write their evidence, also where closing one goes wrong."""
-        homes = self._item.config.stash[HOMES]
+        venues = self._item.config.stash[VENUES]
         try:
             for lab in self._opened:
                 lab.close()
         except BaseException:
-            for home in self._taken:
-                homes.drop(home)
+            for venue in self._taken:
+                venues.drop(venue)
             raise
         else:
-            for home in self._taken:
-                homes.give_back(home)
+            for venue in self._taken:
+                venues.give_back(venue)
         finally:
             if self.recorders:
                 self._evidence.write(self._item, self.recorders)

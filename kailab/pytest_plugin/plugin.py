@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from kailab.pytest_plugin.evidence import CAUSE, REPORTS, Evidence, cause, scrub_failure
-from kailab.pytest_plugin.fixtures import EVIDENCE, HOMES, LABS, SETTINGS, baseline_lab, lab, lab_factory, manifests
-from kailab.pytest_plugin.homes import Homes
+from kailab.pytest_plugin.fixtures import EVIDENCE, LABS, SETTINGS, VENUES, baseline_lab, lab, lab_factory, manifests
 from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
+from kailab.pytest_plugin.venues import Venues
 
 __all__ = ["baseline_lab", "lab", "lab_factory", "manifests"]
 
@@ -28,7 +28,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings = read_settings(config)
     worker = getattr(config, "workerinput", None)
     config.stash[SETTINGS] = settings
-    config.stash[HOMES] = Homes(settings)
+    config.stash[VENUES] = Venues(settings)
     config.stash[EVIDENCE] = evidence = Evidence(settings, worker[RUN_ID] if worker else None)
     config.pluginmanager.register(evidence, "kailab-evidence")
     if worker is None and settings.evidence_given:
@@ -96,9 +96,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    homes = config.stash.get(HOMES, None)
-    if homes is not None:
-        homes.close()
+    venues = config.stash.get(VENUES, None)
+    if venues is not None:
+        venues.close()
 
 
 @pytest.hookimpl(trylast=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kailab.cluster.backends import BACKENDS, LIVE_BACKENDS
+from kailab.cluster.backends import BACKENDS, with_api_server
 from kailab.cluster.choices import FLAGS, Spelt
 from kailab.errors import InputError, InputErrors
 from kailab.undertest.registry import SCHEDULERS, Clash
@@ -34,7 +34,7 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
 
 def _told(clash: Clash, spelt: Spelt) -> InputError:
     what = f"{spelt(clash.option)}: {clash.why}" if clash.option else clash.why
-    told = f": expected one of the backends {', '.join(LIVE_BACKENDS)}" if clash.elsewhere else ""
+    told = f": expected one of the backends {', '.join(with_api_server())}" if clash.elsewhere else ""
     return InputError(what + told)
 
 

@@ -11,7 +11,7 @@ from kailab.cluster.choices import FLAGS
 from kailab.cluster.kind import kind_reason
 from kailab.errors import InputError
 from kailab.lab import Lab
-from kailab.lab.planes import open_home
+from kailab.lab.venues import open_venue
 from kailab.undertest.compatibility import check_options
 from kailab.undertest.registry import SCHEDULERS
 
@@ -144,15 +144,15 @@ def test_lab_open_refuses_keywords_without_a_use(how: dict[str, object], said: s
         Lab.open(**how)  # type: ignore[arg-type]
 
 
-def test_no_home_for_a_backend_that_there_is_not(tmp_path: Path) -> None:
+def test_no_venue_for_a_backend_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no backend 'vcluster'"):
-        open_home("vcluster", folder=tmp_path / "plane")
+        open_venue("vcluster", folder=tmp_path / "plane")
     assert not (tmp_path / "plane").exists()
 
 
 def test_each_option_is_understood_by_somebody() -> None:
     named = {option for choice in (*BACKENDS.values(), *SCHEDULERS.values()) for option in choice.options}
-    assert named - {"home"} == set(FLAGS)  # which is for programs alone
+    assert named - {"venue"} == set(FLAGS)  # which is for programs alone
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -107,7 +107,7 @@ def test_pods_that_are_nearly_alike_take_little_room(cluster, running, tmp_path)
 
 
 def test_to_look_at_it_shows_what_there_is(cluster, saved):
-    looked_at = EmbeddedCluster.restore(read_state(saved), to_look=True)
+    looked_at = EmbeddedCluster.restore(read_state(saved), read_only=True)
     assert looked_at.kinds() == cluster.kinds()
     assert looked_at.get("Pod", "p", "default") == cluster.get("Pod", "p", "default")
     assert looked_at.list("Node") == cluster.list("Node")
@@ -116,7 +116,7 @@ def test_to_look_at_it_shows_what_there_is(cluster, saved):
 
 
 def test_to_look_at_it_is_not_to_change_it(cluster, saved):
-    looked_at = EmbeddedCluster.restore(read_state(saved), to_look=True)
+    looked_at = EmbeddedCluster.restore(read_state(saved), read_only=True)
     before = looked_at.dump()
     for change in (
         lambda: looked_at.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}),

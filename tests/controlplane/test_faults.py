@@ -14,7 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
-from kailab.cluster.controlplane import ControlPlane, ControlPlaneFailed, home, plane, take_down
+from kailab.cluster.controlplane import ControlPlane, ControlPlaneFailed, plane, planefolder, take_down
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet
@@ -183,7 +183,7 @@ def test_a_folder_that_cannot_be_written(components: ComponentSet, tmp_path: Pat
 
 
 def test_a_disk_that_is_full(components: ComponentSet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(home, "LEAST_FREE_BYTES", 10**18)
+    monkeypatch.setattr(planefolder, "LEAST_FREE_BYTES", 10**18)
     with pytest.raises(StateError, match=r"MB are free there; a control plane needs"):
         ControlPlane.up(tmp_path / "plane", components)
     assert not (tmp_path / "plane").exists()

@@ -14,7 +14,7 @@ import pytest
 
 from kailab.cluster import processes
 from kailab.cluster.controlplane import ControlPlane, running
-from kailab.cluster.controlplane.home import Home
+from kailab.cluster.controlplane.planefolder import PlaneRecord
 from kailab.cluster.controlplane.supervision import Supervision, processes_of, record
 from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
@@ -116,7 +116,7 @@ def test_a_start_whose_process_is_a_zombie_was_cut_short(tmp_path: Path) -> None
     child = subprocess.Popen(["/bin/sleep", "600"])
     folder = tmp_path / "plane"
     folder.mkdir()
-    known = Home(
+    known = PlaneRecord(
         kubernetes="v1.35.4",
         ports={},
         binaries={},

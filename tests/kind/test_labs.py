@@ -12,7 +12,7 @@ from kailab.cluster.kind.choices import choose, name_for
 from kailab.cluster.kind.engine import containers
 from kailab.components import ComponentSet
 from kailab.lab import Lab, expect
-from kailab.lab.planes import open_home
+from kailab.lab.venues import open_venue
 
 pytestmark = pytest.mark.slow
 
@@ -46,16 +46,16 @@ def manifests(tmp_path: Path) -> Path:
 
 def test_a_lab_of_its_own(components: ComponentSet, manifests: Path, tmp_path: Path) -> None:
     folder = tmp_path / "room"
-    home = open_home("kind", folder=folder)
+    venue = open_venue("kind", folder=folder)
     try:
-        with Lab.open(backend="kind", home=home) as lab:
+        with Lab.open(backend="kind", venue=venue) as lab:
             lab.apply(manifests)
             expect(lab.queue("team")).running(gpus=8).pending(pods=1, reason="OverLimit")
             # No pod of the lab is on the real node.
             places = {pod["spec"].get("nodeName") for pod in lab.get("Pod")}
             assert places <= {"a100-0", "a100-1", "h100-0", "l40s-0", "l40s-1", None}
     finally:
-        home.close()
+        venue.close()
     assert containers(name_for(folder)) == []
     assert processes_of(folder) == []
     assert not folder.exists()
@@ -66,7 +66,7 @@ from pathlib import Path
 from kailab.cluster.kind import with_fake_nodes
 from kailab.components import find_components
 from kailab.lab import Lab, expect
-from kailab.lab.planes import open_home
+from kailab.lab.venues import open_venue
 
 def test_mine(kind_cluster):
     kubeconfig = Path(kind_cluster.kubeconfig_path)

@@ -9,7 +9,7 @@ import psutil
 import pytest
 import yaml
 
-from kailab.cluster.kind import KindPlane, creation, home, kind_reason
+from kailab.cluster.kind import KindPlane, creation, kind_reason, kindfolder
 from kailab.cluster.kind.choices import choose, find_kind, name_for, node_image
 from kailab.cluster.kind.config import cluster_config
 from kailab.cluster.waiting import wait_until
@@ -184,20 +184,20 @@ def test_kind_is_built_with_go(tmp_path: Path) -> None:
 def test_a_start_whose_process_has_ended_is_no_start(tmp_path: Path) -> None:
     """Also where nobody has taken note of its end, and where a stranger has its process id now."""
     child = subprocess.Popen(["/bin/sleep", "600"])
-    described = home.Home(
+    described = kindfolder.KindRecord(
         name="lab", kind="", kubectl="", image="", created=0.0, starter=child.pid, since=born(child.pid)
     )
     described.write(tmp_path)
-    known = home.read(tmp_path)
+    known = kindfolder.read(tmp_path)
     assert known is not None
-    assert home.starts(known)
-    assert not home.starts(msgspec.structs.replace(known, since=known.since - 100))
+    assert kindfolder.starts(known)
+    assert not kindfolder.starts(msgspec.structs.replace(known, since=known.since - 100))
     child.kill()
-    assert wait_until(lambda: not home.starts(known), 60)
+    assert wait_until(lambda: not kindfolder.starts(known), 60)
     child.wait()
-    assert not home.starts(known)
-    assert home.starts(known.begun())
-    assert not home.starts(known.begun().done())
+    assert not kindfolder.starts(known)
+    assert kindfolder.starts(known.begun())
+    assert not kindfolder.starts(known.begun().done())
 
 
 def born(pid: int) -> float:

@@ -4,7 +4,7 @@ import pytest
 
 from kailab.conformance.scenarios import read_scenarios, run_scenario
 from kailab.conformance.shared import shared_folder
-from kailab.lab.planes import open_home
+from kailab.lab.venues import open_venue
 
 pytestmark = pytest.mark.slow
 FOLDER = shared_folder() / "scenarios"
@@ -12,17 +12,17 @@ SUITES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
 @pytest.fixture(scope="module")
-def home(components):
-    home = open_home("controlplane")
-    yield home
-    home.close()
+def venue(components):
+    venue = open_venue("controlplane")
+    yield venue
+    venue.close()
 
 
 @pytest.mark.skipif(not SUITES, reason=f"no recorded scenarios are in {FOLDER} (KAILAB_SHARED names another place)")
 @pytest.mark.parametrize("suite", SUITES)
-def test_scenarios_on_a_control_plane(home, suite):
+def test_scenarios_on_a_control_plane(venue, suite):
     results = [
-        run_scenario(scenario, "kailab", "controlplane", home)
+        run_scenario(scenario, "kailab", "controlplane", venue)
         for scenario in read_scenarios([FOLDER / f"{suite}.json"])
     ]
     differences = [f"{result.id}: {one}" for result in results for one in result.differences]
@@ -32,7 +32,7 @@ def test_scenarios_on_a_control_plane(home, suite):
 @pytest.mark.parametrize("backend", ["embedded", "controlplane"])
 def test_a_gang_that_is_moved_has_its_place_in_the_end(request, backend):
     """Its Job waits out a back-off of 20 s first, for two pods that were evicted; then it runs in the place it was promised."""
-    home = None if backend == "embedded" else request.getfixturevalue("home")
+    venue = None if backend == "embedded" else request.getfixturevalue("venue")
     running = {"keep": 3, "gang": 2, "near": 1, "big": 1}
     scenario = {
         "suite": "made",
@@ -50,7 +50,7 @@ def test_a_gang_that_is_moved_has_its_place_in_the_end(request, backend):
             {"apply": [pod("big", 4)], "expect": counts(**running)},
         ],
     }
-    result = run_scenario(scenario, "kailab", backend, home)
+    result = run_scenario(scenario, "kailab", backend, venue)
     assert result.differences == ()
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
-from kailab.cluster.controlplane import home, programs
-from kailab.cluster.controlplane.home import Home
+from kailab.cluster.controlplane import planefolder, programs
 from kailab.cluster.controlplane.lastwords import tail
+from kailab.cluster.controlplane.planefolder import PlaneRecord
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.programs import APISERVER, CONTROLLERS, ETCD, KWOK, PORTS, SCHEDULER, Programs
 from kailab.cluster.controlplane.supervised import RESTART_GRACE_SECONDS, ControlPlaneFailed, Supervised
@@ -47,9 +47,9 @@ class ControlPlane(Supervised):
 
     own = PORTS
 
-    def __init__(self, folder: Path, known: Home) -> None:
+    def __init__(self, folder: Path, known: PlaneRecord) -> None:
         super().__init__(folder)
-        self._home = known
+        self._known = known
         self._programs = Programs(folder, known.ports, {name: Path(path) for name, path in known.binaries.items()})
 
     @classmethod
@@ -68,7 +68,7 @@ class ControlPlane(Supervised):
         kailab's own. ``tell``: gets what is being waited for. Raises StateError for a folder that can't be used,
         ControlPlaneFailed with the last words of the process at fault; then nothing of it is left.
         """
-        folder = home.claimed(folder)
+        folder = planefolder.claimed(folder)
         tell = tell or (lambda _: None)
         try:
             binaries = {name: str(path) for name, path in programs.binaries_of(components).items()}
@@ -80,7 +80,7 @@ class ControlPlane(Supervised):
             )
             plane: ControlPlane = retry(cls._started, folder, components.kubernetes, binaries, names, stages, tell)
         except BaseException as error:
-            home.remove(folder)
+            planefolder.remove(folder)
             if isinstance(error, OSError):
                 raise ControlPlaneFailed(f"{folder}: a control plane can't be made: {error}") from error
             raise
@@ -96,8 +96,8 @@ class ControlPlane(Supervised):
         stages: Path | None,
         tell: Tell,
     ) -> ControlPlane:
-        home.clear(folder)
-        known = Home(
+        planefolder.clear(folder)
+        known = PlaneRecord(
             kubernetes=kubernetes,
             ports=dict(zip(PORTS, free_ports(len(PORTS)))),
             binaries=dict(binaries),
@@ -114,17 +114,17 @@ class ControlPlane(Supervised):
         tell(f"starting {', '.join(later)}")
         plane._start(later)
         plane._await(later, alive=[*first, *later])
-        plane._home = known.done()
-        plane._home.write(folder)
+        plane._known = known.done()
+        plane._known.write(folder)
         return plane
 
     @classmethod
     def attach(cls, folder: Path) -> ControlPlane:
         """The one in a folder, whether its processes run or not. Raises StateError: there is none, or it is not whole."""
-        folder = home.resolved(folder)
-        known = home.read(folder)
+        folder = planefolder.resolved(folder)
+        known = planefolder.read(folder)
         if not known.ready:
-            raise StateError(home.told_unfinished(folder, known))
+            raise StateError(planefolder.told_unfinished(folder, known))
         return cls(folder, known)
 
     @property
@@ -139,12 +139,12 @@ class ControlPlane(Supervised):
     @property
     def kubernetes(self) -> str:
         """The version, with its ``v``."""
-        return self._home.kubernetes
+        return self._known.kubernetes
 
     @property
     def created(self) -> float:
         """Seconds since the epoch."""
-        return self._home.created
+        return self._known.created
 
     def kubeconfig_for(self, user: str, groups: Sequence[str] = ()) -> Path:
         """A kubeconfig for another user of the API, whom RBAC allows what bindings there give him."""
@@ -215,8 +215,8 @@ class ControlPlane(Supervised):
 def take_down(folder: Path) -> None:
     """End and remove the control plane in a folder, in whatever state it is. Raises StateError for a folder that is not one's,
     or if something of it can't be ended or removed."""
-    folder = home.resolved(folder)
+    folder = planefolder.resolved(folder)
     supervision = Supervision(folder)
     if folder.is_dir():
         supervision.stop([one.name for one in supervision.records() if one.spawned], SPAWNED_GRACE_SECONDS)
-    home.remove(folder)
+    planefolder.remove(folder)

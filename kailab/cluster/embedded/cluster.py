@@ -284,8 +284,8 @@ class EmbeddedCluster:
         }
 
     @classmethod
-    def restore(cls, state: Mapping[str, Any], *, to_look: bool = False) -> EmbeddedCluster:
-        """The cluster that a ``dump`` was taken of, or that ``read_state`` read. ``to_look``: it can't be changed, and takes in
+    def restore(cls, state: Mapping[str, Any], *, read_only: bool = False) -> EmbeddedCluster:
+        """The cluster that a ``dump`` was taken of, or that ``read_state`` read. ``read_only``: it can't be changed, and takes in
         only what is asked for."""
         cluster = cls.__new__(cls)
         cluster._begin(float(state["now"]))
@@ -296,7 +296,7 @@ class EmbeddedCluster:
         for kind, objects in state["objects"].items():
             store.restore(kind, objects)
         store.events.restore(state["events"])
-        if to_look:
+        if read_only:
             store.sealed = True
             return cluster
         store.complete()

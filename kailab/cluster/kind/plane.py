@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from kailab.cluster.controlplane.certificates import write_private
-from kailab.cluster.controlplane.home import resolved
 from kailab.cluster.controlplane.kwok import arguments
+from kailab.cluster.controlplane.planefolder import resolved
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.supervised import ControlPlaneFailed, Supervised
 from kailab.cluster.controlplane.supervision import Record, record
-from kailab.cluster.kind import home, kwok, nodes
+from kailab.cluster.kind import kindfolder, kwok, nodes
 from kailab.cluster.kind.choices import choose, name_for
 from kailab.cluster.kind.config import cluster_config
 from kailab.cluster.kind.creation import Maker, check_library, check_name
 from kailab.cluster.kind.engine import check_docker, containers, provide_image
-from kailab.cluster.kind.home import Home
+from kailab.cluster.kind.kindfolder import KindRecord
 from kailab.errors import ConnectError, StateError
 
 if TYPE_CHECKING:
@@ -46,9 +46,9 @@ class KindPlane(Supervised):
 
     own = (kwok.NAME,)
 
-    def __init__(self, folder: Path, known: Home) -> None:
+    def __init__(self, folder: Path, known: KindRecord) -> None:
         super().__init__(folder)
-        self._home = known
+        self._known = known
         self._maker = Maker(Path(known.kind), Path(known.kubectl))
 
     @classmethod
@@ -78,7 +78,7 @@ class KindPlane(Supervised):
         described = cluster_config(choices.config)
         folder = resolved(folder)
         name = check_name(name or name_for(folder))
-        known = Home(
+        known = KindRecord(
             name=name,
             kind=str(choices.kind),
             kubectl=str(components.path("kubectl")),
@@ -88,19 +88,19 @@ class KindPlane(Supervised):
         maker = Maker(choices.kind, components.path("kubectl"))
         _clear_unfinished(folder)
         with maker.claimed(name):
-            home.claim(folder)
+            kindfolder.claim(folder)
             plane = cls(folder, known)
             try:
                 provide_image(choices.image, tell)
                 known.begun().write(folder)
                 tell(f"making the kind cluster {name}")
-                maker.create(name, folder, choices.image, home.write_config(folder, described))
+                maker.create(name, folder, choices.image, kindfolder.write_config(folder, described))
                 tell("waiting for its nodes")
                 with plane._connected() as cluster:
                     nodes.prepare(cluster)
                 plane._start_kwok(components.path("kwok"), stages)
-                plane._home = known.done()
-                plane._home.write(folder)
+                plane._known = known.done()
+                plane._known.write(folder)
             except BaseException:
                 plane.down()
                 raise
@@ -113,13 +113,13 @@ class KindPlane(Supervised):
 
         Raises StateError: there is none, or it is not whole; ConnectError where what was lost can't be made again."""
         folder = resolved(folder)
-        known = home.read(folder)
+        known = kindfolder.read(folder)
         if known is None:
             return cls._recovered(folder, name or name_for(folder))
         if not known.ready:
             raise StateError(f"{folder}: the start of a kind cluster was cut short here; end it, or start it again")
         plane = cls(folder, known)
-        if not home.has_kubeconfig(folder):
+        if not kindfolder.has_kubeconfig(folder):
             plane._write_kubeconfig()
         return plane
 
@@ -132,8 +132,8 @@ class KindPlane(Supervised):
         if name not in maker_of.clusters():
             raise StateError(f"{folder}: no kind cluster is here, and there is none of the name {name!r}")
         components = find_components()
-        home.claim(folder)
-        known = Home(
+        kindfolder.claim(folder)
+        known = KindRecord(
             name=name,
             kind=str(choices.kind),
             kubectl=str(components.path("kubectl")),
@@ -150,17 +150,17 @@ class KindPlane(Supervised):
     @property
     def name(self) -> str:
         """What kind calls the cluster."""
-        return self._home.name
+        return self._known.name
 
     @property
     def kubeconfig(self) -> Path:
         """Of somebody who may do everything, mode 0600."""
-        return self.folder / home.KUBECONFIG
+        return self.folder / kindfolder.KUBECONFIG
 
     @property
     def created(self) -> float:
         """Seconds since the epoch."""
-        return self._home.created
+        return self._known.created
 
     def containers(self) -> list[str]:
         """The real nodes. Raises ConnectError."""
@@ -187,9 +187,9 @@ class KindPlane(Supervised):
         spawned = [one.name for one in self._supervision.records() if one.spawned]
         self._supervision.stop(spawned, SPAWNED_GRACE_SECONDS)
         self._supervision.end_all()
-        if (self.folder / home.FILE).exists():
+        if (self.folder / kindfolder.FILE).exists():
             self._delete()
-        home.remove(self.folder)
+        kindfolder.remove(self.folder)
 
     def _delete(self) -> None:
         def delete() -> None:
@@ -237,18 +237,18 @@ class KindPlane(Supervised):
 def take_down(folder: Path) -> None:
     """End and remove the kind cluster in a folder, in whatever state it is. Raises StateError for a folder that is not one's."""
     folder = resolved(folder)
-    known = home.read(folder)
+    known = kindfolder.read(folder)
     if known is None:
         raise StateError(f"{folder}: no kind cluster is here")
     KindPlane(folder, known).down()
 
 
 def _clear_unfinished(folder: Path) -> None:
-    known = home.read(folder)
+    known = kindfolder.read(folder)
     if known is None:
         return
     if known.ready:
         raise StateError(f"{folder}: a kind cluster is here already; end it first, or choose another folder")
-    if home.starts(known):
+    if kindfolder.starts(known):
         raise StateError(f"{folder}: a kind cluster is being made here by process {known.starter}")
     KindPlane(folder, known).down()

@@ -21,7 +21,7 @@ CONFIG = "kind.yaml"
 FORMAT = 1
 
 
-class Home(msgspec.Struct, frozen=True, kw_only=True):
+class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a cluster. ``kind``, ``kubectl``: the programs; ``image``: its nodes'; ``created``: seconds since the
     epoch; ``starter``: the process that makes it, and ``since`` when that runs; ``ready``: it is made."""
 
@@ -38,12 +38,12 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     def write(self, folder: Path) -> None:
         write_private(folder / FILE, msgspec.json.encode(self))
 
-    def begun(self) -> Home:
+    def begun(self) -> KindRecord:
         """By this process."""
         starter, since = this_process()
         return msgspec.structs.replace(self, starter=starter, since=since)
 
-    def done(self) -> Home:
+    def done(self) -> KindRecord:
         return msgspec.structs.replace(self, ready=True, starter=0, since=0.0)
 
 
@@ -63,10 +63,10 @@ def claim(folder: Path) -> None:
         raise StateError(f"{folder}: can't be the folder of a kind cluster: {error.strerror or error}") from error
 
 
-def read(folder: Path) -> Home | None:
+def read(folder: Path) -> KindRecord | None:
     """None: no cluster is kept there. Raises StateError for what is damaged or of another version."""
     try:
-        known = typed.decode_json((folder / FILE).read_bytes(), Home)
+        known = typed.decode_json((folder / FILE).read_bytes(), KindRecord)
     except FileNotFoundError:
         return None
     except NotADirectoryError:
@@ -93,7 +93,7 @@ def has_kubeconfig(folder: Path) -> bool:
         return False
 
 
-def starts(known: Home) -> bool:
+def starts(known: KindRecord) -> bool:
     """Whether the process that began the start is still there."""
     return find(known.starter, known.since) is not None
 

@@ -9,18 +9,21 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from kailab.lab.venues.contract import Place
+from kailab.lab.venues.opening import provider_of
+
 # It waits for the end of a pipe that nobody ever writes to, and that only the other process holds. A process id would still be
 # there with a zombie, or with a stranger.
 _WATCH = """
 exec 3<&0
 (
   read -r _ <&3
-  [ -d "$1" ] && exec "$2" -m kailab.lab.lastwill "$3" "$1"
+  [ -d "$1" ] && exec "$2" -m kailab.lab.venues.reaper "$3" "$1"
 ) </dev/null >/dev/null 2>&1 &
 """
 
 
-class LastWill:
+class Reaper:
     """In force until this process ends, or closes it; then the plane is taken down if it is still there. ``folder``: of a plane of
     this backend."""
 
@@ -30,7 +33,7 @@ class LastWill:
         try:
             # Through a shell that ends at once: nobody here has to wait for the one that looks on.
             arguments = (str(folder), sys.executable, backend)
-            command = ["/bin/sh", "-c", _WATCH, "kailab-lastwill", *arguments]
+            command = ["/bin/sh", "-c", _WATCH, "kailab-reaper", *arguments]
             subprocess.run(command, stdin=looked_at, start_new_session=True, check=True)
         finally:
             os.close(looked_at)
@@ -45,11 +48,7 @@ class LastWill:
 
 
 def main(backend: str, folder: str) -> None:
-    if backend == "kind":
-        from kailab.cluster.kind import take_down
-    else:
-        from kailab.cluster.controlplane import take_down
-    take_down(Path(folder))
+    provider_of(backend).take_down(Place(backend=backend, folder=folder))
 
 
 if __name__ == "__main__":

@@ -15,11 +15,11 @@ import pytest
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
 
 OPEN = """
-from kailab.lab.planes import open_home
-home = open_home("controlplane")
-print(home.plane.folder, flush=True)
+from kailab.lab.venues import open_venue
+venue = open_venue("controlplane")
+print(venue.plane.folder, flush=True)
 input()
-home.close()
+venue.close()
 """
 
 

@@ -11,16 +11,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kailab.cluster.controlplane import home
+from kailab.cluster.controlplane import planefolder
 from kailab.cluster.controlplane.supervision import Supervision, processes_of, record
 from kailab.cluster.waiting import wait_until
-from kailab.lab.lastwill import LastWill
+from kailab.lab.venues.reaper import Reaper
 
 HOLDS = """
 import os, sys
 from pathlib import Path
-from kailab.lab.lastwill import LastWill
-will = LastWill(Path(sys.argv[1]), "controlplane")
+from kailab.lab.venues.reaper import Reaper
+reaper = Reaper(Path(sys.argv[1]), "controlplane")
 if sys.argv[2] == "forks" and os.fork() == 0:
     sys.stdin.read()
     os._exit(0)
@@ -31,7 +31,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def plane(tmp_path: Path) -> Path:
-    folder = home.claimed(tmp_path / "plane")
+    folder = planefolder.claimed(tmp_path / "plane")
     supervision = Supervision(folder)
     supervision.start(record("sleeper", ["/bin/sleep", "600"]))
     return folder
@@ -71,18 +71,18 @@ def test_a_child_of_the_process_does_not_keep_the_plane(plane: Path, holder) -> 
 
 def test_nobody_looks_on_once_the_plane_is_down(plane: Path) -> None:
     watchers = _watching(plane)
-    will = LastWill(plane, "controlplane")
+    reaper = Reaper(plane, "controlplane")
     assert len(_watching(plane)) == len(watchers) + 1
-    home.remove(plane)
-    will.close()
+    planefolder.remove(plane)
+    reaper.close()
     assert wait_until(lambda: not _watching(plane), 60)
 
 
 def test_a_plane_that_did_not_go_down_is_taken_down(plane: Path) -> None:
-    will = LastWill(plane, "controlplane")
+    reaper = Reaper(plane, "controlplane")
     before = os.listdir("/proc/self/fd") if Path("/proc/self/fd").exists() else []
-    will.close()
-    will.close()
+    reaper.close()
+    reaper.close()
     assert not before or len(os.listdir("/proc/self/fd")) == len(before) - 1
     assert wait_until(lambda: not plane.exists(), 120)
 
@@ -91,5 +91,5 @@ def _watching(plane: Path) -> list[int]:
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])
-        if "kailab-lastwill" in (process.info["cmdline"] or ()) and str(plane) in process.info["cmdline"]
+        if "kailab-reaper" in (process.info["cmdline"] or ()) and str(plane) in process.info["cmdline"]
     ]

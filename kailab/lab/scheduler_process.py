@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,23 @@ SCHEDULER = "kailab-scheduler"
 
 _IDLE_TURNS = 3  # one that was under way at the change, and two that saw all of it
 _HEALTH = re.compile(r"health and metrics at (http://\S+)")
+
+
+def scheduler_command(
+    kubeconfig: Path,
+    *,
+    names: Sequence[str] = (),
+    no_election: bool = False,
+    decisions: Path | None = None,
+    config: Path | None = None,
+) -> list[str]:
+    """How kailab's scheduler is run as a process."""
+    command = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", str(kubeconfig)]
+    command += [part for name in names for part in ("--scheduler-name", name)]
+    command += ["--no-leader-elect"] if no_election else []
+    command += ["--decisions", str(decisions)] if decisions is not None else []
+    command += ["--scheduler-config", str(config)] if config is not None else []
+    return command
 
 
 def health_url(log: Path) -> str | None:

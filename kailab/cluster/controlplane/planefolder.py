@@ -21,7 +21,7 @@ LEAST_FREE_BYTES = 400_000_000
 """etcd sets 128 MB aside at once; logs and objects come to it."""
 
 
-class Home(msgspec.Struct, frozen=True, kw_only=True):
+class PlaneRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of a control plane. ``ports``: by what they are for; ``binaries``: by program; ``starter``: the process
     that starts it, and since when that runs; ``created``: seconds since the epoch; ``ready``: its start is done."""
 
@@ -36,7 +36,7 @@ class Home(msgspec.Struct, frozen=True, kw_only=True):
     def write(self, folder: Path) -> None:
         write_private(folder / FILE, msgspec.json.encode(self))
 
-    def done(self) -> Home:
+    def done(self) -> PlaneRecord:
         return msgspec.structs.replace(self, ready=True)
 
 
@@ -82,7 +82,7 @@ def claimed(folder: Path) -> Path:
 
 def _mark(folder: Path) -> None:
     """Nobody else can begin here from now on."""
-    begun = Home(kubernetes="", ports={}, binaries={}, starter=this_process(), created=time.time())
+    begun = PlaneRecord(kubernetes="", ports={}, binaries={}, starter=this_process(), created=time.time())
     try:
         with open(os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(msgspec.json.encode(begun))
@@ -90,23 +90,23 @@ def _mark(folder: Path) -> None:
         raise StateError(f"{folder}: another process is starting a control plane here") from None
 
 
-def read(folder: Path) -> Home:
+def read(folder: Path) -> PlaneRecord:
     """Raises StateError if no control plane is there, or what is known of it is damaged or of another version."""
     try:
-        known = typed.decode_json((folder / FILE).read_bytes(), Home)
+        known = typed.decode_json((folder / FILE).read_bytes(), PlaneRecord)
     except FileNotFoundError:
         raise StateError(f"{folder}: no control plane is here") from None
     except OSError as error:
         raise StateError(f"{folder}: the control plane can't be read: {error.strerror or error}") from error
     except msgspec.MsgspecError:
         # Also the mark of a start that got no further than making it.
-        return Home(kubernetes="", ports={}, binaries={}, starter=(0, 0.0), created=0.0)
+        return PlaneRecord(kubernetes="", ports={}, binaries={}, starter=(0, 0.0), created=0.0)
     if known.format != FORMAT:
         raise StateError(f"{folder}: a control plane in format {known.format}; this kailab knows format {FORMAT}")
     return known
 
 
-def told_unfinished(folder: Path, known: Home) -> str:
+def told_unfinished(folder: Path, known: PlaneRecord) -> str:
     if _starts(known):
         return f"{folder}: a control plane is being started here by process {known.starter[0]}"
     return f"{folder}: the start of a control plane was cut short here; end it, or start it again"
@@ -145,6 +145,6 @@ def running() -> list[Path]:
     return sorted(Path(mark) for mark in marks if mark)
 
 
-def _starts(known: Home) -> bool:
+def _starts(known: PlaneRecord) -> bool:
     """Whether the process that began the start is still there."""
     return find(*known.starter) is not None

@@ -1,4 +1,4 @@
-"""The homes that a test session's labs live in, on real backends: one is enough for most sessions, as labs come one after the
+"""The venues that a test session's labs live in, on real backends: one is enough for most sessions, as labs come one after the
 other. A test with two labs at once gets a second."""
 
 from __future__ import annotations
@@ -13,44 +13,45 @@ from kailab.pytest_plugin.settings import Settings
 
 if TYPE_CHECKING:
     from kailab.errors import KailabError
-    from kailab.lab.home import LiveHome
+    from kailab.lab.venues import Venue
 
 
-class Homes:
+class Venues:
     """Of one session (with pytest-xdist: of one worker)."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._free: list[LiveHome] = []
-        self._taken: list[LiveHome] = []
+        self._free: list[Venue] = []
+        self._taken: list[Venue] = []
         self._failed: KailabError | None = None
 
-    def take(self, scheduler: str) -> LiveHome:
-        """A home nobody lives in. Raises KailabError, at once if that failed before."""
+    def take(self, scheduler: str) -> Venue:
+        """A venue that no lab lives in. Raises KailabError, at once if that failed before."""
         from kailab.errors import KailabError
 
         if self._failed is not None:
             raise self._failed
         if self._free:
-            home = self._free.pop()
+            venue = self._free.pop()
         else:
             try:
-                home = self._opened(scheduler)
+                venue = self._opened(scheduler)
             except KailabError as error:
                 self._failed = error
                 raise
-        self._taken.append(home)
-        return home
+        self._taken.append(venue)
+        return venue
 
-    def _opened(self, scheduler: str) -> LiveHome:
+    def _opened(self, scheduler: str) -> Venue:
+        from kailab.cluster.backends import BACKENDS
         from kailab.errors import InputError
-        from kailab.lab.planes import open_home
+        from kailab.lab.venues import open_venue
 
         _end_by_sigterm_too()
         settings = self._settings
-        if settings.backend == "kubeconfig" and self._taken:
-            raise InputError("a cluster that a kubeconfig names has room for one lab at a time")
-        return open_home(
+        if self._taken and not BACKENDS[settings.backend].own:
+            raise InputError(f"the cluster of the backend {settings.backend} has room for one lab at a time")
+        return open_venue(
             settings.backend,
             kubeconfig=settings.kubeconfig,
             context=settings.context,
@@ -61,25 +62,25 @@ class Homes:
             scheduler=scheduler,
         )
 
-    def give_back(self, home: LiveHome) -> None:
+    def give_back(self, venue: Venue) -> None:
         """Its lab has moved out."""
-        self._taken.remove(home)
-        self._free.append(home)
+        self._taken.remove(venue)
+        self._free.append(venue)
 
-    def drop(self, home: LiveHome) -> None:
+    def drop(self, venue: Venue) -> None:
         """It was not left as it should be: no other lab is to live there."""
         from kailab.errors import KailabError
 
-        if home in self._taken:
-            self._taken.remove(home)
+        if venue in self._taken:
+            self._taken.remove(venue)
             with suppress(KailabError):
-                home.close()
+                venue.close()
 
     def close(self) -> None:
         """End all."""
-        homes, self._free, self._taken = [*self._free, *self._taken], [], []
-        for home in homes:
-            home.close()
+        venues, self._free, self._taken = [*self._free, *self._taken], [], []
+        for venue in venues:
+            venue.close()
 
 
 def _end_by_sigterm_too() -> None:

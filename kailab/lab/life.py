@@ -1,0 +1,96 @@
+"""A lab that outlives the command that began it: begun with its file, and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from kailab.cluster.backends import BACKENDS
+from kailab.cluster.choices import FLAGS
+from kailab.errors import InputError, StateError
+from kailab.fleet import Fleet
+from kailab.lab import saved
+from kailab.lab.lab import Lab
+from kailab.lab.spec import LabSpec
+from kailab.lab.venues import open_venue, provider_of
+from kailab.lab.venues.contract import Tell, silent
+from kailab.scheduler import SchedulerSettings
+
+_OF_THE_CLUSTER = ("kubeconfig", "context", "components", "kubernetes", "kai", "kai_crds")
+
+
+def check_decides(backend: str, options: Mapping[str, Any]) -> None:
+    """Raises InputError for what is meant for kailab's scheduler where a lab starts none: in a cluster of somebody else's."""
+    given = [FLAGS[name] for name in ("config", "adopt_default_scheduler") if options.get(name)]
+    if given and not BACKENDS[backend].starts_schedulers:
+        raise InputError(
+            f"{', '.join(given)}: a lab on the backend {backend} starts no scheduler, so nobody would read it; give it to "
+            "`kailab scheduler run` (--scheduler-config, --scheduler-name)"
+        )
+
+
+def options_of_cluster(options: Mapping[str, Any]) -> dict[str, str]:
+    """What was given of what the cluster is made with, as text that is the same wherever it is given from."""
+    given = {name: options.get(name) for name in _OF_THE_CLUSTER}
+    return {
+        name: str(value.expanduser().absolute()) if isinstance(value, Path) else str(value)
+        for name, value in given.items()
+        if value
+    }
+
+
+def begin(
+    state: Path,
+    fleet: Fleet,
+    backend: str,
+    scheduler: str,
+    settings: SchedulerSettings,
+    options: Mapping[str, Any],
+    tell: Tell = silent,
+) -> Lab:
+    """Bring one up and write its file. ``options``: by the names of ``kailab.cluster.choices``; ``config`` is the file of
+    ``settings``. If anything fails nothing is left. Raises KailabError."""
+    devices = bool(options.get("devices"))
+    folder = (state.parent / backend).absolute()
+    given = {name: options.get(name) for name in _OF_THE_CLUSTER}
+    venue = open_venue(backend, scheduler=scheduler, folder=folder, get=True, tell=tell, **given)
+    try:
+        tell(f"creating the fleet {fleet.name}")
+        venue.furnish(fleet, scheduler, settings, devices=devices)
+        spec = LabSpec(
+            fleet=fleet.name,
+            scheduler=scheduler,
+            config=settings.engine,
+            usage=settings.usage,
+            adopt_default_scheduler=bool(options.get("adopt_default_scheduler")),
+            opened=venue.cluster.now(),
+            options=options_of_cluster(options),
+            devices=devices,
+        )
+        venue.outlive(spec, options.get("config"), tell)
+        if venue.place is not None:
+            saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
+        lab = Lab(venue, spec, end=venue.leave)
+        if venue.place is None:
+            lab.settle()
+            lab.save(state)
+    except BaseException:
+        venue.close()
+        raise
+    return lab
+
+
+def end(state: Path) -> None:
+    """Take the lab of a file down, and remove the file: all its processes and files, or in somebody else's cluster all that carries
+    its mark. One that can't be read is only removed. Raises KailabError where something is left; then the file stays, so
+    that it can be tried again."""
+    try:
+        place = saved.read(state).lab.place
+    except StateError:
+        pass
+    else:
+        provider_of(place.backend).take_down(place)
+    state.unlink(missing_ok=True)

@@ -1,0 +1,31 @@
+"""What a lab is, apart from where it lives: enough to open the same again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from kailab.engine.config import EngineConfig
+from kailab.fleet import Fleet, load_fleet
+from kailab.scheduler import UsageParams
+
+
+class LabSpec(msgspec.Struct, kw_only=True):
+    """``opened``: seconds since the epoch, on the cluster's clock. ``adopt_default_scheduler``: pods that name no scheduler are the
+    scheduler under test's too. ``devices``: the fleet's GPUs are there for claims. ``options``: what the cluster was asked for,
+    by the names of ``kailab.cluster.choices``, as text that is the same wherever it is given from."""
+
+    fleet: str
+    scheduler: str
+    config: EngineConfig
+    usage: UsageParams = UsageParams()
+    adopt_default_scheduler: bool = False
+    devices: bool = False
+    opened: float
+    options: dict[str, str] = {}
+
+
+def fleet_of(fleet: str | Path | Fleet) -> Fleet:
+    """Raises InputError."""
+    return fleet if isinstance(fleet, Fleet) else load_fleet(fleet)

@@ -1,0 +1,96 @@
+"""The backend embedded: a cluster in this process, with a clock of its own, that a lab's file keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kailab import __version__
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.embedded.persistence import write_state
+from kailab.cluster.install.devices import furnishings
+from kailab.errors import InputError
+from kailab.fleet import Fleet
+from kailab.lab import assembly
+from kailab.lab.assembly import Parts
+from kailab.lab.settle import VirtualPace
+from kailab.lab.spec import LabSpec
+from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell, Telling
+from kailab.scheduler import SchedulerSettings
+from kailab.undertest.registry import chosen
+
+
+class EmbeddedVenue:
+    """Has room for one lab."""
+
+    backend = "embedded"
+    place: Place | None = None
+    kubernetes = ""
+    kubeconfig: Path | None = None
+    exclusive = True
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self.cluster = cluster
+
+    def furnish(self, fleet: Fleet, scheduler: str, settings: SchedulerSettings, *, devices: bool = False) -> None:
+        for obj in furnishings(fleet, devices):
+            self.cluster.create(obj)
+
+    def versions(self, scheduler: str) -> dict[str, str]:
+        return {
+            "kubernetes": f"none (kailab {__version__} stands in for the API server)",
+            "scheduler": chosen(scheduler).version(live=False),
+        }
+
+    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, VirtualPace]:
+        parts = assembly.build_parts(
+            self.cluster, spec.scheduler, spec.config, tell.on_cycle, tell.on_seen, spec.opened, spec.usage,
+            spec.adopt_default_scheduler,
+        )  # fmt: skip
+        pace = VirtualPace(self.cluster, parts.controllers, parts.scheduler, tell.changing, retry_at=parts.retry_at)
+        return parts, pace
+
+    def decided(self, scheduler: str) -> None:
+        """Who decides does so in this process."""
+
+    def processes(self) -> Sequence[RunningProcess]:
+        return ()
+
+    def dry_run(self) -> None:
+        """Changes are nobody's before they are saved."""
+
+    def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
+        """Its file is all that goes on."""
+
+    def save(self, path: Path, sections: Callable[[], dict[str, Any]]) -> None:
+        write_state(path, {**self.cluster.dump(), **sections()})
+
+    def clear(self) -> None:
+        """Nobody moves in after a lab."""
+
+    def leave(self) -> None:
+        """It goes with whoever holds it."""
+
+    close = leave
+
+
+class EmbeddedProvider:
+    def lacking(self) -> str | None:
+        return None
+
+    def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(options)
+
+    def open(self, request: Request) -> EmbeddedVenue:
+        return EmbeddedVenue(EmbeddedCluster())
+
+    def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> EmbeddedVenue:
+        """Of one that is only looked at, just what is asked for is taken in, which is quick however large it is."""
+        try:
+            return EmbeddedVenue(EmbeddedCluster.restore(state, read_only=read_only))
+        except InputError as error:  # nobody's input: what the file holds is not what was saved
+            raise ValueError(str(error)) from error
+
+    def take_down(self, place: Place) -> None:
+        """Its file is all there is of it."""

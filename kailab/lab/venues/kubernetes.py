@@ -1,0 +1,150 @@
+"""Venues on a Kubernetes API server, whoever started it: one lab after the other moves in and out.
+
+What a lab creates carries its mark. In a cluster of somebody else's only that is taken out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.backends import BACKENDS
+from kailab.cluster.install import furnishings, install, uninstall
+from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.fleet import Fleet
+from kailab.lab import assembly
+from kailab.lab.assembly import Parts
+from kailab.lab.livepace import LivePace
+from kailab.lab.spec import LabSpec
+from kailab.lab.venues import nodes
+from kailab.lab.venues.clearing import MARK, clear
+from kailab.lab.venues.contract import Place, RunningProcess, Tell, Telling
+from kailab.scheduler import SchedulerSettings
+from kailab.undertest.contract import Rest
+from kailab.undertest.processes import Processes
+from kailab.undertest.registry import chosen
+
+if TYPE_CHECKING:
+    from kailab.evidence.decision_file import Decided
+
+_WATCHED = (
+    "Namespace", "PriorityClass", "Node", "Queue", "Topology", "PodGroup", "Pod", "Job", "CronJob", "Deployment",
+    "ReplicaSet", "StatefulSet", "DaemonSet", "ConfigMap",
+)  # fmt: skip
+
+
+def new_mark() -> str:
+    """Unlike that of any other lab."""
+    return uuid.uuid4().hex[:12]
+
+
+class KubernetesVenue:
+    """``deciding`` None: whoever decides is there already. ``detached``: kailab's scheduler decides in a process of its own, not in
+    the one that holds the lab."""
+
+    exclusive = False
+
+    def __init__(
+        self, place: Place, connection: Connection, deciding: Processes | None = None, *, detached: bool = False
+    ) -> None:
+        self.place = place
+        self.backend = place.backend
+        self.detached = detached
+        self.installed = False
+        self.cluster = KubernetesCluster(connection, place.backend, marks={MARK: place.mark})
+        self._deciding = deciding
+
+    @property
+    def kubernetes(self) -> str:
+        return self.cluster.version
+
+    @property
+    def kubeconfig(self) -> Path:
+        return Path(self.place.kubeconfig)
+
+    # --- a lab moves in ----------------------------------------------------------------------------------------------
+
+    def furnish(self, fleet: Fleet, scheduler: str, settings: SchedulerSettings, *, devices: bool = False) -> None:
+        """Raises ConnectError where the nodes do not become ready."""
+        cluster = self.cluster
+        if self._deciding is not None:
+            with cluster.unmarked():
+                self._deciding.prepare(cluster, scheduler)
+        if not self.installed:
+            cluster.watch(("CustomResourceDefinition",)).close()
+            with cluster.unmarked():
+                install(cluster)
+            cluster.watch(_WATCHED).close()
+            self.installed = True
+        if self._deciding is not None:
+            with cluster.unmarked():
+                self._deciding.ensure(cluster, scheduler, settings)
+        wanted = furnishings(fleet, devices, beside_real=BACKENDS[self.backend].real_nodes)
+        fakes = {obj["metadata"]["name"]: obj for obj in wanted if obj["kind"] == "Node"}
+        nodes.provide(cluster, self.place.mark, fakes)
+        for obj in wanted:
+            if obj["kind"] != "Node":
+                cluster.apply(obj)
+        nodes.await_ready(cluster, fakes)
+
+    def versions(self, scheduler: str) -> dict[str, str]:
+        """The API server's, and as far as they are ours those of etcd, KWOK and a scheduler under test that is not kailab's."""
+        found = {"kubernetes": self.cluster.version, "scheduler": chosen(scheduler).version(live=True)}
+        return found if self._deciding is None else {**found, **self._deciding.versions(scheduler)}
+
+    # --- it is at work -----------------------------------------------------------------------------------------------
+
+    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, LivePace]:
+        parts = assembly.build_live_parts(
+            self.cluster, spec.scheduler, spec.config, tell.on_cycle, tell.on_seen, spec.opened, spec.usage,
+            spec.adopt_default_scheduler, self.detached,
+        )  # fmt: skip
+        rest = self.rest(spec.scheduler)
+        quiet = assembly.QUIET_SECONDS["kube-scheduler" if self.detached or rest else spec.scheduler]
+        pace = LivePace(
+            self.cluster, parts.controllers, parts.scheduler,
+            considers=assembly.considers(spec.scheduler), rest=rest, quiet=quiet, retry_at=parts.retry_at,
+        )  # fmt: skip
+        return parts, pace
+
+    def rest(self, scheduler: str) -> Rest | None:
+        """What tells whether the scheduler under test is done; None if nothing does."""
+
+    def decided(self, scheduler: str) -> Decided | None:
+        """None: nothing is known of who decides."""
+
+    def processes(self) -> Sequence[RunningProcess]:
+        return ()
+
+    def dry_run(self) -> None:
+        self.cluster.dry_run()
+
+    def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
+        self.detached = True
+
+    def save(self, path: Path, sections: Callable[[], dict[str, Any]]) -> None:
+        """All there is of the lab is in its cluster."""
+
+    # --- it moves out ------------------------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        others = [kind for kind in self.cluster.created if kind not in _WATCHED]
+        clear(self.cluster, self.place.mark, kinds=(*_WATCHED, *others), keep=("Node",))
+
+    def vacate(self) -> None:
+        """Take all of the lab out of somebody else's cluster; the kinds it installed, too, if nobody else uses them."""
+        clear(self.cluster, self.place.mark)
+        if not self.cluster.list("Queue") and not self.cluster.list("PodGroup"):
+            uninstall(self.cluster)
+
+    def leave(self) -> None:
+        self.cluster.close()
+
+    def close(self) -> None:
+        try:
+            if self.installed:
+                self.vacate()
+        finally:
+            self.cluster.close()

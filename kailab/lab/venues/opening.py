@@ -1,0 +1,45 @@
+"""From the name of a backend to a venue."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from kailab.cluster.backends import BACKENDS
+from kailab.errors import InputError
+from kailab.lab.venues.contract import Provider, Request, Tell, Venue, silent
+from kailab.undertest.compatibility import check_options
+
+
+def provider_of(backend: str) -> Provider:
+    """Raises InputError for a backend that there is not."""
+    BACKENDS.check(backend)
+    provider: Provider = BACKENDS[backend].load()
+    return provider
+
+
+def open_venue(
+    backend: str,
+    *,
+    scheduler: str = "kailab",
+    folder: Path | None = None,
+    get: bool = False,
+    tell: Tell = silent,
+    **options: Any,
+) -> Venue:
+    """A venue of this backend, empty. ``options``: by the names of ``kailab.cluster.choices``, as the backend understands them; for
+    the others see ``Request``. Raises InputError for what it does not understand, ConnectError, and what the backend raises."""
+    provider = provider_of(backend)
+    check_options(backend, None, options)
+    return provider.open(Request(scheduler=scheduler, folder=folder, get=get, options=options, tell=tell))
+
+
+def venue_for(venue: Venue | None, backend: str, **options: Any) -> Venue:
+    """The venue given, or a new one. Raises InputError where it is another than was asked for, and what ``open_venue`` raises."""
+    if venue is None:
+        return open_venue(backend, **options)
+    if venue.backend != backend:
+        raise InputError(f"the venue given is of the backend {venue.backend}, not {backend}")
+    if given := [name for name, value in options.items() if value is not None]:
+        raise InputError(f"a venue knows its cluster: leave out {' and '.join(given)}, or the venue")
+    return venue

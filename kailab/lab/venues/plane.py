@@ -1,0 +1,224 @@
+"""Venues whose processes are ours: a plane (a control plane, or a kind cluster with what runs beside it), and the schedulers under
+test as processes beside it.
+
+A plane that a user opened by name goes on until it is taken down, with kailab's scheduler as one of its processes; one without
+a folder of its own ends with the process that opened it.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kailab.cluster.kubernetes import Connection
+from kailab.errors import ConnectError, InputError, StateError
+from kailab.evidence.decision_file import Decided, read_decisions
+from kailab.lab import assembly
+from kailab.lab.livepace import Rest
+from kailab.lab.scheduler_process import SCHEDULER, SchedulerRest, scheduler_command
+from kailab.lab.spec import LabSpec
+from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
+from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
+from kailab.lab.venues.opening import open_venue
+from kailab.lab.venues.reaper import Reaper
+from kailab.undertest.processes import Processes
+from kailab.undertest.registry import SCHEDULERS, chosen
+
+if TYPE_CHECKING:
+    from kailab.cluster.controlplane import ControlPlane
+    from kailab.components import ComponentSet
+
+DECISIONS = "decisions.json"
+CONFIG = "scheduler.yaml"
+
+
+class Planes(Protocol):
+    """The planes of a backend."""
+
+    def check(self) -> None:
+        """Before programs are got, which may take long. Raises KailabError where none can be brought up here."""
+
+    def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> ControlPlane: ...
+
+    def attach(self, folder: Path) -> ControlPlane:
+        """Raises StateError: there is none, or it is not whole."""
+
+    def remove(self, folder: Path) -> None:
+        """In whatever state it is. Raises StateError."""
+
+
+class PlaneVenue(KubernetesVenue):
+    """``deciding`` None: the plane was opened by another process. ``reaper``: what sees to it that the plane ends with this
+    process; None: it goes on."""
+
+    def __init__(
+        self,
+        planes: Planes,
+        place: Place,
+        connection: Connection,
+        deciding: Processes | None = None,
+        *,
+        detached: bool = False,
+        reaper: Reaper | None = None,
+    ) -> None:
+        super().__init__(place, connection, deciding, detached=detached)
+        self._planes = planes
+        self._reaper = reaper
+
+    @cached_property
+    def plane(self) -> ControlPlane:
+        """Raises StateError."""
+        return self._planes.attach(Path(self.place.folder))
+
+    def rest(self, scheduler: str) -> Rest | None:
+        one = chosen(scheduler)
+        if one.steps_everywhere:
+            return SchedulerRest(self.plane) if self.detached else None
+        beside = one.beside(self.plane)
+        return None if beside is None else beside.rest(self.cluster)
+
+    def decided(self, scheduler: str) -> Decided | None:
+        if scheduler != "kailab" or not self.detached:
+            return None
+        try:
+            return read_decisions(self._decisions)
+        except StateError:
+            return None  # it has not been through a cycle yet
+
+    def processes(self) -> Sequence[RunningProcess]:
+        return self.plane.processes()
+
+    def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
+        super().outlive(spec, config, tell)
+        if spec.scheduler != "kailab":
+            return
+        tell("starting kailab's scheduler")
+        names = [assembly.SCHEDULER_NAMES["kailab"]]
+        if spec.adopt_default_scheduler:
+            names.append(assembly.SCHEDULER_NAMES["kube-scheduler"])
+        if config is not None:
+            # A copy: the user's file may change or go while the lab is up.
+            kept = Path(self.place.folder) / CONFIG
+            kept.write_bytes(config.read_bytes())
+            config = kept
+        command = scheduler_command(
+            self.plane.kubeconfig, names=names, no_election=True, decisions=self._decisions, config=config
+        )
+        self.plane.spawn(SCHEDULER, command)
+
+    @property
+    def _decisions(self) -> Path:
+        return Path(self.place.folder) / DECISIONS
+
+    def clear(self) -> None:
+        super().clear()
+        # Reservations and events of the lab before would be news to the next one.
+        for kind, namespace in (("Pod", "kai-resource-reservation"), ("Event", None)):
+            self.cluster.delete_all(kind, namespace)
+
+    def close(self) -> None:
+        self.cluster.close()
+        try:
+            self.plane.down()
+        finally:
+            if self._reaper is not None:
+                self._reaper.close()
+
+
+class PlaneProvider:
+    """The code of a backend that brings up planes. ``backend``: its name."""
+
+    def __init__(self, backend: str, planes: Planes) -> None:
+        self._backend = backend
+        self._planes = planes
+
+    def lacking(self) -> str | None:
+        return None
+
+    def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return dict(options)
+
+    def open(self, request: Request) -> PlaneVenue:
+        """Understands ``components`` (the folder of its programs), ``kubernetes`` (their version), and what says which scheduler
+        under test one means; that of the one that is to decide is looked at now."""
+        options = request.options
+        named = [name for name in SCHEDULERS if any(options.get(own) for own in SCHEDULERS[name].own.values())]
+        for name in dict.fromkeys((request.scheduler, *named)):
+            chosen(name, options).check_options()
+        self._planes.check()
+        programs = _programs(options.get("components"), options.get("kubernetes"), request.get, request.tell)
+        if request.folder is not None:
+            return self._opened(request.folder, programs, options, request.tell)
+        folder = Path(tempfile.mkdtemp(prefix="kailab-"))
+        reaper = Reaper(folder, self._backend)
+        try:
+            return self._opened(folder, programs, options, request.tell, reaper)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            reaper.close()
+            raise
+
+    def _opened(
+        self, folder: Path, programs: ComponentSet, given: Mapping[str, Any], tell: Tell, reaper: Reaper | None = None
+    ) -> PlaneVenue:
+        plane = self._planes.up(folder, programs, tell)
+        try:
+            place = Place(backend=self._backend, folder=str(folder), kubeconfig=str(plane.kubeconfig), mark=new_mark())
+            venue = PlaneVenue(
+                self._planes,
+                place,
+                Connection.from_kubeconfig(plane.kubeconfig),
+                Processes(plane, programs, given),
+                reaper=reaper,
+            )
+            venue.plane = plane
+        except BaseException:
+            plane.down()
+            raise
+        return venue
+
+    def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> PlaneVenue:
+        """A ConnectError tells what has become of the processes."""
+        try:
+            return PlaneVenue(
+                self._planes, place, Connection.from_kubeconfig(place.kubeconfig, place.context), detached=True
+            )
+        except ConnectError as error:
+            raise ConnectError(f"{error}{self._what_happened(Path(place.folder))}") from None
+
+    def _what_happened(self, folder: Path) -> str:
+        try:
+            dead = [one for one in self._planes.attach(folder).processes() if not one.running]
+        except StateError as error:
+            return f"\n{error}"
+        return "".join(f"\n{one.name} does not run: {one.why}" for one in dead)
+
+    def take_down(self, place: Place) -> None:
+        folder = Path(place.folder)
+        if not folder.exists():
+            return
+        try:
+            plane = self._planes.attach(folder)
+        except StateError:
+            self._planes.remove(folder)
+        else:
+            plane.down()
+
+
+def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell) -> ComponentSet:
+    from kailab.components import find_components, get_components
+
+    return get_components(kubernetes, folder, tell=tell) if get else find_components(kubernetes, folder)
+
+
+def open_plane(backend: str, **how: Any) -> PlaneVenue:
+    """See ``open_venue``. Raises InputError for a backend whose processes are not ours."""
+    venue = open_venue(backend, **how)
+    if not isinstance(venue, PlaneVenue):
+        venue.close()
+        raise InputError(f"the backend {backend} has no processes of ours")
+    return venue
