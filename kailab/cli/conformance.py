@@ -64,10 +64,10 @@ def scenarios(
     output: TextOrJson,
 ) -> None:
     """Manifests in steps, and after each step the outcome that a real KAI showed."""
-    from kailab.conformance.choosing import matching
-    from kailab.conformance.live import run_live
+    from kailab.conformance.recorded.choosing import matching
+    from kailab.conformance.recorded.live import run_live
+    from kailab.conformance.recorded.scenarios import read_scenarios, run_scenario
     from kailab.conformance.report import Report
-    from kailab.conformance.scenarios import read_scenarios, run_scenario
     from kailab.conformance.shared import shared_folder
     from kailab.undertest.compatibility import check_lab
 
@@ -112,9 +112,9 @@ def cases(
     output: TextOrJson,
 ) -> None:
     """KAI's own scheduling cases, one session or several, decided by our engine."""
-    from kailab.conformance.cases import run_cases
-    from kailab.conformance.choosing import choose
-    from kailab.conformance.expectations import LEVELS
+    from kailab.conformance.recorded.cases import run_cases
+    from kailab.conformance.recorded.choosing import choose
+    from kailab.conformance.recorded.expectations import LEVELS
     from kailab.conformance.shared import shared_folder
     from kailab.errors import InputError
 
@@ -132,7 +132,7 @@ def cases(
 @options.output
 def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     """Recorded divisions of a cluster among queues."""
-    from kailab.conformance.fairshare import run_file
+    from kailab.conformance.recorded.fairshare import run_file
     from kailab.conformance.shared import shared_folder
 
     report, unwired = run_file(file or shared_folder() / "conformance" / "fairshare.json")
@@ -147,7 +147,7 @@ def fairshare(file: Path | None, verbose: bool, output: TextOrJson) -> None:
 @options.output
 def grouping(file: Path | None, verbose: bool, output: TextOrJson) -> None:
     """Pods of all kinds of owners, and the PodGroups that KAI makes of them."""
-    from kailab.conformance.grouping import run_file
+    from kailab.conformance.recorded.grouping import run_file
     from kailab.conformance.shared import shared_folder
 
     report = run_file(file or shared_folder() / "conformance" / "podgrouper.json")
@@ -166,8 +166,8 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
 
     A failure is shrunk to the smallest cluster that fails in the same way and printed as manifests.
     """
-    from kailab.conformance.casefile import write_cases
-    from kailab.conformance.fuzz import run_seeds, shrink_failures
+    from kailab.conformance.fuzzing.fuzz import run_seeds, shrink_failures
+    from kailab.conformance.recorded.casefile import write_cases
 
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + cases), workers, tell)
@@ -194,7 +194,7 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 
     A walk that fails is told by the fewest steps that fail in the same way.
     """
-    from kailab.conformance.walk import run_seeds
+    from kailab.conformance.fuzzing.walk import run_seeds
 
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + walks), steps, workers, tell)
@@ -209,7 +209,7 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 @options.output
 def odd(cases: int, seed: int, minutes: float | None, verbose: bool, output: TextOrJson) -> None:
     """Manifests with odd values against a whole lab: each is refused in words, or the lab settles."""
-    from kailab.conformance.odd_manifests import MANY, run_seeds
+    from kailab.conformance.fuzzing.odd_manifests import MANY, run_seeds
 
     most = cases if minutes is None else MANY
     with terminal.progress_bars() as tell:

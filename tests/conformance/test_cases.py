@@ -7,9 +7,9 @@ from copy import deepcopy
 
 import pytest
 
-from kailab.conformance.cases import check_loading, main, run_case
 from kailab.conformance.invariants import check
-from kailab.conformance.recorded import build_case, read_cases
+from kailab.conformance.recorded.case_reading import build_case, read_cases
+from kailab.conformance.recorded.cases import check_loading, main, run_case
 from kailab.conformance.table import Table
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline
 

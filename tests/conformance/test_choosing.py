@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance.choosing import matching
+from kailab.conformance.recorded.choosing import matching
 from kailab.errors import InputError
 
 NAMES = ("reclaim/Gang/1", "reclaim/Mig/2", "preempt/Gang/3")

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance.fairshare import main, run_file
+from kailab.conformance.recorded.fairshare import main, run_file
 
 
 def test_every_recorded_division_agrees(conformance_folder):

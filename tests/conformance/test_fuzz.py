@@ -9,15 +9,15 @@ import pytest
 import yaml
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.conformance.casefile import as_case, write_cases
-from kailab.conformance.casemanifest import as_yaml, objects
-from kailab.conformance.cases import main as cases_main
-from kailab.conformance.cases import run_case
-from kailab.conformance.fuzz import kind_of, main, run_seeds, shrink_failures, shrink_seed, violations
+from kailab.conformance.fuzzing.casemanifest import as_yaml, objects
+from kailab.conformance.fuzzing.fuzz import kind_of, main, run_seeds, shrink_failures, shrink_seed, violations
+from kailab.conformance.fuzzing.randomcluster import seeded
+from kailab.conformance.fuzzing.shrinking import shrink
 from kailab.conformance.opening import PLACED
-from kailab.conformance.randomcluster import seeded
-from kailab.conformance.recorded import build_case, read_cases
-from kailab.conformance.shrinking import shrink
+from kailab.conformance.recorded.case_reading import build_case, read_cases
+from kailab.conformance.recorded.casefile import as_case, write_cases
+from kailab.conformance.recorded.cases import main as cases_main
+from kailab.conformance.recorded.cases import run_case
 from kailab.engine.cycle import run_cycle
 from kailab.engine.records import Status
 from kailab.errors import InputError

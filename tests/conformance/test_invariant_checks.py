@@ -7,10 +7,10 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from kailab.conformance.fuzz import run_seed
+from kailab.conformance.fuzzing.fuzz import run_seed
+from kailab.conformance.fuzzing.randomcluster import seeded
 from kailab.conformance.invariants import check, run_rounds, undecided
 from kailab.conformance.opening import NOW, Opening
-from kailab.conformance.randomcluster import seeded
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline, QueueShare, QueueState
 from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, PodSet, Queue, Shape, Share, Status, SubGroup, Task
 

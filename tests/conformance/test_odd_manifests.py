@@ -8,9 +8,9 @@ from copy import deepcopy
 import pytest
 
 from kailab.cluster.misfits import STRICT
-from kailab.conformance import odd_manifests
-from kailab.conformance.odd_manifests import Case, as_text, run_seed, run_seeds
-from kailab.conformance.odd_seeds import SEEDS
+from kailab.conformance.fuzzing import odd_manifests
+from kailab.conformance.fuzzing.odd_manifests import Case, as_text, run_seed, run_seeds
+from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.lab import Lab
 from kailab.model.yamltext import read_documents
 from kailab.workloads.jobset import JobSetController

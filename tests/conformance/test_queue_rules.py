@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance import queue_rules
-from kailab.conformance.fairshare import KINDS
+from kailab.conformance.recorded import queue_rules
+from kailab.conformance.recorded.fairshare import KINDS
 
 
 def share(deserved=-1, max_allowed=-1, allocated=0, fair_share=0):

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance.scenarios import main, read_scenarios, run_scenario
+from kailab.conformance.recorded.scenarios import main, read_scenarios, run_scenario
 from kailab.conformance.shared import VARIABLE, shared_folder
 from kailab.model import labels
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 import pytest
 
-from kailab.conformance.timefairness import Course, differences, simulate, window_usage
+from kailab.conformance.recorded.timefairness import Course, differences, simulate, window_usage
 from kailab.scheduler.usage import Piece, UsageHistory, UsageParams
 
 TWO = {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance import walk
-from kailab.conformance.walk import Step, Walk, run_seed, run_walk, shrink, steps_of
+from kailab.conformance.fuzzing import walk
+from kailab.conformance.fuzzing.walk import Step, Walk, run_seed, run_walk, shrink, steps_of
 from kailab.errors import ApiError
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kailab.conformance.fuzzing.randomcluster import random_opening
 from kailab.conformance.invariants import check, run_rounds, undecided
 from kailab.conformance.opening import NOW
-from kailab.conformance.randomcluster import random_opening
 from kailab.conformance.table import Table
 from kailab.engine.cycle import run_cycle
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kailab.conformance.fuzzing.randomcluster import random_opening
 from kailab.conformance.opening import NOW
-from kailab.conformance.randomcluster import random_opening
 from kailab.conformance.table import Table
 from kailab.engine import jsonform
 from kailab.engine.changes import Changes, Removed

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kailab.conformance.grouping import run_file, run_group_case
+from kailab.conformance.recorded.grouping import run_file, run_group_case
 from kailab.errors import InputError
 
 

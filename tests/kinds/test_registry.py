@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kailab.conformance.odd_seeds import SEEDS
+from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.errors import InputError
 from kailab.model import kinds
 from kailab.model.kind import Kind

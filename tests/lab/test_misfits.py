@@ -8,7 +8,7 @@ import pytest
 
 from kailab.cluster.embedded import store
 from kailab.cluster.misfits import REASON, STRICT
-from kailab.conformance.odd_seeds import SEEDS
+from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.errors import Invalid
 from kailab.lab import Lab
 from kailab.workloads.jobset import JobSetController

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.conformance.scenarios import read_scenarios, run_scenario
+from kailab.conformance.recorded.scenarios import read_scenarios, run_scenario
 from kailab.conformance.shared import shared_folder
 from kailab.lab.venues import open_venue
 

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from kailab.conformance.fuzzing.walk_objects import WORK, queue_tree, queue_with
 from kailab.conformance.report import Report, Result
-from kailab.conformance.walk_objects import WORK, queue_tree, queue_with
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.records import GPU

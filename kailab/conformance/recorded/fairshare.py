@@ -1,6 +1,6 @@
 """Runs recorded fair-share computations (fairshare.json) through the engine's division.
 
-``python -m kailab.conformance.fairshare [FILE]``. Computations are compared resource by resource; checks of
+``python -m kailab.conformance.recorded.fairshare [FILE]``. Computations are compared resource by resource; checks of
 single rules are in ``queue_rules``, runs of KAI's time-based simulator in ``timefairness``. Kinds of cases that kailab
 does not know are listed as not wired.
 """
@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from kailab.conformance import queue_rules, timefairness
 from kailab.conformance.jsonfile import read_json
+from kailab.conformance.recorded import queue_rules, timefairness
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.engine.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
@@ -185,7 +185,7 @@ def _result(id: str, suite: str, run: Callable[[], list[str]]) -> Result:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fairshare", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.recorded.fairshare", description=__doc__)
     parser.add_argument("file", nargs="?", type=Path, help="default: the shared fairshare.json")
     parser.add_argument("-v", "--verbose", action="store_true")
     parser.add_argument("-o", "--output", choices=["text", "json"], default="text")

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from kailab.conformance.opening import PLACED
-from kailab.conformance.recorded import NAMES, Case
+from kailab.conformance.recorded.case_reading import NAMES, Case
 from kailab.conformance.table import Table, sharing
 from kailab.engine.decisions import Decisions
 from kailab.engine.records import Status, Task

@@ -1,6 +1,6 @@
 """Random small clusters against the invariants; what fails is shrunk and told as a manifest and as a case.
 
-``python -m kailab.conformance.fuzz --cases 500 --seed 0``. Case ``i`` of a run is the cluster of seed ``seed + i``
+``python -m kailab.conformance.fuzzing.fuzz --cases 500 --seed 0``. Case ``i`` of a run is the cluster of seed ``seed + i``
 (``randomcluster``), so any of them can be run alone. With ``--workers`` processes share the work; the
 report is the same.
 """
@@ -17,13 +17,13 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from kailab.conformance.casefile import as_case, write_cases
-from kailab.conformance.casemanifest import as_yaml
+from kailab.conformance.fuzzing.casemanifest import as_yaml
+from kailab.conformance.fuzzing.randomcluster import seeded
+from kailab.conformance.fuzzing.shrinking import shrink
 from kailab.conformance.invariants import Decide, run_rounds, undecided
 from kailab.conformance.opening import Opening
-from kailab.conformance.randomcluster import seeded
+from kailab.conformance.recorded.casefile import as_case, write_cases
 from kailab.conformance.report import Report, Result
-from kailab.conformance.shrinking import shrink
 from kailab.engine.cycle import run_cycle
 from kailab.errors import InputError, KailabError
 
@@ -124,7 +124,7 @@ def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fuzz", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fuzzing.fuzz", description=__doc__)
     parser.add_argument("--cases", type=_count, default=200, metavar="N", help="how many clusters")
     parser.add_argument("--seed", type=_count, default=0, metavar="S", help="the seed of the first one")
     parser.add_argument("--workers", type=_count, default=1, metavar="W", help="processes that share the work")

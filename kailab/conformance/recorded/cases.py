@@ -1,6 +1,6 @@
 """Runs recorded scheduling cases through the engine: one session, or cycles with a translation in between.
 
-``python -m kailab.conformance.cases [DIR|FILE ...]`` prints a line per differing case, tables by suite and by
+``python -m kailab.conformance.recorded.cases [DIR|FILE ...]`` prints a line per differing case, tables by suite and by
 tag, and ``N passed, M failed`` last.
 """
 
@@ -12,8 +12,11 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from kailab.conformance.choosing import choose
-from kailab.conformance.expectations import (
+from kailab.conformance.invariants import run_rounds, undecided
+from kailab.conformance.opening import NOW
+from kailab.conformance.recorded.case_reading import Case
+from kailab.conformance.recorded.choosing import choose
+from kailab.conformance.recorded.expectations import (
     LEVELS,
     Level,
     asserted_tasks,
@@ -21,10 +24,7 @@ from kailab.conformance.expectations import (
     operation_differences,
     recorded_round_differences,
 )
-from kailab.conformance.invariants import run_rounds, undecided
-from kailab.conformance.loading_check import loading_differences
-from kailab.conformance.opening import NOW
-from kailab.conformance.recorded import Case
+from kailab.conformance.recorded.loading_check import loading_differences
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.conformance.table import Table
@@ -132,7 +132,7 @@ def check_loading(cases: Iterable[Case]) -> Report:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.cases", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.recorded.cases", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, metavar="DIR|FILE", help="default: the shared cases")
     parser.add_argument("--suite", default="", help="only suites that begin with this")
     parser.add_argument("--tag", action="append", default=[], help="only cases with this tag (may repeat)")

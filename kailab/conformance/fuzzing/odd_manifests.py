@@ -1,6 +1,6 @@
 """Manifests with one or two odd values against a whole lab: each is refused in words, or the lab settles.
 
-``python -m kailab.conformance.odd_manifests --cases 500 --seed 0``, or ``--minutes 20``. Case ``i`` of a run is the one of seed
+``python -m kailab.conformance.fuzzing.odd_manifests --cases 500 --seed 0``, or ``--minutes 20``. Case ``i`` of a run is the one of seed
 ``seed + i``, so any of them can be run alone. The oracle: an InputError, or a lab that settles, goes on for a while, and answers
 what a person asks of it. A lab in which one object had to be left out fails too: the door should have refused that object.
 """
@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from kailab.conformance.fuzz import Tell
-from kailab.conformance.odd_seeds import SEEDS
+from kailab.conformance.fuzzing.fuzz import Tell
+from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.conformance.report import Report, Result
 from kailab.errors import InputError, KailabError
 from kailab.evidence.standing import standing
@@ -269,7 +269,7 @@ def run_seeds(seeds: Sequence[int], minutes: float | None = None, tell: Tell | N
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.odd_manifests", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fuzzing.odd_manifests", description=__doc__)
     parser.add_argument("--cases", type=int, default=500, metavar="N", help="how many cases")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of the first one")
     parser.add_argument("--minutes", type=float, metavar="M", help="as many cases as this time allows, instead of N")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from kailab.conformance.recorded import Case, read_cases
+from kailab.conformance.recorded.case_reading import Case, read_cases
 from kailab.errors import InputError
 
 Matches = Callable[[str], bool]

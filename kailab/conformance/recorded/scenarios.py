@@ -1,6 +1,6 @@
 """Runs recorded scenarios (manifests in steps, with the outcome a real KAI showed after each) on labs.
 
-``python -m kailab.conformance.scenarios [DIR|FILE ...]``. Compared after each step: Running pods per app (always),
+``python -m kailab.conformance.recorded.scenarios [DIR|FILE ...]``. Compared after each step: Running pods per app (always),
 Pending pods per app (where given), the codes of pending PodGroups, and in scenarios about placement how many pods of
 an app each rack and its nodes got, whatever the nodes' names.
 """
@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.conformance.choosing import matching
 from kailab.conformance.jsonfile import read_json
+from kailab.conformance.recorded.choosing import matching
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
 from kailab.errors import InputError, KailabError, Where
@@ -244,7 +244,7 @@ def run_scenarios(scenarios: Iterable[Mapping[str, Any]], scheduler: str = "kail
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.scenarios", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.recorded.scenarios", description=__doc__)
     parser.add_argument("paths", nargs="*", type=Path, metavar="DIR|FILE", help="default: the shared scenarios")
     parser.add_argument("-k", dest="expression", default="", help="only scenarios whose name matches")
     parser.add_argument("-v", "--verbose", action="store_true", help="every difference, not the first alone")

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from kailab.conformance.recorded.scenarios import run_scenario
 from kailab.conformance.report import Result
-from kailab.conformance.scenarios import run_scenario
 from kailab.errors import KailabError
 from kailab.lab.venues import Venue, open_venue
 

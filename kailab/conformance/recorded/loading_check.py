@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kailab.conformance.opening import ACTIVE, PLACED
-from kailab.conformance.recorded import Case
+from kailab.conformance.recorded.case_reading import Case
 from kailab.conformance.table import Table, mig_gpus
 from kailab.engine.fairshare import Amounts, tree_shares
 from kailab.engine.records import GPU, GpuRequest, Node, Status, Task
