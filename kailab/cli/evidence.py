@@ -134,6 +134,31 @@ def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
         raise click.exceptions.Exit(1)
 
 
+@group.command()
+@_run
+@click.argument("test", default="", help="One test of it: exercise/test.")
+@options.evidence
+@options.output
+def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
+    """Decide every cycle of a run again, from its folder alone, and compare: exit code 0 where all decisions are the same, 1
+    with the first that is not."""
+    from kailab.evidence import store
+    from kailab.evidence.replay import replay as decide_again
+
+    path = store.find(evidence, run)
+    found = decide_again(path, store.find_test(path, test) if test else "")
+    for problem in found.problems:
+        terminal.warn(f"not what was written: {problem}")
+    if output is TextOrJson.json:
+        terminal.say(json.dumps({"path": str(path), "same": found.same, **_plain(found)}, indent=2))
+    else:
+        for lab, why in found.passed_over.items():
+            terminal.say(f"{lab}: nothing to replay: {why}")
+        terminal.say(str(found))
+    if not found.same:
+        raise click.exceptions.Exit(1)
+
+
 @click.command()
 @_run
 @click.option("--format", default="text", help="text or markdown.")

@@ -113,6 +113,11 @@ class DecisionLog:
         self.observe(entries)
         return entries
 
+    def begin_anew(self, cycle: int) -> None:
+        """After ``cycle`` cycles by a scheduler that knows nothing of what was told before."""
+        self.cycle = cycle
+        self._pending = {}
+
     def observe(self, entries: list[Decision]) -> None:
         """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed)."""
         self.evictions.extend(entry for entry in entries if isinstance(entry, Evicted))

@@ -51,7 +51,7 @@ class Difference:
         if self.what in ("only_in_first", "only_in_second"):
             return f"{place}: {self.what.replace('_', ' ')}"
         if self.what == "decision":
-            return f"{place}: {self.detail}: {_decisions(self.first, self.second)}"
+            return f"{place}: {self.detail}: {decisions_told(self.first, self.second)}"
         if self.what == "file":
             return f"{place}: the file {self.detail} differs"
         return f"{place}: {Change(self.detail or self.what, self.first, self.second)}"
@@ -193,7 +193,7 @@ def _ending(test: TestEvidence, lab: str) -> dict[str, dict[str, int]]:
     return counts
 
 
-def _decisions(first: Decision | None, second: Decision | None) -> str:
+def decisions_told(first: Decision | None, second: Decision | None) -> str:
     """Two decisions in a line; of two that sound the same, what differs in them."""
     left, right = _decision(first), _decision(second)
     if left != right:

@@ -17,8 +17,9 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Numbers, QueueShare, Taking
 from kailab.scheduler import UsageParams
 
-FORMAT = 2
-"""Of a test's folder. 1 had manifests byte for byte and neither settings, versions nor the fleet's definition."""
+FORMAT = 3
+"""Of a test's folder. 1 had manifests byte for byte and neither settings, versions nor the fleet's definition; 2 had no
+cycles, so that nothing of it can be decided again."""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -262,7 +263,8 @@ class LabFacts(Entry, frozen=True, kw_only=True):
 
 
 class Result(Entry, frozen=True, kw_only=True):
-    """``outcome``: passed, failed, skipped, interrupted ...; of a lab that was captured: captured. ``labs``: its folders."""
+    """``outcome``: passed, failed, skipped, interrupted ...; of a lab that was captured: captured. ``labs``: its folders.
+    ``cycles``: how many can be decided again."""
 
     format: int
     test: str
@@ -272,6 +274,7 @@ class Result(Entry, frozen=True, kw_only=True):
     expectations: int
     expectations_failed: int
     decisions: int
+    cycles: int = 0
 
 
 class RanOn(Entry, frozen=True, kw_only=True):

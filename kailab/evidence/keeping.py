@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,8 @@ HEADER = """\
 
 
 class Keeping:
-    """``manifests``: objects by file; ``patches``: (kind, patch); ``refused``: texts and objects that were not taken."""
+    """``manifests``: objects by file; ``patches``: (kind, patch); ``refused``: texts and objects that were not taken.
+    ``names``: what is no secret though no object here is called so any more."""
 
     def __init__(
         self,
@@ -35,8 +36,10 @@ class Keeping:
         after: Looks,
         patches: Sequence[tuple[str, Object]] = (),
         refused: Sequence[str | Object] = (),
+        names: Collection[str] = (),
     ) -> None:
         self._redaction = redaction = Redaction()
+        self._names = names
         for _, objects in manifests:
             redaction.learn(objects)
         for objects in before.values():
@@ -63,6 +66,10 @@ class Keeping:
     def text(self) -> Scrubber:
         """Cuts free text."""
         return Scrubber(self._redaction.left_out, self._words())
+
+    def keeps_label(self, key: str) -> bool:
+        """Whether a label of that key is kept."""
+        return self._redaction.keeps_label(key)
 
     def step(self, step: Step) -> Step:
         """A step as it is kept."""
@@ -110,7 +117,7 @@ class Keeping:
 
     def _words(self) -> set[str]:
         """What is kept, but for messages: names, labels, queues. They are no secrets, and stay in free text too."""
-        found: set[str] = set()
+        found: set[str] = set(self._names)
         for _, objects, _ in self._applied:
             _texts(objects, found)
         for looks in (self.before, self.after):

@@ -34,6 +34,7 @@ def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: 
         expectations=sum(len(recorder.expectations) for recorder in opened),
         expectations_failed=sum(not entry.held for recorder in opened for entry in recorder.expectations),
         decisions=sum(len(recorder.decisions) for recorder in opened),
+        cycles=sum(len(recorder.cycles) for recorder in opened),
     )
     (folder / RESULT).write_bytes(canonical.pretty(result))
 

@@ -10,7 +10,8 @@ need (``kailab.evidence.redaction``), and free text that quotes the rest is, too
     steps.json              what was done, in order, with the virtual time
     states/NN-operation.json    pods, PodGroups, queues and nodes after each step, a row each
     before/, after/         nodes, queues, PodGroups, pods, topologies and priority classes
-    decisions.jsonl         every decision of every cycle
+    decisions.jsonl         every decision of every cycle, with names
+    cycles.jsonl            what each cycle was decided on and decided, as the engine has it (kailab.evidence.cycles)
     events.json             Kubernetes Events
     pending.json            what stayed pending, and why
     expectations.jsonl      what was expected and seen
@@ -26,10 +27,13 @@ from typing import Any
 import msgspec
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.evidence import canonical, timeline
+from kailab.evidence import canonical, cycles, timeline
+from kailab.evidence.cut_records import RecordCutter, names_in
+from kailab.evidence.cycles import Cycle, CycleLog
 from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, State, Step, Told
 from kailab.evidence.keeping import Keeping
 from kailab.evidence.standing import standing
+from kailab.scheduler.cycle_record import CycleRecord
 
 LOOKED_AT = {
     "nodes": "Node",
@@ -51,6 +55,7 @@ class Recorder:
         self.steps: list[Step] = []
         self.decisions: list[Decision] = []
         self.expectations: list[Expected] = []
+        self._log = CycleLog()
         self._fleet: Mapping[str, Any] | None = None
         self._manifests: list[tuple[str, bytes]] = []
         self._refused: list[str | Object] = []
@@ -62,6 +67,10 @@ class Recorder:
         self._pending: Sequence[Reason] = ()
         self._cluster: Cluster | None = None
         self._opened = 0.0
+
+    @property
+    def cycles(self) -> list[Cycle]:
+        return self._log.cycles
 
     @property
     def is_open(self) -> bool:
@@ -103,8 +112,11 @@ class Recorder:
             if not self._states or self._states[-1][1] != now:
                 self._states.append((f"{entry.n:02d}-{operation}", now))
 
-    def cycle(self, entries: Sequence[Decision]) -> None:
-        """The named entries that one cycle added to the decision log."""
+    def cycle(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
+        """The named entries that one cycle added to the decision log. ``record``: the cycle, where it was kailab's scheduler's,
+        and its ``number`` in the log."""
+        if record is not None:
+            self._log.take(record, number)
         if entries:
             self.decisions.extend(entries)
             self._moments.append(entries)
@@ -148,6 +160,10 @@ class Recorder:
             "timeline.json": canonical.pretty(told),
             "timeline.txt": timeline.render(told).encode(),
         }
+        if self.cycles:
+            cutter = RecordCutter(keeping.keeps_label, text.text)
+            kept = list(cutter.cycles(self.cycles))
+            cycles.write(folder, self._opened, len(cutter.cut), kept)
         if self._fleet is not None:
             files["fleet.yaml"] = keeping.fleet(self._fleet)
         for name, content in files.items():
@@ -164,7 +180,7 @@ class Recorder:
         after = self._after if self._cluster is None else _looked_at(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
         manifests = [(name, msgspec.json.decode(objects)) for name, objects in self._manifests]
-        return Keeping(manifests, self._before, after, patches, self._refused)
+        return Keeping(manifests, self._before, after, patches, self._refused, names_in(self.cycles))
 
     def _t(self) -> float:
         if self._cluster is None:

@@ -87,6 +87,10 @@ class Redaction:
         found: dict[str, str] = self._annotations(annotations)
         return found
 
+    def keeps_label(self, key: str) -> bool:
+        """Whether a label is kept: because of what it is, or because a selector of the lab names it."""
+        return key in self.selected or kept.keeps_label(key)
+
     # --- any structure ------------------------------------------------------------------------------------------------
 
     def _mapping(self, value: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,7 +173,7 @@ class Redaction:
         return found
 
     def _labels(self, value: Any) -> Any:
-        return self._notes(value, "labels", lambda key: key in self.selected or kept.keeps_label(key))
+        return self._notes(value, "labels", self.keeps_label)
 
     def _annotations(self, value: Any) -> Any:
         return self._notes(value, "annotations", kept.keeps_annotation)

@@ -78,6 +78,11 @@ class Parts:
         if self.onlooker is not self.scheduler:
             self.onlooker.close()
 
+    def follow_records(self) -> None:
+        """Have kailab's scheduler tell with each cycle what it was decided on."""
+        if isinstance(self.scheduler, Scheduler):
+            self.scheduler.follow_records()
+
     def retry_at(self, since: float) -> float | None:
         """When the scheduler tries something again that failed and is to be waited for; see ``Scheduler.retry_at``."""
         return self.scheduler.retry_at(since) if isinstance(self.scheduler, Scheduler) else None

@@ -148,7 +148,10 @@ class Lab:
         return self._running
 
     def _run(self) -> tuple[Parts, Pace]:
-        return self.venue.run(self.spec, Telling(self._on_cycle, self._on_seen, self._describe))
+        parts, pace = self.venue.run(self.spec, Telling(self._on_cycle, self._on_seen, self._describe))
+        if self.recorder is not None:
+            parts.follow_records()
+        return parts, pace
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -525,7 +528,7 @@ class Lab:
     def _on_cycle(self, record: CycleRecord) -> None:
         entries = self.log.take(record.decisions, record.failures)
         if self.recorder is not None:
-            self.recorder.cycle(entries)
+            self.recorder.cycle(entries, record, self.log.cycle)
 
     def _on_seen(self, entries: list[Decision]) -> None:
         self.log.observe(entries)

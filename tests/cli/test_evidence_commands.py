@@ -126,3 +126,31 @@ def test_what_is_near_is_named(kailab, runs: tuple[str, str, str]) -> None:
     assert done.code == 2
     assert f"did you mean {runs[0]}" in done.err
     assert "did you mean" not in kailab("evidence", "show", "nothing-like-it").err
+
+
+def test_replay(kailab, runs: tuple[str, str, str], home: Path) -> None:
+    same = kailab("evidence", "replay")
+    assert (same.code, same.err) == (0, "")
+    assert same.out.startswith("1 test, 1 lab, ")
+    assert same.out.endswith("every decision is the same\n")
+    assert kailab("evidence", "replay", runs[0], "test_one").out == same.out
+
+    file = next((home / "evidence" / runs[1]).rglob("decisions.jsonl"))
+    bind, *rest = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([bind.replace(json.loads(bind)["node"], "elsewhere"), *rest]))
+    other = kailab("evidence", "replay", runs[1])
+    assert other.code == 1
+    assert "not what was written: changed: quota/test_one/lab/decisions.jsonl" in other.err
+    number = json.loads(bind)["cycle"]
+    assert f"quota/test_one (lab), cycle {number}: decided otherwise" in other.out
+    assert "bind default/p elsewhere -> " in other.out
+    told = json.loads(kailab("evidence", "replay", runs[1], "-o", "json").out)
+    assert (told["same"], told["difference"]["cycle"]) == (False, number)
+    assert told["difference"]["recorded"][0]["node"] == "elsewhere"
+    assert told["difference"]["again"][0]["node"] == json.loads(bind)["node"]
+
+    file.with_name("cycles.jsonl").write_text("{")
+    damaged = kailab("evidence", "replay", runs[1])
+    assert damaged.code == 2
+    assert "cycles.jsonl, line 1: not the head of recorded cycles" in damaged.err
+    assert kailab("evidence", "replay", "no-such-run").code == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -45,7 +46,7 @@ class Secrets:
         found = []
         for folder in folders:
             for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-                content = path.read_bytes()
+                content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
                 for text, place in self.planted.items():
                     if any(form in content for form in (text.encode(), base64.b64encode(text.encode()))):
                         found.append((place, path.relative_to(folder).as_posix()))

@@ -1,0 +1,186 @@
+"""The cycles of kailab's scheduler as they are kept: what each was decided on and what it decided, so that it can be decided
+again from the folder alone.
+
+    cycles.jsonl, or cycles.jsonl.gz where it is large: a Head, then a Cycle on each line
+
+While a lab runs a cycle is held by reference (records and decisions are frozen), without what it has in common with the one
+before: recording costs what changed. It is encoded when the evidence is written.
+"""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import structs
+
+from kailab import __version__
+from kailab.engine import jsonform
+from kailab.engine.changes import Changes
+from kailab.engine.config import EngineConfig
+from kailab.engine.decisions import Decisions, Pending, QueueState
+from kailab.errors import EvidenceError, InputError
+from kailab.scheduler.cycle_record import CycleRecord
+
+FORMAT = 1
+"""Of the file."""
+
+NAME = "cycles.jsonl"
+LARGE = 100_000
+"""Bytes from which on it is compressed."""
+
+Carried = tuple[int, int]
+"""Stands for so many entries of the same list in the cycle before, from this one on: (start, count)."""
+
+Listed = TypeVar("Listed", Pending, QueueState)
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """``kailab``: the version that decided. ``opened``: when the lab began, seconds since the epoch. ``cut``: texts in records of which something was left out; what is decided on the
+    rest may be another."""
+
+    format: int
+    kailab: str
+    opened: float
+    cycles: int
+    cut: int
+
+
+class Cycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """``number`` counts from 1, as in the decision log; a scheduler that was begun anew goes on counting, and its changes are
+    all records. ``config``: None as in the cycle before. ``decisions`` are without what ``pending`` and ``queues`` have."""
+
+    number: int
+    now: float
+    config: EngineConfig | None = None
+    changes: Changes = Changes()
+    decisions: Decisions
+    pending: tuple[Pending | Carried, ...] = ()
+    queues: tuple[QueueState | Carried, ...] = ()
+
+
+class CycleLog:
+    """Takes cycles in, one after the other."""
+
+    def __init__(self) -> None:
+        self.cycles: list[Cycle] = []
+        self._config: EngineConfig | None = None
+        self._pending: tuple[Pending, ...] = ()
+        self._queues: tuple[QueueState, ...] = ()
+
+    def take(self, record: CycleRecord, number: int) -> None:
+        """A cycle whose records were followed; another can't be decided again, and is passed over. ``number``: in the decision
+        log."""
+        if record.changes is None:
+            return
+        decisions = record.decisions
+        self.cycles.append(
+            Cycle(
+                number=number,
+                now=record.now,
+                config=None if record.config == self._config else record.config,
+                changes=record.changes,
+                decisions=structs.replace(decisions, pending=(), queues=()),
+                pending=tuple(_carried_over(self._pending, decisions.pending, "podgroup")),
+                queues=tuple(_carried_over(self._queues, decisions.queues, "name")),
+            )
+        )
+        self._config = record.config
+        self._pending, self._queues = decisions.pending, decisions.queues
+
+
+def whole(cycles: Iterable[Cycle]) -> Iterator[tuple[Cycle, EngineConfig, Decisions]]:
+    """Each cycle with its configuration and all that it decided. Raises InputError where a cycle refers to what the one before
+    does not have."""
+    config: EngineConfig | None = None
+    pending: tuple[Pending, ...] = ()
+    queues: tuple[QueueState, ...] = ()
+    for cycle in cycles:
+        config = cycle.config or config
+        if config is None:
+            raise InputError(f"cycle {cycle.number} has no configuration")
+        pending = _put_back(pending, cycle.pending, cycle.number)
+        queues = _put_back(queues, cycle.queues, cycle.number)
+        yield cycle, config, structs.replace(cycle.decisions, pending=pending, queues=queues)
+
+
+def _carried_over(before: Sequence[Listed], now: Sequence[Listed], identity: str) -> Iterator[Listed | Carried]:
+    """A list, told by what it has in common with the one before it."""
+    places = {getattr(entry, identity): place for place, entry in enumerate(before)}
+    start = count = 0
+    for entry in now:
+        place = places.get(getattr(entry, identity))
+        if place is not None and before[place] == entry:
+            if count and place == start + count:
+                count += 1
+                continue
+            if count:
+                yield start, count
+            start, count = place, 1
+            continue
+        if count:
+            yield start, count
+            count = 0
+        yield entry
+    if count:
+        yield start, count
+
+
+def _put_back(before: Sequence[Listed], told: Iterable[Listed | Carried], number: int) -> tuple[Listed, ...]:
+    found: list[Listed] = []
+    for one in told:
+        if not isinstance(one, tuple):
+            found.append(one)
+            continue
+        start, count = one
+        if start < 0 or start + count > len(before):
+            raise InputError(f"cycle {number} refers to what the one before does not have")
+        found += before[start : start + count]
+    return tuple(found)
+
+
+def write(folder: Path, opened: float, cut: int, cycles: Sequence[Cycle]) -> None:
+    """``opened``, ``cut``: as in the head. Raises OSError."""
+    head = Head(format=FORMAT, kailab=__version__, opened=opened, cycles=len(cycles), cut=cut)
+    content = b"".join(jsonform.encode(one) + b"\n" for one in (head, *cycles))
+    if len(content) < LARGE:
+        (folder / NAME).write_bytes(content)
+    else:
+        (folder / f"{NAME}.gz").write_bytes(gzip.compress(content, 6, mtime=0))
+
+
+def there_are(folder: Path) -> bool:
+    return _path(folder).exists()
+
+
+def read(folder: Path) -> tuple[Head, list[Cycle]]:
+    """Raises EvidenceError, naming file and line, for what is damaged, cut short, or of another format."""
+    path = _path(folder)
+    try:
+        content = path.read_bytes()
+        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+    except (OSError, EOFError, zlib.error) as error:
+        raise EvidenceError(f"{path}: can't be read: {error}") from error
+    head: Head | None = None
+    cycles: list[Cycle] = []
+    for number, line in enumerate(lines, 1):
+        try:
+            if head is None:
+                head = jsonform.decode(line, Head, "the head of recorded cycles", FORMAT)
+            else:
+                cycles.append(jsonform.decode(line, Cycle, "a recorded cycle"))
+        except InputError as error:
+            raise EvidenceError(f"{path}, line {number}: {error}") from error
+    if head is None or head.cycles != len(cycles):
+        expected = "a head" if head is None else f"{head.cycles} cycles"
+        raise EvidenceError(f"{path}: damaged: {expected} expected, {len(cycles)} cycles found")
+    return head, cycles
+
+
+def _path(folder: Path) -> Path:
+    plain = folder / NAME
+    return plain if plain.exists() else folder / f"{NAME}.gz"

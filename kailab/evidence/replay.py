@@ -1,0 +1,257 @@
+"""A run decided again from its folder alone: each cycle is rebuilt from what was kept of it, and its decisions are compared with
+those that were taken, as the engine has them (``cycles.jsonl``) and as people read them (``decisions.jsonl``).
+
+The engine is a pure function of records, configuration and time, so every decision must be the same. One that is not was
+changed in the folder afterwards, was taken by another version of the engine, or depends on something that is not kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from kailab import __version__
+from kailab.engine import jsonform
+from kailab.engine.changes import Changes
+from kailab.engine.cycle import run_cycle
+from kailab.engine.decisions import Decisions
+from kailab.engine.workingset import WorkingSet
+from kailab.errors import EvidenceError, InputError
+from kailab.evidence import cycles as kept_cycles
+from kailab.evidence import store
+from kailab.evidence.canonical import plain
+from kailab.evidence.changes import changes, shown
+from kailab.evidence.cycles import Cycle, Head
+from kailab.evidence.decision_log import DecisionLog, Named
+from kailab.evidence.diff import decisions_told
+from kailab.evidence.entries import Bound, Decision, Evicted, Promised, Refused
+from kailab.evidence.run import test_folders
+
+DECIDES = "kailab"
+"""The scheduler under test whose cycles are kept."""
+
+_FEW = 6
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """The first cycle that was decided otherwise. ``time``: seconds since the epoch, on the lab's clock. ``recorded`` and
+    ``again``: what the cycle decided, as the file ``file`` has it. ``what``: what differs, field by field."""
+
+    test: str
+    lab: str
+    cycle: int
+    time: float
+    file: str
+    what: tuple[str, ...]
+    recorded: Any
+    again: Any
+    because: str = ""
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"{self.test} ({self.lab}), cycle {self.cycle}: decided otherwise (recorded -> decided again, {self.file})",
+                *(f"  {one}" for one in self.what),
+                *([self.because] if self.because else []),
+            ]
+        )
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was decided again until the first difference, if there was one. ``decisions``: binds, promises, evictions and
+    reasons to wait. ``passed_over``: labs without cycles -> why. ``problems``: how the folder is not what was written."""
+
+    run: str
+    tests: int = 0
+    labs: int = 0
+    cycles: int = 0
+    decisions: int = 0
+    passed_over: dict[str, str] = {}
+    problems: tuple[str, ...] = ()
+    difference: Difference | None = None
+
+    @property
+    def same(self) -> bool:
+        return self.difference is None
+
+    def __str__(self) -> str:
+        named = ((self.tests, "test"), (self.labs, "lab"), (self.cycles, "cycle"), (self.decisions, "decision"))
+        counted = ", ".join(f"{number} {name}{'' if number == 1 else 's'}" for number, name in named)
+        if self.difference is not None:
+            return f"{self.difference}\n{counted} decided again until then"
+        return f"{counted} decided again: every decision is the same" if self.labs else "nothing to replay"
+
+
+class _Lab(NamedTuple):
+    """One lab decided again."""
+
+    cycles: int
+    decisions: int
+    difference: Difference | None
+
+
+def replay(run: Path, test: str = "") -> Replayed:
+    """Decide a run again, or one test (``exercise/test``) of it, until something differs.
+
+    Raises EvidenceError where the folder can't be read or is of another format. Files that are not what was written are named
+    in ``problems``; what they hold now is decided again.
+    """
+    tests = [test] if test else test_folders(run)
+    if not tests:
+        raise EvidenceError(f"{run}: no evidence is there")
+    problems = tuple(map(str, store.verify(run / test if test else run)))
+    counted = Replayed(run=run.name, problems=problems)
+    for name in tests:
+        counted = _test(counted, store.load_test(run, name))
+        if counted.difference is not None:
+            break
+    return counted
+
+
+def _test(counted: Replayed, test: store.TestEvidence) -> Replayed:
+    began = counted.labs
+    for lab, facts in test.labs.items():
+        if not kept_cycles.there_are(test.path / lab):
+            passed_over = {**counted.passed_over, f"{test.name} ({lab})": _why_none(facts.scheduler)}
+            counted = structs.replace(counted, passed_over=passed_over)
+            continue
+        found = _lab(test, lab)
+        counted = structs.replace(
+            counted,
+            labs=counted.labs + 1,
+            cycles=counted.cycles + found.cycles,
+            decisions=counted.decisions + found.decisions,
+            difference=found.difference,
+        )
+        if found.difference is not None:
+            break
+    return structs.replace(counted, tests=counted.tests + (counted.labs > began))
+
+
+def _why_none(scheduler: str) -> str:
+    if scheduler == DECIDES:
+        return "no cycle ran, or its scheduler kept none"
+    return f"decided by {scheduler}: there are no cycles of kailab's engine"
+
+
+def _lab(test: store.TestEvidence, lab: str) -> _Lab:
+    folder = test.path / lab
+    head, cycles = kept_cycles.read(folder)
+    told: dict[int, list[Decision]] = {}
+    for entry in test.decisions(lab):
+        if not isinstance(entry, Refused):  # what a cluster refuses is not decided
+            told.setdefault(entry.cycle, []).append(entry)
+    names = RecordNames()
+    log = DecisionLog(names, head.opened, keep_all=True)
+    count = decisions = 0
+    for cycle, recorded, again in _decided_again(cycles, folder):
+        names.take(cycle.changes)
+        count += 1
+        decisions += sum(len(one) for one in (recorded.binds, recorded.pipelines, recorded.evictions, recorded.pending))
+        if cycle.changes.whole:
+            log.begin_anew(cycle.number - 1)
+        entries = log.take(again)
+        place = _Place(test.name, lab, cycle.number, cycle.now, head)
+        difference = _engines(place, names, recorded, again) or _entries(place, told.pop(cycle.number, []), entries)
+        if difference is not None:
+            return _Lab(count, decisions, difference)
+    for number, more in told.items():
+        return _Lab(count, decisions, _entries(_Place(test.name, lab, number, 0.0, head), more, []))
+    return _Lab(count, decisions, None)
+
+
+def _decided_again(cycles: list[Cycle], folder: Path) -> Iterator[tuple[Cycle, Decisions, Decisions]]:
+    """Each cycle, what it decided, and what it decides now."""
+    working = WorkingSet()
+    try:
+        for cycle, config, recorded in kept_cycles.whole(cycles):
+            if cycle.changes.whole:
+                working = WorkingSet.of(cycle.changes.set)
+            else:
+                working.apply(cycle.changes)
+            again = run_cycle(working, config, cycle.now)
+            yield cycle, recorded, jsonform.decode(jsonform.encode(again), Decisions)  # numbers as in a file
+    except (InputError, KeyError, ValueError) as error:
+        raise EvidenceError(f"{folder}: the cycles can't be decided again: {error}") from error
+
+
+class _Place(NamedTuple):
+    test: str
+    lab: str
+    cycle: int
+    time: float
+    head: Head
+
+    def difference(self, file: str, what: list[str], recorded: Any, again: Any) -> Difference:
+        more = len(what) - _FEW
+        told = (*map(shown, what[:_FEW]), *([f"and {more} more"] if more > 0 else []))
+        return Difference(
+            test=self.test, lab=self.lab, cycle=self.cycle, time=self.time, file=file, what=told, recorded=recorded, again=again,
+            because=_because(self.head),
+        )  # fmt: skip
+
+
+def _engines(place: _Place, names: RecordNames, recorded: Decisions, again: Decisions) -> Difference | None:
+    """Decisions as the engine has them; told as entries where those tell the difference."""
+    before, after = jsonform.builtins(recorded), jsonform.builtins(again)
+    if before == after:
+        return None
+    logs = [DecisionLog(names, 0.0, keep_all=True).take(one) for one in (recorded, again)]
+    what = _pairs(*logs) or [str(change) for change in changes(before, after)]
+    return place.difference(kept_cycles.NAME, what, before, after)
+
+
+def _entries(place: _Place, recorded: list[Decision], again: list[Decision]) -> Difference | None:
+    """Decisions as people read them, but for what no record tells."""
+    what = _pairs(recorded, again)
+    return place.difference("decisions.jsonl", what, plain(recorded), plain(again)) if what else None
+
+
+def _pairs(recorded: list[Decision], again: list[Decision]) -> list[str]:
+    """Each entry that is another, with both sides."""
+    pairs = zip_longest(map(_without_labels, recorded), map(_without_labels, again))
+    return [decisions_told(one, other) for one, other in pairs if one != other]
+
+
+def _without_labels(entry: Decision) -> Decision:
+    """Without what no record tells: the pod's app, and who owns it."""
+    if isinstance(entry, Evicted | Bound):
+        return structs.replace(entry, app="", owner="")
+    return structs.replace(entry, app="") if isinstance(entry, Promised) else entry
+
+
+class RecordNames:
+    """Names from the records of cycles. Labels and owners of pods are not among them."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Named] = {}
+
+    def take(self, changes: Changes) -> None:
+        self._known |= {task.uid: Named(f"{task.namespace}/{task.name}") for task in changes.set.tasks}
+        self._known |= {group.uid: Named(f"{group.namespace}/{group.name}") for group in changes.set.podgroups}
+
+    def refresh(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def everyone(self) -> Iterable[Named]:
+        return self._known.values()
+
+    def of(self, uid: str) -> Named:
+        return self._known.get(uid) or Named(uid)
+
+
+def _because(head: Head) -> str:
+    told = []
+    if head.kailab != __version__:
+        told.append(f"kailab {head.kailab} decided, this is kailab {__version__}")
+    if head.cut:
+        told.append(f"{head.cut} texts of the records were cut when the evidence was written, which may matter here")
+    return "; ".join(told)
