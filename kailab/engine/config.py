@@ -46,6 +46,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     # Decide as KAI does even where that breaks its own rules: a victim recorded by a smaller try counts twice (a queue may
     # then pass its limit), and surplus pods too few to run on may be left behind by the core of their gang.
     imitate_faults: bool = False
+    tell_turns: bool = (
+        False  # say of each group that stays pending when its turn is (Pending.turn); decisions are the same
+    )
     predicates: bool = True
     plugins: tuple[str, ...] | None = None
     queue_depth: Mapping[str, int] = {}

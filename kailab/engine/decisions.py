@@ -12,7 +12,7 @@ from typing import Literal, TypedDict
 import msgspec
 
 from kailab.engine.queues import QueueResource
-from kailab.engine.records import ZoneShare
+from kailab.engine.records import Amount, ZoneShare
 
 Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
 
@@ -69,7 +69,31 @@ class Numbers(TypedDict, total=False):
     aged_since: float  # seconds since the epoch
 
 
+class TaskAmounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What one task counts for, in engine units: in GPUs as queues count them, and in every other resource as nodes do (MIG
+    instances by their resource name)."""
+
+    gpu: int = 0
+    cpu: int = 0
+    memory: int = 0
+    extended: tuple[Amount, ...] = ()
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (``turns.PROMISED``; a
+    JobCriterion where both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule
+    that does not let it start, however much room there is."""
+
+    place: int
+    podgroup: str
+    queue: str
+    because: str = ""
+    refused: Code | None = None
+
+
 class Bind(msgspec.Struct, frozen=True, kw_only=True):
+    """``amounts``: what the task counts for on its node."""
+
     task: str
     podgroup: str
     queue: str
@@ -77,10 +101,12 @@ class Bind(msgspec.Struct, frozen=True, kw_only=True):
     gpu_groups: tuple[str, ...] = ()
     action: Action = "allocate"
     numa_zones: tuple[ZoneShare, ...] = ()  # predicted, where the node's NUMA policy is known
+    amounts: TaskAmounts = TaskAmounts()
 
 
 class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
-    """The task is promised ``node``; it is bound in a later cycle. ``moved``: it is a victim with a new place."""
+    """The task is promised ``node``; it is bound in a later cycle. ``moved``: it is a victim with a new place. ``amounts``: what
+    the task will count for there."""
 
     task: str
     podgroup: str
@@ -90,6 +116,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     action: Action = "allocate"
     moved: bool = False
     numa_zones: tuple[ZoneShare, ...] = ()
+    amounts: TaskAmounts = TaskAmounts()
 
 
 class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,11 +149,32 @@ class Taking(msgspec.Struct, frozen=True, kw_only=True):
     pods_moved: int
 
 
+class Ground(msgspec.Struct, frozen=True, kw_only=True):
+    """What made an eviction lawful. ``rule``: "fair share" or "quota" (reclaim: ``queue`` held more than that, in ``resource``; the
+    fair share is never less than the quota here);
+    "priority" (preempt: ``priorities`` of the victim and the beneficiary); "move" (it had another place when that was decided, so its
+    queue lost nothing); "gang" (fewer of its gang run than must).
+
+    ``queue`` and ``beside`` are the victim's and the beneficiary's queue, or their ancestors, at the level of the tree where
+    they were compared; the same queue for a preemption. ``before`` and ``after``: what ``queue`` holds of ``resource`` without the
+    evictions made for the beneficiary and with them, in engine units; ``bound``: what it was held against.
+    """
+
+    rule: Literal["fair share", "quota", "priority", "move", "gang"]
+    queue: str
+    beside: str = ""
+    resource: QueueResource | None = None
+    bound: float = 0.0
+    before: int = 0
+    after: int = 0
+    priorities: tuple[int, int] | None = None
+
+
 class Evict(msgspec.Struct, frozen=True, kw_only=True):
     """``beneficiary`` is the PodGroup uid for which the victim goes ("" for a stale gang).
 
     ``shares``: queue -> GPU standing (before, after), for both queues. ``taking``: of all victims of this action for the same
-    beneficiary (None for a stale gang).
+    beneficiary (None for a stale gang). ``amounts``: what the task held. ``ground``: what let it be taken.
     """
 
     task: str
@@ -139,6 +187,8 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     shares: dict[str, tuple[QueueShare, QueueShare]] = {}
     taking: Taking | None = None
+    amounts: TaskAmounts = TaskAmounts()
+    ground: Ground | None = None
 
 
 class TaskFit(msgspec.Struct, frozen=True, kw_only=True):
@@ -153,7 +203,9 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     """A PodGroup with tasks that got no place in this cycle.
 
     ``queue_context``: the queue whose quota or limit stopped it, where one did. ``tried``: the evicting actions that were
-    tried for it, each with the outcome in words.
+    tried for it, each with the outcome in words. ``amounts``: what each of ``tasks`` asks for, in the same order. ``turn``: its place
+    among those that wait as the cycle ends, where ``EngineConfig.tell_turns`` asks for it; None too for one that could not run in
+    its queue.
     """
 
     podgroup: str
@@ -165,6 +217,8 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     queue_context: str = ""
     numbers: Numbers = {}
     tried: tuple[tuple[Action, str], ...] = ()
+    amounts: tuple[TaskAmounts, ...] = ()
+    turn: Turn | None = None
 
 
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,11 +15,13 @@ from kailab.engine.decisions import (
     Code,
     Decisions,
     Evict,
+    Ground,
     Numbers,
     Pending,
     Pipeline,
     QueueShare,
     QueueState,
+    TaskAmounts,
 )
 from kailab.engine.queues import WQueue
 from kailab.engine.state import Job, WTask
@@ -55,7 +57,7 @@ class Ledger:
         self.delayed: dict[str, float] = {}
         self.wake_at: float | None = None
 
-    def bind(self, task: WTask, job: Job, action: Action) -> None:
+    def bind(self, task: WTask, job: Job, action: Action, amounts: TaskAmounts) -> None:
         self.binds[task.uid] = Bind(
             task=task.uid,
             podgroup=job.uid,
@@ -64,9 +66,10 @@ class Ledger:
             gpu_groups=task.groups,
             action=action,
             numa_zones=task.zones,
+            amounts=amounts,
         )
 
-    def promise(self, task: WTask, job: Job, action: Action) -> None:
+    def promise(self, task: WTask, job: Job, action: Action, amounts: TaskAmounts) -> None:
         """A place for later. A victim that finds one is moved, by the action that evicted it."""
         eviction = self.evictions.get(task.uid)
         self.pipelines[task.uid] = Pipeline(
@@ -78,11 +81,12 @@ class Ledger:
             action=eviction.action if eviction else action,
             moved=eviction is not None,
             numa_zones=task.zones,
+            amounts=amounts,
         )
 
     def evict(
         self, task: WTask, job: Job, node: str, action: Action, beneficiary: Job | None,
-        shares: dict[str, tuple[QueueShare, QueueShare]],
+        shares: dict[str, tuple[QueueShare, QueueShare]], amounts: TaskAmounts, ground: Ground,
     ) -> None:  # fmt: skip
         """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
         self.robbed[job.uid] = beneficiary.uid if beneficiary else ""
@@ -103,6 +107,8 @@ class Ledger:
             beneficiary_queue=beneficiary.record.queue if beneficiary else "",
             message=_eviction_message(task, job, action, beneficiary),
             shares={name: shares[name] for name in sorted(involved) if name in shares},
+            amounts=amounts,
+            ground=ground,
         )
         job.last_evicted = self._now
 

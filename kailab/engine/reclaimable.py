@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
+from kailab.engine.decisions import Ground
+from kailab.engine.queues import CPU, GPU, MEMORY, NAMES, RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.session import Session
 from kailab.engine.state import Job, WTask
 
@@ -78,7 +79,7 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
 
 def above_share(theirs: WQueue, left: Sequence[int]) -> bool:
     """Fair share kept up: what the victim's queue has left is still more than it may fill, in some resource."""
-    return any(left[r] > theirs.allocatable[r] for r in RESOURCES)
+    return _beyond(left, theirs.allocatable) is not None
 
 
 def owed_quota(held: Sequence[int], wanted: Amounts, mine: WQueue, theirs: WQueue, left: Sequence[int]) -> bool:
@@ -86,7 +87,12 @@ def owed_quota(held: Sequence[int], wanted: Amounts, mine: WQueue, theirs: WQueu
     some."""
     if any(held[r] + wanted[r] > mine.quota[r] for r in RESOURCES):
         return False
-    return any(left[r] > theirs.quota[r] for r in RESOURCES)
+    return _beyond(left, theirs.quota) is not None
+
+
+def _beyond(held: Sequence[int], bounds: Sequence[float]) -> int | None:
+    """The first resource, GPUs before all, of which more is held than the bound; None: in none."""
+    return next((r for r in (GPU, CPU, MEMORY) if held[r] > bounds[r]), None)
 
 
 class Standing:
@@ -115,6 +121,20 @@ class Standing:
                         held[r] -= one.amounts[r]
                     resources[level] = resources.get(level, frozenset()) | names
         return self._within(wanted, remaining, resources, multiplier)
+
+    def ground(self, reclaimer: WQueue, victims: WQueue) -> Ground:
+        """Why ``allows`` allowed the first of the victims of a queue; ``after`` is how the queues stand now."""
+        mine, theirs = self.tree.levelled(reclaimer, victims)
+        held = self.allocated[theirs]
+        r, bounds = _beyond(held, theirs.allocatable), theirs.allocatable
+        rule: Literal["fair share", "quota"] = "fair share"
+        if r is None:
+            r, bounds, rule = _beyond(held, theirs.quota), theirs.quota, "quota"
+        assert r is not None
+        return Ground(
+            rule=rule, queue=theirs.name, beside=mine.name, resource=NAMES[r], bound=bounds[r], before=held[r],
+            after=theirs.allocated[r],
+        )  # fmt: skip
 
     def _owed(self, wanted: Demand, mine: WQueue, theirs: WQueue, left: list[int]) -> bool:
         return owed_quota(self.allocated[mine], wanted.amounts, mine, theirs, left)

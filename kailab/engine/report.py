@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import structs
 
 from kailab.engine import fit
 from kailab.engine.amounts import number
@@ -11,6 +12,7 @@ from kailab.engine.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.ledger import Failure, queue_state
 from kailab.engine.nodes import NodeTable
 from kailab.engine.records import Shape, Status
+from kailab.engine.serving import turns
 from kailab.engine.session import Session
 from kailab.engine.state import Job, ShapeInfo, WTask
 
@@ -38,16 +40,23 @@ def pending_jobs(session: Session) -> list[Pending]:
     known = {pending.podgroup for pending in found}
     for uid in sorted(promised - known):
         job = session.jobs[uid]
+        waiting = [task for task in sorted(job, key=_order) if task.status == Status.PIPELINED]
         found.append(
             Pending(
                 podgroup=uid,
                 queue=job.record.queue,
                 code=Code.WAITING,
                 message="a place is promised; it is taken once the pods that leave it are gone",
-                tasks=tuple(task.uid for task in sorted(job, key=_order) if task.status == Status.PIPELINED),
+                tasks=tuple(task.uid for task in waiting),
+                amounts=tuple(session.asking(task) for task in waiting),
             )
         )
-    return found
+    return _with_turns(session, found) if session.config.tell_turns else found
+
+
+def _with_turns(session: Session, found: list[Pending]) -> list[Pending]:
+    order = {turn.podgroup: turn for turn in turns(session, session.ledger.heirs)}
+    return [structs.replace(pending, turn=order.get(pending.podgroup)) for pending in found]
 
 
 def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], ...]]) -> Pending | None:
@@ -71,6 +80,7 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
         code=failure.code,
         message=failure.message,
         tasks=tuple(task.uid for task in (*tasks, *lost)),
+        amounts=tuple(session.asking(task) for task in (*tasks, *lost)),
         fits=reported,
         queue_context=failure.queue,
         numbers=numbers,

@@ -11,19 +11,21 @@ from collections.abc import Container, Iterable, Sequence
 
 from kailab.engine.actions.allocate import promised_jobs, waiting_jobs
 from kailab.engine.capacity import refuses
+from kailab.engine.decisions import Turn
 from kailab.engine.order import NOTHING, order_criterion, queue_before
 from kailab.engine.order import tasks_to_allocate as next_tasks
 from kailab.engine.queues import WQueue
 from kailab.engine.session import Session
 from kailab.engine.state import Job
-from kailab.engine.turns import PROMISED, Earlier, Turn
+from kailab.engine.turns import PROMISED, Earlier
 
 
-def turns(session: Session) -> tuple[Turn, ...]:
-    """All jobs that wait and could run in their queue, in the order in which allocate takes them."""
+def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn, ...]:
+    """All jobs that wait and could run in their queue, in the order in which allocate takes them. ``promised``: who goes before
+    all others (PodGroup uids), where that is not whom the configuration names."""
     found: list[Turn] = []
     before: Job | None = None
-    heirs = dict.fromkeys(job.uid for job in promised_jobs(session))
+    heirs = dict.fromkeys(job.uid for job in promised_jobs(session, promised))
     for job in (*(session.jobs[uid] for uid in heirs), *_in_order(session, heirs)):
         queue = session.queue_of(job)
         assert queue is not None

@@ -9,13 +9,14 @@ Source: KAI's framework Session and Statement.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.counting import memory_as_gpus
-from kailab.engine.decisions import Action, QueueShare
+from kailab.engine.decisions import Action, Ground, QueueShare, TaskAmounts
 from kailab.engine.fairshare import tree_shares
 from kailab.engine.jobqueue import Precedence
 from kailab.engine.ledger import Ledger, queue_share
@@ -27,7 +28,7 @@ from kailab.engine.policies.stripping import put_aside, put_back
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taking import TakenBound
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
-from kailab.engine.records import Status, ZoneShare
+from kailab.engine.records import Shape, Status, ZoneShare
 from kailab.engine.state import Job, Place, WTask
 from kailab.engine.statuses import ACTIVE
 from kailab.engine.workingset import WorkingSet
@@ -63,6 +64,7 @@ class Session:
         self.changes = 0  # grows with every change of a node: for caches
         self.ledger = Ledger(working.jobs, now)
         self._wanted: dict[str, tuple[int, Amounts]] = {}
+        self._asking: dict[int, TaskAmounts] = {}  # by id of a ShapeInfo, all of which are kept
         self._largest: np.ndarray | None = None
         self.switches = switches(config.plugins)
         self._aside = [] if self.switches.topology else put_aside(self.jobs.values())
@@ -135,13 +137,28 @@ class Session:
 
     def accepted(self, task: WTask) -> Amounts:
         """What a task counts for in its queue where it is."""
+        return self._accepted(task, task.node)
+
+    def _accepted(self, task: WTask, node: str) -> Amounts:
         cpu, memory, gpus = task.info.quota
         given = task.record.accepted
-        if given is not None and task.node == task.record.node and given.devices and not given.memory_mib:
+        if given is not None and node == task.record.node and given.devices and not given.memory_mib:
             return cpu, memory, given.devices * given.portion
         if task.info.shape.gpu.memory_mib:
-            gpus = self.table.accepted_gpus(task.info, task.node)
+            gpus = self.table.accepted_gpus(task.info, node)
         return cpu, memory, gpus
+
+    def holding(self, task: WTask, node: str) -> TaskAmounts:
+        """What a task counts for on a node, in every resource."""
+        return _in_all(task.info.shape, self._accepted(task, node))
+
+    def asking(self, task: WTask) -> TaskAmounts:
+        """What a task counts for while it waits, in every resource; equal for equal shapes."""
+        found = self._asking.get(id(task.info))
+        if found is None:
+            amounts = self.wants([task], self.table.min_gpu_memory)
+            found = self._asking[id(task.info)] = _in_all(task.info.shape, amounts)
+        return found
 
     def wanted(self, job: Job) -> Amounts:
         """What the job's next tasks want, as queues reckon: GPU memory by the smallest device there is."""
@@ -295,8 +312,11 @@ class Session:
 
     # Deciding
 
-    def commit(self, mark: int, action: Action, beneficiary: Job | None = None) -> None:
-        """Make the changes since ``mark`` decisions, in the order in which they were made."""
+    def commit(
+        self, mark: int, action: Action, beneficiary: Job | None = None, ground: Callable[[Job], Ground] | None = None
+    ) -> None:
+        """Make the changes since ``mark`` decisions, in the order in which they were made. ``ground``: what lets a job's tasks be
+        taken."""
         first: dict[str, Entry] = {}
         for entry in self.journal[mark:]:
             first.setdefault(entry.task.uid, entry)
@@ -311,13 +331,15 @@ class Session:
                 continue  # evicted in thought and put back
             evicted = ACTIVE[before[0]] and (task.left is not None or task.status == Status.RELEASING)
             if evicted:
-                self.ledger.evict(task, job, before[1], action, beneficiary, shares)
+                lost = task.status == Status.RELEASING
+                why = ground(job) if ground is not None and lost else Ground(rule="move", queue=job.record.queue)
+                self.ledger.evict(task, job, before[1], action, beneficiary, shares, self.holding(task, before[1]), why)
             if task.status == Status.ALLOCATED:
                 self._log(task)
                 self._bind(task, job)
-                self.ledger.bind(task, job, action)
+                self.ledger.bind(task, job, action, self.holding(task, task.node))
             elif task.status == Status.PIPELINED:
-                self.ledger.promise(task, job, action)
+                self.ledger.promise(task, job, action, self.holding(task, task.node))
             elif task.status == Status.RELEASING:
                 task.virtual = False  # the job's next tasks stay as last looked up, as KAI's do
         for job in touched.values():
@@ -366,3 +388,7 @@ class Session:
             pool = self.table.allocatable
             self._largest = pool.max(axis=1) if pool.shape[1] else np.zeros(len(pool), dtype=np.int64)
         return self._largest
+
+
+def _in_all(shape: Shape, amounts: Amounts) -> TaskAmounts:
+    return TaskAmounts(cpu=amounts[0], memory=amounts[1], gpu=amounts[2], extended=(*shape.extended, *shape.gpu.mig))

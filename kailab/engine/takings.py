@@ -45,7 +45,8 @@ def _taking(
     lost, elsewhere = [0, 0, 0], [0, 0, 0]
     for evict in evictions:
         into = elsewhere if evict.task in moved else lost
-        for r, amount in enumerate(session.accepted(tasks[evict.task])):
+        held = evict.amounts
+        for r, amount in enumerate((held.cpu, held.memory, held.gpu)):
             into[r] += amount
     pods_moved = sum(1 for evict in evictions if evict.task in moved)
     return Taking(

@@ -1,12 +1,11 @@
-"""The places of those who wait in the serving order, and what put them there, as records: decided by ``order``, told by ``serving``."""
+"""What puts those who wait where they are in the serving order, as records: decided by ``order``, told by ``serving``. The places
+themselves are ``decisions.Turn``."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 import msgspec
-
-from kailab.engine.decisions import Code
 
 
 class QueueCriterion(StrEnum):
@@ -36,18 +35,6 @@ class JobCriterion(StrEnum):
 
 PROMISED = "promised"
 """Room was made, or was to be made, for the one before: it goes first."""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (PROMISED; a JobCriterion
-    where both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule that does not let
-    it start, however much room there is."""
-
-    place: int
-    podgroup: str
-    queue: str
-    because: str = ""
-    refused: Code | None = None
 
 
 class Earlier(msgspec.Struct, frozen=True, kw_only=True):

@@ -157,6 +157,8 @@ class DecisionLog:
             beneficiary=of(evict.beneficiary).name if evict.beneficiary else "",
             beneficiary_queue=evict.beneficiary_queue,
             reason=evict.message,
+            amounts=evict.amounts,
+            ground=evict.ground,
             taking=evict.taking,
             shares={queue: Standing(before=before, after=after) for queue, (before, after) in evict.shares.items()},
         )
@@ -172,6 +174,7 @@ class DecisionLog:
             queue=bind.queue,
             node=bind.node,
             gpu_groups=bind.gpu_groups,
+            amounts=bind.amounts,
         )
 
     def _promised(self, promise: Pipeline, moment: Moment) -> Promised:
@@ -185,6 +188,7 @@ class DecisionLog:
             queue=promise.queue,
             node=promise.node,
             moved=promise.moved,
+            amounts=promise.amounts,
             reason="waits for leaving pods to free the place",
         )
 
@@ -210,6 +214,9 @@ class DecisionLog:
             queue_context=pending.queue_context,
             fits=tuple(Fit(pod=of(fit.task).name, nodes=fit.nodes, reasons=fit.reasons) for fit in pending.fits),
             tried=pending.tried,
+            amounts=pending.amounts,
+            place=pending.turn.place if pending.turn is not None else None,
+            because=pending.turn.because if pending.turn is not None else "",
         )
 
     def pending_now(self) -> list[Reason]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Numbers, QueueShare, Taking
+from kailab.engine.decisions import Ground, Numbers, QueueShare, Taking, TaskAmounts
 from kailab.scheduler import UsageParams
 
 FORMAT = 3
@@ -33,7 +33,9 @@ EntryType = TypeVar("EntryType", bound=Entry)
 
 class Reason(Entry, frozen=True, kw_only=True, omit_defaults=False):
     """Why a PodGroup waits. ``podgroup``, ``pods``: ``namespace/name``. ``reason``: the code, ``message``: the sentence.
-    ``queue_context``: the queue whose quota or limit stopped it. ``tried``: evicting actions, each with its outcome."""
+    ``queue_context``: the queue whose quota or limit stopped it. ``tried``: evicting actions, each with its outcome. ``amounts``: what
+    each of ``pods`` asks for. ``place``: when its turn is, from 1, where that was asked for; ``because``: what put it behind the
+    one before it (``engine.decisions.Turn``)."""
 
     podgroup: str
     pods: tuple[str, ...]
@@ -44,6 +46,9 @@ class Reason(Entry, frozen=True, kw_only=True, omit_defaults=False):
     queue_context: str = ""
     fits: tuple[Fit, ...] = ()
     tried: tuple[tuple[str, str], ...] = ()
+    amounts: tuple[TaskAmounts, ...] = ()
+    place: int | None = None
+    because: str = ""
 
 
 class Fit(Entry, frozen=True, kw_only=True):
@@ -68,6 +73,7 @@ class Bound(Entry, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
     node: str
     gpu_groups: tuple[str, ...] = ()
     owner: str = ""
+    amounts: TaskAmounts | None = None
 
 
 class Promised(Entry, frozen=True, kw_only=True, tag_field="decision", tag="pipeline"):
@@ -84,6 +90,7 @@ class Promised(Entry, frozen=True, kw_only=True, tag_field="decision", tag="pipe
     node: str
     moved: bool
     reason: str
+    amounts: TaskAmounts | None = None
 
 
 class Standing(Entry, frozen=True, kw_only=True):
@@ -95,7 +102,8 @@ class Standing(Entry, frozen=True, kw_only=True):
 
 class Evicted(Entry, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
     """A pod was evicted for a PodGroup (``beneficiary``; empty: for nobody). ``taking``: what the action took in all for it.
-    ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``."""
+    ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``. ``amounts``: what the pod held.
+    ``ground``: what let it be taken."""
 
     cycle: int
     t: float
@@ -110,6 +118,8 @@ class Evicted(Entry, frozen=True, kw_only=True, omit_defaults=False, tag_field="
     beneficiary: str
     beneficiary_queue: str
     reason: str
+    amounts: TaskAmounts | None = None
+    ground: Ground | None = None
     taking: Taking | None = None
     shares: dict[str, Standing] = {}
 

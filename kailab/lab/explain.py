@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.amounts import quantity_text
+from kailab.engine.decisions import Ground
+from kailab.engine.queues import NAMES
 from kailab.errors import InputError, NotFound
 from kailab.evidence.canonical import plain
 from kailab.evidence.entries import Evicted, PodRow, Reason
@@ -153,6 +156,7 @@ def _eviction(entry: Evicted | None) -> tuple[str, ...]:
         lines.append(f"In favour of {entry.beneficiary} of queue {entry.beneficiary_queue}.")
     if entry.reason:
         lines.append(_one_line(entry.reason))
+    lines += _ground(entry.ground)
     for queue, moment in entry.shares.items():
         before, after = moment.before, moment.after
         lines.append(
@@ -160,6 +164,21 @@ def _eviction(entry: Evicted | None) -> tuple[str, ...]:
             f"(quota {gpus(before.quota)}, fair share {gpus(before.fair_share)})."
         )
     return tuple(lines)
+
+
+def _ground(ground: Ground | None) -> Iterable[str]:
+    if ground is None:
+        return
+    if ground.priorities:
+        victim, beneficiary = ground.priorities
+        yield f"Decided by priority in queue {ground.queue}: {beneficiary} over {victim}."
+    if ground.resource:
+        r = NAMES.index(ground.resource)
+        held, bound, left = (quantity_text(r, amount) for amount in (ground.before, ground.bound, ground.after))
+        yield (
+            f"Decided between {ground.queue} and {ground.beside}: {ground.queue} held {held}, beyond its {ground.rule} of "
+            f"{bound}; {left} without what was taken."
+        )
 
 
 def _in(row: PodRow) -> str:

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.engine.turns import Turn
+from kailab.engine.decisions import Turn
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.standing import pod_row

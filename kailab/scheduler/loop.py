@@ -141,7 +141,8 @@ class Scheduler:
         return latest
 
     def follow_records(self) -> None:
-        """From now on give ``on_cycle`` the changes of the records too; with the first cycle, all records."""
+        """From now on give ``on_cycle`` the changes of the records too (with the first cycle, all records), and the turns of
+        those that wait."""
         if self._follower is None:
             self._follower = self.mirror.working.follow()
 
@@ -182,7 +183,13 @@ class Scheduler:
         """One cycle, told whom the one before it made room for; until it is decided (the heirs only grow)."""
         refused = self._refused = self._carrier.held_back.refused
         while True:
-            config = msgspec.structs.replace(self.config, usage=usage, promised=self._promised, refused=refused)
+            config = msgspec.structs.replace(
+                self.config,
+                usage=usage,
+                promised=self._promised,
+                refused=refused,
+                tell_turns=self._follower is not None,
+            )
             decisions = run_cycle(self.mirror.working, config, now, self._on_phase)
             self._promised = decisions.heirs
             if not decisions.again:

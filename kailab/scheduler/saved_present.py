@@ -7,8 +7,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kailab.engine.decisions import QueueState
-from kailab.engine.turns import Earlier, Turn
+from kailab.engine.decisions import QueueState, Turn
+from kailab.engine.turns import Earlier
 
 
 class Room(NamedTuple):

@@ -128,7 +128,19 @@ def test_a_saved_lab_explains_as_before(lab, queue, job, tmp_path):
             lab.now,
             lab.opened,
         )
-        assert again.explain_pod(gone) == lab.explain_pod(gone)
+        told = lab.explain_pod(gone)
+        assert again.explain_pod(gone) == told
+        ground = told.data["eviction"]["ground"]
+        assert (ground["rule"], ground["queue"], ground["beside"], ground["resource"]) == (
+            "fair share",
+            "a",
+            "b",
+            "GPU",
+        )
+        assert (
+            "Decided between a and b: a held 24 GPU, beyond its fair share of 16 GPU; 23 GPU without what was taken."
+            in (told.lines)
+        )
         assert again.explain_queue("b") == lab.explain_queue("b")
         again.settle()
         assert again.get("pod") == lab.get("pod")

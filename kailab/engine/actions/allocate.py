@@ -5,7 +5,7 @@ What fits only once leaving tasks are gone is promised (pipelined), a gang then 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from kailab.engine.allocation import Allocator
@@ -53,9 +53,10 @@ def execute(session: Session, allocator: Allocator) -> None:
             order.push(queue, job.order_key(), job)
 
 
-def promised_jobs(session: Session) -> list[Job]:
-    """Who goes before all others, in this order, of those that still wait."""
-    jobs = (session.jobs[uid] for uid in session.config.promised if uid in session.jobs)
+def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> list[Job]:
+    """Who goes before all others, in this order, of those that still wait. ``promised``: other than the configuration's."""
+    uids = session.config.promised if promised is None else promised
+    jobs = (session.jobs[uid] for uid in uids if uid in session.jobs)
     return [
         job
         for job in jobs

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from kailab.engine.actions.allocate import waiting_jobs
 from kailab.engine.allocation import Allocator
 from kailab.engine.bounds import Bounds
-from kailab.engine.decisions import Action, Code
+from kailab.engine.decisions import Action, Code, Ground
 from kailab.engine.ledger import Failure
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.queues import WQueue
@@ -81,8 +81,9 @@ class Skip:
 def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
     pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[Scenario], bool], wanted: Demand | None = None,
+    ground: Callable[[Job], Ground] | None = None,
 ) -> bool:  # fmt: skip
-    """Look for victims and, if some are found, decide it."""
+    """Look for victims and, if some are found, decide it. ``ground``: what lets a victim be taken that gets no other place."""
     mark = session.mark()
     bounds = Bounds(session, job, pick, queues, wanted)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
@@ -90,7 +91,7 @@ def search(
     refused = session.limits.refuses(session, mark) if solved else None
     if solved and refused is None:
         session.limits.count(session, mark)
-        session.commit(mark, action, job)
+        session.commit(mark, action, job, ground)
         return True
     session.undo(mark)
     if refused is not None:

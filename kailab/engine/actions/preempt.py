@@ -8,6 +8,7 @@ from __future__ import annotations
 from kailab.engine.actions.evicting import Skip, candidates, impossible, search
 from kailab.engine.allocation import Allocator
 from kailab.engine.capacity import over_quota
+from kailab.engine.decisions import Ground
 from kailab.engine.minruntime import MinRuntime, keeps_minimum
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.scenario import Scenario
@@ -56,4 +57,9 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             if victim.elastic and runtime.preempt_protects(victim)
         )
 
-    return search(session, allocator, job, "preempt", pick, [queue], valid)
+    def ground(victim: Job) -> Ground:
+        return Ground(
+            rule="priority", queue=queue.name, beside=queue.name, priorities=(victim.record.priority, priority)
+        )
+
+    return search(session, allocator, job, "preempt", pick, [queue], valid, ground=ground)

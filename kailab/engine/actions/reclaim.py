@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from kailab.engine.actions.evicting import Skip, candidates, impossible, search
 from kailab.engine.allocation import Allocator
+from kailab.engine.decisions import Ground
 from kailab.engine.minruntime import MinRuntime, keeps_minimum
 from kailab.engine.order import tasks_to_allocate
 from kailab.engine.queues import WQueue
@@ -61,7 +62,12 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             if victim.elastic and runtime.reclaim_protects(wanted.queue, victim)
         )
 
-    return search(session, allocator, job, "reclaim", pick, queues, valid, wanted)
+    def ground(victim: Job) -> Ground:
+        queue = session.queue_of(victim)
+        assert queue is not None
+        return standing.ground(wanted.queue, queue)
+
+    return search(session, allocator, job, "reclaim", pick, queues, valid, wanted, ground)
 
 
 def _tried(session: Session, job: Job) -> list[WTask]:

@@ -5,7 +5,9 @@ Source: KAI's stalegangeviction action.
 
 from __future__ import annotations
 
+from kailab.engine.decisions import Ground
 from kailab.engine.session import Session
+from kailab.engine.state import Job
 from kailab.engine.statuses import ACTIVE
 
 
@@ -30,5 +32,9 @@ def execute(session: Session) -> list[str]:
         for task in sorted(job, key=lambda task: task.key):
             if ACTIVE[task.status]:
                 session.evict(task)
-        session.commit(mark, "stalegangeviction")
+        session.commit(mark, "stalegangeviction", ground=_gang)
     return stale
+
+
+def _gang(job: Job) -> Ground:
+    return Ground(rule="gang", queue=job.record.queue)
