@@ -25,7 +25,7 @@ def explain(what: tuple[str, ...], namespace: str, output: TextOrJson, state: Pa
     (job NAME, deployment NAME ...) is explained by its podgroups."""
     from kailab.cli.naming import targets
     from kailab.errors import InputError
-    from kailab.lab.explanation import told
+    from kailab.lab.explain.explanation import told
 
     with labfile.looked_at(state) as lab:
         if len(what) == 1:
@@ -35,7 +35,7 @@ def explain(what: tuple[str, ...], namespace: str, output: TextOrJson, state: Pa
             if not names:
                 raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
             for name in names:
-                found += _explain(lab, kind, name, namespace)
+                found += lab.explain(kind, name, namespace)
     if output is TextOrJson.json:
         data = [{"kind": one.kind, "name": one.name, "lines": one.lines, **one.data} for one in found]
         terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
@@ -64,22 +64,3 @@ def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
         named.append(f"`kailab explain {resource(kind).partition('.')[0]} {word}`")
     if named:
         raise InputError(f"{word!r} is a name without a kind; did you mean {' or '.join(named)}?")
-
-
-def _explain(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
-    if kind == "Pod":
-        return [lab.explain_pod(name, namespace)]
-    if kind == "PodGroup":
-        return [lab.explain_podgroup(name, namespace)]
-    if kind == "Queue":
-        return [lab.explain_queue(name)]
-    return _explain_workload(lab, kind, name, namespace)
-
-
-def _explain_workload(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
-    from kailab.errors import InputError
-    from kailab.model.kinds import is_namespaced
-
-    if not is_namespaced(kind):
-        raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
-    return lab.explain_workload(kind, name, namespace)

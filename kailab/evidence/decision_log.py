@@ -7,7 +7,7 @@ never forgets. A PodGroup that stays pending for the same reason is logged once,
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -16,7 +16,9 @@ from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.entries import Bound, Decision, Evicted, Fit, Promised, Reason, Refused, Standing, Waits
 from kailab.evidence.standing import owner
-from kailab.scheduler.cycle_record import Failure
+
+if TYPE_CHECKING:
+    from kailab.scheduler.cycle_record import Failure
 
 
 class Named(NamedTuple):

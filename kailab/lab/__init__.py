@@ -11,7 +11,7 @@ from kailab.exports import on_demand
 
 if TYPE_CHECKING:
     from kailab.lab.expectations import at_least, at_most, between, expect
-    from kailab.lab.explanation import Explanation
+    from kailab.lab.explain.explanation import Explanation
     from kailab.lab.lab import Lab
     from kailab.lab.temporal import eventually, never, stays
 
@@ -31,7 +31,7 @@ __all__ = [
 __getattr__ = on_demand(
     __name__,
     {
-        "Explanation": "explanation",
+        "Explanation": "explain.explanation",
         "Lab": "lab",
         "at_least": "expectations",
         "at_most": "expectations",

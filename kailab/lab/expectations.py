@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING
 from kailab.errors import ExpectationFailed, InputError, NothingThere
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, said
-from kailab.lab.explain import explain_eviction, explain_pod, explain_podgroup, explain_queue
-from kailab.lab.explanation import Explanation, count, gpus, some
+from kailab.lab.explain.explanation import Explanation, count, gpus, some
+from kailab.lab.explain.queues import explain_queue
+from kailab.lab.explain.waiting import explain_eviction, explain_pod, explain_podgroup
 from kailab.lab.picture import group_of
 from kailab.lab.shares import QueueStanding
 from kailab.lab.subjects import Subject

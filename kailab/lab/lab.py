@@ -20,34 +20,34 @@ from msgspec import structs
 
 from kailab.cluster.embedded.persistence import collection_paused
 from kailab.cluster.protocol import Object
-from kailab.engine.config import EngineConfig
 from kailab.engine.records import GPU
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.entries import Decision
-from kailab.evidence.recorder import Recorder
-from kailab.fleet import definition
-from kailab.lab import advice, assembly, intake, origin, saved, subjects
-from kailab.lab.explain import explain_pod, explain_podgroup, explain_queue, explain_workload
-from kailab.lab.explanation import Explanation
+from kailab.lab import saved, subjects
+from kailab.lab.explain import explain
+from kailab.lab.explain.explanation import Explanation
 from kailab.lab.garbage import collector_off
-from kailab.lab.intake import Applied, Change, Source
 from kailab.lab.kept import KeptPicture, Looks, looks_of
 from kailab.lab.picture import Picture
 from kailab.lab.saved import LabFile, SavedLab
-from kailab.lab.spec import LabSpec, fleet_of
+from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
 from kailab.lab.venues import Telling, Venue, provider_of, venue_for
 from kailab.lab.watching import inside
 from kailab.model import kinds, labels
-from kailab.scheduler import SchedulerSettings, UsageParams, settings_of
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.undertest.compatibility import check_lab
 
+# A look at a lab, as most commands are, needs no engine, no manifests and no YAML: what does is imported where it is used.
 if TYPE_CHECKING:
+    from kailab.engine.config import EngineConfig
+    from kailab.evidence.recorder import Recorder
     from kailab.fleet import Fleet
     from kailab.lab.assembly import Parts
+    from kailab.lab.intake import Applied, Source
     from kailab.lab.settle import Pace
+    from kailab.scheduler import SchedulerSettings, UsageParams
     from kailab.scheduler.cycle_record import CycleRecord
     from kailab.scheduler.present import Present
 
@@ -87,6 +87,9 @@ class Lab:
         if file is not None:
             self._remember(file, read_only)
         if recorder is not None:
+            from kailab.fleet import definition
+            from kailab.lab import origin
+
             told = origin.told(self)
             recorder.open(self.cluster, told, self.opened, None if described is None else definition(described))
 
@@ -181,6 +184,9 @@ class Lab:
         ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too, as in a cluster
         in which it took kube-scheduler's place; otherwise nobody places them. (The baseline takes them anyhow.)
         """
+        from kailab.lab.spec import fleet_of
+        from kailab.scheduler import settings_of
+
         given = {
             "config": config,
             "adopt_default_scheduler": adopt_default_scheduler,
@@ -283,6 +289,9 @@ class Lab:
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
         also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
+        from kailab.lab import advice, assembly, intake
+        from kailab.lab.intake import Applied
+
         seen: list[str | Object] = []
         try:
             with collector_off():
@@ -325,6 +334,9 @@ class Lab:
     def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
         """Delete one object, or (with a path or YAML text alone) every object of manifests. Raises InputError if one
         is not there; then none is deleted."""
+        from kailab.lab import intake
+        from kailab.lab.intake import Applied, Change
+
         doomed: list[tuple[str, str, str]] = []
         if name is None:
             for one in intake.read([kind], self.base, namespace).manifests:
@@ -455,24 +467,26 @@ class Lab:
     def _present(self, promised: tuple[str, ...]) -> Present:
         return self._parts.onlooker.present(promised)
 
+    def explain(self, kind: str, name: str, namespace: str = "default") -> list[Explanation]:
+        """Why something is as it is: a pod, a PodGroup, a queue, or each PodGroup of a workload. Raises NotFound, and InputError for
+        what can't be explained."""
+        return explain(self, self.kind(kind), name, namespace)
+
     def explain_pod(self, name: str, namespace: str = "default") -> Explanation:
         """Why a pod is where it is, or is not. Raises NotFound."""
-        return explain_pod(self.picture(), name, namespace)
+        return self.explain("Pod", name, namespace)[0]
 
     def explain_podgroup(self, name: str, namespace: str = "default") -> Explanation:
         """Why a PodGroup runs or waits. Raises NotFound."""
-        return explain_podgroup(self.picture(), name, namespace)
+        return self.explain("PodGroup", name, namespace)[0]
 
     def explain_workload(self, kind: str, name: str, namespace: str = "default") -> list[Explanation]:
         """Each PodGroup of a workload, or each pod where it has none. Raises InputError where nothing of it is there."""
-        picture = self.picture()
-        return explain_workload(
-            picture, self.workload(kind, name, namespace).pods(picture), f"{kind} {name!r}", namespace
-        )
+        return self.explain(kind, name, namespace)
 
     def explain_queue(self, name: str) -> Explanation:
         """A queue's share now, what it borrows and lends, who could reclaim it. Raises NotFound."""
-        return explain_queue(self.picture(), name)
+        return self.explain("Queue", name)[0]
 
     # --- what expectations are about -----------------------------------------------------------------------------
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from kailab.engine.config import EngineConfig
-from kailab.fleet import Fleet, load_fleet
 from kailab.scheduler import UsageParams
+
+if TYPE_CHECKING:
+    from kailab.fleet import Fleet
 
 
 class LabSpec(msgspec.Struct, kw_only=True):
@@ -28,4 +31,6 @@ class LabSpec(msgspec.Struct, kw_only=True):
 
 def fleet_of(fleet: str | Path | Fleet) -> Fleet:
     """Raises InputError."""
+    from kailab.fleet import Fleet, load_fleet
+
     return fleet if isinstance(fleet, Fleet) else load_fleet(fleet)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import NotFound, NothingThere
 from kailab.evidence.entries import Evicted, PodRow
-from kailab.lab.explanation import some
+from kailab.lab.explain.explanation import some
 from kailab.lab.picture import Picture
 
 if TYPE_CHECKING:

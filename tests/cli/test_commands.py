@@ -44,6 +44,16 @@ def test_the_list_of_commands_imports_none() -> None:
 
 
 @pytest.mark.parametrize(
+    "command",
+    ["get pods", "get pods -o wide", "get queues", "get nodes", "status", "explain queue team-a", "explain job train"],
+)
+def test_a_look_at_a_lab_loads_neither_engine_nor_libraries(busy, command: str) -> None:
+    loaded = imported_by(*command.split())
+    assert not loaded & HEAVY
+    assert not {name for name in loaded if name.startswith("kailab.engine.actions")}
+
+
+@pytest.mark.parametrize(
     ("words", "offered"),
     [("kailab ge", ["get"]), ("kailab e", ["explain", "evidence"]), ("kailab get --no-", ["--no-headers"])],
 )

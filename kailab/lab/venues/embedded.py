@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kailab import __version__
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.persistence import write_state
-from kailab.cluster.install.devices import furnishings
 from kailab.errors import InputError
-from kailab.fleet import Fleet
-from kailab.lab import assembly
-from kailab.lab.assembly import Parts
-from kailab.lab.settle import VirtualPace
-from kailab.lab.spec import LabSpec
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell, Telling
-from kailab.scheduler import SchedulerSettings
 from kailab.undertest.registry import chosen
+
+# A lab that is only looked at runs nothing: no controllers, no scheduler.
+if TYPE_CHECKING:
+    from kailab.fleet import Fleet
+    from kailab.lab.assembly import Parts
+    from kailab.lab.settle import VirtualPace
+    from kailab.lab.spec import LabSpec
+    from kailab.scheduler import SchedulerSettings
 
 
 class EmbeddedVenue:
@@ -34,6 +35,8 @@ class EmbeddedVenue:
         self.cluster = cluster
 
     def furnish(self, fleet: Fleet, scheduler: str, settings: SchedulerSettings, *, devices: bool = False) -> None:
+        from kailab.cluster.install.devices import furnishings
+
         for obj in furnishings(fleet, devices):
             self.cluster.create(obj)
 
@@ -44,6 +47,9 @@ class EmbeddedVenue:
         }
 
     def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, VirtualPace]:
+        from kailab.lab import assembly
+        from kailab.lab.settle import VirtualPace
+
         parts = assembly.build_parts(
             self.cluster, spec.scheduler, spec.config, tell.on_cycle, tell.on_seen, spec.opened, spec.usage,
             spec.adopt_default_scheduler,

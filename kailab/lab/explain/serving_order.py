@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from kailab.engine.turns import PROMISED, Earlier, JobCriterion, QueueCriterion
-from kailab.lab.explanation import some
+from kailab.lab.explain.explanation import some
 from kailab.lab.picture import Picture
 
 _WORDS: dict[str, str] = {

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from kailab.engine.decisions import Code
 from kailab.evidence.entries import PodRow, Reason
-from kailab.lab.explanation import count, gpus, some
+from kailab.lab.explain.explanation import count, gpus, some
 from kailab.lab.picture import Picture
 from kailab.lab.shares import UNLIMITED, QueueStanding, lineage
 
@@ -32,9 +32,9 @@ class Case:
         return [queues[name] for name in lineage(self.queue, {q.name: q.parent for q in queues.values()})]
 
 
-def cure(case: Case) -> str:
+def remedy(case: Case) -> str:
     """Empty where nothing better than the reason itself can be said."""
-    tell = _CURES.get(case.entry.reason)
+    tell = _REMEDIES.get(case.entry.reason)
     return tell(case) if tell else ""
 
 
@@ -135,7 +135,7 @@ def _no_room(case: Case) -> str:
     return ""
 
 
-_CURES: dict[str, Callable[[Case], str]] = {
+_REMEDIES: dict[str, Callable[[Case], str]] = {
     Code.NON_PREEMPTIBLE_OVER_QUOTA: _over_quota,
     Code.OVER_LIMIT: _over_limit,
     Code.QUEUE_DOES_NOT_EXIST: _no_queue,

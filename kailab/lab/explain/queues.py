@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kailab.errors import NotFound
-from kailab.lab.explanation import Explanation, count, gpus, some
+from kailab.lab.explain.explanation import Explanation, count, gpus, some
 from kailab.lab.picture import Picture
 from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+
+def about_queue(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
+    """The question about a queue."""
+    return [explain_queue(lab.picture(), name)]
 
 
 def explain_queue(picture: Picture, name: str) -> Explanation:

@@ -6,7 +6,7 @@ let it run, and who is ahead."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.amounts import quantity_text
@@ -16,15 +16,31 @@ from kailab.errors import InputError, NotFound
 from kailab.evidence.canonical import plain
 from kailab.evidence.entries import Evicted, PodRow, Reason
 from kailab.evidence.standing import condition
-from kailab.lab.cures import Case, cure
-from kailab.lab.explain_order import order_data, order_lines
-from kailab.lab.explain_policy import policy_lines, saving_lines
-from kailab.lab.explain_queue import explain_queue
-from kailab.lab.explanation import Explanation, count, gpus
+from kailab.lab.explain.explanation import Explanation, count, gpus
+from kailab.lab.explain.policies import policy_lines, saving_lines
+from kailab.lab.explain.remedies import Case, remedy
+from kailab.lab.explain.serving_order import order_data, order_lines
 from kailab.lab.picture import Picture, group_of
 from kailab.model import labels
 
-__all__ = ["Explanation", "explain_pod", "explain_podgroup", "explain_queue", "explain_workload"]
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+
+def about_pod(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
+    """The question about a pod."""
+    return [explain_pod(lab.picture(), name, namespace)]
+
+
+def about_podgroup(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
+    """The question about a PodGroup."""
+    return [explain_podgroup(lab.picture(), name, namespace)]
+
+
+def about_workload(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
+    """The question about a workload: each of its PodGroups, or each pod where it has none."""
+    picture = lab.picture()
+    return explain_workload(picture, lab.workload(kind, name, namespace).pods(picture), f"{kind} {name!r}", namespace)
 
 
 def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Explanation:
@@ -131,7 +147,7 @@ def _why(picture: Picture, entry: Reason, pods: list[PodRow]) -> Iterable[str]:
         yield f"Nodes: of {fit.nodes}, none takes {pod}: {reasons}."
     for action, outcome in entry.tried:
         yield f"Tried {action}: {outcome}"
-    if help := cure(Case(picture, entry, pods)):
+    if help := remedy(Case(picture, entry, pods)):
         yield help
     yield from order_lines(picture, entry.podgroup)
 
