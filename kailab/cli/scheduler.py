@@ -92,7 +92,7 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     help="At least so many seconds from cycle to cycle.",
 )
 @click.option("--decisions", type=options.PATH, help="Keep the latest decisions in this file, for explanations.")
-def run(
+def run(  # long: every option of the process is an argument
     command: click.Context,
     kubeconfig: Path | None,
     context: str | None,

@@ -117,7 +117,7 @@ class World:
         """``devices``: so many, whichever they are; or ``requests``."""
         self.records.append(ResourceClaim(name=f"default/{name}", **{"requests": any_devices(devices), **fields}))
 
-    def job(
+    def job(  # long: whatever a test may say of a job is an argument
         self,
         name: str,
         queue: str = "team",

@@ -275,14 +275,19 @@ def test_objects_that_are_not_formed_as_their_kind_is(
 
 TEMPLATE_KINDS = ("Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job", "CronJob", "JobSet", "LeaderWorkerSet")
 ROLE_KINDS = {"PyTorchJob": "pytorchReplicaSpecs", "TFJob": "tfReplicaSpecs", "MPIJob": "mpiReplicaSpecs"}
+ROLES = {"PyTorchJob": {"Master": 1, "Worker": 1}, "TFJob": {"Worker": 2}, "MPIJob": {"Launcher": 1, "Worker": 1}}
 OTHER_KINDS = ("RayCluster", "RayJob", "SparkApplication", "Service.serving.knative.dev", "Unknown")
+VERSIONS = {
+    "Job": "batch/v1", "CronJob": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2", "RayCluster": "ray.io/v1",
+    "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "MPIJob": "kubeflow.org/v2beta1", "RayJob": "ray.io/v1",
+    "SparkApplication": "sparkoperator.k8s.io/v1beta2", "Service.serving.knative.dev": "serving.knative.dev/v1",
+    "Unknown": "example.com/v1", "PyTorchJob": "kubeflow.org/v1", "TFJob": "kubeflow.org/v1",
+}  # fmt: skip
 
 
 def workload(kind: str, secrets: Secrets) -> dict[str, Any]:
     """One object of a kind, with all that its pods may say and texts of its own."""
     template = {"metadata": secrets.metadata(), "spec": secrets.pod_spec()}
-    versions = {"Job": "batch/v1", "CronJob": "batch/v1", "JobSet": "jobset.x-k8s.io/v1alpha2",
-                "LeaderWorkerSet": "leaderworkerset.x-k8s.io/v1", "MPIJob": "kubeflow.org/v2beta1"}  # fmt: skip
     always = {"metadata": template["metadata"], "spec": {**template["spec"], "restartPolicy": "Always"}}
     selected = {"selector": {"matchLabels": {"app": "work"}}, "template": always}
     specs: dict[str, Any] = {
@@ -321,20 +326,10 @@ def workload(kind: str, secrets: Secrets) -> dict[str, Any]:
         "rayClusterSpec": specs["RayCluster"],
     }
     for role_kind, field in ROLE_KINDS.items():
-        specs[role_kind] = {
-            field: {
-                role: {"replicas": 1, "template": template}
-                for role in ("Launcher" if role_kind == "MPIJob" else "Master", "Worker")
-            }
-        }
-        if role_kind == "TFJob":
-            specs[role_kind] = {field: {"Worker": {"replicas": 2, "template": template}}}
-    others = {"RayCluster": "ray.io/v1", "RayJob": "ray.io/v1", "SparkApplication": "sparkoperator.k8s.io/v1beta2",
-              "Service.serving.knative.dev": "serving.knative.dev/v1", "Unknown": "example.com/v1",
-              "PyTorchJob": "kubeflow.org/v1", "TFJob": "kubeflow.org/v1"}  # fmt: skip
-    version = versions.get(kind) or others.get(kind) or "apps/v1"
+        roles = ROLES[role_kind].items()
+        specs[role_kind] = {field: {role: {"replicas": count, "template": template} for role, count in roles}}
     return {
-        "apiVersion": version,
+        "apiVersion": VERSIONS.get(kind, "apps/v1"),
         "kind": kind.partition(".")[0],
         "metadata": secrets.metadata("a"),
         "spec": specs[kind],

@@ -203,9 +203,9 @@ class Steps:
             cluster.close()
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
+@pytest.fixture
+def used(live, monkeypatch) -> set[Right]:
+    """The rights that requests need, as they are sent by anybody but the test itself."""
     used: set[Right] = set()
     once, stream = Transport._once, Transport.stream
 
@@ -226,66 +226,72 @@ def test_every_right_is_used(live, kubeconfig, build, monkeypatch) -> None:
 
     monkeypatch.setattr(Transport, "_once", noting)
     monkeypatch.setattr(Transport, "stream", watching)
+    return used
+
+
+def claimed_device(node: str) -> list:
+    """A claim for all devices of a class, and the one there is, on a node."""
+    device = {
+        "driver": "other.example.com",
+        "nodeName": node,
+        "pool": {"name": "one", "generation": 1, "resourceSliceCount": 1},
+        "devices": [{"name": "first"}],
+    }
+    everything = {"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "All"}}
+    claim = {"name": "c", "namespace": "default", "labels": {"kai.scheduler/queue": "team"}}
+    objects = [
+        ("DeviceClass", {"name": "any"}, {}),
+        ("ResourceSlice", {"name": "one"}, device),
+        ("ResourceClaim", claim, {"devices": {"requests": [everything]}}),
+    ]
+    return [
+        {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+        for kind, metadata, spec in objects
+    ]
+
+
+def do_everything(live, steps: Steps, build, used: set[Right]) -> None:
+    """All that can happen to work while the service is stepped."""
+    for obj in work(build):
+        live.create(obj)
+    steps.until(build, lambda: build.bound(live, "shared", "whole-0", "whole-1", "whole-2"))
+
+    def condition(name):
+        conditions = live.get("Pod", name, "default")["status"].get("conditions") or ()
+        return [one.get("reason") for one in conditions if one["type"] == "PodScheduled"]
+
+    steps.until(build, lambda: condition("too-large") == ["Unschedulable"])
+    # Higher work in the same queue, for which somebody must go.
+    urgent = [build.live_pod(f"urgent-{number}", 8) for number in range(3)]
+    for obj in urgent:
+        obj["metadata"]["labels"]["priorityClassName"] = "build"
+        live.create(obj)
+    steps.until(build, lambda: build.bound(live, *(obj["metadata"]["name"] for obj in urgent)))
+    # A group that is to be another: its Job gets a class, and a new pod for which that is seen.
+    live.patch("Job", "j", "default", {"metadata": {"labels": {"priorityClassName": "build"}}})
+    for pod in live.list("Pod", "default", {"job-name": "j"}):
+        live.delete("Pod", pod["metadata"]["name"], "default", 0)
+    steps.until(build, lambda: ("scheduling.run.ai", "podgroups", "update") in used)
+    live.delete("Pod", "shared", "default", 0)
+    for number in range(3):
+        live.delete("Pod", f"urgent-{number}", "default", 0)
+    live.create(build.live_pod("later", 1))
+    steps.until(build, lambda: build.bound(live, "later"))
+    for obj in claimed_device(live.list("Node")[0]["metadata"]["name"]):
+        live.apply(obj)
+    live.create(build.live_pod("claims", 0, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
+    steps.until(build, lambda: build.bound(live, "claims"))
+    steps.until(build, lambda: ("batch", "cronjobs", "watch") in used)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_right_is_used(live, kubeconfig, build, used) -> None:
     with suppress(NotFound):  # left by a test before this one
         live.delete("Lease", "kailab-scheduler", "kai-scheduler")
     steps = Steps(kubeconfig)
     try:
-        for obj in work(build):
-            live.create(obj)
-        names = ["shared", "whole-0", "whole-1", "whole-2"]
-        steps.until(build, lambda: build.bound(live, *names))
-
-        def condition(name):
-            conditions = live.get("Pod", name, "default")["status"].get("conditions") or ()
-            return [one.get("reason") for one in conditions if one["type"] == "PodScheduled"]
-
-        steps.until(build, lambda: condition("too-large") == ["Unschedulable"])
-        # Higher work in the same queue, for which somebody must go.
-        urgent = [build.live_pod(f"urgent-{number}", 8) for number in range(3)]
-        for obj in urgent:
-            obj["metadata"]["labels"]["priorityClassName"] = "build"
-            live.create(obj)
-        steps.until(build, lambda: build.bound(live, *(obj["metadata"]["name"] for obj in urgent)))
-        # A group that is to be another: its Job gets a class, and a new pod for which that is seen.
-        live.patch("Job", "j", "default", {"metadata": {"labels": {"priorityClassName": "build"}}})
-        for pod in live.list("Pod", "default", {"job-name": "j"}):
-            live.delete("Pod", pod["metadata"]["name"], "default", 0)
-        steps.until(build, lambda: ("scheduling.run.ai", "podgroups", "update") in used)
-        live.delete("Pod", "shared", "default", 0)
-        for number in range(3):
-            live.delete("Pod", f"urgent-{number}", "default", 0)
-        live.create(build.live_pod("later", 1))
-        steps.until(build, lambda: build.bound(live, "later"))
-        claim = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceClaim",
-            "metadata": {"name": "c", "namespace": "default", "labels": {"kai.scheduler/queue": "team"}},
-            "spec": {
-                "devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "any", "allocationMode": "All"}}]}
-            },
-        }
-        device = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "ResourceSlice",
-            "metadata": {"name": "one"},
-            "spec": {
-                "driver": "other.example.com",
-                "nodeName": live.list("Node")[0]["metadata"]["name"],
-                "pool": {"name": "one", "generation": 1, "resourceSliceCount": 1},
-                "devices": [{"name": "first"}],
-            },
-        }
-        any_device = {
-            "apiVersion": "resource.k8s.io/v1",
-            "kind": "DeviceClass",
-            "metadata": {"name": "any"},
-            "spec": {},
-        }
-        for obj in (any_device, device, claim):
-            live.apply(obj)
-        live.create(build.live_pod("claims", 0, resourceClaims=[{"name": "c", "resourceClaimName": "c"}]))
-        steps.until(build, lambda: build.bound(live, "claims"))
-        steps.until(build, lambda: ("batch", "cronjobs", "watch") in used)
+        do_everything(live, steps, build, used)
         wanted = {found for found in granted() if found[0] not in ELSEWHERE} - RARE
         refused = {
             code: count

@@ -37,21 +37,31 @@ class Metrics:
         registry = self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)
+        self._define_kais(registry)
+        self._define_ours(registry)
+        self.queues = QueueMetrics(registry)
+        self._watching = _ClusterCollector()
+        registry.register(self._watching)
+        self._evicted_groups: dict[str, list[tuple[str, ...]]] = {}
 
-        def gauge(name: str, told: str, labels: Iterable[str] = ()) -> Gauge:
-            return Gauge(name, told, list(labels), registry=registry)
-
-        self._e2e = gauge(
+    def _define_kais(self, registry: CollectorRegistry) -> None:
+        """What KAI has too, under its names, and client-go's."""
+        self._e2e = _gauge(
+            registry,
             "kai_e2e_scheduling_latency_milliseconds",
             "Scheduling cycle in milliseconds, decisions and their carrying out",
         )
-        self._open = gauge(
-            "kai_open_session_latency_milliseconds", "From the cycle's begin to its first action, in milliseconds"
+        self._open = _gauge(
+            registry,
+            "kai_open_session_latency_milliseconds",
+            "From the cycle's begin to its first action, in milliseconds",
         )
-        self._close = gauge(
-            "kai_close_session_latency_milliseconds", "Writing status at the end of a cycle, in milliseconds"
+        self._close = _gauge(
+            registry, "kai_close_session_latency_milliseconds", "Writing status at the end of a cycle, in milliseconds"
         )
-        self._action = gauge("kai_action_scheduling_latency_milliseconds", "One action in milliseconds", ["action"])
+        self._action = _gauge(
+            registry, "kai_action_scheduling_latency_milliseconds", "One action in milliseconds", ["action"]
+        )
         self._task = Histogram(
             "kai_task_scheduling_latency_milliseconds",
             "From a pod's creation to its binding, in milliseconds",
@@ -73,11 +83,11 @@ class Metrics:
         self._preemptions = PlainCounter(
             "kai_total_preemption_attempts", "Total preemption attempts in the cluster till now"
         )
-        self.queues = QueueMetrics(registry)
-
-        self._leader = gauge(
-            "leader_election_master_status", "1 if this process holds the lease, 0 if it stands by", ["name"]
+        self._leader = _gauge(
+            registry, "leader_election_master_status", "1 if this process holds the lease, 0 if it stands by", ["name"]
         )
+
+    def _define_ours(self, registry: CollectorRegistry) -> None:
         self._terms = Counter("kailab_leader_terms", "How often this process began to lead", registry=registry)
         self._cycle = Histogram("kailab_cycle_seconds", "Whole cycles", buckets=_SECONDS, registry=registry)
         self._phase = Histogram(
@@ -90,7 +100,7 @@ class Metrics:
             ["decision"],
             registry=registry,
         )
-        self._snapshot = gauge("kailab_snapshot_objects", "What the latest cycle decided on", ["kind"])
+        self._snapshot = _gauge(registry, "kailab_snapshot_objects", "What the latest cycle decided on", ["kind"])
         self._pending = Series(
             registry, "kailab_pending_podgroups", "PodGroups that wait after the latest cycle, by reason", ["reason"]
         )
@@ -103,9 +113,6 @@ class Metrics:
         self._idle = Counter(
             IDLE_TURNS, "Turns of the leader in which it looked at all and had nothing to do", registry=registry
         )
-        self._watching = _ClusterCollector()
-        registry.register(self._watching)
-        self._evicted_groups: dict[str, list[tuple[str, ...]]] = {}
 
     def text(self) -> bytes:
         """In Prometheus' text format."""
@@ -241,6 +248,10 @@ class _ClusterCollector:
             lists.add_metric((informer.resource.key,), max(0, informer.restarts))
         yield watches
         yield lists
+
+
+def _gauge(registry: CollectorRegistry, name: str, told: str, labels: Iterable[str] = ()) -> Gauge:
+    return Gauge(name, told, list(labels), registry=registry)
 
 
 def _whole_milliseconds(seconds: float) -> int:
