@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from kailab.evidence import store
+from kailab.evidence.replay import replay
 
 REFERENCE = Path(__file__).parents[2] / "evidence" / "reference"
 
@@ -16,3 +17,11 @@ def test_a_reference_run_verifies(run: str) -> None:
     summary, tests = store.show(path)
     assert summary.finished
     assert {test.outcome for test in tests} == {"passed"}
+
+
+@pytest.mark.parametrize("run", [one.run for one in store.runs(REFERENCE)])
+def test_a_reference_run_is_decided_again_the_same(run: str) -> None:
+    """Where the engine's decisions change on purpose, write the run anew: the five exercises, with --kailab-evidence."""
+    replayed = replay(store.find(REFERENCE, run))
+    assert replayed.same, str(replayed)
+    assert replayed.decisions > 0
