@@ -7,6 +7,7 @@ from pathlib import Path
 from kailab.cluster.controlplane.ports import LOOPBACK
 
 CONFIG = "kwok.yaml"
+_LEASE_SECONDS = 40
 
 _OPTIONS = """\
 apiVersion: config.kwok.x-k8s.io/v1alpha1
@@ -24,14 +25,19 @@ def write_config(folder: Path, stages: str) -> None:
     (folder / CONFIG).write_text(f"{_OPTIONS}---\n{stages}", encoding="utf-8")
 
 
-def arguments(kubeconfig: Path, port: int) -> list[str]:
-    """For a process in the folder of its configuration. ``port``: of its health endpoint."""
+def arguments(kubeconfig: Path, port: int, *, leases: bool = True) -> list[str]:
+    """For a process in the folder of its configuration. ``port``: of its health endpoint.
+
+    ``leases``: renew node leases, and act only on nodes whose lease it holds. A node lifecycle controller of the cluster's own
+    settings needs them. Without them nothing is lost at a start: KWOK v0.7.0 leaves a pod out for good that it meets before its own
+    cache has the lease that it has just taken (pod_controller.go, readOnly), which happens on a busy machine; and one that follows
+    another acts at once, rather than when the leases of the other have run out."""
     return [
         f"--kubeconfig={kubeconfig}",
         # Relative, as it takes a list of files, which a comma in the path would break.
         f"--config={CONFIG}",
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
-        "--node-lease-duration-seconds=40",
+        f"--node-lease-duration-seconds={_LEASE_SECONDS if leases else 0}",
         f"--server-address={LOOPBACK}:{port}",
         f"--node-ip={LOOPBACK}",
         "-v=WARN",

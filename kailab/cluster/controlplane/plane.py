@@ -167,9 +167,6 @@ class ControlPlane(Supervised):
         """See ``Supervised``. With the API server or its store KWOK starts anew, too: it gives up a change that was answered
         with 500 or cut off (KWOK v0.7.0, shouldRetry), so that a pod just bound would wait to run for good; at its
         start it looks at all there are."""
-        if name == KWOK:
-            self._supervision.stop([KWOK], grace)
-            self._programs.free_nodes()
         super().restart(name, grace)
         running = {one.name for one in self.processes() if one.running}
         if name in (ETCD, APISERVER) and {APISERVER, KWOK} <= running:

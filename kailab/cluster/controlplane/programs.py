@@ -20,6 +20,7 @@ from kailab.cluster.controlplane.certificates import Authority, Pair, signing_ke
 from kailab.cluster.controlplane.kubeconfigs import ADMIN_GROUP, write_kubeconfig
 from kailab.cluster.controlplane.ports import LOOPBACK
 from kailab.cluster.controlplane.supervision import Record, record
+from kailab.cluster.stages.nodes import HEARTBEAT_SECONDS
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -39,10 +40,10 @@ _PKI = "pki"
 _PROXY = "front-proxy-client"
 _ISSUER = "https://kubernetes.default.svc.cluster.local"
 _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
-_NODE_LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _LOOK_SECONDS = 10.0
 # A lab has no volumes to attach, no cloud, no network routes; each controller left out is watches and memory saved.
 _LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
+_NODE_GRACE_SECONDS = 4 * HEARTBEAT_SECONDS
 _SYNCS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cron-job", "namespace", "ttl-after-finished",
           "serviceaccount-token", "resource-quota")  # fmt: skip
 
@@ -120,11 +121,6 @@ class Programs:
             missing = _ask(f"{self.server}{_DEFAULT_ACCOUNT}", self._tls)[1]
             return missing and f"the ServiceAccount of the namespace default is not made yet ({missing})"
         return problem
-
-    def free_nodes(self) -> None:
-        """Let the next KWOK have its nodes at once: it goes by another name than the last, whose leases it would wait for.
-        Where the API server does not do it, they run out."""
-        _ask(f"{self.server}{_NODE_LEASES}", self._tls, "DELETE")
 
     @cached_property
     def _tls(self) -> ssl.SSLContext:
@@ -219,11 +215,13 @@ class Programs:
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
             *(f"--concurrent-{kind}-syncs=20" for kind in _SYNCS),
+            # Fake nodes have no leases (see kwok.arguments): their heartbeat alone tells that they live.
+            f"--node-monitor-grace-period={_NODE_GRACE_SECONDS:.0f}s",
             "--profiling=false",
         ]
 
     def _kwok(self) -> list[str]:
-        return kwok.arguments(self.folder / "kwok.kubeconfig", self.ports[KWOK])
+        return kwok.arguments(self.folder / "kwok.kubeconfig", self.ports[KWOK], leases=False)
 
     def _scheduler(self) -> list[str]:
         own, serving = self.folder / f"{SCHEDULER}.kubeconfig", self._pair("serving")
@@ -251,12 +249,12 @@ def _context(authority: Path, client: Pair) -> ssl.SSLContext:
     return context
 
 
-def _ask(url: str, context: ssl.SSLContext | None, method: str = "GET") -> tuple[str, str | None]:
+def _ask(url: str, context: ssl.SSLContext | None) -> tuple[str, str | None]:
     """What a local URL answers, and what went wrong."""
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if context is not None:
         handlers.append(urllib.request.HTTPSHandler(context=context))
-    asked = urllib.request.Request(url, method=method)
+    asked = urllib.request.Request(url)
     try:
         with urllib.request.build_opener(*handlers).open(asked, timeout=_LOOK_SECONDS) as answer:
             return answer.read().decode("utf-8", "replace"), None

@@ -8,7 +8,8 @@ What stages can't do, because a stage sees its own object only:
 * the events of a saved or lost checkpoint come from ``kwok_controller``, not ``kubelet``;
 * the back-off of a crashing container doubles up to 5 min and then stays: as in the embedded cluster, and other than with
   a kubelet, a long good run does not set it back to 10 s;
-* a KWOK that was killed acts on its nodes again only when the leases that it held have run out (40 s);
+* on kind and on a kubeconfig's cluster a KWOK that was killed acts on its nodes again only when the leases that it held have run
+  out (40 s);
 * a write that loses against another one is made again when KWOK sees the other, so everything happens at its time or a
   little later; the deletion of a pod can't be tied to its uid.
 """

@@ -11,7 +11,7 @@ from kailab.cluster.stages.stage import absent, among, outside, present, stage
 from kailab.model import labels
 
 HEARTBEAT_SECONDS = 300.0
-"""How often a kubelet reports a status that has not changed; its lease tells sooner that it is alive."""
+"""How often a kubelet reports a status that has not changed; on real nodes, a lease tells sooner that it is alive."""
 
 _FAKE = {labels.FAKE_NODE_TAINT: "fake"}
 _READY = '.status.conditions[]? | select(.type == "Ready") | .status'
