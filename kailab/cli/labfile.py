@@ -47,7 +47,7 @@ def locked(path: Path) -> Iterator[None]:
     """Hold the lab; if another command does, wait a little for it. Raises StateError."""
     from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
-    from kailab.cluster.embedded.persistence import StateLock
+    from kailab.cluster.embedded.storage.persistence import StateLock
 
     def in_use(error: BaseException) -> bool:
         # A lock file that can't be opened or made will not be better in a moment.

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from kailab.cluster.embedded.persistence import Packed
+from kailab.cluster.embedded.storage.persistence import Packed
 from kailab.cluster.protocol import Cluster
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import structs
 
-from kailab.cluster.embedded.persistence import collection_paused
+from kailab.cluster.embedded.storage.persistence import collection_paused
 from kailab.cluster.protocol import Object
 from kailab.engine.records import GPU
 from kailab.errors import ApiError, InputError, InputErrors, NotFound

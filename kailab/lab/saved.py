@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.embedded.persistence import read_state, write_state
+from kailab.cluster.embedded.storage.persistence import read_state, write_state
 from kailab.engine.decisions import Decisions
 from kailab.errors import InputError, StateError
 from kailab.evidence.entries import Evicted

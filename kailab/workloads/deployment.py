@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.embedded.store import safe_text
+from kailab.cluster.embedded.storage.store import safe_text
 from kailab.cluster.protocol import Object
 from kailab.model.quantities import counted
 from kailab.workloads.bench import condition, set_conditions

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from kailab.cluster.embedded.persistence import Packed, read_state, write_state
+from kailab.cluster.embedded.storage.persistence import Packed, read_state, write_state
 
 API = """
 apiVersion: apps/v1

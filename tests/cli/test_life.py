@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kailab.cli import labfile
-from kailab.cluster.embedded.persistence import StateLock
+from kailab.cluster.embedded.storage.persistence import StateLock
 
 
 def test_a_lab_comes_up_and_goes_down(kailab, state: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.merge import apply_patch, merge_patch
-from kailab.cluster.embedded.store import name_suffix
+from kailab.cluster.embedded.storage.store import name_suffix
 from kailab.errors import ApiError
 
 KEYS = st.sampled_from("abcd")

@@ -6,7 +6,7 @@ from copy import deepcopy
 
 import pytest
 
-from kailab.cluster.embedded import store
+from kailab.cluster.embedded.storage import store
 from kailab.cluster.misfits import REASON, STRICT
 from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.errors import Invalid

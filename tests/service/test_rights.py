@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
-from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.engine.config import EngineConfig
 from kailab.errors import InputError, NotFound
 from kailab.model.kinds import KINDS

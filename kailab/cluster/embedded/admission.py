@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.embedded.merge import same
-from kailab.cluster.embedded.store import Store
+from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.defaults import apply_defaults, strip_nulls

@@ -11,10 +11,10 @@ from kailab.cluster.embedded.admission import Admission
 from kailab.cluster.embedded.bootstrap import base_objects
 from kailab.cluster.embedded.clock import EPOCH, VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
-from kailab.cluster.embedded.kubelet import Kubelet
-from kailab.cluster.embedded.nodes import NodeLifecycle
-from kailab.cluster.embedded.persistence import collection_paused, read_state, write_state
-from kailab.cluster.embedded.store import Store, key_of
+from kailab.cluster.embedded.nodes.kubelet import Kubelet
+from kailab.cluster.embedded.nodes.lifecycle import NodeLifecycle
+from kailab.cluster.embedded.storage.persistence import collection_paused, read_state, write_state
+from kailab.cluster.embedded.storage.store import Store, key_of
 from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, WatchEvent

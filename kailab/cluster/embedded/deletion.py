@@ -8,8 +8,8 @@ way, only at once: nothing is left to a later sweep). A namespace goes when all 
 from __future__ import annotations
 
 from kailab.cluster.embedded.clock import VirtualClock
-from kailab.cluster.embedded.store import Store
-from kailab.cluster.embedded.table import Key
+from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Invalid
 from kailab.model.kinds import key_of

@@ -14,8 +14,8 @@ import msgspec
 from kailab.cluster.embedded.admission import Admission, invalid
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.merge import apply_patch, merge_patch, same
-from kailab.cluster.embedded.store import Store
-from kailab.cluster.embedded.table import Key
+from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import Object
 from kailab.errors import Conflict, Invalid
 from kailab.model.kinds import KINDS

@@ -1,6 +1,6 @@
 """The cluster protocol over a real Kubernetes API."""
 
+from kailab.cluster.kubernetes.apiclient.connection import Connection
 from kailab.cluster.kubernetes.cluster import KubernetesCluster
-from kailab.cluster.kubernetes.connection import Connection
 
 __all__ = ["Connection", "KubernetesCluster"]

@@ -15,17 +15,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeAlias
 
-from kailab.cluster.kubernetes import requests
+from kailab.cluster.kubernetes.apiclient import requests
+from kailab.cluster.kubernetes.apiclient.connection import Connection
+from kailab.cluster.kubernetes.apiclient.listing import list_all
+from kailab.cluster.kubernetes.apiclient.refusals import refusal
+from kailab.cluster.kubernetes.apiclient.requests import body_of
+from kailab.cluster.kubernetes.apiclient.resources import Resources
+from kailab.cluster.kubernetes.apiclient.transport import PATIENCE_SECONDS, Answer, Transport
 from kailab.cluster.kubernetes.cache import Cache, key_of
-from kailab.cluster.kubernetes.connection import Connection
 from kailab.cluster.kubernetes.doubts import Doubts
 from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, News
-from kailab.cluster.kubernetes.listing import list_all
-from kailab.cluster.kubernetes.refusals import refusal
-from kailab.cluster.kubernetes.requests import body_of
-from kailab.cluster.kubernetes.resources import Resources
-from kailab.cluster.kubernetes.transport import PATIENCE_SECONDS, Answer, Transport
 from kailab.cluster.kubernetes.writer import Writer
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, WatchEvent

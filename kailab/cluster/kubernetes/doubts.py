@@ -11,11 +11,11 @@ from collections.abc import Callable
 
 import tenacity
 
+from kailab.cluster.kubernetes.apiclient.refusals import refusal
+from kailab.cluster.kubernetes.apiclient.requests import body_of
+from kailab.cluster.kubernetes.apiclient.resources import Resource
+from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.cluster.kubernetes.informer import Doubt, News
-from kailab.cluster.kubernetes.refusals import refusal
-from kailab.cluster.kubernetes.requests import body_of
-from kailab.cluster.kubernetes.resources import Resource
-from kailab.cluster.kubernetes.transport import Transport
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.cluster.protocol import Object
 from kailab.errors import Unavailable
 from kailab.model.times import format_time

@@ -16,10 +16,10 @@ from typing import Any, Literal, NamedTuple
 import aiohttp
 import msgspec
 
-from kailab.cluster.kubernetes.listing import list_all
-from kailab.cluster.kubernetes.refusals import refusal
-from kailab.cluster.kubernetes.resources import Resource
-from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.kubernetes.apiclient.listing import list_all
+from kailab.cluster.kubernetes.apiclient.refusals import refusal
+from kailab.cluster.kubernetes.apiclient.resources import Resource
+from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Gone, Unavailable
 

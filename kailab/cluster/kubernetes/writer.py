@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
-from kailab.cluster.kubernetes import requests
+from kailab.cluster.kubernetes.apiclient import requests
+from kailab.cluster.kubernetes.apiclient.refusals import refusal
+from kailab.cluster.kubernetes.apiclient.requests import Batch, Request, body_of
+from kailab.cluster.kubernetes.apiclient.resources import Resource, Resources
+from kailab.cluster.kubernetes.apiclient.transport import Answer, NoAnswer, Transport, side_by_side
 from kailab.cluster.kubernetes.cache import Cache, key_of
 from kailab.cluster.kubernetes.doubts import Doubts
-from kailab.cluster.kubernetes.refusals import refusal
-from kailab.cluster.kubernetes.requests import Batch, Request, body_of
-from kailab.cluster.kubernetes.resources import Resource, Resources
-from kailab.cluster.kubernetes.transport import Answer, NoAnswer, Transport, side_by_side
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
 from kailab.errors import ApiError, Conflict, Unavailable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from kailab import __version__
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.embedded.persistence import write_state
+from kailab.cluster.embedded.storage.persistence import write_state
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell, Telling
 from kailab.undertest.registry import chosen

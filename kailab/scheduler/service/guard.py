@@ -1,7 +1,7 @@
 """A cluster that is written to only while one may, and that counts what is written.
 
 The scheduler and its controllers see the guarded cluster alone. Once the leadership is gone every write is refused here, and
-what a batch has not sent yet is refused where it is sent (see ``kailab.cluster.kubernetes.transport``).
+what a batch has not sent yet is refused where it is sent (see ``kailab.cluster.kubernetes.apiclient.transport``).
 """
 
 from __future__ import annotations

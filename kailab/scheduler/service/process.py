@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
-from kailab.cluster.kubernetes.connection import ACCOUNT
+from kailab.cluster.kubernetes.apiclient.connection import ACCOUNT
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ConnectError, InputError, Unauthorized
 from kailab.scheduler.service.election import Alone, Election, ElectionThread, Leadership, Terms

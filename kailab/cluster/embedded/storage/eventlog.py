@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.embedded.persistence import Packed
-from kailab.cluster.embedded.table import Key
+from kailab.cluster.embedded.storage.persistence import Packed
+from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import Object
 from kailab.model.times import format_time
 

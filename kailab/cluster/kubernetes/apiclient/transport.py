@@ -19,8 +19,8 @@ from typing import Any, NamedTuple, TypeVar
 import aiohttp
 import tenacity
 
-from kailab.cluster.kubernetes.connection import Connection
-from kailab.cluster.kubernetes.pressure import Pressure
+from kailab.cluster.kubernetes.apiclient.connection import Connection
+from kailab.cluster.kubernetes.apiclient.pressure import Pressure
 from kailab.errors import ConnectError, Unauthorized, Unavailable
 
 T = TypeVar("T")
@@ -346,7 +346,7 @@ class Transport:
         """The server's version. Raises ConnectError with the reason where it can't be used."""
         import msgspec
 
-        from kailab.cluster.kubernetes.refusals import refusal
+        from kailab.cluster.kubernetes.apiclient.refusals import refusal
 
         told = self.connection.told
 

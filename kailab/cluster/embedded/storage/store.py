@@ -12,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.embedded.eventlog import EventLog
-from kailab.cluster.embedded.persistence import Packed
-from kailab.cluster.embedded.table import Key, Table
+from kailab.cluster.embedded.storage.eventlog import EventLog
+from kailab.cluster.embedded.storage.persistence import Packed
+from kailab.cluster.embedded.storage.table import Key, Table
 from kailab.cluster.memorywatch import WatchHub
 from kailab.cluster.protocol import EventType, Object
 from kailab.errors import Forbidden, NotFound, StateError

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from kailab.cluster.kubernetes.refusals import refusal
-from kailab.cluster.kubernetes.resources import Resource
-from kailab.cluster.kubernetes.transport import Answer, NoAnswer, Transport
+from kailab.cluster.kubernetes.apiclient.refusals import refusal
+from kailab.cluster.kubernetes.apiclient.resources import Resource
+from kailab.cluster.kubernetes.apiclient.transport import Answer, NoAnswer, Transport
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Unavailable
 

@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from kailab.cluster.embedded import podstatus
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
-from kailab.cluster.embedded.store import Store
-from kailab.cluster.embedded.table import Key
+from kailab.cluster.embedded.nodes import podstatus
+from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.lifecycle import (
     CHECKPOINT_LOST,
     CHECKPOINTED,

@@ -12,8 +12,8 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from kailab.cluster.kubernetes.refusals import refusal
-from kailab.cluster.kubernetes.transport import Answer
+from kailab.cluster.kubernetes.apiclient.refusals import refusal
+from kailab.cluster.kubernetes.apiclient.transport import Answer
 from kailab.cluster.protocol import Object
 from kailab.errors import Invalid, NotFound
 from kailab.model import typed

@@ -12,10 +12,10 @@ from typing import Any
 
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
-from kailab.cluster.embedded.kubelet import Kubelet, node_ready
+from kailab.cluster.embedded.nodes.kubelet import Kubelet, node_ready
 from kailab.cluster.embedded.podwrites import condition, disrupted, with_conditions
-from kailab.cluster.embedded.store import Store
-from kailab.cluster.embedded.table import Key
+from kailab.cluster.embedded.storage.store import Store
+from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
 from kailab.model.times import format_time, parse_time
 

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from kailab.cluster.kubernetes.refusals import refusal
-from kailab.cluster.kubernetes.resources import Resource
-from kailab.cluster.kubernetes.transport import Transport
+from kailab.cluster.kubernetes.apiclient.refusals import refusal
+from kailab.cluster.kubernetes.apiclient.resources import Resource
+from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.cluster.protocol import Object
 
 PAGE = 1000
