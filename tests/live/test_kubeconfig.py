@@ -11,7 +11,7 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.waiting import wait_until
 from kailab.errors import InputError
 from kailab.lab import Lab, expect
-from kailab.lab.clearing import MARK
+from kailab.lab.venues.clearing import MARK
 
 pytestmark = pytest.mark.slow
 
