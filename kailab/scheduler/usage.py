@@ -22,7 +22,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.decisions import QueueState
 from kailab.errors import ApiError, NotFound
 from kailab.model import typed
-from kailab.scheduler.cron import Cron
+from kailab.model.cron import Cron
 
 NAMESPACE = "kai-scheduler"
 CONFIG_MAP = "kailab-queue-usage"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
+from kailab.model.cron import Cron, zone_of
 from kailab.model.times import format_time, parse_time
 from kailab.workloads.bench import has_condition
 from kailab.workloads.controller import Controller
-from kailab.workloads.schedules import parse_schedule, zone_of
 
 _MOST_MISSED = 100
 
@@ -19,7 +19,7 @@ class CronJobController(Controller):
         bench, spec = self._bench, owner["spec"]
         self._tidy(owner)
         try:
-            schedule, zone = parse_schedule(spec["schedule"]), zone_of(spec.get("timeZone"))
+            schedule, zone = Cron(spec["schedule"]), zone_of(spec.get("timeZone"))
         except InputError as error:
             bench.cluster.event(owner, "Warning", "UnparseableSchedule", str(error), "cronjob-controller")
             return

@@ -6,7 +6,6 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.workloads import indexes
-from kailab.workloads.schedules import parse_schedule
 
 RUN = "kailab.dev/run-seconds"
 FAIL = "kailab.dev/fail"
@@ -216,32 +215,6 @@ def test_cron_job_concurrency(world, policy, running):
     world.add("batch/v1", "CronJob", {"schedule": "* * * * *", "jobTemplate": job, "concurrencyPolicy": policy})
     world.pass_time(185)
     assert len(world.pods()) == running
-
-
-@pytest.mark.parametrize(
-    ("text", "after"),
-    [
-        ("0 12 * * *", 12 * 3600),
-        ("@hourly", 3600),
-        ("30 0 2 1 *", 86400 + 1800),
-        ("0 0 * * sat", 2 * 86400),  # 2026-01-01 is a Thursday
-        ("0 0 15 * fri", 86400),
-        ("5-10/5 0 * jan *", 300),
-    ],
-)
-def test_schedules(text, after):
-    start = 1767225600.0
-    assert parse_schedule(text).after(start) == start + after
-
-
-@pytest.mark.parametrize("text", ["", "* * * *", "60 * * * *", "a * * * *", "*/0 * * * *", "5-1 * * * *", "0 0 30 x *"])
-def test_bad_schedules(text):
-    with pytest.raises(InputError):
-        parse_schedule(text)
-
-
-def test_schedule_that_never_comes():
-    assert parse_schedule("0 0 30 2 *").after(1767225600.0) is None
 
 
 def _job_set(world, **spec):

@@ -20,9 +20,9 @@ from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.policies.switches import DEFAULT_PLUGINS, switches
 from kailab.errors import ExtensionError, InputError, PolicyError, Where
 from kailab.model import yamltext
+from kailab.model.cron import Cron
 from kailab.model.files import read_text
 from kailab.model.times import parse_time
-from kailab.scheduler.cron import Cron
 from kailab.scheduler.settings.config_values import Reader
 from kailab.scheduler.settings.policies import with_policies
 from kailab.scheduler.settings.policy_section import POLICY_KEYS, read_policies

@@ -1,0 +1,95 @@
+"""Moments named by a cron expression: the ``schedule`` of a CronJob, the windows of usage in KAI's configuration.
+
+Five fields (minute, hour, day of month, month, day of week), ``*``, ``?``, lists, ranges, steps, names of months and days, and
+``@hourly`` to ``@yearly``. A day matches either of the two day fields where both are restricted. ``cronsim`` reckons the moments;
+where clocks change it does as Debian's cron: what falls into the missing hour comes right after it, what falls into the repeated
+hour comes once. Its own extensions (seconds, ``L``, ``#``) are refused, because Kubernetes and KAI refuse them.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, tzinfo
+from functools import cache
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from kailab.errors import InputError, Where
+
+if TYPE_CHECKING:
+    from cronsim import CronSim
+
+_ALIASES = {
+    "@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
+}  # fmt: skip
+_VALUE = r"([0-9]{1,2}|[a-z]{3})"
+_TERM = rf"([*?]|{_VALUE}(-{_VALUE})?)(/[0-9]{{1,4}})?"
+_FIELD = re.compile(rf"{_TERM}(,{_TERM})*", re.ASCII | re.IGNORECASE)
+_BEFORE_ANY_CENTURY = datetime(2096, 3, 1, tzinfo=UTC)  # 29 February comes every four years from here back to 1904
+
+
+class Cron:
+    """``Cron("0 0 * * mon")``. Raises InputError for what is no cron expression, or names a day that never comes."""
+
+    def __init__(self, text: str, where: Where | None = None) -> None:
+        self._text = text
+        self._where = where or Where()
+        self._fields = self._read()
+        if self._at_or_before(_BEFORE_ANY_CENTURY) is None:
+            raise self._error("names a day that never comes")
+
+    def after(self, when: float, zone: tzinfo = UTC) -> float | None:
+        """The first moment later than ``when``, on the clocks of a zone; seconds since the epoch. None: none in 50 years."""
+        found = next(self._moments(datetime.fromtimestamp(when, zone)), None)
+        return None if found is None else found.timestamp()
+
+    def latest(self, now: float) -> float:
+        """The last moment at or before ``now``, in UTC; seconds since the epoch."""
+        found = self._at_or_before(datetime.fromtimestamp(now, UTC))
+        assert found is not None
+        return found.timestamp()
+
+    def _at_or_before(self, when: datetime) -> datetime | None:
+        next_minute = datetime.fromtimestamp((when.timestamp() // 60 + 1) * 60, UTC)
+        return next(self._moments(next_minute, reverse=True), None)
+
+    def _moments(self, when: datetime, reverse: bool = False) -> CronSim:
+        from cronsim import CronSim, CronSimError
+
+        try:
+            return CronSim(self._fields, when, reverse=reverse)
+        except CronSimError as error:
+            raise self._error(_told(error)) from None
+
+    def _read(self) -> str:
+        text = self._text.strip()
+        if text.lower().startswith("@every"):
+            raise self._error("@every is not supported; expected five fields, or one of @hourly to @yearly")
+        if text.upper().startswith(("TZ=", "CRON_TZ=")):
+            raise self._error("names a zone; expected five fields (a CronJob has its zone in timeZone)")
+        fields = _ALIASES.get(text.lower(), text).split()
+        if len(fields) != 5:
+            raise self._error(f"has {len(fields)} fields; expected five (minute hour day month weekday)")
+        for field in fields:
+            if not _FIELD.fullmatch(field):
+                raise self._error(f"{field!r:.40} is not understood; expected *, a value, a range a-b, a step /n, or a list of them")
+        return " ".join(fields).replace("?", "*")
+
+    def _error(self, problem: str) -> InputError:
+        return InputError(f"{self._text!r:.80} is no cron expression: {problem}", self._where)
+
+
+def _told(error: Exception) -> str:
+    """What cronsim says (``Bad day-of-month``), as kailab does."""
+    field = str(error).removeprefix("Bad ").replace("-", " ")
+    return f"the {field} is out of its range, runs backwards, or never comes"
+
+
+@cache
+def zone_of(name: str | None) -> tzinfo:
+    """A time zone by its name; UTC for none. Raises InputError."""
+    try:
+        return ZoneInfo(name) if name else UTC
+    except (LookupError, ValueError, OSError):
+        raise InputError(f"{name!r} is not a time zone") from None
