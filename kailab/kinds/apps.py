@@ -119,5 +119,5 @@ KINDS = (
             AGE,
         ),
     ),
-    Kind(group="apps", kind="ControllerRevision", versions=("v1",), plural="controllerrevisions"),
+    Kind(group="apps", kind="ControllerRevision", versions=("v1",), plural="controllerrevisions", owns_pods=False),
 )

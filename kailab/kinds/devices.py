@@ -16,7 +16,8 @@ def _dra(kind: str, plural: str, check: str, **parts: Any) -> Kind:
         plural=plural,
         schema=f"V1{kind}",
         check=f"kailab.model.validation.devices:{check}",
-        record=f"kailab.model.objects:{kind}",
+        record=f"kailab.model.objects.devices:{kind}",
+        owns_pods=False,
         **parts,
     )
 
@@ -58,5 +59,6 @@ KINDS = (
         namespaced=False,
         short=("nrt",),
         shape=_node_resource_topology,
+        owns_pods=False,
     ),
 )

@@ -17,9 +17,13 @@ def _bare(obj: Object) -> Object:
     return obj if "spec" in obj else {**obj, "spec": {}}
 
 
+def _kai(group: str, **parts: Any) -> Kind:
+    return Kind(group=group, owns_pods=False, **parts)
+
+
 KINDS = (
-    Kind(
-        group="scheduling.run.ai",
+    _kai(
+        "scheduling.run.ai",
         kind="Queue",
         versions=("v2",),
         plural="queues",
@@ -27,35 +31,35 @@ KINDS = (
         short=("q",),
         defaults=_bare,
         check="kailab.model.validation.scheduling:check_queue",
-        record="kailab.model.objects:QueueObject",
+        record="kailab.model.objects.kai:QueueObject",
         advice="kailab.model.validation.scheduling:advise_queue",
         columns="kailab.cli.columns:QUEUE",
     ),
-    Kind(
-        group="scheduling.run.ai",
+    _kai(
+        "scheduling.run.ai",
         kind="PodGroup",
         versions=("v2alpha2",),
         plural="podgroups",
         short=("pg",),
         defaults=_bare,
         check="kailab.model.validation.scheduling:check_podgroup",
-        record="kailab.model.objects:PodGroupObject",
+        record="kailab.model.objects.kai:PodGroupObject",
         advice="kailab.model.validation.scheduling:advise_podgroup",
         columns="kailab.cli.columns:POD_GROUP",
         in_all=True,
     ),
-    Kind(group="scheduling.run.ai", kind="BindRequest", versions=("v1alpha2",), plural="bindrequests", short=("br",)),
-    Kind(
-        group="kai.scheduler",
+    _kai("scheduling.run.ai", kind="BindRequest", versions=("v1alpha2",), plural="bindrequests", short=("br",)),
+    _kai(
+        "kai.scheduler",
         kind="Topology",
         versions=("v1alpha1",),
         plural="topologies",
         namespaced=False,
         check="kailab.model.validation.scheduling:check_topology",
-        record="kailab.model.objects:TopologyObject",
+        record="kailab.model.objects.kai:TopologyObject",
         immutable=("spec",),
         columns="kailab.cli.columns:TOPOLOGY",
     ),
-    Kind(group="kai.scheduler", kind="Config", versions=("v1",), plural="configs", namespaced=False),
-    Kind(group="kai.scheduler", kind="SchedulingShard", versions=("v1",), plural="schedulingshards", namespaced=False),
+    _kai("kai.scheduler", kind="Config", versions=("v1",), plural="configs", namespaced=False),
+    _kai("kai.scheduler", kind="SchedulingShard", versions=("v1",), plural="schedulingshards", namespaced=False),
 )

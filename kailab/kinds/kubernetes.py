@@ -23,11 +23,12 @@ def _priority_class_defaults(obj: Object) -> Object:
 
 
 def _core(kind: str, plural: str, *short: str, **parts: Any) -> Kind:
-    return Kind(kind=kind, versions=("v1",), plural=plural, short=short, **parts)
+    return Kind(kind=kind, versions=("v1",), plural=plural, short=short, owns_pods=False, **parts)
 
 
 def _of(group: str, kind: str, plural: str, *short: str, **parts: Any) -> Kind:
-    return Kind(**{"versions": ("v1",), "group": group, "kind": kind, "plural": plural, "short": short, **parts})
+    given = {"group": group, "kind": kind, "versions": ("v1",), "plural": plural, "short": short, "owns_pods": False}
+    return Kind(**{**given, **parts})
 
 
 KINDS = (
@@ -39,7 +40,7 @@ KINDS = (
         status_schema="V1PodStatus",
         defaults="kailab.model.defaults:pod_defaults",
         check="kailab.model.validation.pods:check_pod",
-        record="kailab.model.objects:Pod",
+        record="kailab.model.objects.pods:Pod",
         grouping="kailab.grouping.families.pod:POD",
         columns="kailab.cli.columns:POD",
         in_all=True,
@@ -52,7 +53,7 @@ KINDS = (
         schema="V1Node",
         status_schema="V1NodeStatus",
         check="kailab.model.validation.nodes:check_node",
-        record="kailab.model.objects:Node",
+        record="kailab.model.objects.nodes:Node",
         keeps_status=True,
         columns="kailab.cli.columns:NODE",
     ),
@@ -85,7 +86,7 @@ KINDS = (
         schema="V1PriorityClass",
         defaults=_priority_class_defaults,
         check="kailab.model.validation.scheduling:check_priority_class",
-        record="kailab.model.objects:PriorityClass",
+        record="kailab.model.objects.kai:PriorityClass",
         immutable=("value", "preemptionPolicy"),
         columns="kailab.cli.columns:PRIORITY_CLASS",
     ),

@@ -73,7 +73,9 @@ class Cron:
             raise self._error(f"has {len(fields)} fields; expected five (minute hour day month weekday)")
         for field in fields:
             if not _FIELD.fullmatch(field):
-                raise self._error(f"{field!r:.40} is not understood; expected *, a value, a range a-b, a step /n, or a list of them")
+                raise self._error(
+                    f"{field!r:.40} is not understood; expected *, a value, a range a-b, a step /n, or a list of them"
+                )
         return " ".join(fields).replace("?", "*")
 
     def _error(self, problem: str) -> InputError:

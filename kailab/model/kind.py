@@ -84,6 +84,9 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     grouping: object | str | None = None
     """The ``kailab.grouping.family.Family`` of its pods; None: one PodGroup that one pod is enough for."""
 
+    owns_pods: bool = True
+    """Pods may be its, directly or through others: who groups pods has to read it."""
+
     # --- how it is shown and handled --------------------------------------------------------------------------------------
     columns: tuple[Column, ...] | str = (NAME, AGE)
     """Its table, or where that stands: ``"module:NAME"``."""

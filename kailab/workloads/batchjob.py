@@ -2,9 +2,8 @@
 
 Of note for a lab where pods are evicted: a pod that is deleted before it succeeded counts as failed, towards
 backoffLimit as well; its replacement waits 10 s, doubling with each failure since the last success, up to 10 min. With
-``podReplacementPolicy: Failed`` (and with a podFailurePolicy) a pod counts only once it has ended. Pods carry the tracking
-finalizer until they are counted, so none is missed or counted twice. The count of failures behind the back-off is kept in an
-annotation of the Job (a real controller keeps it in memory), so that a resumed lab waits as long.
+``podReplacementPolicy: Failed`` (and with a podFailurePolicy) a pod counts only once it has ended. How pods are counted says
+``jobcounts``.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.model.quantities import counted
 from kailab.model.times import parse_time
 from kailab.workloads import indexes
 from kailab.workloads.bench import (
+    Workbench,
     condition,
     has_condition,
     is_active,
@@ -25,39 +24,32 @@ from kailab.workloads.bench import (
     set_conditions,
 )
 from kailab.workloads.controller import Controller
-from kailab.workloads.podfailure import Verdict, back_off, judge
+from kailab.workloads.jobcounts import (
+    FINALIZER,
+    INDEX,
+    INDEX_FAILURES,
+    JobCounts,
+    failures_of,
+    index_failures,
+    index_of,
+    only_ended_count,
+)
+from kailab.workloads.podfailure import back_off
 from kailab.workloads.replicaset import surplus_order
 
-FINALIZER = "batch.kubernetes.io/job-tracking"
-FAILURES = "kailab.dev/job-failures"  # "<failures since the last success>@<time of the last one>"
-PER_INDEX = "kailab.dev/index-failures"  # "<index>=<failures>,..."
-INDEX = "batch.kubernetes.io/job-completion-index"
-INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 _FINALIZERS = [FINALIZER]
-
-
-def only_ended_count(spec: Object) -> bool:
-    """Whether a pod being deleted is waited for before it counts as failed and is replaced."""
-    default = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
-    return bool(spec.get("podReplacementPolicy", default) == "Failed")
 
 
 class JobController(Controller):
     one_look = True
 
+    def __init__(self, bench: Workbench, kind: str) -> None:
+        super().__init__(bench, kind)
+        self._counts = JobCounts(bench, kind)
+
     def orphaned(self, pod: Object) -> None:
         """Let go of a pod whose Job is gone."""
-        self._release([pod])
-
-    def _release(self, pods: list[Object]) -> None:
-        for pod in pods:
-            meta = pod["metadata"]
-            current = self._bench.find("Pod", (meta["namespace"], meta["name"]))
-            if current is None or current["metadata"]["uid"] != meta["uid"]:
-                continue
-            left = [name for name in current["metadata"].get("finalizers") or () if name != FINALIZER]
-            if len(left) != len(current["metadata"].get("finalizers") or ()):
-                self._bench.patch("Pod", current, {"metadata": {"finalizers": left or None}})
+        self._counts.release([pod])
 
     def sync(self, job: Object) -> None:
         bench, spec = self._bench, job["spec"]
@@ -66,10 +58,10 @@ class JobController(Controller):
             return
         pods = bench.owned(job, "Pod")
         if has_condition(job, "Complete", "Failed"):
-            self._release([pod for pod in pods if is_ended(pod) or "deletionTimestamp" in pod["metadata"]])
+            self._counts.release([pod for pod in pods if is_ended(pod) or "deletionTimestamp" in pod["metadata"]])
             self._expire(job)
             return
-        job, failure = self._count(job, pods)
+        job, failure = self._counts.count(job, pods)
         status = job.get("status") or {}
         if failure is None and not has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             failure = self._verdict(job, pods)
@@ -84,84 +76,6 @@ class JobController(Controller):
             )
         else:
             self._manage(job)
-
-    # --- counting ---------------------------------------------------------------------------------------------------
-
-    def _count(self, job: Object, pods: list[Object]) -> tuple[Object, tuple[str, str] | None]:
-        """Count pods that ended since last time; also says why the Job fails, if a failure policy says so."""
-        spec = job["spec"]
-        patient = only_ended_count(spec)
-        succeeded: list[Object] = []
-        failed: list[Object] = []
-        done: list[Object] = []
-        verdict: tuple[str, str] | None = None
-        failed_indexes: list[int] = []
-        for pod in pods:
-            meta = pod["metadata"]
-            if FINALIZER not in (meta.get("finalizers") or ()):
-                continue
-            phase = pod["status"].get("phase")
-            leaving = "deletionTimestamp" in meta
-            if phase == "Succeeded":
-                succeeded.append(pod)
-            elif phase == "Failed" or (leaving and (not patient or not pod["spec"].get("nodeName"))):
-                if not (leaving and spec.get("suspend")):
-                    action, message = judge(spec, pod)
-                    if action is Verdict.FAIL_JOB:
-                        verdict = verdict or ("PodFailurePolicy", message)
-                    if action is Verdict.FAIL_INDEX:
-                        failed_indexes.append(_index(pod))
-                    if action is not Verdict.IGNORE:
-                        failed.append(pod)
-            else:
-                continue
-            done.append(pod)
-        if done:
-            job = self._record(job, succeeded, failed, failed_indexes)
-            self._release(done)
-        return job, verdict
-
-    def _record(self, job: Object, succeeded: list[Object], failed: list[Object], failed_now: list[int]) -> Object:
-        bench, spec = self._bench, job["spec"]
-        status = job.get("status") or {}
-        fields: dict[str, Any] = {}
-        if spec.get("completionMode") == "Indexed":
-            completions = spec.get("completions") or 0
-            before = indexes.parse(status.get("completedIndexes"))
-            after = sorted({*before, *(i for pod in succeeded if 0 <= (i := _index(pod)) < completions)})
-            if after:
-                fields["completedIndexes"] = indexes.text(after)
-            fields["succeeded"] = len(after) or None
-            if "backoffLimitPerIndex" in spec:
-                counts = _index_failures(job)
-                for pod in failed:
-                    counts[_index(pod)] = counts.get(_index(pod), 0) + 1
-                if failed:
-                    note = ",".join(f"{index}={count}" for index, count in sorted(counts.items()))
-                    job = bench.patch(self.kind, job, {"metadata": {"annotations": {PER_INDEX: note}}})
-                over = [index for index, count in counts.items() if count > spec["backoffLimitPerIndex"]]
-                lost = sorted({*indexes.parse(status.get("failedIndexes")), *over, *failed_now} - set(after))
-                fields["failedIndexes"] = indexes.text(lost)
-        elif succeeded:
-            fields["succeeded"] = status.get("succeeded", 0) + len(succeeded)
-        if failed:
-            fields["failed"] = status.get("failed", 0) + len(failed)
-        job = bench.set_status(self.kind, job, **fields)
-        return self._remember(job, succeeded, failed)
-
-    def _remember(self, job: Object, succeeded: list[Object], failed: list[Object]) -> Object:
-        """Keep how many failures there were since the last success, and when the last one was."""
-        count, last = _failures(job)
-        if succeeded:
-            latest = max(map(_finished, succeeded))
-            failed = [pod for pod in failed if _finished(pod) > latest]
-            count, last = 0, 0.0
-        for pod in failed:
-            count, last = count + 1, max(last, _finished(pod))
-        note = f"{count}@{int(last)}" if count else None
-        if (job["metadata"].get("annotations") or {}).get(FAILURES) == note:
-            return job
-        return self._bench.patch(self.kind, job, {"metadata": {"annotations": {FAILURES: note}}})
 
     # --- the end ----------------------------------------------------------------------------------------------------
 
@@ -218,7 +132,7 @@ class JobController(Controller):
         lost = [pod for pod in ended if pod["status"].get("phase") != "Succeeded"]
         if lost:
             fields["failed"] = status.get("failed", 0) + len(lost)
-        self._release(ended)
+        self._counts.release(ended)
         leaving = [
             pod for pod in bench.owned(job, "Pod") if "deletionTimestamp" in pod["metadata"] and not is_ended(pod)
         ]
@@ -302,7 +216,7 @@ class JobController(Controller):
 
     def _drop(self, pods: list[Object]) -> None:
         """Delete pods that are not wanted any more: no failures, so they are let go first."""
-        self._release(pods)
+        self._counts.release(pods)
         for pod in pods:
             self._bench.delete("Pod", pod)
 
@@ -327,7 +241,7 @@ class JobController(Controller):
             missing -= sum(1 for pod in pods if "deletionTimestamp" in pod["metadata"] and not is_ended(pod))
         if missing <= 0:
             return active
-        count, last = _failures(job)
+        count, last = failures_of(job)
         if count:
             due = last + back_off(count)
             if bench.now < due:
@@ -351,7 +265,7 @@ class JobController(Controller):
             for index in self._free_indexes(job, pods, missing):
                 notes = {INDEX: str(index)}
                 if "backoffLimitPerIndex" in spec:
-                    notes[INDEX_FAILURES] = str(_index_failures(job).get(index, 0))
+                    notes[INDEX_FAILURES] = str(index_failures(job).get(index, 0))
                 suffix = bench.cluster.store.generate_name("Pod", meta["namespace"], f"{name}-{index}-")
                 pod = bench.create_pod(
                     job,
@@ -381,46 +295,13 @@ class JobController(Controller):
     def _free_indexes(job: Object, pods: list[Object], missing: int) -> list[int]:
         status, spec = job.get("status") or {}, job["spec"]
         taken = set(indexes.parse(status.get("completedIndexes"))) | set(indexes.parse(status.get("failedIndexes")))
-        taken |= {_index(pod) for pod in pods if is_active(pod)}
+        taken |= {index_of(pod) for pod in pods if is_active(pod)}
         if only_ended_count(spec):
-            taken |= {_index(pod) for pod in pods if not is_ended(pod)}
+            taken |= {index_of(pod) for pod in pods if not is_ended(pod)}
         free = (index for index in range(spec.get("completions") or 0) if index not in taken)
         return [index for index, _ in zip(free, range(missing), strict=False)]
-
-
-def _index(pod: Object) -> int:
-    text = (pod["metadata"].get("annotations") or {}).get(INDEX, "")
-    return counted(text, -1)
-
-
-def _index_failures(job: Object) -> dict[int, int]:
-    """Failures so far by index."""
-    note = (job["metadata"].get("annotations") or {}).get(PER_INDEX, "")
-    pairs = (part.partition("=") for part in note.split(",") if part)
-    return {counted(index): counted(count) for index, _, count in pairs}
 
 
 def _with_index(containers: list[Object], index: int) -> list[Object]:
     variable = {"name": "JOB_COMPLETION_INDEX", "value": str(index)}
     return [{**c, "env": [*(c.get("env") or ()), variable]} for c in containers]
-
-
-def _failures(job: Object) -> tuple[int, float]:
-    note = (job["metadata"].get("annotations") or {}).get(FAILURES, "")
-    count, _, last = note.partition("@")
-    return counted(count), float(counted(last))
-
-
-def _finished(pod: Object) -> float:
-    """When a pod ended: its last container's end, else when its deletion began."""
-    ends = [
-        parse_time(ended["finishedAt"])
-        for entry in pod["status"].get("containerStatuses") or ()
-        if (ended := (entry.get("state") or {}).get("terminated")) and ended.get("finishedAt")
-    ]
-    if ends:
-        return max(ends)
-    meta = pod["metadata"]
-    if "deletionTimestamp" in meta:
-        return parse_time(meta["deletionTimestamp"]) - (meta.get("deletionGracePeriodSeconds") or 0)
-    return parse_time(meta["creationTimestamp"])

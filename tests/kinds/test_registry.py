@@ -12,6 +12,7 @@ from kailab.errors import InputError
 from kailab.model import kinds
 from kailab.model.kind import Kind
 from kailab.model.kinds import KINDS, kind_key, part, register, registered
+from kailab.scheduler.service.manifests import manifests
 
 WIDGET = Kind(group="example.com", kind="Widget", versions=("v2", "v1"), plural="widgets", short=("wd",))
 
@@ -117,3 +118,12 @@ def test_knowing_kinds_loads_no_controller_and_no_grouping() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_kind_that_is_registered_may_be_read_by_the_scheduler() -> None:
+    told = "apiGroups: [example.com]\n    resources: [widgets]"
+    assert told not in manifests("kai-scheduler", "registry.example.com/kailab:1")
+    with registered(WIDGET):
+        assert told in manifests("kai-scheduler", "registry.example.com/kailab:1")
+    with registered(widget(owns_pods=False)):
+        assert told not in manifests("kai-scheduler", "registry.example.com/kailab:1")

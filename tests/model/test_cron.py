@@ -82,10 +82,20 @@ def test_what_is_none(text: str, problem: str) -> None:
         ("0 9 * * *", "Europe/Berlin", "2026-07-01T00:00:00", "2026-07-01T07:00:00"),
         ("0 9 * * *", "Europe/Berlin", "2026-01-01T00:00:00", "2026-01-01T08:00:00"),
         ("0 9 * * *", "Asia/Kolkata", "2026-01-01T00:00:00", "2026-01-01T03:30:00"),
-        ("30 2 * * *", "Europe/Berlin", "2026-03-29T00:00:00", "2026-03-29T01:00:00"),  # 2:30 is left out: at 3:00 local
+        (
+            "30 2 * * *",
+            "Europe/Berlin",
+            "2026-03-29T00:00:00",
+            "2026-03-29T01:00:00",
+        ),  # 2:30 is left out: at 3:00 local
         ("30 2 * * *", "Europe/Berlin", "2026-10-25T00:00:00", "2026-10-25T00:30:00"),  # 2:30 comes twice: the first
         ("30 2 * * *", "Europe/Berlin", "2026-10-25T00:30:00", "2026-10-26T01:30:00"),  # and not again
-        ("*/30 * * * *", "Europe/Berlin", "2026-10-25T00:30:00", "2026-10-25T01:00:00"),  # the repeated hour has its own
+        (
+            "*/30 * * * *",
+            "Europe/Berlin",
+            "2026-10-25T00:30:00",
+            "2026-10-25T01:00:00",
+        ),  # the repeated hour has its own
         ("0 0 * * *", None, "2026-01-01T00:00:00", "2026-01-02T00:00:00"),
     ],
 )

@@ -13,7 +13,9 @@ from kailab.errors import KailabError
 from kailab.model.defaults import apply_defaults
 from kailab.model.kinds import kind_key
 from kailab.model.manifests import dump, from_objects, load_text
-from kailab.model.objects import Node, Pod, PodGroupObject, QueueObject, TopologyObject
+from kailab.model.objects.kai import PodGroupObject, QueueObject, TopologyObject
+from kailab.model.objects.nodes import Node
+from kailab.model.objects.pods import Pod
 from kailab.model.queuetree import check_queues
 
 TYPES = {"Pod": Pod, "Node": Node, "Queue": QueueObject, "PodGroup": PodGroupObject, "Topology": TopologyObject}

@@ -5,7 +5,7 @@ import re
 import msgspec
 import pytest
 
-from kailab.model.objects import Pod
+from kailab.model.objects.pods import Pod
 from kailab.model.validation import advise, validate
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.hints import advise_scheduler

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.errors import InputError
 from kailab.workloads import indexes
 
 RUN = "kailab.dev/run-seconds"

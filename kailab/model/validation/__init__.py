@@ -72,7 +72,7 @@ def _check_record(faults: Faults, obj: dict[str, Any], kind: str) -> None:
     import msgspec
 
     from kailab.model import typed
-    from kailab.model.objects import AnyObject
+    from kailab.model.objects.base import AnyObject
 
     try:
         typed.convert(obj, part(kind, "record") or AnyObject)
