@@ -36,6 +36,7 @@ from kailab.lab.scheduler_process import SCHEDULER
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels
+from kailab.model.kinds import api_version_of
 from kailab.scheduler import settings_of
 
 PATIENCE_SECONDS = 1200.0
@@ -320,4 +321,4 @@ def _podgroup(pod: Object) -> Object:
     name = f"pg-{pod['metadata']['name']}"
     spec = {"minMember": 1, "queue": "fill", "priorityClassName": "train", "preemptibility": "preemptible"}
     metadata = {"name": name, "namespace": "default", "labels": pod["metadata"]["labels"]}
-    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": spec}
+    return {"apiVersion": api_version_of("PodGroup"), "kind": "PodGroup", "metadata": metadata, "spec": spec}

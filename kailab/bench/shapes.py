@@ -6,6 +6,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.model import labels
+from kailab.model.kinds import api_version_of
 
 PATIENT = 1_000_000
 """A backoffLimit that no number of evictions uses up: an evicted pod counts as a failure of its Job."""
@@ -19,7 +20,7 @@ def queue(name: str, parent: str = "", *, quota: float = -1, limit: float = -1, 
     }
     if parent:
         spec["parentQueue"] = parent
-    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": api_version_of("Queue"), "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def job(

@@ -1,4 +1,4 @@
-"""Groupings as PodGroup objects (scheduling.run.ai/v2alpha2), and what of an existing PodGroup outlives an update."""
+"""Groupings as PodGroup objects, and what of an existing PodGroup outlives an update."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.grouping.config import GroupingConfig
 from kailab.grouping.records import Grouping, OwnerReference, SubGroup, TopologyConstraint
+from kailab.model.kinds import api_version_of
 
-API_VERSION = "scheduling.run.ai/v2alpha2"
 KIND = "PodGroup"
 
 # Other parts of KAI write these into a PodGroup's spec; grouping keeps its hands off them.
@@ -36,7 +36,7 @@ def podgroup_object(grouping: Grouping) -> Object:
     ):
         if value:
             spec[field] = value
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": metadata, "spec": spec}
+    return {"apiVersion": api_version_of(KIND), "kind": KIND, "metadata": metadata, "spec": spec}
 
 
 def surviving(existing: Object, wanted: Object, config: GroupingConfig) -> Object:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -127,3 +129,12 @@ def test_a_kind_that_is_registered_may_be_read_by_the_scheduler() -> None:
         assert told in manifests("kai-scheduler", "registry.example.com/kailab:1")
     with registered(widget(owns_pods=False)):
         assert told not in manifests("kai-scheduler", "registry.example.com/kailab:1")
+
+
+def test_versions_of_kais_crds_stand_in_one_module() -> None:
+    """Whoever writes one of KAI's objects asks the kind for its version."""
+    kai = {kind.api_version for kind in KINDS.values() if kind.group in ("scheduling.run.ai", "kai.scheduler")}
+    told = re.compile("|".join(map(re.escape, sorted(kai, key=len, reverse=True))))
+    package = Path(kinds.__file__).parents[1]
+    found = {str(file.relative_to(package)) for file in package.rglob("*.py") if told.search(file.read_text("utf-8"))}
+    assert found == set()

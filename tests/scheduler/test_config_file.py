@@ -88,7 +88,7 @@ def test_predicates_can_be_left_out() -> None:
         ("tiers: [{plugins: [{name: minruntime, arguments: {defaultReclaimMinRuntime: x}}]}]", "not a duration"),
         ("usageDBConfig: {usageParams: {windowType: round}}", "expected sliding or tumbling or cron"),
         ("usageDBConfig: {usageParams: {windowType: cron}}", "cronString: '' is no cron expression"),
-        ("usageDBConfig: {usageParams: {windowType: cron, cronString: '0 25 * * *'}}", "hour '25' is not between"),
+        ("usageDBConfig: {usageParams: {windowType: cron, cronString: '0 25 * * *'}}", "the hour is out of its range"),
         ("queueDepthPerAction: {dance: 1}", "queueDepthPerAction.dance: is not known"),
         ("queueDepthPerAction: {reclaim: -2}", "-2 is not a whole number of at least -1"),
         ("queueDepthPerAction: {reclaim: true}", "True is not a whole number"),

@@ -29,6 +29,7 @@ from kailab.engine.records import (
     Topology,
 )
 from kailab.model import labels
+from kailab.model.kinds import api_version_of
 from kailab.scheduler.reading.tasks import group_labels
 
 PRIORITY_CLASSES = {50: "train", 75: "build-preemptible", 100: "build", 125: "inference"}
@@ -91,7 +92,7 @@ def _node(node: Node) -> Object:
 
 def _topology(topology: Topology) -> Object:
     return {
-        "apiVersion": "kai.scheduler/v1alpha1",
+        "apiVersion": api_version_of("Topology"),
         "kind": "Topology",
         "metadata": {"name": topology.name},
         "spec": {"levels": [{"nodeLabel": level} for level in topology.levels]},
@@ -117,7 +118,7 @@ def _queue(queue: Queue) -> Object:
     if queue.preempt_min_runtime is not None:
         spec["preemptMinRuntime"] = f"{queue.preempt_min_runtime:g}s"
     return {
-        "apiVersion": "scheduling.run.ai/v2",
+        "apiVersion": api_version_of("Queue"),
         "kind": "Queue",
         "metadata": {"name": queue.name},
         "spec": spec,
@@ -146,7 +147,7 @@ def _podgroup(group: PodGroup) -> Object:
     if group.staleness_grace is not None:
         spec["stalenessGracePeriod"] = f"{group.staleness_grace:g}s"
     return {
-        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "apiVersion": api_version_of("PodGroup"),
         "kind": "PodGroup",
         "metadata": {"name": group.name, "namespace": group.namespace or "default"},
         "spec": spec,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from kailab.model import labels
+from kailab.model.kinds import api_version_of
 
 Object = dict[str, Any]
 
@@ -186,7 +187,7 @@ _RUNTIME = _object(
     {"mlPolicy": {"numNodes": 1}, "template": {"spec": {"replicatedJobs": [_replicated("node", "node")]}}},
 )
 _QUEUE = _object(
-    "scheduling.run.ai/v2",
+    api_version_of("Queue"),
     "Queue",
     "team",
     {
@@ -337,21 +338,21 @@ _ALL: tuple[tuple[Object, ...], ...] = (
         "metadata": {"name": "knative-v1", "labels": {"a": "b"}, "annotations": {"autoscaling.knative.dev/min-scale": "2"}},
         "spec": {"containerConcurrency": 5, "timeoutSeconds": 10, "tolerations": _ANY_NODE, "containers": [{"image": "x", "resources": _SHARED}]}}}),),
     (_QUEUE,),
-    (_object("scheduling.run.ai/v2", "Queue", "child", {
+    (_object(api_version_of("Queue"), "Queue", "child", {
         "parentQueue": "team", "priority": 5, "reclaimMinRuntime": "1h",
         "resources": {"gpu": {"quota": 1, "limit": 2, "overQuotaWeight": 2.5}, "cpu": {"quota": 1000, "limit": -1},
                       "memory": {"quota": 1000, "limit": -1}}}),),
-    (_object("scheduling.run.ai/v2alpha2", "PodGroup", "group", {
+    (_object(api_version_of("PodGroup"), "PodGroup", "group", {
         "minMember": 1, "queue": "team", "priorityClassName": "train", "preemptibility": "preemptible",
         "schedulingBackoff": 1, "stalenessGracePeriod": "10s", "markUnschedulable": True,
         "topologyConstraint": {"topology": "floor", "requiredTopologyLevel": "rack"}}),
      _object("v1", "Pod", "member", _PLAIN, metadata={"annotations": {labels.POD_GROUP: "group"}})),
     (_object("v1", "Pod", "worker", _PLAIN, metadata={
         "annotations": {labels.POD_GROUP: "tree"}, "labels": {labels.SUBGROUP_NAME: "b"}}),
-     _object("scheduling.run.ai/v2alpha2", "PodGroup", "tree", {"minSubGroup": 1, "queue": "team", "subGroups": [
+     _object(api_version_of("PodGroup"), "PodGroup", "tree", {"minSubGroup": 1, "queue": "team", "subGroups": [
         {"name": "a", "minSubGroup": 1, "topologyConstraint": {"topology": "floor", "preferredTopologyLevel": "rack"}},
         {"name": "b", "parent": "a", "minMember": 1}]})),
-    (_object("kai.scheduler/v1alpha1", "Topology", "floor", {
+    (_object(api_version_of("Topology"), "Topology", "floor", {
         "levels": [{"nodeLabel": "rack", "alias": "r"}, {"nodeLabel": labels.HOSTNAME}]}, metadata={"labels": {}}),),
     (_TRAIN, _POD, _TRAIN | {"metadata": {"name": "other"}, "value": 100}),
     (_POD, _NODE),

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.model.kinds import api_version_of
 
 _FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _PRIORITIES = ("train", "train", "build", "inference", "build-preemptible")
@@ -17,7 +18,7 @@ def _queue(name: str, parent: str, quota: int, limit: int, weight: int) -> Objec
     spec: dict[str, Any] = {"resources": resources}
     if parent:
         spec["parentQueue"] = parent
-    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+    return {"apiVersion": api_version_of("Queue"), "kind": "Queue", "metadata": {"name": name}, "spec": spec}
 
 
 def queue_tree(leaves: Sequence[str]) -> list[Object]:

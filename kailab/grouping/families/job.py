@@ -25,6 +25,7 @@ from kailab.grouping.fields import (
     whole_number,
 )
 from kailab.grouping.records import GroupingError, Plan
+from kailab.model.kinds import api_version_of
 from kailab.model.labels import BATCH_MIN_MEMBER, JOB_ID, JOB_SIZE
 
 
@@ -67,7 +68,7 @@ def _is_legacy(pod_group: str, pod: Object, context: Context) -> bool:
     """Whether an older KAI left a PodGroup of this name."""
     if not context.config.legacy_pod_groups:
         return False
-    return context.reads.get("scheduling.run.ai/v2alpha2", "PodGroup", namespace_of(pod), pod_group) is not None
+    return context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace_of(pod), pod_group) is not None
 
 
 JOB = Family("job", _job, pod_labels=(JOB_ID, JOB_SIZE))

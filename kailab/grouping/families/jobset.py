@@ -27,6 +27,7 @@ from kailab.grouping.fields import (
     whole_number,
 )
 from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
+from kailab.model.kinds import api_version_of
 from kailab.model.labels import BATCH_MIN_MEMBER, TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 
 _REPLICATED_JOB = "jobset.sigs.k8s.io/replicatedjob-name"
@@ -108,7 +109,7 @@ def _has_legacy_pod_group(top: Object, context: Context) -> bool:
     if not context.config.legacy_pod_groups:
         return False
     name = pod_group_name(top)
-    for pod_group in context.reads.list("scheduling.run.ai/v2alpha2", "PodGroup", namespace_of(top)):
+    for pod_group in context.reads.list(api_version_of("PodGroup"), "PodGroup", namespace_of(top)):
         found = name_of(pod_group)
         if (found == name or found.startswith(f"{name}-")) and not pod_group["spec"].get("subGroups"):
             return True

@@ -14,6 +14,7 @@ from kailab.grouping.fields import annotations_of, labels_of, name_of, namespace
 from kailab.grouping.priority import INFERENCE, priority_class_of
 from kailab.grouping.queues import queue_of
 from kailab.grouping.records import Grouping, GroupingError, Plan
+from kailab.model.kinds import api_version_of
 from kailab.model.labels import POD_GROUP
 from kailab.model.quantities import counted
 
@@ -53,7 +54,7 @@ def _has_group_per_pod(revision: Object, context: Context) -> bool:
         return False
     if len(named) > 1:
         return True
-    pod_group = context.reads.get("scheduling.run.ai/v2alpha2", "PodGroup", namespace, named[0])
+    pod_group = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, named[0])
     if pod_group is None:
         return False
     owners = pod_group["metadata"].get("ownerReferences") or ()

@@ -24,6 +24,7 @@ from kailab.grouping.fields import (
     title,
 )
 from kailab.grouping.records import GroupingError, Plan, SubGroup, TopologyConstraint
+from kailab.model.kinds import api_version_of
 from kailab.model.labels import TOPOLOGY, TOPOLOGY_PREFERRED, TOPOLOGY_REQUIRED
 
 _NODE_GROUP = "ray.io/group"
@@ -111,7 +112,7 @@ def _is_legacy(namespace: str, name: str, context: Context) -> bool:
     """Whether an older KAI left this PodGroup without subgroups."""
     if not context.config.legacy_pod_groups:
         return False
-    existing = context.reads.get("scheduling.run.ai/v2alpha2", "PodGroup", namespace, name)
+    existing = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, name)
     return existing is not None and name_of(existing) == name and not existing["spec"].get("subGroups")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from kailab.errors import InputError
+from kailab.model.kinds import KINDS
 
 _NUMBER = re.compile(r"\bv(\d+)\.(\d+)\.\d+")
 
@@ -23,12 +24,8 @@ class Release(NamedTuple):
     binder_plugins: bool
 
 
-_CRDS = {
-    "queues.scheduling.run.ai": "v2",
-    "podgroups.scheduling.run.ai": "v2alpha2",
-    "bindrequests.scheduling.run.ai": "v1alpha2",
-    "topologies.kai.scheduler": "v1alpha1",
-}
+# The versions of the newest releases are those that kailab.kinds.kai has first; an older release says where it differs.
+_CRDS = {KINDS[kind].resource: KINDS[kind].versions[0] for kind in ("Queue", "PodGroup", "BindRequest", "Topology")}
 
 RELEASES = (
     Release((0, 15), _CRDS, binder_plugins=True),
