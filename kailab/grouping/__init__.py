@@ -1,8 +1,8 @@
 """Pods -> PodGroups, as KAI's podgrouper makes them.
 
 ``group`` says which PodGroup a pod belongs to, from its chain of owners alone; ``podgroup_object`` writes that as a
-PodGroup; ``PodGrouper`` keeps a cluster grouped. Each family of workloads has a module in ``families``; ``registry``
-knows which kind of owner belongs to which.
+PodGroup; ``PodGrouper`` keeps a cluster grouped. Each family of workloads has a module in ``families``; a kind of
+owner names its family (``Kind.grouping``), and ``registry`` looks it up.
 """
 
 from kailab.grouping.config import GroupingConfig

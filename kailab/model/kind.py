@@ -19,12 +19,12 @@ from kailab.errors import InputError, Where
 Part: TypeAlias = Callable[..., Any] | str | None
 """A function or class, or where it stands: ``"module:name"``. None: the kind has none."""
 
-_REFERENCE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*", re.ASCII)
-_KIND = re.compile(r"[A-Z][A-Za-z0-9]{0,62}", re.ASCII)
+# Patterns are compiled when a kind is checked, which kailab's own are not at every start.
+_REFERENCE = r"[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+_KIND = r"[A-Z][A-Za-z0-9]{0,62}"
 _LABEL = r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
-_NAME = re.compile(_LABEL, re.ASCII)
-_GROUP = re.compile(rf"({_LABEL}(\.{_LABEL})*)?", re.ASCII)
-_PATH = re.compile(r"[A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*", re.ASCII)
+_GROUP = rf"({_LABEL}(\.{_LABEL})*)?"
+_PATH = r"[A-Za-z][A-Za-z0-9]*(\.[A-Za-z][A-Za-z0-9]*)*"
 
 
 class Column(NamedTuple):
@@ -125,18 +125,20 @@ def check_form(kind: object) -> Kind:
     for field, form, expected in (
         ("kind", _KIND, "a name such as JobSet"),
         ("group", _GROUP, "an API group such as jobset.x-k8s.io, or nothing for the core group"),
-        ("plural", _NAME, "a plural in lower case such as jobsets"),
+        ("plural", _LABEL, "a plural in lower case such as jobsets"),
     ):
-        if not isinstance(value := getattr(kind, field), str) or not form.fullmatch(value):
+        if not isinstance(value := getattr(kind, field), str) or not re.fullmatch(form, value, re.ASCII):
             raise wrong(field, expected)
     for field, form, expected in (
-        ("versions", _NAME, "versions such as ('v1', 'v1beta1'), at least one"),
-        ("short", _NAME, "short names such as ('js',)"),
+        ("versions", _LABEL, "versions such as ('v1', 'v1beta1'), at least one"),
+        ("short", _LABEL, "short names such as ('js',)"),
         ("immutable", _PATH, "paths of fields such as ('spec.selector',)"),
-        ("watches", re.compile(r"\S+"), "kinds such as ('Node',)"),
+        ("watches", r"\S+", "kinds such as ('Node',)"),
     ):
         values = getattr(kind, field)
-        if not isinstance(values, tuple) or not all(isinstance(v, str) and form.fullmatch(v) for v in values):
+        if not isinstance(values, tuple) or not all(
+            isinstance(v, str) and re.fullmatch(form, v, re.ASCII) for v in values
+        ):
             raise wrong(field, expected)
     if not kind.versions:
         raise wrong("versions", "versions such as ('v1', 'v1beta1'), at least one")
@@ -153,7 +155,7 @@ def check_form(kind: object) -> Kind:
 
 
 def _is_reference(value: object) -> bool:
-    return isinstance(value, str) and _REFERENCE.fullmatch(value) is not None
+    return isinstance(value, str) and re.fullmatch(_REFERENCE, value, re.ASCII) is not None
 
 
 def resolved(kind: Kind, name: str) -> Any:

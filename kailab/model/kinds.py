@@ -10,7 +10,6 @@ module knows no kind, and a kind may stand on anything, its controller and its g
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 import threading
@@ -36,6 +35,7 @@ class _Kinds(Mapping[str, Kind]):
         self.by_group_kind: dict[tuple[str, str], str] = {}
         self.by_api_version: dict[tuple[str, str], str] = {}
         self.parts: dict[tuple[str, str], Any] = {}
+        self._by_resource: dict[str, str] = {}
         self._names: dict[str, str] | None = None
         self._loaded = self._loading = False
         self._lock = threading.RLock()
@@ -53,22 +53,22 @@ class _Kinds(Mapping[str, Kind]):
             self._loaded = True
 
     def add(self, kind: Kind) -> Kind:
-        check_form(kind)
+        """A kind that is well formed; refused where it, its resource or its key is known already."""
         other = self.by_group_kind.get((kind.group, kind.kind))
         where = Where(object=f"kind {kind.kind}")
         if other is not None:
             group = f"the group {kind.group}" if kind.group else "the core group"
             raise InputError(f"is registered already in {group}", where)
-        for known in self.by_key.values():
-            if known.resource == kind.resource:
-                raise InputError(
-                    f"{kind.resource} is the kind {known.kind} already", Where(object=where.object, field="plural")
-                )
+        holder = self._by_resource.get(kind.resource)
+        if holder is not None:
+            at = Where(object=where.object, field="plural")
+            raise InputError(f"{kind.resource} is the kind {holder} already", at)
         key = kind.key or (kind.kind if kind.kind not in self.by_key else f"{kind.kind}.{kind.group}")
         if key in self.by_key:
             raise InputError(f"the key {key} is another kind's already", Where(object=where.object, field="key"))
         kind = msgspec.structs.replace(kind, key=key)
         self.by_key[key] = kind
+        self._by_resource[kind.resource] = key
         self.by_group_kind[kind.group, kind.kind] = key
         for version in kind.versions:
             self.by_api_version[f"{kind.group}/{version}" if kind.group else version, kind.kind] = key
@@ -76,7 +76,7 @@ class _Kinds(Mapping[str, Kind]):
         return kind
 
     def remove(self, kind: Kind) -> None:
-        del self.by_key[kind.key], self.by_group_kind[kind.group, kind.kind]
+        del self.by_key[kind.key], self.by_group_kind[kind.group, kind.kind], self._by_resource[kind.resource]
         self.by_api_version = {at: key for at, key in self.by_api_version.items() if key != kind.key}
         self.parts = {at: part for at, part in self.parts.items() if at[0] != kind.key}
         self._names = None
@@ -138,6 +138,7 @@ def register(kind: Kind) -> Kind:
 
     Raises InputError for one that is not well formed, or that is known already.
     """
+    check_form(kind)
     _KINDS.load()
     return _KINDS.add(kind)
 
@@ -226,6 +227,8 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     lowered = {known.lower(): known for known in KINDS}
     if wanted in lowered:
         return lowered[wanted]
+    import difflib
+
     close = difflib.get_close_matches(wanted, [*names, *lowered], n=8)
     meant = list(dict.fromkeys(names.get(name) or lowered[name] for name in close))[:3]
     hint = f"; did you mean {', '.join(meant)}?" if meant else "; expected a kind such as pods, queues, podgroups, jobs"

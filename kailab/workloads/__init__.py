@@ -1,6 +1,6 @@
 """Workloads of the embedded cluster: what Kubernetes' and the operators' controllers do, so that pods appear.
 
-One room per family; ``WorkloadControllers`` runs them all. ``ResourceClaimController`` makes the claims that pods ask for.
+One module per controller; ``WorkloadControllers`` runs those that kinds name (``Kind.controller``). ``ResourceClaimController`` makes the claims that pods ask for.
 """
 
 from kailab.workloads.controllers import WorkloadControllers

@@ -12,7 +12,7 @@ import pytest
 from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.errors import InputError
 from kailab.model import kinds
-from kailab.model.kind import Kind
+from kailab.model.kind import Kind, check_form
 from kailab.model.kinds import KINDS, kind_key, part, register, registered
 from kailab.scheduler.service.manifests import manifests
 
@@ -97,7 +97,8 @@ def test_a_part_that_is_not_where_it_is_said_to_be(place: str) -> None:
 
 
 @pytest.mark.parametrize("key", sorted(KINDS))
-def test_every_part_of_every_kind_is_there(key: str) -> None:
+def test_every_kind_of_kailabs_own_is_well_formed_and_has_its_parts(key: str) -> None:
+    assert check_form(KINDS[key]).key == key
     for name in ("defaults", "check", "shape", "record", "advice", "controller", "grouping", "columns"):
         part(key, name)
 
