@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from kailab.cli.faults import DEBUG
-from kailab.cluster.misfits import STRICT
+from kailab.cli.error_messages import DEBUG
+from kailab.cluster.unreadable import STRICT
 from kailab.components import ComponentSet, MissingComponents, find_components
 
 REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"

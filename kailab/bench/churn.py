@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import psutil
 
 from kailab.bench import shapes
-from kailab.bench.beside import kailab_beside
-from kailab.bench.rig import WrongOutcome
-from kailab.cluster.controlplane.lastwords import last_words
+from kailab.bench.scheduler_process import kailab_process
+from kailab.bench.timed_lab import WrongOutcome
+from kailab.cluster.controlplane.log_tail import log_tail
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.processes import ask, find
 from kailab.cluster.writes import Create, Delete
@@ -117,7 +117,7 @@ def churn(
     venue = open_plane(backend, components=components, get=True, tell=tell)
     try:
         venue.furnish(described, "kailab", settings_of(None))
-        with kailab_beside(venue.plane) as pid:
+        with kailab_process(venue.plane) as pid:
             scheduler = find(pid)
             if scheduler is None:
                 raise _ended(venue.plane, 0.0)
@@ -139,9 +139,7 @@ def churn(
 
 
 def _ended(plane: Any, seconds: float) -> WrongOutcome:
-    return WrongOutcome(
-        f"the scheduler ended after {seconds:.0f} s; its last words:\n{last_words(plane.log(SCHEDULER))}"
-    )
+    return WrongOutcome(f"the scheduler ended after {seconds:.0f} s; its last words:\n{log_tail(plane.log(SCHEDULER))}")
 
 
 def _use(process: psutil.Process) -> tuple[int, int, int]:

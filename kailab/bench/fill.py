@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kailab.bench import shapes
 from kailab.bench.measured import Outcome, peak_memory
-from kailab.bench.rig import Progress, Rig
+from kailab.bench.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 
@@ -16,15 +16,15 @@ def fill(fleet: str | Path | Fleet = "scale-500", jobs: int | None = None, progr
     stay pending. Raises InputError, WrongOutcome."""
     if jobs is not None and jobs < 1:
         raise InputError(f"{jobs} jobs: expected 1 or more")
-    with Rig(fleet, progress=progress) as rig:
-        number = rig.gpus if jobs is None else jobs
-        rig.submit([shapes.queue("bench"), shapes.queue("fill", "bench")])
-        rig.settle()
-        rig.start()
-        rig.submit((shapes.job(f"fill-{index:06}", "fill") for index in range(number)), number)
-        rig.settle()
-        fit = min(number, rig.gpus)
-        measured = rig.stop("fill", fit, jobs=number)
-        rig.require("pods running", rig.running("fill"), fit)
-        idle = rig.idle_cycle()
-        return Outcome("fill", rig.fleet, rig.nodes, rig.gpus, (measured,), idle, peak_memory())
+    with TimedLab(fleet, progress=progress) as timed:
+        number = timed.gpus if jobs is None else jobs
+        timed.submit([shapes.queue("bench"), shapes.queue("fill", "bench")])
+        timed.settle()
+        timed.start()
+        timed.submit((shapes.job(f"fill-{index:06}", "fill") for index in range(number)), number)
+        timed.settle()
+        fit = min(number, timed.gpus)
+        measured = timed.stop("fill", fit, jobs=number)
+        timed.require("pods running", timed.running("fill"), fit)
+        idle = timed.idle_cycle()
+        return Outcome("fill", timed.fleet, timed.nodes, timed.gpus, (measured,), idle, peak_memory())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kailab.bench import shapes
 from kailab.bench.measured import Measured, Outcome, peak_memory
-from kailab.bench.rig import Progress, Rig
+from kailab.bench.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
 from kailab.fleet import Fleet, read_fleet
 from kailab.model import labels
@@ -51,16 +51,16 @@ def gang(nodes_per_rack: int = 2, progress: Progress | None = None) -> Outcome:
     """A Job with a pod for each node, each taking the node whole: from submission to all Running. Raises InputError,
     WrongOutcome."""
     measured: list[Measured] = []
-    with Rig(tree_fleet(nodes_per_rack), progress=progress) as rig:
-        rig.submit([shapes.queue("bench"), shapes.queue("gang", "bench")])
-        rig.settle()
+    with TimedLab(tree_fleet(nodes_per_rack), progress=progress) as timed:
+        timed.submit([shapes.queue("bench"), shapes.queue("gang", "bench")])
+        timed.settle()
         preferred = {labels.TOPOLOGY: "tree", labels.TOPOLOGY_PREFERRED: LEVELS[-1]}
         for name, notes in (("plain", None), ("preferred-rack", preferred)):
-            rig.start()
-            rig.submit([shapes.job(name, "gang", gpus=GPUS, pods=rig.nodes, annotations=notes)])
-            rig.settle()
-            measured.append(rig.stop(f"gang, {name.replace('-', ' ')}", rig.nodes, gpus=rig.nodes * GPUS))
-            rig.require("pods running", rig.running("gang"), rig.nodes)
-            rig.remove([name])
-        idle = rig.idle_cycle()
-        return Outcome("gang", rig.fleet, rig.nodes, rig.gpus, tuple(measured), idle, peak_memory())
+            timed.start()
+            timed.submit([shapes.job(name, "gang", gpus=GPUS, pods=timed.nodes, annotations=notes)])
+            timed.settle()
+            measured.append(timed.stop(f"gang, {name.replace('-', ' ')}", timed.nodes, gpus=timed.nodes * GPUS))
+            timed.require("pods running", timed.running("gang"), timed.nodes)
+            timed.remove([name])
+        idle = timed.idle_cycle()
+        return Outcome("gang", timed.fleet, timed.nodes, timed.gpus, tuple(measured), idle, peak_memory())

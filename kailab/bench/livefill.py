@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, TypeVar
 import psutil
 
 from kailab.bench import shapes
-from kailab.bench.beside import kailab_beside
-from kailab.bench.rig import WrongOutcome
+from kailab.bench.scheduler_process import kailab_process
+from kailab.bench.timed_lab import WrongOutcome
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.processes import ask, find
 from kailab.cluster.protocol import Object
@@ -189,7 +189,7 @@ class _Bench:
         self._furnish("kailab")
         plane = self._venue.plane
         try:
-            with kailab_beside(plane, no_election=True) as pid:
+            with kailab_process(plane, no_election=True) as pid:
                 done = self._filled("kailab", number, [pid])
             told = plane.log(SCHEDULER).read_text(errors="replace")
             return done._replace(cycles=tuple(float(seconds) for seconds in _CYCLE.findall(told)))

@@ -7,7 +7,7 @@ from statistics import mean
 
 from kailab.bench import shapes
 from kailab.bench.measured import Measured, Outcome, peak_memory
-from kailab.bench.rig import Progress, Rig
+from kailab.bench.timed_lab import Progress, TimedLab
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.model import labels
@@ -28,63 +28,63 @@ def reclaim(
     WrongOutcome."""
     if singles < 1:
         raise InputError(f"{singles} single jobs: expected 1 or more")
-    with Rig(fleet, progress=progress) as rig:
-        many = rig.gpus if jobs is None else jobs
-        if not 1 <= many <= rig.gpus:
-            raise InputError(f"{many} jobs: expected 1 to {rig.gpus}, the GPUs of fleet {rig.fleet}")
-        fill(rig, quota=0)
-        rig.submit([shapes.queue("owner", "bench", quota=rig.gpus)])
-        rig.settle()
+    with TimedLab(fleet, progress=progress) as timed:
+        many = timed.gpus if jobs is None else jobs
+        if not 1 <= many <= timed.gpus:
+            raise InputError(f"{many} jobs: expected 1 to {timed.gpus}, the GPUs of fleet {timed.fleet}")
+        fill(timed, quota=0)
+        timed.submit([shapes.queue("owner", "bench", quota=timed.gpus)])
+        timed.settle()
         measured = []
         if "single" in parts:
-            measured.append(_single(rig, singles))
+            measured.append(_single(timed, singles))
         if "large" in parts:
-            measured.append(_large(rig))
+            measured.append(_large(timed))
         if "many" in parts:
-            measured.append(_many(rig, many))
-        idle = rig.idle_cycle()
-        return Outcome("reclaim", rig.fleet, rig.nodes, rig.gpus, tuple(measured), idle, peak_memory())
+            measured.append(_many(timed, many))
+        idle = timed.idle_cycle()
+        return Outcome("reclaim", timed.fleet, timed.nodes, timed.gpus, tuple(measured), idle, peak_memory())
 
 
-def fill(rig: Rig, quota: float) -> None:
+def fill(timed: TimedLab, quota: float) -> None:
     """A cluster full of one-GPU Jobs in queue ``fill``, not measured."""
-    rig.submit([shapes.queue("bench"), shapes.queue("fill", "bench", quota=quota, weight=0)])
-    rig.submit((shapes.job(f"fill-{index:06}", "fill") for index in range(rig.gpus)), rig.gpus)
-    rig.settle()
-    rig.require("pods running", rig.running("fill"), rig.gpus)
+    timed.submit([shapes.queue("bench"), shapes.queue("fill", "bench", quota=quota, weight=0)])
+    timed.submit((shapes.job(f"fill-{index:06}", "fill") for index in range(timed.gpus)), timed.gpus)
+    timed.settle()
+    timed.require("pods running", timed.running("fill"), timed.gpus)
 
 
-def _single(rig: Rig, singles: int) -> Measured:
+def _single(timed: TimedLab, singles: int) -> Measured:
     taken = []
-    rig.start()
+    timed.start()
     for index in range(singles):
-        before = rig.elapsed
-        rig.submit([shapes.job(f"single-{index}", "owner")])
-        rig.settle()
-        taken.append(rig.elapsed - before)
-    measured = rig.stop("one-GPU reclaims, one at a time", singles, mean_seconds=mean(taken), most_seconds=max(taken))
-    rig.require("pods of the owner running", rig.running("owner"), singles)
-    rig.remove(f"single-{index}" for index in range(singles))
+        before = timed.elapsed
+        timed.submit([shapes.job(f"single-{index}", "owner")])
+        timed.settle()
+        taken.append(timed.elapsed - before)
+    measured = timed.stop("one-GPU reclaims, one at a time", singles, mean_seconds=mean(taken), most_seconds=max(taken))
+    timed.require("pods of the owner running", timed.running("owner"), singles)
+    timed.remove(f"single-{index}" for index in range(singles))
     return measured
 
 
-def _large(rig: Rig) -> Measured:
-    nodes = rig.cluster.list("Node")
+def _large(timed: TimedLab) -> Measured:
+    nodes = timed.cluster.list("Node")
     each = max(int(node["status"]["allocatable"].get(labels.GPU_RESOURCE, 0)) for node in nodes)
-    pods = max(1, rig.gpus // each // 2)
-    rig.start()
-    rig.submit([shapes.job("large", "owner", gpus=each, pods=pods)])
-    rig.settle()
-    measured = rig.stop("one large reclaim", pods, reclaimed_gpus=pods * each)
-    rig.require("pods of the owner running", rig.running("owner"), pods)
-    rig.remove(["large"])
+    pods = max(1, timed.gpus // each // 2)
+    timed.start()
+    timed.submit([shapes.job("large", "owner", gpus=each, pods=pods)])
+    timed.settle()
+    measured = timed.stop("one large reclaim", pods, reclaimed_gpus=pods * each)
+    timed.require("pods of the owner running", timed.running("owner"), pods)
+    timed.remove(["large"])
     return measured
 
 
-def _many(rig: Rig, jobs: int) -> Measured:
-    rig.start()
-    rig.submit((shapes.job(f"many-{index:06}", "owner") for index in range(jobs)), jobs)
-    rig.settle()
-    measured = rig.stop("one-GPU reclaims, all at once", jobs, reclaimed_gpus=jobs)
-    rig.require("pods of the owner running", rig.running("owner"), jobs)
+def _many(timed: TimedLab, jobs: int) -> Measured:
+    timed.start()
+    timed.submit((shapes.job(f"many-{index:06}", "owner") for index in range(jobs)), jobs)
+    timed.settle()
+    measured = timed.stop("one-GPU reclaims, all at once", jobs, reclaimed_gpus=jobs)
+    timed.require("pods of the owner running", timed.running("owner"), jobs)
     return measured

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import click
 from click.shell_completion import CompletionItem
 
-from kailab.cli.faults import ReportingGroup
+from kailab.cli.error_messages import ReportingGroup
 
 
 class Entry(NamedTuple):

@@ -173,7 +173,7 @@ def down(state: Path) -> None:
 def run(duration: str, state: Path) -> None:
     """Let time pass in the lab: run times end, protections run out, and the scheduler acts on it as it happens. Without
     --for: only until nothing changes any more."""
-    from kailab.cli.happened import Before, elapsed
+    from kailab.cli.lab_changes import LabChanges, elapsed
     from kailab.errors import InputError
     from kailab.model.times import duration_seconds
 
@@ -182,7 +182,7 @@ def run(duration: str, state: Path) -> None:
     except InputError as error:
         raise InputError(f"--for: {error}") from None
     with labfile.changed(state) as lab, terminal.progress_bars() as tell:
-        before, begun = Before(lab), lab.now
+        before, begun = LabChanges(lab), lab.now
         lab.settle()
         for _ in lab.moments(max(0.0, seconds - (lab.now - begun))):
             tell("lab time, in seconds", int(lab.now - begun), int(seconds))
@@ -197,7 +197,7 @@ def run(duration: str, state: Path) -> None:
 @options.state
 def status(output: TextOrJson, state: Path) -> None:
     """Sum up the lab: fleet, scheduler, time, GPUs, pods and what waits."""
-    from kailab.cli.happened import elapsed
+    from kailab.cli.lab_changes import elapsed
 
     with labfile.looked_at(state) as lab:
         data, processes = _summary(lab), _processes(lab)

@@ -9,7 +9,7 @@ import click
 
 from kailab import __version__
 from kailab.cli.commands import CommandTable
-from kailab.cli.faults import DEBUG
+from kailab.cli.error_messages import DEBUG
 
 # A lab makes a great many objects that live as long as it does: looking through all of them for cycles every few
 # hundred allocations, as Python does by default, costs more than the lab itself.

@@ -11,7 +11,7 @@ import click
 from kailab.cli import labfile, options, terminal
 
 if TYPE_CHECKING:
-    from kailab.cli.happened import Before
+    from kailab.cli.lab_changes import LabChanges
     from kailab.lab import Lab
 
 
@@ -27,7 +27,7 @@ def apply(
     bare: tuple[str, ...], files: tuple[str, ...], namespace: str, settle: bool, dry_run: bool, force: bool, state: Path
 ) -> None:
     """Apply manifests, then run the lab until nothing changes. If anything is wrong with any of them, none is applied."""
-    from kailab.cli.happened import Before
+    from kailab.cli.lab_changes import LabChanges
     from kailab.cli.naming import full_name
     from kailab.errors import InputError
 
@@ -37,7 +37,7 @@ def apply(
         raise InputError("say what to apply: -f FILE, -f FOLDER or -f -")
     end = " (dry run)" if dry_run else ""
     with labfile.changed(state, save=not dry_run) as lab:
-        before = Before(lab)
+        before = LabChanges(lab)
         if dry_run:
             lab.dry_run()
         applied = lab.apply(*_sources(files), namespace=namespace, strict=not force)
@@ -73,7 +73,7 @@ def delete(
 ) -> None:
     """Delete objects, by name, by label or by manifest, then run the lab until nothing changes. If one of them is not
     there, none is deleted."""
-    from kailab.cli.happened import Before
+    from kailab.cli.lab_changes import LabChanges
     from kailab.cli.naming import resource
     from kailab.errors import InputError
 
@@ -82,7 +82,7 @@ def delete(
     if files and (selector or everything):
         raise InputError("-f deletes what its manifests name; -l and --all go with a KIND")
     with labfile.changed(state) as lab:
-        before = Before(lab)
+        before = LabChanges(lab)
         doomed = _in_files(lab, files, namespace) if files else _named(lab, what, namespace, selector, everything)
         gone = _delete(lab, doomed, ignore_not_found)
         told = _settled(lab, before, settle) if gone else ""
@@ -106,7 +106,7 @@ def _sources(files: Sequence[str]) -> list[Path | str]:
     return [file if file == "-" else Path(file) for file in files]
 
 
-def _settled(lab: Lab, before: Before, settle: bool) -> str:
+def _settled(lab: Lab, before: LabChanges, settle: bool) -> str:
     if not settle:
         return "not settled: nothing has acted on it yet; `kailab run` lets the lab go on"
     with terminal.waiting("settling"):

@@ -47,7 +47,7 @@ READY_CONDITIONS = ("Ready", "ContainersReady")
 """Not true while no container runs."""
 
 
-class Said(NamedTuple):
+class PodEvent(NamedTuple):
     """An event about a pod that leaves."""
 
     type: str
@@ -55,8 +55,8 @@ class Said(NamedTuple):
     message: str
 
 
-CHECKPOINTED = Said("Normal", "Checkpointed", "It saved its state before it left")
-CHECKPOINT_LOST = Said("Warning", "CheckpointLost", "Its grace period ended before its state was saved")
+CHECKPOINTED = PodEvent("Normal", "Checkpointed", "It saved its state before it left")
+CHECKPOINT_LOST = PodEvent("Warning", "CheckpointLost", "Its grace period ended before its state was saved")
 
 
 def seconds_of(text: Any, default: float | None) -> float | None:

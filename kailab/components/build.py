@@ -20,8 +20,8 @@ from typing import NamedTuple
 import tenacity
 
 from kailab.components.failures import BuildFailed
-from kailab.components.group import group
 from kailab.components.pins import KUBERNETES_PROGRAMS, Pin, this_machine
+from kailab.components.process_group import group
 
 _MODULES = {
     "kubernetes": "k8s.io/kubernetes",

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 
-from kailab.components.asking import check_version
 from kailab.components.cache import Cache
 from kailab.components.failures import BuildFailed, DamagedComponent, DownloadFailed, MissingComponents, Unreachable
 from kailab.components.pins import Pin, kubernetes_version, pins, this_machine
 from kailab.components.sets import ComponentSet, chosen_folder, find_components, in_cache
 from kailab.components.sources import Sources
+from kailab.components.versions import check_version
 from kailab.errors import StateError
 
 _TELL_SECONDS = 15.0

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kailab.components.asking import told_version
 from kailab.components.cache import Cache
 from kailab.components.failures import DamagedComponent, WrongComponent
 from kailab.components.pins import Pin, pins
 from kailab.components.sets import chosen_folder
+from kailab.components.versions import reported_version
 
 
 class Item(NamedTuple):
@@ -56,7 +56,7 @@ def _in_folder(pin: Pin, folder: Path) -> Item:
     if not path.is_file():
         return Item(pin.name, pin.version, "missing", "", "", str(path))
     try:
-        told = told_version(pin.name, path)
+        told = reported_version(pin.name, path)
     except WrongComponent as error:
         return Item(pin.name, pin.version, "wrong", "", str(error).removeprefix(f"{path}: "), str(path))
     # Another version of a folder of the user's own choice is his to choose.

@@ -10,10 +10,10 @@ from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 
-from kailab.components.asking import told_version
 from kailab.components.cache import Cache
 from kailab.components.failures import MissingComponents
 from kailab.components.pins import PROGRAMS, kubernetes_version, pins
+from kailab.components.versions import reported_version
 from kailab.errors import InputError, Where
 
 FOLDER = "KAILAB_COMPONENTS"
@@ -90,7 +90,7 @@ def _in_folder(folder: Path, kubernetes: str | None) -> ComponentSet:
     if lacking:
         missing = tuple(pin for pin in pins(kubernetes) if pin.name in lacking)
         raise MissingComponents(f"{folder}: not in this folder, or not executable: {', '.join(lacking)}", missing)
-    there = told_version("kube-apiserver", paths["kube-apiserver"])
+    there = reported_version("kube-apiserver", paths["kube-apiserver"])
     if kubernetes and there != kubernetes_version(kubernetes):
         raise InputError(
             f"its kube-apiserver is {there}; {kubernetes_version(kubernetes)} was asked for", Where(file=str(folder))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kailab.engine import promises
+from kailab.engine import unbacked_pipelines
 from kailab.engine.actions import allocate, consolidation, preempt, reclaim, stalegangs
 from kailab.engine.allocation import Allocator
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
+from kailab.engine.eviction_totals import with_eviction_totals
 from kailab.engine.report import pending_jobs, queue_states
 from kailab.engine.session import Session
 from kailab.engine.snapshot import Snapshot
-from kailab.engine.takings import with_takings
 from kailab.engine.workingset import WorkingSet
 
 _ACTIONS: dict[str, Callable[[Session, Allocator], None]] = {
@@ -45,9 +45,9 @@ def run_cycle(
                 stale = stalegangs.execute(session)
             else:
                 _ACTIONS[action](session, allocator)
-        promises.settle(session)
+        unbacked_pipelines.settle(session)
         tell("report")
-        return with_takings(session, session.ledger.decisions(pending_jobs(session), stale, queues))
+        return with_eviction_totals(session, session.ledger.decisions(pending_jobs(session), stale, queues))
     finally:
         session.close()
 

@@ -138,7 +138,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
     memory: int
 
 
-class Taking(msgspec.Struct, frozen=True, kw_only=True):
+class EvictionTotals(msgspec.Struct, frozen=True, kw_only=True):
     """What one evicting action took for one beneficiary in a cycle: ``asked`` is what it is promised, ``lost`` what victims
     without a new place held, ``moved`` what those held that are evicted only to be placed elsewhere."""
 
@@ -186,7 +186,7 @@ class Evict(msgspec.Struct, frozen=True, kw_only=True):
     beneficiary_queue: str = ""
     message: str = ""
     shares: dict[str, tuple[QueueShare, QueueShare]] = {}
-    taking: Taking | None = None
+    taking: EvictionTotals | None = None
     amounts: TaskAmounts = TaskAmounts()
     ground: Ground | None = None
 

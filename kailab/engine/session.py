@@ -26,7 +26,7 @@ from kailab.engine.policies.budget import ActionBudget
 from kailab.engine.policies.limits import EvictionLimits
 from kailab.engine.policies.stripping import put_aside, put_back
 from kailab.engine.policies.switches import switches
-from kailab.engine.policies.taking import TakenBound
+from kailab.engine.policies.taken_ratio import TakenRatioLimit
 from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.records import Shape, Status, ZoneShare
 from kailab.engine.state import Job, Place, WTask
@@ -69,7 +69,7 @@ class Session:
         self.switches = switches(config.plugins)
         self._aside = [] if self.switches.topology else put_aside(self.jobs.values())
         self.limits = EvictionLimits(config)
-        self.taking = TakenBound(config.max_taken_ratio)
+        self.taking = TakenRatioLimit(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
         self._open_queues()
         try:

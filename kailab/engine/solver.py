@@ -228,7 +228,7 @@ class Solver:
         """Place the job and, as far as there is room, its victims, in queue order. False if the job finds no room."""
         jobs = {task.job.uid: task.job for task in victims if task.job is not None}
         jobs[goal.job.uid] = goal.job
-        concerned = Concerned(self.session, jobs)
+        concerned = JobsLeftByQueue(self.session, jobs)
         queue = self._placing_order(goal, jobs, concerned)
         placed = False
         while concerned.left and not queue.empty:
@@ -247,7 +247,7 @@ class Solver:
                 tasks_to_allocate(job)  # what KAI looks up now it goes by until a task of the job changes again
         return placed
 
-    def _placing_order(self, goal: Goal, jobs: dict[str, Job], concerned: Concerned) -> JobQueue[Job]:
+    def _placing_order(self, goal: Goal, jobs: dict[str, Job], concerned: JobsLeftByQueue) -> JobQueue[Job]:
         """All waiting jobs stand in this order, though only the concerned are placed: the others decide, by what they
         want, when their queue's turn comes."""
         session = self.session
@@ -268,7 +268,7 @@ class Solver:
         return order
 
 
-class Concerned:
+class JobsLeftByQueue:
     """How many of the jobs to be placed are left below each queue: where there are none, the rest of the waiting jobs can
     be passed over, as long as that changes no comparison between queues that still matter."""
 

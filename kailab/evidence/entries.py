@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import Ground, Numbers, QueueShare, Taking, TaskAmounts
+from kailab.engine.decisions import EvictionTotals, Ground, Numbers, QueueShare, TaskAmounts
 from kailab.scheduler import UsageParams
 
 FORMAT = 3
@@ -120,7 +120,7 @@ class Evicted(Entry, frozen=True, kw_only=True, omit_defaults=False, tag_field="
     reason: str
     amounts: TaskAmounts | None = None
     ground: Ground | None = None
-    taking: Taking | None = None
+    taking: EvictionTotals | None = None
     shares: dict[str, Standing] = {}
 
 

@@ -31,7 +31,7 @@ from kailab.evidence import canonical, cycles, timeline
 from kailab.evidence.cut_records import RecordCutter, names_in
 from kailab.evidence.cycles import Cycle, CycleLog
 from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, State, Step, Told
-from kailab.evidence.keeping import Keeping
+from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.standing import standing
 from kailab.scheduler.cycle_record import CycleRecord
 
@@ -138,16 +138,16 @@ class Recorder:
 
     def timeline(self) -> list[Told]:
         """See kailab.evidence.timeline."""
-        return self._keeping().text.entries(timeline.tell(self._moments))
+        return self._sanitizer().text.entries(timeline.tell(self._moments))
 
     def scrub(self, text: str) -> str:
         """Text that tells of this lab, without what evidence leaves out."""
-        return self._keeping().text.text(text)
+        return self._sanitizer().text.text(text)
 
     def write(self, folder: Path) -> None:
         """All of it into ``folder``, which is made."""
         folder.mkdir(parents=True)
-        keeping = self._keeping()
+        keeping = self._sanitizer()
         text = keeping.text
         told = text.entries(timeline.tell(self._moments))
         files = {
@@ -175,12 +175,12 @@ class Recorder:
             looks = {f"{kind}.json": canonical.pretty(text.value(found)) for kind, found in objects.items()}
             _write_all(folder / name, looks)
 
-    def _keeping(self) -> Keeping:
+    def _sanitizer(self) -> Sanitizer:
         """What of all that is known by now evidence keeps."""
         after = self._after if self._cluster is None else _looked_at(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
         manifests = [(name, msgspec.json.decode(objects)) for name, objects in self._manifests]
-        return Keeping(manifests, self._before, after, patches, self._refused, names_in(self.cycles))
+        return Sanitizer(manifests, self._before, after, patches, self._refused, names_in(self.cycles))
 
     def _t(self) -> float:
         if self._cluster is None:

@@ -1,6 +1,6 @@
 """What decisions need of an object, and nothing else: environments, arguments, data and credentials stay out of evidence.
 
-``kailab.evidence.kept`` lists what is kept; here objects are cut to it, and what was cut is remembered, so that free text
+``kailab.evidence.allowlist`` lists what is kept; here objects are cut to it, and what was cut is remembered, so that free text
 which quotes it (``kailab.evidence.scrubbing``) can be cut, too. Objects are read, never changed.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 
 from kailab.cluster.lifecycle import pre_stop_seconds
 from kailab.cluster.protocol import Object
-from kailab.evidence import kept
+from kailab.evidence import allowlist
 
 LEFT_OUT = "(left out)"
 """Stands where a field is needed and its content is not."""
@@ -67,11 +67,11 @@ class Redaction:
 
     def _object(self, obj: Object) -> Object:
         group = str(obj.get("apiVersion", "")).rpartition("/")[0]
-        if group in kept.WHOLE_GROUPS:
+        if group in allowlist.WHOLE_GROUPS:
             return {
                 key: self._metadata(value) if key == "metadata" else self._whole(value) for key, value in obj.items()
             }
-        return self._name_only(obj) if obj.get("kind") in kept.NAME_ONLY else self._mapping(obj)
+        return self._name_only(obj) if obj.get("kind") in allowlist.NAME_ONLY else self._mapping(obj)
 
     def _name_only(self, obj: Object) -> Object:
         head: Object = {key: obj[key] for key in ("apiVersion", "kind") if key in obj}
@@ -89,7 +89,7 @@ class Redaction:
 
     def keeps_label(self, key: str) -> bool:
         """Whether a label is kept: because of what it is, or because a selector of the lab names it."""
-        return key in self.selected or kept.keeps_label(key)
+        return key in self.selected or allowlist.keeps_label(key)
 
     # --- any structure ------------------------------------------------------------------------------------------------
 
@@ -103,12 +103,12 @@ class Redaction:
 
     def _field(self, key: str, value: Any) -> Any:
         """What is kept of a field, or _ABSENT."""
-        if key in kept.NOT_AT_ALL or not _FIELD.fullmatch(key):
+        if key in allowlist.NOT_AT_ALL or not _FIELD.fullmatch(key):
             return self._drop(value, key)
         special = _RULES.get(key)
         if special is not None:
             return special(self, value)
-        if key in kept.WHOLE:
+        if key in allowlist.WHOLE:
             return value
         return self._inside(key, value)
 
@@ -127,23 +127,24 @@ class Redaction:
 
     @staticmethod
     def _keeps(key: str, text: str) -> bool:
-        if key in kept.TEXT:
+        if key in allowlist.TEXT:
             return len(text) <= _LONGEST_TEXT and text.isprintable()
-        return key in kept.MESSAGES or not text or _TIME.fullmatch(text) is not None
+        return key in allowlist.MESSAGES or not text or _TIME.fullmatch(text) is not None
 
     def _whole(self, value: Any) -> Any:
         if isinstance(value, dict):
             return {
                 key: inside
                 for key, item in value.items()
-                if (inside := self._drop(item, key) if key in kept.NOT_AT_ALL else self._whole(item)) is not _ABSENT
+                if (inside := self._drop(item, key) if key in allowlist.NOT_AT_ALL else self._whole(item))
+                is not _ABSENT
             }
         return [self._whole(item) for item in value] if isinstance(value, list) else value
 
     def _drop(self, value: Any, field: str = "") -> Any:
         """Remember what is left out."""
         if field:
-            self.fields.add(field if field in kept.NOT_AT_ALL or field in _NAMED else "other text")
+            self.fields.add(field if field in allowlist.NOT_AT_ALL or field in _NAMED else "other text")
         self._remember(value)
         return _ABSENT
 
@@ -176,7 +177,7 @@ class Redaction:
         return self._notes(value, "labels", self.keeps_label)
 
     def _annotations(self, value: Any) -> Any:
-        return self._notes(value, "annotations", kept.keeps_annotation)
+        return self._notes(value, "annotations", allowlist.keeps_annotation)
 
     def _notes(self, value: Any, field: str, keeps: Any) -> Any:
         if not isinstance(value, dict):

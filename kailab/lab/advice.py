@@ -18,7 +18,7 @@ from kailab.model.manifests import Manifest, Manifests, Notice
 from kailab.model.validation.devices import advise_claim
 from kailab.model.validation.fields import Faults
 from kailab.model.validation.hints import advise_scheduler, pod_templates
-from kailab.model.validation.unheeded import advise_unheeded
+from kailab.model.validation.ignored_by_kai import advise_ignored
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
 
 KAI_NAMESPACE = "kai-scheduler"
@@ -32,7 +32,7 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     found = [] if adopted else _told(manifests, advise_scheduler)
     if alone and not adopted:
         found += _told((one for one in manifests if one not in work), _advise_unplaced)
-    found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_unheeded)
+    found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored)
     found += _told((one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim)
     found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
     queues = {

@@ -26,7 +26,7 @@ from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
 from kailab.scheduler.binding.reservation import Reservations
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.scheduler.present import Onlooker, Present
+from kailab.scheduler.present import Present, PresentReader
 from kailab.undertest.registry import chosen
 from kailab.workloads import ResourceClaimController, WorkloadControllers
 
@@ -168,7 +168,7 @@ def build_live_parts(
     in a process of its own, as others than kailab's always do."""
     if apart or scheduler != "kailab":
         names = _names(scheduler, adopt_default_scheduler)
-        looking = Onlooker(cluster, config, usage, names)
+        looking = PresentReader(cluster, config, usage, names)
         return Parts([], Watched(Observer(cluster, opened, chosen(scheduler).eviction), on_seen), looking)
     return _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
 
@@ -229,6 +229,6 @@ def build_parts(
     workloads = (WorkloadControllers(cluster), ResourceClaimController(cluster))
     if scheduler == "kube-scheduler":
         seen = Seen(Baseline(cluster), Observer(cluster, opened, chosen(scheduler).eviction), on_seen)
-        return Parts(workloads, seen, Onlooker(cluster, config, usage, _names(scheduler, False)))
+        return Parts(workloads, seen, PresentReader(cluster, config, usage, _names(scheduler, False)))
     parts = _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
     return Parts([*workloads, *parts.controllers], parts.scheduler, parts.onlooker)

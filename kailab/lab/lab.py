@@ -28,9 +28,9 @@ from kailab.lab import saved, subjects
 from kailab.lab.explain import explain
 from kailab.lab.explain.explanation import Explanation
 from kailab.lab.garbage import collector_off
-from kailab.lab.kept import KeptPicture, Looks, looks_of
 from kailab.lab.picture import Picture
 from kailab.lab.saved import LabFile, SavedLab
+from kailab.lab.saved_picture import SavedParts, SavedPicture, parts_to_save
 from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
 from kailab.lab.venues import Telling, Venue, provider_of, venue_for
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from kailab.fleet import Fleet
     from kailab.lab.assembly import Parts
     from kailab.lab.intake import Applied, Source
-    from kailab.lab.settle import Pace
+    from kailab.lab.settle import Settling
     from kailab.scheduler import SchedulerSettings, UsageParams
     from kailab.scheduler.cycle_record import CycleRecord
     from kailab.scheduler.present import Present
@@ -78,8 +78,8 @@ class Lab:
         self.last_expectation = ""
         self.log = DecisionLog(Names(self.cluster, at_once=not read_only), self.opened, keep_all=recorder is not None)
         self._end = end
-        self._looks: Looks = {}
-        self._running: tuple[Parts, Pace] | None = None
+        self._saved_parts: SavedParts = {}
+        self._running: tuple[Parts, Settling] | None = None
         if not read_only:
             self._running = self._run()
         self._changed = True
@@ -88,9 +88,9 @@ class Lab:
             self._remember(file, read_only)
         if recorder is not None:
             from kailab.fleet import definition
-            from kailab.lab import origin
+            from kailab.lab import record_facts
 
-            told = origin.told(self)
+            told = record_facts.told(self)
             recorder.open(self.cluster, told, self.opened, None if described is None else definition(described))
 
     def _remember(self, file: LabFile, read_only: bool) -> None:
@@ -98,7 +98,7 @@ class Lab:
         self.log.cycle, self.log.evictions, self.log.last = lab.cycle, lab.evictions, lab.last
         self._changed = lab.changed
         if read_only:
-            self._looks = file.state.get("looks", {})
+            self._saved_parts = file.state.get("looks", {})
 
     @property
     def fleet(self) -> str:
@@ -142,15 +142,15 @@ class Lab:
         return self._working()[0]
 
     @property
-    def _pace(self) -> Pace:
+    def _pace(self) -> Settling:
         return self._working()[1]
 
-    def _working(self) -> tuple[Parts, Pace]:
+    def _working(self) -> tuple[Parts, Settling]:
         if self._running is None:
             self._running = self._run()
         return self._running
 
-    def _run(self) -> tuple[Parts, Pace]:
+    def _run(self) -> tuple[Parts, Settling]:
         parts, pace = self.venue.run(self.spec, Telling(self._on_cycle, self._on_seen, self._describe))
         if self.recorder is not None:
             parts.follow_records()
@@ -238,7 +238,7 @@ class Lab:
             last=self.log.last,
             changed=self._changed,
         )
-        return {"lab": msgspec.to_builtins(lab), "looks": looks_of(self.picture())}
+        return {"lab": msgspec.to_builtins(lab), "looks": parts_to_save(self.picture())}
 
     def close(self) -> None:
         """End the lab; its record takes the last look. Closing twice does nothing."""
@@ -460,8 +460,8 @@ class Lab:
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.opened
             self.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
-        if self._looks:
-            return KeptPicture(self._looks, self.cluster, self.log, self._present, self.scheduler)
+        if self._saved_parts:
+            return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.scheduler)
         return Picture(self.cluster, self.log, self._present, self.scheduler)
 
     def _present(self, promised: tuple[str, ...]) -> Present:

@@ -1,9 +1,9 @@
 """When a lab is quiet: the one thing in which labs with a virtual clock and labs with a real one differ.
 
-``Pace`` is the seam. ``VirtualPace`` moves time itself: controllers until they have nothing to do, one
+``Settling`` is the seam. ``VirtualSettling`` moves time itself: controllers until they have nothing to do, one
 scheduling cycle, one virtual second, again until a cycle changes nothing; then on to the next prompt timer (a
 pod becoming ready). Life going on (a run time ending, a protection running out) is left to ``moments``.
-``LivePace`` (its own module) can only watch: quiet is when nothing has changed for a while and nothing is owed."""
+``LiveSettling`` (its own module) can only watch: quiet is when nothing has changed for a while and nothing is owed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Clock(Protocol):
         """When the next timer that settling waits for falls due."""
 
 
-class Pace(Protocol):
+class Settling(Protocol):
     """How time passes in a lab."""
 
     def settle(self) -> None:
@@ -68,7 +68,7 @@ class Pace(Protocol):
         """Stop watching."""
 
 
-class VirtualPace:
+class VirtualSettling:
     """``describe`` names what the latest cycle changed, for the message of a lab that does not settle. ``retry_at(since)``: when
     the scheduler tries something again that failed, as far as it is to be waited for, with ``since`` the start of settling."""
 

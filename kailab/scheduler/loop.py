@@ -14,7 +14,7 @@ from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Pending
 from kailab.engine.policies.ranking import order_holds
 from kailab.model.labels import SCHEDULER_NAME
-from kailab.scheduler.binding.carrying_out import Carrier
+from kailab.scheduler.binding.execution import DecisionExecutor
 from kailab.scheduler.binding.preparing import Preparation
 from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
 from kailab.scheduler.mirror import Mirror
@@ -57,7 +57,7 @@ class Scheduler:
         self._cluster = cluster
         self._on_cycle = on_cycle
         self._on_phase = on_phase
-        self._carrier = Carrier(cluster, self.mirror, self.config.checkpoint, preparations, sparing)
+        self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing)
         self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else lambda: True)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         self._seen = -1

@@ -97,7 +97,7 @@ def _room(session: Session) -> dict[str, Room]:
     }
 
 
-class Onlooker:
+class PresentReader:
     """Sees the present of a cluster where no scheduler of this process has a mirror of it. Nothing is read before somebody
     asks; from then on it follows the cluster."""
 

@@ -95,7 +95,7 @@ class Decider(Stepped, Protocol):
         """When it wants to be stepped again though nothing has changed; None: never."""
 
 
-class Onlooking(Protocol):
+class PresentSource(Protocol):
     """Who can tell how things stand, as the engine reckons."""
 
     def present(self, promised: tuple[str, ...] = ()) -> Present: ...
@@ -125,7 +125,7 @@ class Within:
     decider: Decider
     controllers: Sequence[Stepped] = ()
     tells: bool = False
-    onlooker: Onlooking | None = None
+    onlooker: PresentSource | None = None
     retry_at: Callable[[float], float | None] = lambda since: None
 
 

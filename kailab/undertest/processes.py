@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Cluster
-from kailab.components.asking import told_or_unknown
+from kailab.components.versions import reported_or_unknown
 from kailab.scheduler import SchedulerSettings, settings_of
 from kailab.undertest.contract import Beside, Plane, Rest, SchedulerUnderTest, Start, Tell
 from kailab.undertest.registry import SCHEDULERS, chosen
@@ -52,7 +52,7 @@ class Processes:
 
     def versions(self, scheduler: str) -> dict[str, str]:
         """Of the plane's programs that tell it, and of this scheduler, as far as it is ours to know."""
-        own = {name: told_or_unknown(name, self._programs) for name in _ASKED if name in self._plane.own}
+        own = {name: reported_or_unknown(name, self._programs) for name in _ASKED if name in self._plane.own}
         beside = self._of(self._chosen(scheduler))
         return own if beside is None else {**own, "scheduler": beside.version()}
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kailab.cluster.controlplane.lastwords import tail
+from kailab.cluster.controlplane.log_tail import tail
 from kailab.cluster.waiting import wait_until
 from kailab.undertest.contract import SchedulerFailed
 

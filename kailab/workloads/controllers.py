@@ -7,8 +7,8 @@ deleted), or when it asked to be woken. A pod's binding or annotation makes no w
 from __future__ import annotations
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.unreadable import UnreadableObjects
 from kailab.model.kinds import KINDS, key_of, part
 from kailab.workloads.bench import Key, Reference, Workbench, controller_of, is_ready
 from kailab.workloads.controller import Controller
@@ -23,7 +23,7 @@ class WorkloadControllers:
         self._cluster = cluster
         self._dirty: dict[Reference, None] = {}
         self._bench = Workbench(cluster, self._wake)
-        self._misfits = Misfits(cluster.event, "workload-controller")
+        self._unreadable = UnreadableObjects(cluster.event, "workload-controller")
         self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
         self._made: dict[str, Controller] = {}
         self._seen: dict[str, _Seen] = {}
@@ -41,7 +41,7 @@ class WorkloadControllers:
     def step(self) -> bool:
         """Look at all owners that are due; says whether anything was written."""
         for event in self._watch.poll():
-            self._misfits.spare(event.object, self._hear, event)
+            self._unreadable.spare(event.object, self._hear, event)
         if not self._dirty:
             return False
         dirty, self._dirty = self._dirty, {}
@@ -51,7 +51,7 @@ class WorkloadControllers:
             owner = bench.find(*reference)
             if owner is not None:
                 bench.stuck.pop(reference, None)
-                self._misfits.spare(owner, self._look, reference, owner)
+                self._unreadable.spare(owner, self._look, reference, owner)
         return bench.wrote
 
     def _look(self, reference: Reference, owner: Object) -> None:

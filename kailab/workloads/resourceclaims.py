@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Object
+from kailab.cluster.unreadable import UnreadableObjects
 from kailab.model.labels import CLAIM_FINALIZER
 
 Key: TypeAlias = tuple[str, str]
@@ -30,7 +30,7 @@ class ResourceClaimController:
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._cluster = cluster
-        self._misfits = Misfits(cluster.event, "resource_claim")
+        self._unreadable = UnreadableObjects(cluster.event, "resource_claim")
         self._wrote = False
         self._watch = cluster.watch(("ResourceClaimTemplate", "Pod", "ResourceClaim"))
         self._pods: dict[str, Object] = {}  # by UID, those that name claims and have not ended
@@ -45,7 +45,7 @@ class ResourceClaimController:
     def step(self) -> bool:
         """Bring claims in line with pods; says whether anything was written."""
         for event in self._watch.poll():
-            self._misfits.spare(event.object, self._hear, event.kind, event.object, event.type == "DELETED")
+            self._unreadable.spare(event.object, self._hear, event.kind, event.object, event.type == "DELETED")
         if not self._due and not self._look:
             return False
         due, self._due = self._due, {}
@@ -54,11 +54,11 @@ class ResourceClaimController:
         for uid in due:
             pod = self._pods.get(uid)
             if pod is not None:
-                self._misfits.spare(pod, self._make, uid, pod)
+                self._unreadable.spare(pod, self._make, uid, pod)
         for key in look:
             claim = self._claims.get(key)
             if claim is not None:
-                self._misfits.spare(claim, self._tidy, key, claim)
+                self._unreadable.spare(claim, self._tidy, key, claim)
         return self._wrote
 
     def close(self) -> None:

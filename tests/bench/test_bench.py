@@ -9,8 +9,8 @@ from click.testing import CliRunner
 
 from kailab import bench
 from kailab.bench.measured import Measured, Outcome
-from kailab.bench.rig import WrongOutcome
 from kailab.bench.stopwatch import Stopwatch
+from kailab.bench.timed_lab import WrongOutcome
 from kailab.cli.main import app
 from kailab.errors import InputError
 

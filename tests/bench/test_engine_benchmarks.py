@@ -224,13 +224,13 @@ class Both:
 
 
 PATIENCE = "kailab.engine.solver.PATIENCE"
-IDLE = "kailab.engine.solver.Concerned._idle"
+IDLE = "kailab.engine.solver.JobsLeftByQueue._idle"
 SHORT = "kailab.engine.shortfall.Shortfall.proves_hopeless"
 NEVER = 10**9
 
 
 def _full_length(self: object, path: object) -> None:
-    """In place of ``Concerned._idle``: no waiting job is passed over."""
+    """In place of ``JobsLeftByQueue._idle``: no waiting job is passed over."""
 
 
 def _no_opinion(self: object, goal: object, victims: object) -> bool:

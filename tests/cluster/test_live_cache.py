@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kailab.cluster.kubernetes.cache import Cache
-from kailab.cluster.kubernetes.informer import Doubt, News
+from kailab.cluster.kubernetes.informer import Inquiry, News
 from kailab.cluster.protocol import Object
 
 KEY = ("default", "p")
@@ -25,7 +25,7 @@ def pod(version: int, node: str = "", uid: str = "u1") -> Object:
 
 
 def looked_up(obj: Object, number: int) -> News:
-    return News("Pod", "LOOKED_UP", obj, [], doubt=Doubt(KEY, "u1", number))
+    return News("Pod", "LOOKED_UP", obj, [], doubt=Inquiry(KEY, "u1", number))
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def node(cache: Cache) -> str:
 
 def doubt(cache: Cache, number: int, where: str = "n1") -> None:
     cache.bound(*KEY, "u1", where)
-    cache.doubt(Doubt(KEY, "u1", number))
+    cache.doubt(Inquiry(KEY, "u1", number))
 
 
 def test_a_pod_in_doubt_counts_as_bound(cache: Cache) -> None:
@@ -80,7 +80,7 @@ def test_the_watch_knew_before(cache: Cache) -> None:
 
 
 def test_the_answer_to_an_earlier_question_settles_nothing(cache: Cache) -> None:
-    cache.doubt(Doubt(KEY, "u1", 1))
+    cache.doubt(Inquiry(KEY, "u1", 1))
     doubt(cache, 2)
     cache.take(looked_up(pod(1), 1))
     assert node(cache) == "n1"
@@ -123,7 +123,7 @@ Q = ("default", "q")
 @pytest.fixture
 def supposed(cache: Cache) -> str:
     uid = cache.suppose(unsent(), "2026-01-01T00:00:01Z")
-    cache.doubt(Doubt(Q, uid, 1))
+    cache.doubt(Inquiry(Q, uid, 1))
     return uid
 
 
@@ -132,7 +132,7 @@ def told_of_q(cache: Cache) -> Object | None:
 
 
 def answer(obj: Object, uid: str, number: int = 1) -> News:
-    return News("Pod", "LOOKED_UP", obj, [], doubt=Doubt(Q, uid, number))
+    return News("Pod", "LOOKED_UP", obj, [], doubt=Inquiry(Q, uid, number))
 
 
 def test_one_that_may_have_been_created_counts_until_the_server_has_said(cache: Cache, supposed: str) -> None:
@@ -190,12 +190,12 @@ def test_once_told_of_it_is_as_any_other(cache: Cache) -> None:
 def test_what_became_of_a_write_is_told_even_if_nothing_did(cache: Cache) -> None:
     watch = cache.open(("Pod",))
     watch.poll()
-    cache.doubt(Doubt(KEY, "u1", 1))
-    cache.doubt(Doubt(KEY, "u1", 2))
+    cache.doubt(Inquiry(KEY, "u1", 1))
+    cache.doubt(Inquiry(KEY, "u1", 2))
     cache.take(looked_up(pod(1), 1))
     assert watch.poll() == []  # as it was before the second write
     cache.take(looked_up(pod(1), 2))
     assert [event.type for event in watch.poll()] == ["MODIFIED"]
-    cache.doubt(Doubt(KEY, "u1", 3))
+    cache.doubt(Inquiry(KEY, "u1", 3))
     cache.take(looked_up(pod(4, "n3"), 3))
     assert [event.object["spec"]["nodeName"] for event in watch.poll()] == ["n3"]

@@ -10,8 +10,8 @@ import pytest
 from kailab.cluster.processes import find
 from kailab.cluster.waiting import wait_until
 from kailab.components import Cache, MissingComponents, Way, get_components, pins
-from kailab.components.asking import told_version
 from kailab.components.build import BuildFailed, Go, build, find_go
+from kailab.components.versions import reported_version
 
 ETCD = pins()[0]
 REQUIRED = "KAILAB_REQUIRE_BUILD"
@@ -65,7 +65,7 @@ def test_etcd_is_built_from_source(tmp_path: Path) -> None:
     assert go is not None
     told: list[int] = []
     made = build(ETCD, go, tmp_path, lambda what, seconds, of: told.append(seconds))
-    assert told_version("etcd", made) == ETCD.version
+    assert reported_version("etcd", made) == ETCD.version
     assert told == sorted(told)
     with pytest.raises(BuildFailed, match="can't be built"):
         build(ETCD._replace(version="v3.6.9999"), go, tmp_path, lambda *_: None)

@@ -12,7 +12,7 @@ import pytest
 
 from kailab.cluster.processes import find
 from kailab.cluster.waiting import wait_until
-from kailab.components.group import group
+from kailab.components.process_group import group
 
 
 def leave(script: str, ready: Callable[[subprocess.Popen[bytes]], object], error: BaseException) -> None:

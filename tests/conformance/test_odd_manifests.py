@@ -7,7 +7,7 @@ from copy import deepcopy
 
 import pytest
 
-from kailab.cluster.misfits import STRICT
+from kailab.cluster.unreadable import STRICT
 from kailab.conformance.fuzzing import odd_manifests
 from kailab.conformance.fuzzing.odd_manifests import Case, as_text, run_seed, run_seeds
 from kailab.conformance.fuzzing.odd_seeds import SEEDS

@@ -20,7 +20,7 @@ from kailab.evidence.standing import standing
 from kailab.lab import Lab, expect
 from kailab.lab.picture import Picture
 from kailab.scheduler import Mirror
-from kailab.scheduler.present import Onlooker
+from kailab.scheduler.present import PresentReader
 
 Obj = dict[str, Any]
 GPU = "nvidia.com/gpu"
@@ -164,7 +164,7 @@ def test_every_row_is_as_the_engine_counts(drawn):
             assert row.milli_gpus_used == sum(here)
     finally:
         session.close()
-    looking = Onlooker(cluster, EngineConfig(), None, ["kai-scheduler"])
+    looking = PresentReader(cluster, EngineConfig(), None, ["kai-scheduler"])
     picture = Picture(cluster, DecisionLog(Names(cluster), cluster.now()), looking.present)
     assert picture.shares["team"].allocated == team.allocated[2]
     assert picture.shares["team"].requested == team.request[2]

@@ -7,8 +7,8 @@ import pytest
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.errors import ApiError
 from kailab.lab.lab import Lab
-from kailab.lab.livepace import LivePace
-from kailab.lab.settle import NotSettled, VirtualPace
+from kailab.lab.live_settling import LiveSettling
+from kailab.lab.settle import NotSettled, VirtualSettling
 
 
 class Acts:
@@ -27,7 +27,7 @@ class Acts:
 
 
 def pace(cluster, controller, scheduler, **options):
-    return VirtualPace(cluster, [controller], scheduler, lambda: ["allocate binds default/x"], **options)
+    return VirtualSettling(cluster, [controller], scheduler, lambda: ["allocate binds default/x"], **options)
 
 
 def test_a_second_passes_with_each_cycle_that_changed_something():
@@ -124,8 +124,8 @@ class Wall:
         self.time += seconds
         return False
 
-    def pace(self, **limits) -> LivePace:
-        return LivePace(self, [], Acts(), considers=lambda pod: False, monotonic=self.now, **limits)
+    def pace(self, **limits) -> LiveSettling:
+        return LiveSettling(self, [], Acts(), considers=lambda pod: False, monotonic=self.now, **limits)
 
 
 def test_on_a_real_clock_quiet_is_no_change_for_a_while():

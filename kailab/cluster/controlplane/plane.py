@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import tenacity
 
 from kailab.cluster.controlplane import planefolder, programs
-from kailab.cluster.controlplane.lastwords import tail
+from kailab.cluster.controlplane.log_tail import tail
 from kailab.cluster.controlplane.planefolder import PlaneRecord
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.programs import APISERVER, CONTROLLERS, ETCD, KWOK, PORTS, SCHEDULER, Programs

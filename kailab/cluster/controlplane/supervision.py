@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from kailab.cluster.controlplane.certificates import write_private
-from kailab.cluster.controlplane.lastwords import last_words
+from kailab.cluster.controlplane.log_tail import log_tail
 from kailab.cluster.processes import ask, environment, find, send
 from kailab.cluster.waiting import wait_until
 from kailab.errors import StateError
@@ -209,7 +209,7 @@ class Supervision:
     def _why(self, record: Record, code: int | None) -> str:
         if record.stopped:
             return "stopped"
-        words = last_words(self.log(record.name))
+        words = log_tail(self.log(record.name))
         return f"{told_exit(code)}; its last words:\n{words}" if words else f"{told_exit(code)}; it said nothing"
 
 

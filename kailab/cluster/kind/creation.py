@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from kailab.cluster.controlplane.supervision import MARK
-from kailab.components.group import group
+from kailab.components.process_group import group
 from kailab.errors import ConnectError, InputError, StateError
 
 CREATE_SECONDS = 600.0

@@ -18,7 +18,7 @@ import uuid
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from kailab.cluster.kubernetes.informer import Doubt, News
+from kailab.cluster.kubernetes.informer import Inquiry, News
 from kailab.cluster.memorywatch import MemoryWatch, WatchHub
 from kailab.cluster.protocol import Object, WatchEvent
 
@@ -45,7 +45,7 @@ class Cache:
         self._gone: dict[str, None] = {}  # UIDs of what we deleted and the server has not told as deleted yet
         self.assumed: dict[str, dict[str, str]] = {}  # uid -> annotations that the server does not have yet
         self._bound: dict[str, str] = {}  # uid -> node, of pods bound here that the watch does not show as bound yet
-        self._doubts: dict[str, int] = {}  # uid -> number of the latest question about an object
+        self._unanswered: dict[str, int] = {}  # uid -> number of the latest question about an object
         self._supposed: set[str] = set()  # made-up UIDs
         self._untold: dict[str, None] = {}  # UIDs of what we created and the server has not told of yet
 
@@ -181,9 +181,9 @@ class Cache:
         pods[namespace, name] = pod = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self.hub.publish("MODIFIED", "Pod", pod)
 
-    def doubt(self, doubt: Doubt) -> None:
+    def doubt(self, doubt: Inquiry) -> None:
         """The answer to this question, and to none before it, will say what became of a write."""
-        self._doubts[doubt.uid] = doubt.number
+        self._unanswered[doubt.uid] = doubt.number
 
     def _looked_up(self, news: News) -> None:
         """What the server has under the name of an object of which we were in doubt: itself, another one, nothing. Watchers
@@ -191,9 +191,9 @@ class Cache:
         if news.doubt is None:
             return
         key, uid, number = news.doubt
-        latest = self._doubts.get(uid) == number
+        latest = self._unanswered.get(uid) == number
         if latest:
-            del self._doubts[uid]
+            del self._unanswered[uid]
         known = self.kinds.get(news.kind, {})
         before = known.get(key)
         if uid in self._supposed and before is not None:
@@ -224,7 +224,7 @@ class Cache:
         if told:
             self._gone.pop(uid, None)
         self._bound.pop(uid, None)
-        self._doubts.pop(uid, None)
+        self._unanswered.pop(uid, None)
         self._supposed.discard(uid)
         self._untold.pop(uid, None)
         self.assumed.pop(uid, None)

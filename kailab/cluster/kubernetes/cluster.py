@@ -23,9 +23,9 @@ from kailab.cluster.kubernetes.apiclient.requests import body_of
 from kailab.cluster.kubernetes.apiclient.resources import Resources
 from kailab.cluster.kubernetes.apiclient.transport import PATIENCE_SECONDS, Answer, Transport
 from kailab.cluster.kubernetes.cache import Cache, key_of
-from kailab.cluster.kubernetes.doubts import Doubts
 from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, News
+from kailab.cluster.kubernetes.unanswered_writes import UnansweredWrites
 from kailab.cluster.kubernetes.writer import Writer
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, WatchEvent
@@ -83,8 +83,8 @@ class KubernetesCluster(OneByOne):
         self.resources = Resources(self._ask)
         self.events = EventWriter(self.transport, socket.gethostname())
         self._cache = Cache()
-        doubts = Doubts(self.transport, self._tell)
-        self._writer = Writer(self.transport, self.resources, self._cache, doubts, dict(marks or {}), patience)
+        unanswered = UnansweredWrites(self.transport, self._tell)
+        self._writer = Writer(self.transport, self.resources, self._cache, unanswered, dict(marks or {}), patience)
         self._informers: dict[str, Informer] = {}
         self._missing: dict[str, None] = {}  # kinds watched that the server does not have
         self._looked_at = 0.0

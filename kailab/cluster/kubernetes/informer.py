@@ -29,7 +29,7 @@ _LASTING_SECONDS = 5.0
 _decode = msgspec.json.Decoder().decode
 
 
-class Doubt(NamedTuple):
+class Inquiry(NamedTuple):
     """What the server was asked about an object, by namespace and name; ``number`` grows from question to question."""
 
     key: tuple[str, str]
@@ -46,7 +46,7 @@ class News(NamedTuple):
     object: Object
     listed: list[Object]
     refused: ApiError | None = None
-    doubt: Doubt | None = None
+    doubt: Inquiry | None = None
     version: int = 0
 
 

@@ -12,7 +12,7 @@ from kailab.cluster.kubernetes.apiclient.requests import Batch, Request, body_of
 from kailab.cluster.kubernetes.apiclient.resources import Resource, Resources
 from kailab.cluster.kubernetes.apiclient.transport import Answer, NoAnswer, Transport, side_by_side
 from kailab.cluster.kubernetes.cache import Cache, key_of
-from kailab.cluster.kubernetes.doubts import Doubts
+from kailab.cluster.kubernetes.unanswered_writes import UnansweredWrites
 from kailab.cluster.protocol import Object
 from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, Patch, Update, Write
 from kailab.errors import ApiError, Conflict, Unavailable
@@ -40,11 +40,11 @@ class Writer:
         transport: Transport,
         resources: Resources,
         cache: Cache,
-        doubts: Doubts,
+        unanswered: UnansweredWrites,
         marks: Mapping[str, str],
         patience: float,
     ) -> None:
-        self._doubts = doubts
+        self._unanswered = unanswered
         self._transport = transport
         self._resources = resources
         self._cache = cache
@@ -121,7 +121,7 @@ class Writer:
 
     def _ask(self, planned: _Planned, namespace: str, name: str, uid: str, error: ApiError) -> None:
         under_way = isinstance(error, NoAnswer)
-        self._cache.doubt(self._doubts.ask(planned.resource, namespace, name, uid, under_way))
+        self._cache.doubt(self._unanswered.ask(planned.resource, namespace, name, uid, under_way))
 
     async def _urgently(self, work: Sequence[Callable[[], Awaitable[Sent]]]) -> list[Sent]:
         with self._transport.urgently():

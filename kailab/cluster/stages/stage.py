@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from kailab.cluster.lifecycle import Said
+from kailab.cluster.lifecycle import PodEvent
 from kailab.cluster.protocol import Object
 
 API_VERSION = "kwok.x-k8s.io/v1alpha1"
@@ -44,7 +44,7 @@ def stage(
     patch: str = "",
     subresource: str = "status",
     delete: bool = False,
-    said: Said | None = None,
+    said: PodEvent | None = None,
     annotations: dict[str, str] | None = None,
 ) -> Object:
     """``due``: a jq expression for the time left, as a Go duration; ``default_delay`` (seconds) where it gives none.

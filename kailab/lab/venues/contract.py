@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kailab.evidence.decision_file import Decided
     from kailab.fleet import Fleet
     from kailab.lab.assembly import Parts
-    from kailab.lab.settle import Pace
+    from kailab.lab.settle import Settling
     from kailab.lab.spec import LabSpec
     from kailab.scheduler import SchedulerSettings
 
@@ -108,7 +108,7 @@ class Venue(Protocol):
     def versions(self, scheduler: str) -> dict[str, str]:
         """Of what a lab runs on here (``kubernetes``, ``scheduler`` ...), as far as they are known."""
 
-    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, Pace]:
+    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, Settling]:
         """Controllers and the scheduler over the cluster, and how time passes there."""
 
     def decided(self, scheduler: str) -> Decided | None:

@@ -17,7 +17,7 @@ from kailab.undertest.registry import chosen
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
     from kailab.lab.assembly import Parts
-    from kailab.lab.settle import VirtualPace
+    from kailab.lab.settle import VirtualSettling
     from kailab.lab.spec import LabSpec
     from kailab.scheduler import SchedulerSettings
 
@@ -46,15 +46,15 @@ class EmbeddedVenue:
             "scheduler": chosen(scheduler).version(live=False),
         }
 
-    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, VirtualPace]:
+    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, VirtualSettling]:
         from kailab.lab import assembly
-        from kailab.lab.settle import VirtualPace
+        from kailab.lab.settle import VirtualSettling
 
         parts = assembly.build_parts(
             self.cluster, spec.scheduler, spec.config, tell.on_cycle, tell.on_seen, spec.opened, spec.usage,
             spec.adopt_default_scheduler,
         )  # fmt: skip
-        pace = VirtualPace(self.cluster, parts.controllers, parts.scheduler, tell.changing, retry_at=parts.retry_at)
+        pace = VirtualSettling(self.cluster, parts.controllers, parts.scheduler, tell.changing, retry_at=parts.retry_at)
         return parts, pace
 
     def decided(self, scheduler: str) -> None:

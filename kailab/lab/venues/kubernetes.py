@@ -16,7 +16,7 @@ from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.fleet import Fleet
 from kailab.lab import assembly
 from kailab.lab.assembly import Parts
-from kailab.lab.livepace import LivePace
+from kailab.lab.live_settling import LiveSettling
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import nodes
 from kailab.lab.venues.clearing import MARK, clear
@@ -96,14 +96,14 @@ class KubernetesVenue:
 
     # --- it is at work -----------------------------------------------------------------------------------------------
 
-    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, LivePace]:
+    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, LiveSettling]:
         parts = assembly.build_live_parts(
             self.cluster, spec.scheduler, spec.config, tell.on_cycle, tell.on_seen, spec.opened, spec.usage,
             spec.adopt_default_scheduler, self.detached,
         )  # fmt: skip
         rest = self.rest(spec.scheduler)
         quiet = assembly.QUIET_SECONDS["kube-scheduler" if self.detached or rest else spec.scheduler]
-        pace = LivePace(
+        pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
             considers=assembly.considers(spec.scheduler), rest=rest, quiet=quiet, retry_at=parts.retry_at,
         )  # fmt: skip

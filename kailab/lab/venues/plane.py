@@ -18,7 +18,7 @@ from kailab.cluster.kubernetes import Connection
 from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import Decided, read_decisions
 from kailab.lab import assembly
-from kailab.lab.livepace import Rest
+from kailab.lab.live_settling import Rest
 from kailab.lab.scheduler_process import SCHEDULER, SchedulerRest, scheduler_command
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell

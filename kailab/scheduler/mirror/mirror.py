@@ -12,8 +12,8 @@ from typing import Any
 
 import msgspec
 
-from kailab.cluster.misfits import Misfits, Tell
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
+from kailab.cluster.unreadable import Tell, UnreadableObjects
 from kailab.engine.records import PodGroup, Queue, Status, Task
 from kailab.engine.workingset import WorkingSet
 from kailab.model import labels as names
@@ -79,7 +79,7 @@ class Mirror:
         self._leaving: dict[str, float] = {}
         self._now = 0.0
         self._cluster = cluster
-        self._misfits = Misfits(tell or cluster.event, "scheduler")
+        self._unreadable = UnreadableObjects(tell or cluster.event, "scheduler")
         self._watch = cluster.watch(kinds)
 
     # --- what others ask ---------------------------------------------------------------------------------------------
@@ -165,13 +165,13 @@ class Mirror:
             self._take_one(self._queue, event)
         if groups_stale:
             for obj in list(self.podgroup_objects.values()):
-                if not self._misfits.spare(obj, self._refresh_podgroup, obj):
+                if not self._unreadable.spare(obj, self._refresh_podgroup, obj):
                     self._drop_podgroup(obj["metadata"]["uid"])
         # A PodGroup deleted and made anew under its name: the old one goes before the new one comes.
         for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
             self._take_one(self._podgroup, event)
         for uid, event in latest["Pod"].items():
-            if event.type == "DELETED" or not self._misfits.spare(event.object, self._pod, uid, event.object):
+            if event.type == "DELETED" or not self._unreadable.spare(event.object, self._pod, uid, event.object):
                 self._forget_pod(uid)
         if shapes_stale:
             self._shapes.forget_all()
@@ -185,7 +185,7 @@ class Mirror:
         try:
             return take(event)
         except Exception as error:
-            self._misfits.note(event.object, error)
+            self._unreadable.note(event.object, error)
             return take(event._replace(type="DELETED"))
 
     def _priority_class(self, event: WatchEvent) -> None:
@@ -318,7 +318,7 @@ class Mirror:
         try:
             self._bring_in_line(uid, pod)
         except Exception as error:
-            self._misfits.note(pod, error)
+            self._unreadable.note(pod, error)
             self._drop_task(uid)
 
     def _bring_in_line(self, uid: str, pod: Object) -> None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.retries import Retries
+from kailab.cluster.unreadable import UnreadableObjects
 from kailab.cluster.writes import Patch
 from kailab.errors import ApiError, NotFound
 from kailab.scheduler.status.podgroup_status import (
@@ -61,7 +61,7 @@ class QueueStatus:
         self._queues_at = float("-inf")
         self._unwritten: dict[GroupName, float] = {}  # since when, in that order
         self._retries: Retries[GroupName | str] = Retries()
-        self._misfits = Misfits(cluster.event, "queue-controller")
+        self._unreadable = UnreadableObjects(cluster.event, "queue-controller")
         self._watch = cluster.watch((*KINDS, "Queue"))
         self._totals = GroupTotals()
         self._counted: dict[GroupName, tuple[str, Sums]] = {}  # what each group adds, and to which queue
@@ -104,7 +104,7 @@ class QueueStatus:
             try:
                 patch = self._queue_patch(queue, obj)
             except Exception as error:
-                self._misfits.note(obj, error)
+                self._unreadable.note(obj, error)
                 continue
             if patch is not None:
                 changes[queue] = patch

@@ -69,9 +69,9 @@ class KubeSchedulerBeside(Beside):
     def version(self) -> str:
         if self._programs is None:
             return f"{NAME} unknown (its program is not at hand)"
-        from kailab.components.asking import told_or_unknown
+        from kailab.components.versions import reported_or_unknown
 
-        return f"{NAME} {told_or_unknown(NAME, self._programs)}"
+        return f"{NAME} {reported_or_unknown(NAME, self._programs)}"
 
 
 def retarget(value: Any, scheduler_name: str) -> Any:

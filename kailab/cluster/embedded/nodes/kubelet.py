@@ -38,15 +38,15 @@ from kailab.cluster.lifecycle import (
     ERROR,
     READY_SECONDS,
     TERMINATION_SECONDS,
-    Said,
+    PodEvent,
     backoff_seconds,
     failure,
     saving_seconds,
     seconds_of,
     stopping_seconds,
 )
-from kailab.cluster.misfits import Misfits
 from kailab.cluster.protocol import EventType, Object
+from kailab.cluster.unreadable import UnreadableObjects
 from kailab.model import labels
 from kailab.model.times import format_time, parse_time
 
@@ -75,7 +75,7 @@ class Kubelet:
         """``event`` is the cluster's."""
         self._store = store
         self._event = event
-        self._misfits = Misfits(event, "kubelet")
+        self._unreadable = UnreadableObjects(event, "kubelet")
         self._clock = clock
         self._deletion = deletion
         self.on_node: dict[str, dict[Key, None]] = {}
@@ -98,7 +98,7 @@ class Kubelet:
             self._pod_changed(type, key, old, new)
         except Exception as error:
             assert new is not None
-            self._misfits.note(new, error)
+            self._unreadable.note(new, error)
 
     def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         assert new is not None
@@ -205,7 +205,7 @@ class Kubelet:
             for stage, key in stages:
                 pod = pods.get(key)
                 if pod is not None and pod["metadata"]["uid"] == uid:
-                    self._misfits.spare(pod, stage, key, pod)
+                    self._unreadable.spare(pod, stage, key, pod)
 
     def _forget(self, uid: str) -> None:
         """No time comes any more for a pod that is gone."""
@@ -274,7 +274,7 @@ class Kubelet:
         self._say(CHECKPOINT_LOST, pod)
         self._stopped(key, pod)
 
-    def _say(self, said: Said, pod: Object) -> None:
+    def _say(self, said: PodEvent, pod: Object) -> None:
         self._event(pod, said.type, said.reason, said.message, "kubelet")
 
     def _stopped(self, key: Key, pod: Object) -> None:

@@ -20,7 +20,7 @@ _POLICY = (
 _NODES = "has no effect: KAI does not score preferred node affinity, only preferred pod affinity and anti-affinity"
 
 
-def advise_unheeded(faults: Faults, obj: dict[str, Any]) -> None:
+def advise_ignored(faults: Faults, obj: dict[str, Any]) -> None:
     """Advice for labs where KAI, or kailab's scheduler in its place, decides."""
     if obj["kind"] == "PriorityClass":
         _advise_policy(faults, obj, "")

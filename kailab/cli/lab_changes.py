@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 _ORDER = ("Running", "Pending", "Terminating", "Succeeded", "Failed")
 
 
-class Before:
+class LabChanges:
     """Taken before anything is done; ``told`` after."""
 
     def __init__(self, lab: Lab) -> None:

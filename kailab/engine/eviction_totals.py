@@ -9,14 +9,14 @@ from __future__ import annotations
 from msgspec import structs
 
 from kailab.engine.amounts import quantity_text
-from kailab.engine.decisions import Action, Decisions, Evict, Held, Taking
+from kailab.engine.decisions import Action, Decisions, Evict, EvictionTotals, Held
 from kailab.engine.order import tasks_to_allocate
-from kailab.engine.policies.taking import counting
+from kailab.engine.policies.taken_ratio import counting
 from kailab.engine.queues import Amounts
 from kailab.engine.session import Session
 
 
-def with_takings(session: Session, decisions: Decisions) -> Decisions:
+def with_eviction_totals(session: Session, decisions: Decisions) -> Decisions:
     """The decisions of a session that is still open, each eviction with its taking, and its message saying it."""
     if not decisions.evictions:
         return decisions
@@ -31,14 +31,14 @@ def with_takings(session: Session, decisions: Decisions) -> Decisions:
     for evict in decisions.evictions:
         taking = found.get((evict.beneficiary, evict.action))
         if taking is not None:
-            evict = structs.replace(evict, taking=taking, message=f"{evict.message}; {taking_text(taking)}")
+            evict = structs.replace(evict, taking=taking, message=f"{evict.message}; {totals_text(taking)}")
         evictions.append(evict)
     return structs.replace(decisions, evictions=tuple(evictions))
 
 
 def _taking(
     session: Session, decisions: Decisions, beneficiary: str, evictions: list[Evict], moved: set[str]
-) -> Taking:
+) -> EvictionTotals:
     tasks = session.working.tasks
     promised = [tasks[one.task] for one in decisions.pipelines if one.podgroup == beneficiary and not one.moved]
     asked = session.wants(promised or tasks_to_allocate(session.jobs[beneficiary]), session.table.min_gpu_memory)
@@ -49,7 +49,7 @@ def _taking(
         for r, amount in enumerate((held.cpu, held.memory, held.gpu)):
             into[r] += amount
     pods_moved = sum(1 for evict in evictions if evict.task in moved)
-    return Taking(
+    return EvictionTotals(
         asked=_held(asked),
         lost=_held((lost[0], lost[1], lost[2])),
         moved=_held((elsewhere[0], elsewhere[1], elsewhere[2])),
@@ -62,7 +62,7 @@ def _held(amounts: Amounts) -> Held:
     return Held(gpu=amounts[2], cpu=amounts[0], memory=amounts[1])
 
 
-def taking_text(taking: Taking) -> str:
+def totals_text(taking: EvictionTotals) -> str:
     """``asked: 8 GPU; taken: 93 GPU (93 pods, all of them only moved)``."""
     asked, lost, moved = taking.asked, taking.lost, taking.moved
     taken = (lost.cpu + moved.cpu, lost.memory + moved.memory, lost.gpu + moved.gpu)

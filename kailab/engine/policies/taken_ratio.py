@@ -21,7 +21,7 @@ def counting(asked: Amounts) -> tuple[int, ...]:
     return (2,) if asked[2] else (0, 1)
 
 
-class TakenBound:
+class TakenRatioLimit:
     """``begin`` a search; ``allows`` looks at what stands in the journal since a mark; ``refused`` says afterwards what it
     refused, if nothing else was found: the least there was."""
 

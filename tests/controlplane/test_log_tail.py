@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kailab.cluster.controlplane.lastwords import last_words
+from kailab.cluster.controlplane.log_tail import log_tail
 
 LOGS = {
     "nothing": ("", ""),
@@ -32,12 +32,12 @@ LOGS = {
 def test_last_words(tmp_path: Path, name: str) -> None:
     said, expected = LOGS[name]
     (tmp_path / "log").write_text(said)
-    found = last_words(tmp_path / "log")
+    found = log_tail(tmp_path / "log")
     assert [line.strip() for line in found.splitlines()] == [line.strip() for line in expected.splitlines()]
 
 
 def test_a_log_that_is_not_there_or_not_text(tmp_path: Path) -> None:
-    assert last_words(tmp_path / "none") == ""
+    assert log_tail(tmp_path / "none") == ""
     (tmp_path / "log").write_bytes(b"\xff\xfe\x00" * 50_000 + b"\nlast")
-    assert last_words(tmp_path / "log").endswith("last")
-    assert len(last_words(tmp_path / "log")) < 1000
+    assert log_tail(tmp_path / "log").endswith("last")
+    assert len(log_tail(tmp_path / "log")) < 1000

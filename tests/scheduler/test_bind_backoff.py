@@ -9,7 +9,7 @@ import pytest
 
 from kailab.cluster.retries import Retries
 from kailab.errors import ApiError, Conflict
-from kailab.scheduler.binding.holding import CONFLICTS, HeldBack
+from kailab.scheduler.binding.bind_backoff import CONFLICTS, BindBackoff
 
 TRIED = list[tuple[str, float]]
 
@@ -195,7 +195,7 @@ def test_a_conflict_is_a_refusal_only_where_it_stays(lab, build) -> None:
     lab.apply(*team(build), build.pod("one", 1, "team"))
     run(lab, 1)
     (uid,) = lab.scheduler.mirror.pods
-    held = HeldBack(lab.scheduler.mirror)
+    held = BindBackoff(lab.scheduler.mirror)
     for _ in range(CONFLICTS - 1):
         held.failed(uid, Conflict("somebody was here before"), lab.cluster.now())
         assert not held.refused

@@ -22,7 +22,7 @@ CONFLICTS = 5
 """Conflicts in a row from which on a pod counts as refused."""
 
 
-class HeldBack:
+class BindBackoff:
     """Over a mirror, which shows the pods that are held back as blocked."""
 
     def __init__(self, mirror: Mirror) -> None:

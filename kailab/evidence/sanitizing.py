@@ -25,7 +25,7 @@ HEADER = """\
 """
 
 
-class Keeping:
+class Sanitizer:
     """``manifests``: objects by file; ``patches``: (kind, patch); ``refused``: texts and objects that were not taken.
     ``names``: what is no secret though no object here is called so any more."""
 

@@ -19,8 +19,8 @@ from kailab.engine.records import Shape
 from kailab.engine.statuses import ACTIVE
 from kailab.errors import ApiError, NotFound, Unavailable
 from kailab.model import labels as names
+from kailab.scheduler.binding.bind_backoff import BindBackoff
 from kailab.scheduler.binding.checkpointing import ask_to_save
-from kailab.scheduler.binding.holding import HeldBack
 from kailab.scheduler.binding.preparing import Binding, Preparation
 from kailab.scheduler.cycle_record import Failure
 from kailab.scheduler.mirror import Mirror
@@ -40,7 +40,7 @@ def received_type(shape: Shape) -> str:
     return "Fraction" if shape.gpu.shared else "Regular"
 
 
-class Carrier:
+class DecisionExecutor:
     """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
     order. ``preparations``: what has to be in place before a pod is bound. ``sparing``: no event that says only what another
     one says."""
@@ -61,7 +61,7 @@ class Carrier:
         self._complained: dict[str, str] = {}  # uid -> what was told last of its failing
         self._labelled: dict[str, tuple[str, ...]] = {}  # uid -> GPU groups of a try in doubt: the pod may name them
         self._evictions: Retries[str] = Retries()
-        self.held_back = HeldBack(mirror)
+        self.held_back = BindBackoff(mirror)
         self.unreachable = False
         self.bound: dict[str, None] = {}
         self.evicted: dict[str, None] = {}

@@ -28,7 +28,7 @@ class _Said(msgspec.Struct):
     err: str = ""
 
 
-def last_words(log: Path, lines: int = LINES) -> str:
+def log_tail(log: Path, lines: int = LINES) -> str:
     """At most so many lines, indented; empty if there are none."""
     said = [line for line in tail(log) if not _TRACE.match(line)]
     fatal = next((at for at in range(len(said) - 1, -1, -1) if _FATAL.search(said[at])), None)

@@ -27,7 +27,7 @@ class Tell(Protocol):
     ) -> None: ...
 
 
-class Misfits:
+class UnreadableObjects:
     """What one component had to leave out."""
 
     def __init__(self, event: Tell, component: str) -> None:

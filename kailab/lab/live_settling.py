@@ -35,7 +35,7 @@ class Rest(Protocol):
         """It has looked at everything since, and has nothing under way."""
 
 
-class LivePace:
+class LiveSettling:
     """``quiet``: seconds without a change that count as quiet once nothing is owed. ``considers``: see Owed. ``rest``: whom to
     ask too, before it is quiet.
 

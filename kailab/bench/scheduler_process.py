@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from kailab.bench.rig import WrongOutcome
-from kailab.cluster.controlplane.lastwords import last_words
+from kailab.bench.timed_lab import WrongOutcome
+from kailab.cluster.controlplane.log_tail import log_tail
 from kailab.cluster.waiting import wait_until
 from kailab.lab.scheduler_process import SCHEDULER, health_url, scheduler_command
 from kailab.undertest.programs import fetch
@@ -17,7 +17,7 @@ READY_SECONDS = 300.0
 
 
 @contextmanager
-def kailab_beside(plane: Any, *, no_election: bool = False) -> Iterator[int]:
+def kailab_process(plane: Any, *, no_election: bool = False) -> Iterator[int]:
     """Its process id, once it is ready. Raises WrongOutcome if it does not get to be."""
     process = plane.spawn(SCHEDULER, scheduler_command(plane.kubeconfig, no_election=no_election))
     try:
@@ -36,5 +36,5 @@ def _await_ready(log: Path) -> None:
 
     if not wait_until(ready, READY_SECONDS):
         raise WrongOutcome(
-            f"the scheduler does not get to work in {READY_SECONDS:.0f} s; its last words:\n{last_words(log)}"
+            f"the scheduler does not get to work in {READY_SECONDS:.0f} s; its last words:\n{log_tail(log)}"
         )

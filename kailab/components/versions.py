@@ -19,7 +19,7 @@ _QUESTIONS = {"kubectl": ("version", "--client")}
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)")
 
 
-def told_version(name: str, path: Path) -> str:
+def reported_version(name: str, path: Path) -> str:
     """With its ``v``. Raises WrongComponent."""
     question = [str(path), *_QUESTIONS.get(name, ("--version",))]
     try:
@@ -43,12 +43,12 @@ def told_version(name: str, path: Path) -> str:
 
 def check_version(pin: Pin, path: Path) -> None:
     """Raises WrongComponent."""
-    told = told_version(pin.name, path)
+    told = reported_version(pin.name, path)
     if told != pin.version:
         raise WrongComponent(f"{path}: it is {pin.name} {told}; {pin.version} was expected")
 
 
-def told_or_unknown(name: str, programs: ComponentSet) -> str:
+def reported_or_unknown(name: str, programs: ComponentSet) -> str:
     """The version of a program of a set, for a record; ``unknown``, and why, where it does not say it."""
     try:
         return _told_once(name, programs.path(name))
@@ -56,4 +56,4 @@ def told_or_unknown(name: str, programs: ComponentSet) -> str:
         return f"unknown ({error})"
 
 
-_told_once = lru_cache(maxsize=64)(told_version)
+_told_once = lru_cache(maxsize=64)(reported_version)

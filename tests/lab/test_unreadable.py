@@ -7,7 +7,7 @@ from copy import deepcopy
 import pytest
 
 from kailab.cluster.embedded.storage import store
-from kailab.cluster.misfits import REASON, STRICT
+from kailab.cluster.unreadable import REASON, STRICT
 from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.errors import Invalid
 from kailab.lab import Lab

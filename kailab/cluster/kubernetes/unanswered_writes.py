@@ -15,7 +15,7 @@ from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.requests import body_of
 from kailab.cluster.kubernetes.apiclient.resources import Resource
 from kailab.cluster.kubernetes.apiclient.transport import Transport
-from kailab.cluster.kubernetes.informer import Doubt, News
+from kailab.cluster.kubernetes.informer import Inquiry, News
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError
 
@@ -25,7 +25,7 @@ _UNDER_WAY_SECONDS = 1.0
 """A server whose client has hung up ends what it did for it, at once or not at all."""
 
 
-class Doubts:
+class UnansweredWrites:
     """``tell`` takes what the server says, from the loop's thread."""
 
     def __init__(self, transport: Transport, tell: Callable[[News], None]) -> None:
@@ -33,15 +33,15 @@ class Doubts:
         self._tell = tell
         self._asked = 0
 
-    def ask(self, resource: Resource, namespace: str, name: str, uid: str, under_way: bool) -> Doubt:
+    def ask(self, resource: Resource, namespace: str, name: str, uid: str, under_way: bool) -> Inquiry:
         """Find out what is true of an object. ``under_way``: a request that nobody waits for any more may still be at work.
         Returns the question; the news that answers it names it."""
         self._asked += 1
-        doubt = Doubt((namespace, name), uid, self._asked)
+        doubt = Inquiry((namespace, name), uid, self._asked)
         self._transport.start(self._find_out(resource, doubt, under_way))
         return doubt
 
-    async def _find_out(self, resource: Resource, doubt: Doubt, under_way: bool) -> None:
+    async def _find_out(self, resource: Resource, doubt: Inquiry, under_way: bool) -> None:
         if under_way:
             await asyncio.sleep(_UNDER_WAY_SECONDS)
         retrying = tenacity.AsyncRetrying(

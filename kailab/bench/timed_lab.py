@@ -20,7 +20,7 @@ from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.fleet import Fleet
 from kailab.grouping import PodGrouper
 from kailab.lab.assembly import Part, build_cluster
-from kailab.lab.settle import Controller, VirtualPace
+from kailab.lab.settle import Controller, VirtualSettling
 from kailab.model import labels
 from kailab.scheduler import QueueStatus, Scheduler
 from kailab.scheduler.cycle_record import CycleRecord
@@ -88,7 +88,7 @@ _PHASES = {
 }
 
 
-class Rig(AbstractContextManager["Rig"]):
+class TimedLab(AbstractContextManager["TimedLab"]):
     """``cluster`` with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Rig(AbstractContextManager["Rig"]):
             "queue status": QueueStatus(self.cluster),
         }
         timed = [_Timed(part, name, self._watch) for name, part in self._controllers.items()]
-        self._pace = VirtualPace(
+        self._pace = VirtualSettling(
             _TimedClock(self.cluster, self._watch), timed, _TimedScheduler(self._scheduler, self._watch), list
         )
         self._begun = self._cycles = 0

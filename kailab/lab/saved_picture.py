@@ -22,47 +22,47 @@ from kailab.scheduler.saved_present import PresentRecord, SavedPresent
 if TYPE_CHECKING:
     from kailab.scheduler.present import Present
 
-Looks = Mapping[str, Packed]
+SavedParts = Mapping[str, Packed]
 """Part of a picture -> what it held."""
 
 
-def looks_of(picture: Picture) -> dict[str, Any]:
+def parts_to_save(picture: Picture) -> dict[str, Any]:
     """The parts of a picture worth keeping, as plain values."""
     pending = msgspec.to_builtins(picture.pending)
-    looks: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
+    parts: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
     if not isinstance(picture.present, SavedPresent):
-        looks["present"] = msgspec.to_builtins(picture.present.keep())
-    return looks
+        parts["present"] = msgspec.to_builtins(picture.present.keep())
+    return parts
 
 
-class KeptPicture(Picture):
+class SavedPicture(Picture):
     """A picture whose costly parts are read instead of made. ``present`` makes the present anew, for what was not kept."""
 
     def __init__(
         self,
-        looks: Looks,
+        parts: SavedParts,
         cluster: Cluster,
         log: DecisionLog,
         present: Callable[[tuple[str, ...]], Present],
         scheduler: str,
     ) -> None:
         super().__init__(cluster, log, present, scheduler)
-        self._looks = looks
+        self._saved_parts = parts
 
     @cached_property
     def rows(self) -> list[PodRow]:
-        return self._looks["rows"].unpack_as(list[PodRow])
+        return self._saved_parts["rows"].unpack_as(list[PodRow])
 
     @cached_property
     def used(self) -> dict[str, int]:
-        return self._looks["used"].unpack_as(dict[str, int])
+        return self._saved_parts["used"].unpack_as(dict[str, int])
 
     @cached_property
     def pending(self) -> dict[str, Reason]:
-        return self._looks["pending"].unpack_as(dict[str, Reason])
+        return self._saved_parts["pending"].unpack_as(dict[str, Reason])
 
     @cached_property
     def present(self) -> Present | SavedPresent:
-        if "present" not in self._looks:
+        if "present" not in self._saved_parts:
             return self.reckoned()
-        return SavedPresent(self._looks["present"].unpack_as(PresentRecord), self.reckoned)
+        return SavedPresent(self._saved_parts["present"].unpack_as(PresentRecord), self.reckoned)
