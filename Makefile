@@ -13,7 +13,7 @@ BACKEND ?= embedded
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup components lab lab-up lab-down exercises test test-lowest lint format bench lock clean
+.PHONY: help setup components lab lab-up lab-down exercises test test-lowest lint format docs bench lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,6 +74,9 @@ lint: $(READY) ## Check format, style, types and layers
 format: $(READY) ## Put the code in its format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
+
+docs: $(READY) ## Write docs/api.md from the docstrings
+	@$(BIN)/python -m tools.api_reference
 
 bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes
 	@$(BIN)/python -m benchmarks.engine

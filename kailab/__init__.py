@@ -1,3 +1,86 @@
-"""kailab: a test harness and validation lab for GPU-cluster scheduling."""
+"""kailab: a test harness and validation lab for GPU-cluster scheduling.
+
+>>> from kailab import Lab, expect
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kailab.exports import on_demand
+
+if TYPE_CHECKING:
+    from kailab.engine import EngineConfig
+    from kailab.errors import (
+        ConnectError,
+        EvidenceError,
+        ExpectationFailed,
+        ExtensionError,
+        InputError,
+        InputErrors,
+        KailabError,
+        PolicyError,
+        StateError,
+    )
+    from kailab.fleet import Fleet, load_fleet
+    from kailab.lab import Explanation, Lab, at_least, at_most, between, eventually, expect, never, stays
+    from kailab.scheduler import SchedulerSettings, load_settings
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "EngineConfig": "engine",
+            "ConnectError": "errors",
+            "EvidenceError": "errors",
+            "ExpectationFailed": "errors",
+            "ExtensionError": "errors",
+            "InputError": "errors",
+            "InputErrors": "errors",
+            "KailabError": "errors",
+            "PolicyError": "errors",
+            "StateError": "errors",
+            "Fleet": "fleet",
+            "load_fleet": "fleet",
+            "Explanation": "lab",
+            "Lab": "lab",
+            "at_least": "lab",
+            "at_most": "lab",
+            "between": "lab",
+            "eventually": "lab",
+            "expect": "lab",
+            "never": "lab",
+            "stays": "lab",
+            "SchedulerSettings": "scheduler",
+            "load_settings": "scheduler",
+        },
+    )
 
 __version__ = "0.1.0"
+"""Of this distribution."""
+
+__all__ = [
+    "ConnectError",
+    "EngineConfig",
+    "EvidenceError",
+    "ExpectationFailed",
+    "Explanation",
+    "ExtensionError",
+    "Fleet",
+    "InputError",
+    "InputErrors",
+    "KailabError",
+    "Lab",
+    "PolicyError",
+    "SchedulerSettings",
+    "StateError",
+    "__version__",
+    "at_least",
+    "at_most",
+    "between",
+    "eventually",
+    "expect",
+    "load_fleet",
+    "load_settings",
+    "never",
+    "stays",
+]

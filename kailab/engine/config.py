@@ -11,6 +11,7 @@ from kailab.engine.decisions import Action
 from kailab.engine.policies.settings import Checkpoint, PolicyChoice, SearchBudget, WeightedOrder
 
 ACTIONS: tuple[Action, ...] = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
+"""All actions, in the order in which KAI runs them."""
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from kailab.engine.queues import QueueResource
 from kailab.engine.records import Amount, ZoneShare
 
 Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
+"""What a cycle does, one after the other."""
 
 
 class Code(StrEnum):
@@ -92,7 +93,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bind(msgspec.Struct, frozen=True, kw_only=True):
-    """``amounts``: what the task counts for on its node."""
+    """A task gets a place now. Tasks and PodGroups go by UID, queues and nodes by name. ``amounts``: what the task counts for on
+    its node."""
 
     task: str
     podgroup: str

@@ -16,7 +16,9 @@ from kailab.engine.devices import DeviceId, DeviceRequests, any_devices
 from kailab.model.device_selectors import Device
 
 UNLIMITED = -1
-GPU = 1000  # one device, in milli-GPU
+"""No bound: of a quota or a limit."""
+GPU = 1000
+"""One device, in milli-GPU."""
 
 Operator = Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
 
@@ -51,6 +53,8 @@ class Requirement(_Record, frozen=True, kw_only=True):
 
 
 class Taint(_Record, frozen=True, kw_only=True):
+    """Keeps off a node whoever does not tolerate it."""
+
     key: str
     value: str = ""
     effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
@@ -66,6 +70,8 @@ class Toleration(_Record, frozen=True, kw_only=True):
 
 
 class PreferredNodes(_Record, frozen=True, kw_only=True):
+    """One term of preferred node affinity: nodes for which all of it holds are liked by its weight (1 to 100)."""
+
     weight: int
     requirements: tuple[Requirement, ...]
     fields: tuple[Requirement, ...] = ()

@@ -67,6 +67,7 @@ class Snapshot(
             msgspec.structs.force_setattr(self, kind, records)
 
     def as_json(self) -> bytes:
+        """Canonical: equal snapshots have equal bytes. See ``from_json``."""
         return jsonform.encode(self)
 
     @classmethod

@@ -68,6 +68,7 @@ class WorkingSet:
 
     @classmethod
     def of(cls, snapshot: Snapshot) -> WorkingSet:
+        """All records of a snapshot."""
         working = cls()
         working._set_all(snapshot)
         return working
@@ -84,6 +85,7 @@ class WorkingSet:
         )
 
     def apply(self, changes: Changes) -> None:
+        """Take over what changed between two snapshots."""
         for kind, identity in IDENTITY.items():
             remove = getattr(self, f"remove_{_SINGULAR[kind]}")
             gone = set(getattr(changes.removed, kind))
@@ -107,6 +109,7 @@ class WorkingSet:
         return follower
 
     def unfollow(self, follower: Follower) -> None:
+        """Tell it no more of changes."""
         self._followers.remove(follower)
 
     def record(self, kind: str, identity: str) -> Any:
@@ -127,41 +130,49 @@ class WorkingSet:
     # Nodes, queues, topologies
 
     def set_node(self, node: Node) -> None:
+        """Add a node, or take its changed record."""
         if self.nodes.get(node.name) != node:
             self.nodes[node.name] = node
             self._table = None
             self._changed("nodes", node.name)
 
     def remove_node(self, name: str) -> None:
+        """Take a node out, by name; nothing if there is none."""
         if self.nodes.pop(name, None) is not None:
             self._table = None
             self._changed("nodes", name)
 
     def set_queue(self, queue: Queue) -> None:
+        """Add a queue, or take its changed record."""
         if self.queues.get(queue.name) != queue:
             self.queues[queue.name] = queue
             self._tree = None
             self._changed("queues", queue.name)
 
     def remove_queue(self, name: str) -> None:
+        """Take a queue out, by name; nothing if there is none."""
         if self.queues.pop(name, None) is not None:
             self._tree = None
             self._changed("queues", name)
 
     def set_topology(self, topology: Topology) -> None:
+        """Add a topology, or take its changed record."""
         if self.topologies.get(topology.name) != topology:
             self.topologies[topology.name] = topology
             self._changed("topologies", topology.name)
 
     def remove_topology(self, name: str) -> None:
+        """Take a topology out, by name; nothing if there is none."""
         if self.topologies.pop(name, None) is not None:
             self._changed("topologies", name)
 
     def set_claim(self, claim: ResourceClaim) -> None:
+        """Add a resource claim, or take its changed record."""
         if self.claims.get(claim.name) != claim:
             self._change_claim(claim.name, claim)
 
     def remove_claim(self, name: str) -> None:
+        """Take a resource claim out, by name; nothing if there is none."""
         if name in self.claims:
             self._change_claim(name, None)
 
@@ -200,6 +211,7 @@ class WorkingSet:
     # PodGroups and tasks
 
     def set_podgroup(self, podgroup: PodGroup) -> None:
+        """Add a PodGroup, or take its changed record. Tasks that name it may come before it."""
         job = self.jobs.get(podgroup.uid)
         if job is None:
             job = self.jobs[podgroup.uid] = Job(podgroup)
@@ -220,6 +232,7 @@ class WorkingSet:
         self._changed("podgroups", job.uid)
 
     def remove_podgroup(self, uid: str) -> None:
+        """Take a PodGroup out, by UID; its tasks stay, without a group."""
         job = self.jobs.pop(uid, None)
         if job is None:
             return
@@ -236,6 +249,7 @@ class WorkingSet:
         self._changed("podgroups", uid)
 
     def set_task(self, task: Task) -> None:
+        """Add a task, or take its changed record."""
         old = self.tasks.get(task.uid)
         if old is not None:
             if old.record == task:
@@ -258,6 +272,7 @@ class WorkingSet:
         self._changed("tasks", task.uid)
 
     def remove_task(self, uid: str) -> None:
+        """Take a task out, by UID; nothing if there is none."""
         task = self.tasks.pop(uid, None)
         if task is not None:
             self._detach(task)
@@ -345,6 +360,7 @@ class WorkingSet:
         return self._tree
 
     def domain_tree(self, topology: Topology) -> DomainTree:
+        """The domains of a topology on the present nodes."""
         table = self.table
         found = self._trees.get(topology.name)
         if found is None or found[0] != self.table_version or found[1].topology != topology:
@@ -365,4 +381,5 @@ class WorkingSet:
                     self.stale.pop(job.uid, None)
 
     def touched(self, job: Job) -> None:
+        """Something of this job has changed: its place in the order is to be found anew."""
         self._dirty[job.uid] = job

@@ -173,6 +173,7 @@ class Fleet:
         return [*self.topologies, *self.priority_classes, *self.nodes()]
 
     def summary(self) -> FleetSummary:
+        """What the fleet offers, by model of GPU."""
         models: dict[str, list[Pool]] = {}
         for pool in self.pools:
             if pool.gpus:

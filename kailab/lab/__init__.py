@@ -10,14 +10,35 @@ from typing import TYPE_CHECKING
 from kailab.exports import on_demand
 
 if TYPE_CHECKING:
-    from kailab.lab.expectations import at_least, at_most, between, expect
+    from kailab.lab.amounts import at_least, at_most, between
+    from kailab.lab.expectations import Expectation, expect
     from kailab.lab.explain.explanation import Explanation
     from kailab.lab.lab import Lab
+    from kailab.lab.subjects import Subject
     from kailab.lab.temporal import eventually, never, stays
+else:
+    __getattr__ = on_demand(
+        __name__,
+        {
+            "at_least": "amounts",
+            "at_most": "amounts",
+            "between": "amounts",
+            "Expectation": "expectations",
+            "expect": "expectations",
+            "Explanation": "explain.explanation",
+            "Lab": "lab",
+            "Subject": "subjects",
+            "eventually": "temporal",
+            "never": "temporal",
+            "stays": "temporal",
+        },
+    )
 
 __all__ = [
+    "Expectation",
     "Explanation",
     "Lab",
+    "Subject",
     "at_least",
     "at_most",
     "between",
@@ -26,19 +47,3 @@ __all__ = [
     "never",
     "stays",
 ]
-
-
-__getattr__ = on_demand(
-    __name__,
-    {
-        "Explanation": "explain.explanation",
-        "Lab": "lab",
-        "at_least": "expectations",
-        "at_most": "expectations",
-        "between": "expectations",
-        "eventually": "temporal",
-        "expect": "expectations",
-        "never": "temporal",
-        "stays": "temporal",
-    },
-)

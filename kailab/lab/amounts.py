@@ -24,14 +24,17 @@ Amount = int | float | Bound
 
 
 def at_least(number: float) -> Bound:
+    """So many, or more."""
     return Bound(low=number)
 
 
 def at_most(number: float) -> Bound:
+    """So many, or fewer."""
     return Bound(high=number)
 
 
 def between(low: float, high: float) -> Bound:
+    """From ``low`` to ``high``, both included."""
     return Bound(low, high)
 
 

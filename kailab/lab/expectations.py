@@ -82,9 +82,11 @@ class Expectation:
         return self._check(f"pending because of {reason}", not other, other, f"pending because of {', '.join(codes)}")
 
     def succeeded(self, pods: Amount) -> Expectation:
+        """So many of its pods have ended well."""
         return self._numbers("succeeded", self._in_phase("Succeeded"), pods, None, self._pods)
 
     def failed(self, pods: Amount) -> Expectation:
+        """So many of its pods have failed."""
         return self._numbers("failed", self._in_phase("Failed"), pods, None, self._pods)
 
     def evicted(

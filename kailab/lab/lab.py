@@ -499,9 +499,11 @@ class Lab:
         return subjects.app(self, name)
 
     def pod(self, name: str, namespace: str = "default") -> Subject:
+        """One pod."""
         return subjects.pod(self, name, namespace)
 
     def podgroup(self, name: str, namespace: str = "default") -> Subject:
+        """A PodGroup and its pods."""
         return subjects.podgroup(self, name, namespace)
 
     def job(self, name: str, namespace: str = "default") -> Subject:
@@ -509,6 +511,7 @@ class Lab:
         return subjects.workload(self, "Job", name, namespace)
 
     def deployment(self, name: str, namespace: str = "default") -> Subject:
+        """A Deployment and its pods."""
         return subjects.workload(self, "Deployment", name, namespace)
 
     def workload(self, kind: str, name: str, namespace: str = "default") -> Subject:
