@@ -75,8 +75,9 @@ format: $(READY) ## Put the code in its format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(READY) ## Write docs/api.md from the docstrings
+docs: $(READY) ## Write docs/api.md from the docstrings, and the examples into docs/extending.md
 	@$(BIN)/python -m tools.api_reference
+	@$(BIN)/python -m tools.included_files
 
 bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes
 	@$(BIN)/python -m benchmarks.engine

@@ -1,4 +1,4 @@
-"""docs/api.md from the docstrings of what the public packages export: ``python -m tools.api_reference [--check]``.
+"""docs/api.md from the docstrings of what the public packages export: ``python -m tools.api_reference``.
 
 griffe reads the source without running it; what is public is what ``__all__`` names.
 """
@@ -6,7 +6,6 @@ griffe reads the source without running it; what is public is what ``__all__`` n
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,12 +129,7 @@ def _anchor(path: str) -> str:
 
 
 def main() -> None:
-    text = reference()
-    if "--check" in sys.argv[1:]:
-        if TARGET.read_text(encoding="utf-8") != text:
-            raise SystemExit(f"{TARGET.relative_to(ROOT)} is not current: run `make docs`")
-        return
-    TARGET.write_text(text, encoding="utf-8")
+    TARGET.write_text(reference(), encoding="utf-8")
 
 
 if __name__ == "__main__":

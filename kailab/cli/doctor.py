@@ -48,7 +48,16 @@ def doctor(output: TextOrJson, state: Path) -> None:
     """Say what is here: Python, packages, backends, optional tools. Exit code 1 if something needed is missing."""
     from kailab.cli.table import render
 
-    found = [*_python(), *_packages(), *_backends(), *_components(), *_control_planes(), *_places(state), *_tools()]
+    found = [
+        *_python(),
+        *_packages(),
+        *_backends(),
+        *_extensions(),
+        *_components(),
+        *_control_planes(),
+        *_places(state),
+        *_tools(),
+    ]
     if output is TextOrJson.json:
         terminal.say(json.dumps([finding._asdict() for finding in found], indent=2))
     else:
@@ -99,6 +108,22 @@ def _backends() -> Iterator[Finding]:
         lacking = provider_of(name).lacking()
         yield Finding("backend", name, lacking is None, f"{choice.about}; {lacking}" if lacking else choice.about)
     yield Finding("fleets", "fleets", bool(fleets), fleets or "none found", needed=True)
+
+
+def _extensions() -> Iterator[Finding]:
+    """What other distributions bring. Loads each, to say whether it can be used."""
+    from kailab import extensions
+    from kailab.scheduler.settings import policies
+
+    found = [*extensions.examined(extensions.POLICIES, policies.load_policy, policies.BUILT_IN)]
+    for extension, state in found:
+        name = f"{extension.group.removeprefix('kailab.')} {extension.name}"
+        whose = f"{extension.distribution} {extension.version}"
+        yield Finding("extension", name, state == "ok", whose if state == "ok" else f"{whose}: {state}")
+    for damaged in extensions.broken():
+        yield Finding("extension", damaged.distribution, False, damaged.why)
+    if not found and not extensions.broken():
+        yield Finding("extension", "any", False, "no installed distribution brings one (docs/extending.md)")
 
 
 def _components() -> Iterator[Finding]:

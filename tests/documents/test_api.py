@@ -10,6 +10,7 @@ import griffe
 import pytest
 
 from tools.api_reference import PACKAGES, TARGET, exported, methods, public_modules, reference
+from tools.included_files import DOCUMENTS, ROOT, included, with_files
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +68,10 @@ def test_importing_the_packages_imports_nothing_that_is_not_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_the_examples_in_the_documents_are_the_files_that_tests_use() -> None:
+    for name in DOCUMENTS:
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert included(text)
+        assert with_files(text) == text, "run `make docs`"
