@@ -32,6 +32,7 @@ class _Kinds(Mapping[str, Kind]):
 
     def __init__(self) -> None:
         self.by_key: dict[str, Kind] = {}
+        self.generation = 0
         self.by_group_kind: dict[tuple[str, str], str] = {}
         self.by_api_version: dict[tuple[str, str], str] = {}
         self.parts: dict[tuple[str, str], Any] = {}
@@ -73,12 +74,14 @@ class _Kinds(Mapping[str, Kind]):
         for version in kind.versions:
             self.by_api_version[f"{kind.group}/{version}" if kind.group else version, kind.kind] = key
         self._names = None
+        self.generation += 1
         return kind
 
     def remove(self, kind: Kind) -> None:
         del self.by_key[kind.key], self.by_group_kind[kind.group, kind.kind], self._by_resource[kind.resource]
         self.by_api_version = {at: key for at, key in self.by_api_version.items() if key != kind.key}
         self.parts = {at: part for at, part in self.parts.items() if at[0] != kind.key}
+        self.generation += 1
         self._names = None
 
     def names(self) -> dict[str, str]:
@@ -134,7 +137,8 @@ KINDS: Mapping[str, Kind] = _KINDS
 
 
 def register(kind: Kind) -> Kind:
-    """Make a kind known, beside kailab's own; gives it with its key. To be done before there are objects of it.
+    """Make a kind known, beside kailab's own; gives it with its key. To be done before there are objects of it; a lab
+    that is open takes it in.
 
     Raises InputError for one that is not well formed, or that is known already.
     """
@@ -154,6 +158,11 @@ def registered(*kinds: Kind) -> Iterator[tuple[Kind, ...]]:
     finally:
         for kind in done:
             _KINDS.remove(kind)
+
+
+def generation() -> int:
+    """Grows with each kind that is registered or taken out again."""
+    return _KINDS.generation
 
 
 def part(key: str, name: str) -> Any:

@@ -7,9 +7,9 @@ deleted), or when it asked to be woken. A pod's binding or annotation makes no w
 from __future__ import annotations
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.protocol import Object, Watch, WatchEvent
 from kailab.cluster.unreadable import UnreadableObjects
-from kailab.model.kinds import KINDS, key_of, part
+from kailab.model.kinds import KINDS, generation, key_of, part
 from kailab.workloads.bench import Key, Reference, Workbench, controller_of, is_ready
 from kailab.workloads.controller import Controller
 
@@ -24,12 +24,23 @@ class WorkloadControllers:
         self._dirty: dict[Reference, None] = {}
         self._bench = Workbench(cluster, self._wake)
         self._unreadable = UnreadableObjects(cluster.event, "workload-controller")
-        self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
         self._made: dict[str, Controller] = {}
         self._seen: dict[str, _Seen] = {}
         self._covered: dict[str, int] = {}  # uid -> resource version that was the owner's after the last look
+        self._watched: set[str] = set()
+        self._watches: list[Watch] = []
+        self._learn()
+
+    def _learn(self) -> None:
+        """Take in the kinds that are registered by now: some are only when the first manifest of them comes."""
+        self._generation = generation()
+        self._controlled = {key: kind.watches for key, kind in KINDS.items() if kind.controller is not None}
         others = [kind for watched in self._controlled.values() for kind in watched]
-        self._watch = cluster.watch(list(dict.fromkeys((*self._controlled, *others, "PriorityClass", "Pod"))))
+        wanted = dict.fromkeys((*self._controlled, *others, "PriorityClass", "Pod"))
+        new = [kind for kind in wanted if kind not in self._watched]
+        if new:
+            self._watched.update(new)
+            self._watches.append(self._cluster.watch(new))
 
     def _controller(self, kind: str) -> Controller:
         """The controller of a kind, made when it is first needed."""
@@ -40,7 +51,9 @@ class WorkloadControllers:
 
     def step(self) -> bool:
         """Look at all owners that are due; says whether anything was written."""
-        for event in self._watch.poll():
+        if self._generation != generation():
+            self._learn()
+        for event in (event for watch in self._watches for event in watch.poll()):
             self._unreadable.spare(event.object, self._hear, event)
         if not self._dirty:
             return False
@@ -70,7 +83,8 @@ class WorkloadControllers:
 
     def close(self) -> None:
         """Stop watching."""
-        self._watch.close()
+        for watch in self._watches:
+            watch.close()
 
     def _wake(self, reference: Reference) -> None:
         self._dirty[reference] = None

@@ -125,6 +125,16 @@ def test_its_pods_are_made_grouped_and_run_as_a_gang(lab: Lab) -> None:
     assert lab.get("sq", "red")["status"] == {"members": 3}
 
 
+def test_a_lab_that_is_open_takes_in_a_kind() -> None:
+    with Lab.open() as lab:
+        lab.apply(QUEUE)
+        lab.settle()
+        with registered(SQUAD):
+            lab.apply(squad("red"))
+            lab.settle()
+            expect(lab.workload("squad", "red")).running(pods=2)
+
+
 def test_defaults_checks_and_what_is_immutable(lab: Lab) -> None:
     lab.apply(squad("red"))
     assert lab.get("squad", "red")["spec"]["replicas"] == 2
