@@ -17,6 +17,8 @@ def on_demand(package: str, names: Mapping[str, str]) -> Callable[[str], Any]:
     def get(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        # A module must not have the name of what it offers: importing it binds the module under that name in the
+        # package, and this function is not asked any more.
         value = getattr(import_module(f"{package}.{names[name]}"), name)
         setattr(sys.modules[package], name, value)  # not asked for again
         return value

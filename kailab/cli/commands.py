@@ -56,6 +56,7 @@ class CommandTable(ReportingGroup):
         if entry is None:
             return None
         command: click.Command = getattr(import_module(f"kailab.cli.{entry.module}"), entry.attribute)
+        # Two names may lead to one module: what the user typed is what usage and errors have to say.
         command.name = cmd_name
         return command
 
@@ -64,6 +65,7 @@ class CommandTable(ReportingGroup):
             formatter.write_dl([(name, entry.help) for name, entry in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # The group's own completion would load every command whose name fits, only to ask whether it is hidden.
         named = [
             CompletionItem(name, help=entry.help) for name, entry in COMMANDS.items() if name.startswith(incomplete)
         ]

@@ -36,6 +36,7 @@ def changed(path: Path, *, save: bool = True) -> Iterator[Lab]:
     """The saved lab, to change: saved if the block ends well. Raises StateError."""
     from kailab.lab import Lab
 
+    # The lock comes before reading: between reading and saving no other command may change the lab.
     with locked(path), Lab.resume(path) as lab:
         yield lab
         if save:

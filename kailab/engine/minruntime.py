@@ -47,6 +47,7 @@ class MinRuntime:
             return False
         until = victim.last_start + runtime
         if self.session.now < until:
+            # Nothing changes in the cluster when the protection ends, so no event would start a cycle then.
             self.session.ledger.wake(until)
             return True
         return False
@@ -56,6 +57,8 @@ class MinRuntime:
         levels = victim.path
         if self.session.config.reclaim_resolve == "lca":
             mine, theirs = list(reversed(pending.path)), list(reversed(victim.path))
+            # Two top queues have no common ancestor: KAI takes them for siblings, and asks the victim's top queue alone
+            # (resolver.go).
             if mine[0] is not theirs[0]:
                 own = theirs[0].record.reclaim_min_runtime
                 return default if own is None else own
@@ -64,6 +67,8 @@ class MinRuntime:
                 if one is not other:
                     break
                 common = i
+            # One step down from the common ancestor, on the victim's side: that is the queue that protects it from the
+            # other side.
             start = common + 1 if common + 1 < len(theirs) else common
             levels = list(reversed(theirs[: start + 1]))
         for level in levels:

@@ -64,6 +64,7 @@ def can_reclaim(wanted: Demand) -> bool:
 def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
     """A first look at a victim's queue, before any search."""
     mine, theirs = tree.levelled(wanted.queue, victim_queue)
+    # Without a claim of quota only what a queue holds beyond its allocatable share can be taken from it.
     if not mine.within_quota_with(wanted.amounts):
         return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)
     below = False
@@ -101,7 +102,7 @@ class Standing:
     def __init__(self, tree: QueueTree) -> None:
         self.tree = tree
         self.allocated = {queue: tuple(queue.allocated) for queue in tree.queues.values()}
-        self.firm = {queue: tuple(queue.non_preemptible) for queue in tree.queues.values()}
+        self.non_preemptible = {queue: tuple(queue.non_preemptible) for queue in tree.queues.values()}
 
     def allows(self, wanted: Demand, yields: dict[WQueue, list[Yield]], multiplier: float) -> bool:
         """Whether the reclaimer may take these from these queues."""
@@ -115,6 +116,8 @@ class Standing:
             for one in given:
                 if not (above_share(theirs, left) or self._owed(wanted, mine, theirs, left)):
                     return False
+                # What a victim gives back is gone from every queue above it too: a later victim is judged by what is
+                # left there.
                 for level in queue.path:
                     held = remaining.setdefault(level, list(self.allocated[level]))
                     for r in RESOURCES:
@@ -153,11 +156,13 @@ class Standing:
                 for r in resources.get(sibling, frozenset()) | wanted.involved:
                     ratio = _saturation(held[r], level.fair[r])
                     theirs = _saturation(left[r], sibling.fair[r])
+                    # Up to its fair share a queue may always take. Beyond it, it must stay the less saturated of the
+                    # two, or the next cycle would take the same back (KAI: reclaimable.go).
                     if ratio > 1 and sibling.fair[r] > 0 and ratio * multiplier >= theirs:
                         return False
             if not wanted.preemptible:
-                firm = self.firm[level]
-                if any(firm[r] + wanted.amounts[r] > level.quota[r] for r in RESOURCES):
+                non_preemptible = self.non_preemptible[level]
+                if any(non_preemptible[r] + wanted.amounts[r] > level.quota[r] for r in RESOURCES):
                     return False
         return True
 

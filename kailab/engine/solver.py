@@ -149,6 +149,8 @@ class Solver:
 
     def _feasible_nodes(self) -> np.ndarray:
         table = self.session.table
+        # A node without a free GPU is no place for a GPU task before somebody leaves it; the victims' nodes are added
+        # by each scenario.
         if any(task.info.cpu_only for task in self.job):
             return table.all
         return table.free_gpu_vector() > 0
@@ -158,6 +160,8 @@ class Solver:
         goal = Goal(self.job, tasks, self._nodes)
         accumulation = Accumulation(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
         for scenario in generator(accumulation):
+            # Both generators, and one try after another of as many tasks, come to the same victims: simulating them
+            # again would cost as much.
             fingerprint = (len(tasks), *scenario.fingerprint())
             if fingerprint in self._failed:
                 continue
@@ -193,6 +197,7 @@ class Solver:
                 )
             return None
         mark = session.mark()
+        # Nodes that the victims leave become feasible for this scenario alone.
         nodes = goal.nodes.copy()
         index = session.table.index
         for task in victims:
@@ -228,14 +233,14 @@ class Solver:
         """Place the job and, as far as there is room, its victims, in queue order. False if the job finds no room."""
         jobs = {task.job.uid: task.job for task in victims if task.job is not None}
         jobs[goal.job.uid] = goal.job
-        concerned = JobsLeftByQueue(self.session, jobs)
-        queue = self._placing_order(goal, jobs, concerned)
+        jobs_left = JobsLeftByQueue(self.session, jobs)
+        queue = self._placing_order(goal, jobs, jobs_left)
         placed = False
-        while concerned.left and not queue.empty:
+        while jobs_left.left and not queue.empty:
             job = queue.pop()
             if job.uid not in jobs:
                 continue
-            concerned.done(job, queue)
+            jobs_left.done(job, queue)
             if job is goal.job:
                 if not self.allocator.place(job, nodes, True, goal.tasks):
                     return False
@@ -247,8 +252,8 @@ class Solver:
                 tasks_to_allocate(job)  # what KAI looks up now it goes by until a task of the job changes again
         return placed
 
-    def _placing_order(self, goal: Goal, jobs: dict[str, Job], concerned: JobsLeftByQueue) -> JobQueue[Job]:
-        """All waiting jobs stand in this order, though only the concerned are placed: the others decide, by what they
+    def _placing_order(self, goal: Goal, jobs: dict[str, Job], jobs_left: JobsLeftByQueue) -> JobQueue[Job]:
+        """All waiting jobs stand in this order, though only those of the simulation are placed: the others decide, by what they
         want, when their queue's turn comes."""
         session = self.session
         goal_wants = session.wants(goal.tasks, session.table.min_gpu_memory)
@@ -263,7 +268,7 @@ class Solver:
         for queue in session.tree.leaves:
             entries = session.waiting.lists.get(queue.name, [])
             mine = concerned_jobs.get(queue.name, ())
-            if mine or (entries and concerned.matters(queue)):
+            if mine or (entries and jobs_left.matters(queue)):
                 order.load(queue, entries, lambda job: job.uid not in jobs, mine)
         return order
 
@@ -286,7 +291,7 @@ class JobsLeftByQueue:
                 self._below[level.name] = self._below.get(level.name, 0) + 1
 
     def matters(self, queue: WQueue) -> bool:
-        """Whether jobs of a leaf can influence the order of the concerned ones."""
+        """Whether jobs of a leaf can influence the order of those that are placed."""
         return self._idle(queue.path) is None
 
     def done(self, job: Job, order: JobQueue[Job]) -> None:
@@ -299,7 +304,7 @@ class JobsLeftByQueue:
             order.forget(idle)
 
     def _idle(self, path: list[WQueue]) -> WQueue | None:
-        """The highest queue of the path without concerned jobs, if its parent has all of them below it, or is none."""
+        """The highest queue of the path without jobs to be placed, if its parent has all of them below it, or is none."""
         idle = None
         for level in path:
             if self._below.get(level.name):

@@ -41,6 +41,7 @@ class Victim:
                 break
             if len(tasks) > podset.minimum:
                 state = 2
+        # Victims are taken from the end of the serving order: what is served first by this key is evicted last.
         if self.job.ranking is not None:
             return self.job.ranking.victim_key(self.job, state)
         record = self.job.record
@@ -51,6 +52,8 @@ class Victim:
 
     def next(self) -> list[WTask]:
         """The tasks that would go next; they stay until ``drop``."""
+        # Surplus goes first, as the gang runs on without it. Its core goes only as a whole: fewer than the minimum
+        # can't run.
         return self._surplus(self.job.root) or self._all(self.job.root)
 
     def drop(self, tasks: list[WTask]) -> None:

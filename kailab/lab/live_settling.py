@@ -85,6 +85,8 @@ class LiveSettling:
             rested = self._rest is None or self._rest.at_rest()
             now = self._monotonic()
             still = now - changed_at
+            # What is owed is a guess about other processes. One that never comes must not hold the lab for ever: after
+            # this long without any change the lab counts as quiet all the same.
             patient = still >= max(self._owed_patience, self._quiet)
             if still >= self._quiet and (patient or (rested and not self._owes(since))):
                 return
@@ -117,6 +119,8 @@ class LiveSettling:
         for event in events:
             self._owed.take(event)
         changed = bool([event for event in events if self._noted(event)])
+        # Controllers answer each other (a Deployment's ReplicaSet, its pods, their PodGroup): a few rounds follow such
+        # a chain to its end, and a bound keeps a quarrel of two from holding the scheduler back.
         for _ in range(5):
             wrote = False
             for controller in self._controllers:
@@ -125,6 +129,8 @@ class LiveSettling:
                 break
             changed = True
         now = self._monotonic()
+        # Pods of one gang come one by one over the wire. A cycle for each of them would cost more than the short wait
+        # for all.
         if now - self._cycled_at >= _GATHER_SECONDS and self._scheduler.step():
             self._cycled_at = self._monotonic()
             changed = True

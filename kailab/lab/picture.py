@@ -80,6 +80,7 @@ class Picture:
 
     def reckoned(self) -> Present:
         """The present, made from the objects."""
+        # Those for whom the last cycle made room are served first in the next one: the order has to be told with them.
         return self._present(self.log.last.heirs if self.log.last is not None else ())
 
     @cached_property
@@ -108,6 +109,7 @@ class Picture:
     def pending(self) -> dict[str, Reason]:
         """``namespace/name`` of each PodGroup that waits -> why."""
         waiting = {entry.podgroup: entry for entry in self.log.pending_now()}
+        # A scheduler in another process tells reasons on the objects only: KAI in schedulingConditions of the PodGroup.
         for (namespace, name), group in self.podgroups.items():
             key = f"{namespace}/{name}"
             if key not in waiting and (entry := _from_status(key, group)) is not None:

@@ -125,6 +125,8 @@ class VirtualSettling:
             yield
             if now >= end:
                 return
+            # Time jumps from one moment at which something is due to the next: an hour of lab time costs what happens
+            # in it.
             due = min((at for at in (self._clock.next_timer(), self._wake(now), end) if at is not None), default=end)
             self._clock.advance(max(0.0, due - now))
             # Time must move; a timer that sets itself again for now would hold it for ever.
@@ -146,6 +148,8 @@ class VirtualSettling:
             changed = self._scheduler.step()
             if changed and self._noting:
                 changes.update(dict.fromkeys(self._describe(), 1))
+            # What the cycle did may be all that controllers were waiting for, so both have to be still before the lab
+            # is.
             followed = self._controllers_to_rest(changes)
             if not changed and not followed:
                 return

@@ -57,6 +57,7 @@ def _borrowing(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterab
         yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."
         return
     owners = shares.owners_below(queue.name)
+    # A queue beyond its own quota may still reclaim up to its fair share, so those below their share count too.
     takers = [q for q in shares.queues.values() if _underserved_beside(shares, q, queue)]
     if owners:
         each = ", ".join(f"{owner.name} (up to {gpus(owner.unused)} of its quota)" for owner in owners)

@@ -48,6 +48,8 @@ def explain_pod(picture: Picture, name: str, namespace: str = "default") -> Expl
     full = f"{namespace}/{name}"
     row = next((row for row in picture.rows if row.name == full), None)
     eviction = next((entry for entry in reversed(picture.log.evictions) if entry.pod == full), None)
+    # A pod that was evicted is gone, and its controller's new one mostly has another name: the decision log is all that knows
+    # it.
     if row is None:
         if eviction is None:
             raise NotFound(f'pods "{name}" not found in namespace "{namespace}"')
@@ -101,6 +103,7 @@ def explain_podgroup(picture: Picture, name: str, namespace: str = "default") ->
 
 def explain_workload(picture: Picture, pods: list[PodRow], name: str, namespace: str) -> list[Explanation]:
     """``pods``: of the workload. Raises InputError where there are none."""
+    # Pods of one PodGroup wait for the same reason: it is told once, not once for each of them.
     groups = dict.fromkeys(row.podgroup for row in pods if row.podgroup)
     if groups:
         return [explain_podgroup(picture, group, namespace) for group in groups]
