@@ -150,6 +150,7 @@ class Scheduler:
         self.mirror.close()
 
     def _run(self, now: float) -> bool:
+        # Before anything is written: what our own writes change is news for the next cycle.
         self._seen = self.mirror.working.version
         usage = self.config.usage if self._usage is None else self._usage.shares(now)
         changes = None if self._follower is None else self._follower.take()

@@ -77,6 +77,7 @@ class Deletion:
         seconds = self.pod_grace(pod, grace)
         if "deletionTimestamp" in meta:
             left = meta.get("deletionGracePeriodSeconds", 0)
+            # Kubernetes lets a second deletion shorten the grace period, never lengthen it.
             if seconds < left:
                 pod = self._mark("Pod", key, pod, seconds)
                 if self._store.find("Pod", key) is not pod:
@@ -90,6 +91,7 @@ class Deletion:
 
     def _mark(self, kind: str, key: Key, obj: Object, seconds: int) -> Object:
         meta = dict(obj["metadata"])
+        # When the grace period ends, as in Kubernetes; not when the deletion was asked for.
         meta["deletionTimestamp"] = format_time(self._clock.now + seconds)
         if kind == "Pod":
             meta["deletionGracePeriodSeconds"] = seconds
@@ -104,6 +106,7 @@ class Deletion:
         owned = self._store.dependents.get(obj["metadata"]["uid"])
         if not owned:
             return
+        # Of a copy: whatever goes takes itself, and what it owned, out of the index.
         for dependent_kind, dependent_key in list(owned):
             dependent = self._store.find(dependent_kind, dependent_key)
             if dependent is not None:
@@ -119,6 +122,7 @@ class Deletion:
 
     def _exists(self, owner: Object, namespace: str) -> bool:
         kind = key_of(owner.get("apiVersion", ""), owner.get("kind", ""))
+        # A reference names no namespace: an owner is in the namespace of what it owns, or belongs to the whole cluster.
         for key in ((namespace, owner.get("name", "")), ("", owner.get("name", ""))):
             found = self._store.find(kind, key)
             if found is not None and found["metadata"]["uid"] == owner.get("uid"):
@@ -134,6 +138,7 @@ class Deletion:
         if "deletionTimestamp" in obj["metadata"]:
             return
         obj = self._mark("Namespace", key, obj, 0)
+        # One more than there are: the namespace must not go before this loop has come to its end.
         self._leaving[name] = self._count(name) + 1
         for kind in self._store.filled():
             for inner in [k for k in self._store.table(kind).objects if k[0] == name]:

@@ -81,6 +81,7 @@ class Cache:
         there = {key_of(obj): obj["metadata"]["uid"] for obj in news.listed}
         for key, obj in list(known.items()):
             uid = obj["metadata"]["uid"]
+            # A list says nothing of an object that was made after it was taken: one that we created and that no watch has told of yet.
             later = uid in self._supposed or (uid in self._untold and version_of(obj) > news.version)
             if there.get(key) != uid and not later:
                 self._remove(news.kind, obj)
@@ -111,6 +112,7 @@ class Cache:
             return obj
         metadata = obj["metadata"]
         uid = metadata.get("uid", "")
+        # A watch that lags tells of it once more. What the server said is gone stays gone.
         if uid in self._gone:
             return obj
         key = key_of(obj)
@@ -134,6 +136,7 @@ class Cache:
         return obj
 
     def _as_bound(self, uid: str, pod: Object) -> Object:
+        # A watch may still bring a state from before the binding: a pod that looked free again would be bound twice.
         if pod["spec"].get("nodeName"):
             del self._bound[uid]
             return pod

@@ -80,6 +80,7 @@ class Informer:
                 await self._watch()
                 await self._rest()
             except Gone:
+                # The server has compacted its history past our version: only a new list tells what was missed.
                 self._version = ""
                 await self._rest()
             except ApiError as error:
@@ -95,6 +96,7 @@ class Informer:
         if lasted > _LASTING_SECONDS + self._pause:
             self._pause = 0.0
         self._pause = min(_LONGEST_PAUSE, max(0.1, self._pause * 2))
+        # At random, so that the watches of a server that comes back do not all return at one moment.
         await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause)
 
     async def _list(self) -> None:
@@ -108,6 +110,7 @@ class Informer:
         path = self.resource.path(
             query={
                 "watch": 1,
+                # Bookmarks move the version on while nothing happens, so that a watch begun again needs no list.
                 "allowWatchBookmarks": "true",
                 "resourceVersion": self._version,
                 "timeoutSeconds": random.randint(240, 300),

@@ -117,6 +117,7 @@ class ClaimAllocator:
                 own.update((device_id(choice.device), None) for choice in chosen if not choice.admin)
                 allocation = self._allocation(change.claim, chosen, binding.node)
             planned.append((key, change, allocation, chosen))
+        # Only now, with all claims of the pod planned: a pod that lacks one of them takes nothing from the others.
         taken.update(own)
         metadata = binding.pod["metadata"]
         consumer = {"resource": "pods", "name": metadata["name"], "uid": metadata["uid"]}
@@ -146,6 +147,7 @@ class ClaimAllocator:
         return list(dict.fromkeys(found))
 
     def _choose(self, key: Key, claim: Object, node: str, taken: Mapping[DeviceId, None]) -> list[Choice]:
+        # A write without an answer may have given these away: nobody else gets them until the watch tells.
         perhaps = {device for other, devices in self._perhaps.items() if other != key for device in devices}
 
         def is_taken(device: DeviceId) -> bool:

@@ -162,6 +162,7 @@ class DecisionExecutor:
             # Of a try that failed there may be labels left.
             left = (task.gpu_groups, self._labelled.get(bind.task, ()))
             labels = {label: None for groups in left for label in group_labels(groups)} | group_labels(bind.gpu_groups)
+            # Before the binding: whoever sees the pod on its node must see which shared GPU it sits on, or counts none for it.
             chain.insert(0, Patch("Pod", task.name, task.namespace, {"metadata": {"labels": labels}}))
         return chain
 
@@ -233,6 +234,7 @@ class DecisionExecutor:
         """Tell once per pod and text; a refusal that repeats every second is no news."""
         self.failures.append(Failure(verb=verb, task=uid, message=message))
         pod = self._mirror.pods.get(uid)
+        # Of a pod that is gone there is nobody to tell, and nothing to try again.
         if pod is None or isinstance(error, NotFound):
             return
         now = self._cluster.now()

@@ -138,6 +138,8 @@ class Mirror:
         for event in events:
             metadata = event.object["metadata"]
             latest[event.kind][metadata.get("uid") or metadata["name"]] = event
+        # Kinds in the order in which records need each other: a PodGroup needs priorities and the aliases of topologies,
+        # a node its zones and devices, a pod its PodGroup and what its shape is made of.
         shapes_stale = pods_stale = groups_stale = False
         for event in latest["Namespace"].values():
             shapes_stale |= self._shapes.take_namespace(event)
@@ -226,6 +228,7 @@ class Mirror:
             self.conditioned[uid] = None
         else:
             self.conditioned.pop(uid, None)
+        # With a schedulingBackoff a condition in the status says that KAI has given the group up.
         if before is None or not _same_but_status(before, obj) or "schedulingBackoff" in (obj.get("spec") or _NOTHING):
             self._refresh_podgroup(obj)
 
@@ -267,6 +270,7 @@ class Mirror:
     def _pod(self, uid: str, pod: Object) -> None:
         known = self.pods.get(uid)
         self.pods[uid] = pod
+        # Most news of pods is of their status alone, much of it written by ourselves: no record changes by it.
         if known is not None and _same_but_status(known, pod) and _state(known) == _state(pod):
             return
         metadata = pod["metadata"]
@@ -326,6 +330,7 @@ class Mirror:
         podgroup = self._uids.get(group, "") if group is not None else ""
         spec = pod["spec"]
         node = spec.get("nodeName")
+        # A pod of another scheduler, or of no PodGroup, matters only once it is on a node: there it uses up room.
         if not node and (not podgroup or spec.get("schedulerName") not in self._scheduler_names):
             self._drop_task(uid)
             return

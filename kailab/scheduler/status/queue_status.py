@@ -169,6 +169,7 @@ class QueueStatus:
         if group.object is None:
             if before is not None:
                 self._add(before[0], before[1], -1)
+            # Pods may be known before their PodGroup, and after it has gone; their sums wait for it.
             if not any(group.requested.values()) and not any(group.allocated.values()):
                 del self._totals.groups[name]
             return

@@ -209,6 +209,7 @@ class Store:
                     del self.dependents[owner["uid"]]
 
     def _tell(self, type: EventType, kind: str, key: Key, old: Object | None, new: Object) -> None:
+        # Watchers only note it and look later; hooks act at once, and may change the store again.
         self.hub.publish(type, kind, new)
         hooks = self._hooks.get(kind)
         if hooks:

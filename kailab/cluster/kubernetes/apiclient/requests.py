@@ -92,6 +92,7 @@ def deleting(
     options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
     if grace_seconds is not None:
         options["gracePeriodSeconds"] = math.ceil(grace_seconds)
+    # Under the same name there may be another object by now; that one is not meant.
     if uid:
         options["preconditions"] = {"uid": uid}
     told = f"delete {resource.kind} {name}"
@@ -112,6 +113,7 @@ def binding(
     resource: Resource, namespace: str, pod: str, uid: str, node: str, annotations: Mapping[str, str] | None
 ) -> Request:
     metadata: dict[str, Any] = {"name": pod, "namespace": namespace}
+    # The API server refuses to bind a pod of that name that is not the one decided on.
     if uid:
         metadata["uid"] = uid
     if annotations:
