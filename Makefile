@@ -13,7 +13,7 @@ BACKEND ?= embedded
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup components lab lab-up lab-down exercises test test-lowest lint format docs bench lock clean
+.PHONY: help setup components lab lab-up lab-down exercises evidence test test-lowest lint format docs bench lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ OF_THE_LAB = $(strip $(foreach name,FLEET SCHEDULER,$(if $(filter command,$(orig
 exercises: $(READY) ## Run the exercises (BACKEND=...; ARGS="-n auto -k gang" for pytest)
 	@$(if $(OF_THE_LAB),echo "note: $(OF_THE_LAB): of the lab that is up; exercises bring their own (else: ARGS=\"--kailab-fleet ... --kailab-scheduler ...\")" >&2)
 	@$(BIN)/pytest exercises/ --kailab-backend $(BACKEND) --kailab-evidence $(EVIDENCE) $(ARGS)
+
+evidence: $(READY) ## Write the evidence of the lab that is up (EVIDENCE=folder)
+	@$(BIN)/kailab evidence capture $(EVIDENCE)
 
 components: $(READY) ## Get the programs of a real control plane (downloaded, or built with Go)
 	@$(BIN)/kailab components get >/dev/null

@@ -135,6 +135,24 @@ def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
 
 
 @group.command()
+@click.argument("folder", type=options.PATH, required=False, help="The folder that runs are kept in.")
+@options.state
+@options.evidence
+def capture(folder: Path | None, state: Path, evidence: Path) -> None:
+    """Write the evidence of the lab that is up, as a test leaves it: what was done to it since `kailab up`, what was decided, how
+    it stands now. The lab goes on."""
+    from kailab.cli import labfile
+    from kailab.evidence.journal import Journal
+    from kailab.lab import Lab
+    from kailab.lab.capture import capture as write
+
+    with labfile.locked(state), Lab.resume(state, read_only=True) as lab:
+        path = write(lab, Journal(state), folder or evidence)
+    terminal.say(str(path))
+    terminal.notice(f"Look at it: kailab evidence show {path}; decide it again: kailab evidence replay {path}")
+
+
+@group.command()
 @_run
 @click.argument("test", default="", help="One test of it: exercise/test.")
 @options.evidence

@@ -33,14 +33,37 @@ def looked_at(path: Path) -> Iterator[Lab]:
 
 @contextmanager
 def changed(path: Path, *, save: bool = True) -> Iterator[Lab]:
-    """The saved lab, to change: saved if the block ends well. Raises StateError."""
+    """The saved lab, to change: saved if the block ends well, with a record of what was done. Raises StateError."""
+    from kailab.evidence.journal import Journal
     from kailab.lab import Lab
 
     # The lock comes before reading: between reading and saving no other command may change the lab.
-    with locked(path), Lab.resume(path) as lab:
-        yield lab
-        if save:
-            lab.save(path)
+    with locked(path):
+        journal = Journal(path)
+        recorder = None
+        with _only_told(path):
+            recorder = journal.recorder() if save else None
+        with Lab.resume(path, recorder) as lab:
+            try:
+                yield lab
+                if save:
+                    lab.save(path)
+                    if recorder is not None:
+                        with _only_told(path):
+                            journal.add(recorder)
+            finally:
+                lab.recorder = None  # the lab goes on: nothing takes a last look
+
+
+@contextmanager
+def _only_told(path: Path) -> Iterator[None]:
+    """The lab matters more than the record of what is done to it."""
+    from kailab.errors import EvidenceError
+
+    try:
+        yield
+    except EvidenceError as error:
+        terminal.warn(f"{path}: what is done now is not recorded: {error}")
 
 
 @contextmanager

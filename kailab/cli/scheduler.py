@@ -92,6 +92,12 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     help="At least so many seconds from cycle to cycle.",
 )
 @click.option("--decisions", type=options.PATH, help="Keep the latest decisions in this file, for explanations.")
+@click.option(
+    "--record-cycles",
+    "cycles",
+    is_flag=True,
+    help="Keep what each cycle was decided on beside the decisions, for `kailab evidence capture` and `replay`.",
+)
 def run(  # long: every option of the process is an argument
     command: click.Context,
     kubeconfig: Path | None,
@@ -114,6 +120,7 @@ def run(  # long: every option of the process is an argument
     port: int,
     period: float,
     decisions: Path | None,
+    cycles: bool,
 ) -> None:
     """Schedule until SIGTERM or SIGINT.
 
@@ -151,16 +158,19 @@ def run(  # long: every option of the process is an argument
         Terms(lease_duration, renew_deadline, retry_period),
         address=address,
         port=port,
-        followers=_followers(decisions),
+        followers=_followers(decisions, cycles),
     )
     terminal.notice(f"{connection.told}: scheduling pods of {', '.join(settings.scheduler_names)}")
     process.run()
 
 
-def _followers(decisions: Path | None) -> Callable[[Cluster], Iterable[Follower]]:
+def _followers(decisions: Path | None, cycles: bool) -> Callable[[Cluster], Iterable[Follower]]:
+    from kailab.errors import InputError
     from kailab.evidence.decision_file import DecisionFile
 
-    return lambda cluster: [DecisionFile(decisions, cluster.now())] if decisions is not None else []
+    if decisions is None and cycles:
+        raise InputError("--record-cycles keeps cycles beside the decisions: give --decisions FILE too")
+    return lambda cluster: [DecisionFile(decisions, cluster.now(), cycles=cycles)] if decisions is not None else []
 
 
 def _log_to_stderr() -> None:

@@ -66,8 +66,9 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
 class CycleLog:
     """Takes cycles in, one after the other."""
 
-    def __init__(self) -> None:
-        self.cycles: list[Cycle] = []
+    def __init__(self, cycles: list[Cycle]) -> None:
+        """``cycles``: where they go."""
+        self.cycles = cycles
         self._config: EngineConfig | None = None
         self._pending: tuple[Pending, ...] = ()
         self._queues: tuple[QueueState, ...] = ()

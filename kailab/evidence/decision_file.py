@@ -17,6 +17,7 @@ import msgspec
 
 from kailab.engine.decisions import Decisions
 from kailab.errors import StateError
+from kailab.evidence.cycle_file import CycleFile, path_beside
 from kailab.evidence.decision_log import DecisionLog, Named
 from kailab.evidence.entries import Evicted
 from kailab.evidence.standing import owner
@@ -30,13 +31,14 @@ PAUSE_SECONDS = 1.0
 
 
 class Decided(msgspec.Struct, kw_only=True):
-    """The content of a decision file."""
+    """The content of a decision file. ``cycles``: the file in which each cycle is kept, to be decided again; empty for none."""
 
     cycle: int = 0
     evictions: list[Evicted] = []
     last: Decisions | None = None
     opened: float = 0.0
     time: float = 0.0
+    cycles: str = ""
 
 
 def read_decisions(path: str | Path) -> Decided:
@@ -81,8 +83,13 @@ class DecisionFile:
     second, and when it is closed. Raises StateError where the file can't be written.
     """
 
-    def __init__(self, path: str | Path, opened: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, path: str | Path, opened: float, clock: Callable[[], float] = time.monotonic, *, cycles: bool = False
+    ) -> None:
+        """``cycles``: keep each cycle too, in a file beside."""
         self._path = Path(path)
+        self._cycles = CycleFile(path_beside(self._path)) if cycles else None
+        self.follows_records = cycles
         self._clock = clock
         self._kept = Decided(opened=opened)
         with suppress(StateError):
@@ -105,8 +112,11 @@ class DecisionFile:
         self._changed |= decisions.changed or waiting != self._waiting
         self._waiting = waiting
         self._kept = Decided(
-            cycle=log.cycle, evictions=log.evictions, last=decisions, opened=self._kept.opened, time=record.now
-        )
+            cycle=log.cycle, evictions=log.evictions, last=decisions, opened=self._kept.opened, time=record.now,
+            cycles="" if self._cycles is None else str(path_beside(self._path)),
+        )  # fmt: skip
+        if self._cycles is not None:
+            self._cycles.take(record, log.cycle)
 
     def turn(self) -> None:
         """Write what is new, if the last time is long enough ago."""

@@ -30,7 +30,8 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence import canonical, cycles, timeline
 from kailab.evidence.cut_records import RecordCutter, names_in
 from kailab.evidence.cycles import Cycle, CycleLog
-from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, State, Step, Told
+from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Step, Told
+from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.standing import standing
 from kailab.scheduler.cycle_record import CycleRecord
@@ -49,28 +50,32 @@ LOOKED_AT = {
 class Recorder:
     """One lab's record. ``lab`` names it among the labs of a test."""
 
-    def __init__(self, lab: str = "lab") -> None:
+    def __init__(self, lab: str = "lab", so_far: Recording | None = None) -> None:
+        """``so_far``: what was recorded of the lab before, to go on from there."""
         self.lab = lab
-        self.facts: LabFacts | None = None
-        self.steps: list[Step] = []
-        self.decisions: list[Decision] = []
-        self.expectations: list[Expected] = []
-        self._log = CycleLog()
-        self._fleet: Mapping[str, Any] | None = None
-        self._manifests: list[tuple[str, bytes]] = []
-        self._refused: list[str | Object] = []
-        self._states: list[tuple[str, State]] = []
-        self._moments: list[timeline.Moment] = []
-        self._before: dict[str, list[Object]] = {}
-        self._after: dict[str, list[Object]] = {}
-        self._events: list[Object] = []
-        self._pending: Sequence[Reason] = ()
+        self.recording = so_far or Recording()
+        self._log = CycleLog(self.recording.cycles)
         self._cluster: Cluster | None = None
-        self._opened = 0.0
+
+    @property
+    def facts(self) -> LabFacts | None:
+        return self.recording.facts
+
+    @property
+    def steps(self) -> list[Step]:
+        return self.recording.steps
+
+    @property
+    def decisions(self) -> list[Decision]:
+        return self.recording.decisions
+
+    @property
+    def expectations(self) -> list[Expected]:
+        return self.recording.expectations
 
     @property
     def cycles(self) -> list[Cycle]:
-        return self._log.cycles
+        return self.recording.cycles
 
     @property
     def is_open(self) -> bool:
@@ -84,33 +89,44 @@ class Recorder:
         fleet: Mapping[str, Any] | None = None,
     ) -> None:
         """The lab is up. ``facts``: what it is made of. ``fleet``: its definition, as a fleet file has it."""
+        recording = self.recording
+        recording.opened = cluster.now() if opened is None else opened
+        recording.facts = facts
+        recording.fleet = None if fleet is None else dict(fleet)
+        recording.before = _looked_at(cluster)
         self._cluster = cluster
-        self._opened = cluster.now() if opened is None else opened
-        self.facts = facts
-        self._fleet = fleet
-        self._before = _looked_at(cluster)
+
+    def go_on(self, cluster: Cluster) -> None:
+        """With a lab that was opened before."""
+        self._cluster = cluster
 
     def manifest(self, name: str, objects: Sequence[Object]) -> str:
         """Keep what is about to be applied. Returns the name under which it is kept."""
         plain = name.removesuffix(".json").removesuffix(".yml").removesuffix(".yaml")
-        kept = f"{len(self._manifests) + 1:02d}-{canonical.safe_name(f'{plain}.yaml')}"
-        self._manifests.append((kept, msgspec.json.encode(objects)))  # whoever gave them may go on with them
+        recording = self.recording
+        number = recording.manifests_before + len(recording.manifests) + 1
+        kept = f"{number:02d}-{canonical.safe_name(f'{plain}.yaml')}"
+        recording.manifests.append(
+            (kept, msgspec.Raw(msgspec.json.encode(objects)))
+        )  # whoever gave them may go on with them
         return kept
 
     def refused(self, sources: Sequence[str | Object]) -> None:
         """Texts or objects that were not taken: errors may quote them."""
-        self._refused.extend(sources)
+        self.recording.refused.extend(sources)
 
     def step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
         """Something was done (apply, delete, scale, settle, advance). ``state``: note how the cluster stands
         after it. ``detail``: fields of a Step."""
-        entry = Step(n=len(self.steps) + 1, t=self._t(), operation=operation, text=text, **detail)
-        self.steps.append(entry)
-        self._moments.append(entry)
+        recording = self.recording
+        number = recording.steps_before + len(recording.steps) + 1
+        entry = Step(n=number, t=self._t(), operation=operation, text=text, **detail)
+        recording.steps.append(entry)
+        recording.order.append(STEP)
         if state and self._cluster is not None:
             now = standing(self._cluster)
-            if not self._states or self._states[-1][1] != now:
-                self._states.append((f"{entry.n:02d}-{operation}", now))
+            if not recording.states or recording.states[-1][1] != now:
+                recording.states.append((f"{entry.n:02d}-{operation}", now))
 
     def cycle(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
         """The named entries that one cycle added to the decision log. ``record``: the cycle, where it was kailab's scheduler's,
@@ -118,27 +134,27 @@ class Recorder:
         if record is not None:
             self._log.take(record, number)
         if entries:
-            self.decisions.extend(entries)
-            self._moments.append(entries)
+            self.recording.decisions.extend(entries)
+            self.recording.order.append(len(entries))
 
     def expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
         """An expectation was checked."""
         entry = Expected(t=self._t(), subject=subject, expected=expected, seen=seen, held=held)
-        self.expectations.append(entry)
-        self._moments.append(entry)
+        self.recording.expectations.append(entry)
+        self.recording.order.append(EXPECTATION)
 
     def close(self, pending: Sequence[Reason]) -> None:
         """The lab goes down: take the last look. ``pending``: the reasons of what stayed pending."""
         if self._cluster is None:
             return
-        self._after = _looked_at(self._cluster)
-        self._events = self._cluster.list("Event")
-        self._pending = pending
+        self.recording.after = _looked_at(self._cluster)
+        self.recording.events = self._cluster.list("Event")
+        self.recording.pending = pending
         self._cluster = None
 
     def timeline(self) -> list[Told]:
         """See kailab.evidence.timeline."""
-        return self._sanitizer().text.entries(timeline.tell(self._moments))
+        return self._sanitizer().text.entries(timeline.tell(self.recording.moments()))
 
     def scrub(self, text: str) -> str:
         """Text that tells of this lab, without what evidence leaves out."""
@@ -148,28 +164,28 @@ class Recorder:
         """All of it into ``folder``, which is made."""
         folder.mkdir(parents=True)
         keeping = self._sanitizer()
-        text = keeping.text
-        told = text.entries(timeline.tell(self._moments))
+        recording, text = self.recording, keeping.text
+        told = text.entries(timeline.tell(self.recording.moments()))
         files = {
             "lab.json": canonical.pretty(self.facts),
             "steps.json": canonical.pretty(text.entries([keeping.step(step) for step in self.steps])),
             "decisions.jsonl": canonical.lines(text.entries(self.decisions)),
             "expectations.jsonl": canonical.lines(text.entries(self.expectations)),
-            "pending.json": canonical.pretty(text.entries(self._pending)),
-            "events.json": canonical.pretty(text.entries([_event(event) for event in self._events])),
+            "pending.json": canonical.pretty(text.entries(recording.pending)),
+            "events.json": canonical.pretty(text.entries([_event(event) for event in recording.events])),
             "timeline.json": canonical.pretty(told),
             "timeline.txt": timeline.render(told).encode(),
         }
         if self.cycles:
             cutter = RecordCutter(keeping.keeps_label, text.text)
             kept = list(cutter.cycles(self.cycles))
-            cycles.write(folder, self._opened, len(cutter.cut), kept)
-        if self._fleet is not None:
-            files["fleet.yaml"] = keeping.fleet(self._fleet)
+            cycles.write(folder, recording.opened, len(cutter.cut), kept)
+        if recording.fleet is not None:
+            files["fleet.yaml"] = keeping.fleet(recording.fleet)
         for name, content in files.items():
             (folder / name).write_bytes(content)
         _write_all(folder / "manifests", keeping.manifests)
-        states = {f"{name}.json": canonical.pretty(text.entry(state)) for name, state in self._states}
+        states = {f"{name}.json": canonical.pretty(text.entry(state)) for name, state in recording.states}
         _write_all(folder / "states", states)
         for name, objects in (("before", keeping.before), ("after", keeping.after)):
             looks = {f"{kind}.json": canonical.pretty(text.value(found)) for kind, found in objects.items()}
@@ -177,15 +193,16 @@ class Recorder:
 
     def _sanitizer(self) -> Sanitizer:
         """What of all that is known by now evidence keeps."""
-        after = self._after if self._cluster is None else _looked_at(self._cluster)
+        recording = self.recording
+        after = recording.after if self._cluster is None else _looked_at(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
-        manifests = [(name, msgspec.json.decode(objects)) for name, objects in self._manifests]
-        return Sanitizer(manifests, self._before, after, patches, self._refused, names_in(self.cycles))
+        manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
+        return Sanitizer(manifests, recording.before, after, patches, recording.refused, names_in(self.cycles))
 
     def _t(self) -> float:
         if self._cluster is None:
             return self.steps[-1].t if self.steps else 0.0
-        return round(self._cluster.now() - self._opened, 6)
+        return round(self._cluster.now() - self.recording.opened, 6)
 
 
 def _looked_at(cluster: Cluster) -> dict[str, list[Object]]:

@@ -7,7 +7,7 @@ changed in the folder afterwards, was taken by another version of the engine, or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,7 +17,6 @@ from msgspec import structs
 
 from kailab import __version__
 from kailab.engine import jsonform
-from kailab.engine.changes import Changes
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.workingset import WorkingSet
@@ -27,9 +26,9 @@ from kailab.evidence import store
 from kailab.evidence.canonical import plain
 from kailab.evidence.changes import changes, shown
 from kailab.evidence.cycles import Cycle, Head
-from kailab.evidence.decision_log import DecisionLog, Named
 from kailab.evidence.diff import decisions_told
 from kailab.evidence.entries import Bound, Decision, Evicted, Promised, Refused
+from kailab.evidence.named_cycles import CycleTeller
 from kailab.evidence.run import test_folders
 
 DECIDES = "kailab"
@@ -146,18 +145,14 @@ def _lab(test: store.TestEvidence, lab: str) -> _Lab:
     for entry in test.decisions(lab):
         if not isinstance(entry, Refused):  # what a cluster refuses is not decided
             told.setdefault(entry.cycle, []).append(entry)
-    names = RecordNames()
-    log = DecisionLog(names, head.opened, keep_all=True)
+    teller = CycleTeller(head.opened)
     count = decisions = 0
     for cycle, recorded, again in _decided_again(cycles, folder):
-        names.take(cycle.changes)
         count += 1
         decisions += sum(len(one) for one in (recorded.binds, recorded.pipelines, recorded.evictions, recorded.pending))
-        if cycle.changes.whole:
-            log.begin_anew(cycle.number - 1)
-        entries = log.take(again)
+        entries = teller.tell(cycle, again)
         place = _Place(test.name, lab, cycle.number, cycle.now, head)
-        difference = _engines(place, names, recorded, again) or _entries(place, told.pop(cycle.number, []), entries)
+        difference = _engines(place, teller, recorded, again) or _entries(place, told.pop(cycle.number, []), entries)
         if difference is not None:
             return _Lab(count, decisions, difference)
     for number, more in told.items():
@@ -196,13 +191,12 @@ class _Place(NamedTuple):
         )  # fmt: skip
 
 
-def _engines(place: _Place, names: RecordNames, recorded: Decisions, again: Decisions) -> Difference | None:
+def _engines(place: _Place, teller: CycleTeller, recorded: Decisions, again: Decisions) -> Difference | None:
     """Decisions as the engine has them; told as entries where those tell the difference."""
     before, after = jsonform.builtins(recorded), jsonform.builtins(again)
     if before == after:
         return None
-    logs = [DecisionLog(names, 0.0, keep_all=True).take(one) for one in (recorded, again)]
-    what = _pairs(*logs) or [str(change) for change in changes(before, after)]
+    what = _pairs(teller.once(recorded), teller.once(again)) or [str(change) for change in changes(before, after)]
     return place.difference(kept_cycles.NAME, what, before, after)
 
 
@@ -223,29 +217,6 @@ def _without_labels(entry: Decision) -> Decision:
     if isinstance(entry, Evicted | Bound):
         return structs.replace(entry, app="", owner="")
     return structs.replace(entry, app="") if isinstance(entry, Promised) else entry
-
-
-class RecordNames:
-    """Names from the records of cycles. Labels and owners of pods are not among them."""
-
-    def __init__(self) -> None:
-        self._known: dict[str, Named] = {}
-
-    def take(self, changes: Changes) -> None:
-        self._known |= {task.uid: Named(f"{task.namespace}/{task.name}") for task in changes.set.tasks}
-        self._known |= {group.uid: Named(f"{group.namespace}/{group.name}") for group in changes.set.podgroups}
-
-    def refresh(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
-
-    def everyone(self) -> Iterable[Named]:
-        return self._known.values()
-
-    def of(self, uid: str) -> Named:
-        return self._known.get(uid) or Named(uid)
 
 
 def _because(head: Head) -> str:

@@ -87,11 +87,17 @@ class Lab:
         if file is not None:
             self._remember(file, read_only)
         if recorder is not None:
-            from kailab.fleet import definition
-            from kailab.lab import record_facts
+            if recorder.facts is not None:
+                recorder.go_on(self.cluster)
+            else:
+                self._begin_record(recorder, described)
 
-            told = record_facts.told(self)
-            recorder.open(self.cluster, told, self.opened, None if described is None else definition(described))
+    def _begin_record(self, recorder: Recorder, described: Fleet | None) -> None:
+        from kailab.fleet import definition
+        from kailab.lab import record_facts
+
+        fleet = None if described is None else definition(described)
+        recorder.open(self.cluster, record_facts.told(self), self.opened, fleet)
 
     def _remember(self, file: LabFile, read_only: bool) -> None:
         lab = file.lab

@@ -11,6 +11,8 @@ from msgspec import structs
 from kailab.cluster.backends import BACKENDS
 from kailab.cluster.choices import FLAGS
 from kailab.errors import InputError, StateError
+from kailab.evidence.journal import Journal
+from kailab.evidence.recorder import Recorder
 from kailab.fleet import Fleet
 from kailab.lab import saved
 from kailab.lab.lab import Lab
@@ -73,10 +75,13 @@ def begin(
         venue.outlive(spec, options.get("config"), tell)
         if venue.place is not None:
             saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
-        lab = Lab(venue, spec, end=venue.leave)
+        recorder = Recorder()
+        lab = Lab(venue, spec, recorder, end=venue.leave, described=fleet)
         if venue.place is None:
             lab.settle()
             lab.save(state)
+        Journal(state).begin(recorder)
+        lab.recorder = None  # the commands that act on the lab record on
     except BaseException:
         venue.close()
         raise
@@ -93,4 +98,5 @@ def end(state: Path) -> None:
         pass
     else:
         provider_of(place.backend).take_down(place)
+    Journal(state).end()
     state.unlink(missing_ok=True)

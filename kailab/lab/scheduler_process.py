@@ -29,7 +29,7 @@ def scheduler_command(
     command = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", str(kubeconfig)]
     command += [part for name in names for part in ("--scheduler-name", name)]
     command += ["--no-leader-elect"] if no_election else []
-    command += ["--decisions", str(decisions)] if decisions is not None else []
+    command += ["--decisions", str(decisions), "--record-cycles"] if decisions is not None else []
     command += ["--scheduler-config", str(config)] if config is not None else []
     return command
 

@@ -11,6 +11,8 @@ import pytest
 
 from kailab.cluster.processes import ask, find
 from kailab.cluster.waiting import wait_until
+from kailab.evidence import store
+from kailab.evidence.entries import Bound
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
 EXERCISES = Path(__file__).resolve().parents[2] / "exercises"
@@ -89,6 +91,19 @@ def test_kailab_explains_what_its_scheduler_decided_in_another_process(up):
     kailab(folder, "apply", "-f", str(EXERCISES / "gang/manifests/gang-of-10.yaml"))
     told = kailab(folder, "explain", "job", "gang")
     assert "there is room for 8 of the 10 pods" in told
+
+
+def test_what_was_done_by_hand_is_evidence_and_can_be_decided_again(up):
+    """The scheduler is a process of its own: what its cycles rested on lies beside its decisions."""
+    folder, _ = up
+    run = kailab(folder, "evidence", "capture").strip()
+    kailab(folder, "evidence", "verify", run)
+    test = store.load_test(folder / run, "lab/by-hand")
+    assert [step.operation for step in test.steps("lab")][:2] == ["apply", "settle"]
+    assert sum(isinstance(entry, Bound) and entry.app == "filler" for entry in test.decisions("lab")) == 24
+    told = json.loads(kailab(folder, "evidence", "replay", run, "-o", "json"))
+    assert told["same"], told
+    assert told["decisions"] >= 24
 
 
 LATE = """

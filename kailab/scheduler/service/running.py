@@ -56,7 +56,10 @@ class Part(Protocol):
 
 
 class Follower(Protocol):
-    """Told of the cycles while this process leads."""
+    """Told of the cycles while this process leads. ``follows_records``: also what each was decided on."""
+
+    @property
+    def follows_records(self) -> bool: ...
 
     def cycle(self, record: CycleRecord, scheduler: Scheduler) -> None: ...
 
@@ -326,6 +329,8 @@ class Service:
             )
             self.metrics.queues.objects(self.cluster.list("Queue"))
             self._followers.extend(self._followers_of(self.cluster))
+            if any(follower.follows_records for follower in self._followers):
+                self.scheduler.follow_records()
         except BaseException:
             self._put_down()
             raise

@@ -1,0 +1,61 @@
+"""The cycles of a scheduler in another process, in a file beside its decision file: a line each, as they run.
+
+The file is not cut as evidence is: it lies with the lab's own data, and is cut when the lab is captured.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kailab.engine import jsonform
+from kailab.errors import EvidenceError, InputError, StateError
+from kailab.evidence.cycles import Cycle, CycleLog
+from kailab.scheduler.cycle_record import CycleRecord
+
+MOST_BYTES = 256 * 1024 * 1024
+"""No cycle is added beyond."""
+
+
+def path_beside(decisions: Path) -> Path:
+    return decisions.with_name(f"{decisions.name}.cycles")
+
+
+class CycleFile:
+    """Appends. What an earlier scheduler wrote there stays."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._log = CycleLog([])
+
+    def take(self, record: CycleRecord, number: int) -> None:
+        """``number``: in the decision log. Raises StateError where it can't be written, or there is no more room for it."""
+        self._log.take(record, number)
+        lines = b"".join(jsonform.encode(cycle) + b"\n" for cycle in self._log.cycles)
+        self._log.cycles.clear()
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with open(self._path, "ab") as file:
+                if file.tell() + len(lines) > MOST_BYTES:
+                    raise StateError(
+                        f"{self._path}: full ({MOST_BYTES >> 20} MiB): cycles from now on can't be decided again; begin the lab anew"
+                    )
+                file.write(lines)
+        except OSError as error:
+            raise StateError(f"{self._path}: cycles can't be written: {error.strerror or error}") from error
+
+
+def read_cycles(path: Path) -> list[Cycle]:
+    """Those that are there: a last line that is being written is left out. Raises EvidenceError for damage."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
+    cycles = []
+    for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
+        try:
+            cycles.append(jsonform.decode(line, Cycle, "a recorded cycle"))
+        except InputError as error:
+            raise EvidenceError(f"{path}, line {number}: {error}") from error
+    return cycles

@@ -1,0 +1,82 @@
+"""The record of a lab that outlives the commands which act on it: a folder beside the lab's file, in which each command that
+changed the lab leaves a part. ``kailab evidence capture`` joins them.
+
+    lab.state.record/
+        so_far          what the next part needs to know of the earlier ones
+        000001 ...      a Recording each, JSON, compressed
+
+It holds objects as they were applied, as the lab's file does; evidence is cut when it is written. A part is written after the
+lab's file: a command that is killed in between has acted and left none, which the next one does not notice.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zlib
+from pathlib import Path
+
+from kailab.engine import jsonform
+from kailab.errors import EvidenceError, InputError
+from kailab.evidence.recorder import Recorder
+from kailab.evidence.recording import Recording, joined
+
+_SO_FAR = "so_far"
+_LEVEL = 1
+
+
+class Journal:
+    """Of the lab of a file ``state``."""
+
+    def __init__(self, state: Path) -> None:
+        self.folder = state.with_name(f"{state.name}.record")
+
+    def begin(self, recorder: Recorder) -> None:
+        """A lab began: what an earlier one left goes. Raises EvidenceError."""
+        self.end()
+        self.add(recorder)
+
+    def recorder(self) -> Recorder | None:
+        """For the next command; None where nobody recorded how the lab began. Raises EvidenceError for a damaged record."""
+        path = self.folder / _SO_FAR
+        return Recorder(so_far=_read(path)) if path.exists() else None
+
+    def add(self, recorder: Recorder) -> None:
+        """Keep what a command did. Raises EvidenceError."""
+        recording = recorder.recording
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write(self.folder / f"{len(self._parts()) + 1:06d}", recording)
+            _write(self.folder / _SO_FAR, recording.following())
+        except OSError as error:
+            raise EvidenceError(f"{self.folder}: the record can't be written: {error.strerror or error}") from error
+
+    def whole(self) -> Recording:
+        """All of it. Raises EvidenceError where there is nothing, or it is damaged."""
+        parts = self._parts()
+        if not parts:
+            raise EvidenceError(
+                f"{self.folder}: nothing was recorded of this lab; begin it anew with `kailab up --fresh`, and what is done to "
+                "it from then on can be captured"
+            )
+        return joined(map(_read, parts))
+
+    def end(self) -> None:
+        """The lab is down."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _parts(self) -> list[Path]:
+        return sorted(path for path in self.folder.glob("[0-9]*")) if self.folder.is_dir() else []
+
+
+def _write(path: Path, recording: Recording) -> None:
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    partial.write_bytes(zlib.compress(jsonform.encode(recording), _LEVEL))
+    os.replace(partial, path)
+
+
+def _read(path: Path) -> Recording:
+    try:
+        return jsonform.decode(zlib.decompress(path.read_bytes()), Recording, "the record of a lab")
+    except (OSError, zlib.error, InputError) as error:
+        raise EvidenceError(f"{path}: damaged: {error}") from error

@@ -1,0 +1,47 @@
+"""The evidence of a lab in hand: what was done to it by commands, written as a test's is."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+from kailab import __version__
+from kailab.evidence.cycle_file import read_cycles
+from kailab.evidence.cycles import whole
+from kailab.evidence.journal import Journal
+from kailab.evidence.named_cycles import CycleTeller
+from kailab.evidence.record import write_test
+from kailab.evidence.recorder import Recorder
+from kailab.evidence.recording import STEP, Recording
+from kailab.evidence.run import RunFolder
+from kailab.lab.lab import Lab
+
+EXERCISE, TEST = "lab", "by-hand"
+OUTCOME = "captured"
+
+
+def capture(lab: Lab, journal: Journal, root: Path) -> Path:
+    """Write a run with what was recorded of a lab between commands, and how it stands now. Returns the run's folder. The lab goes on.
+    Raises EvidenceError where nothing was recorded, the record is damaged, or ``root`` can't be written."""
+    recording = journal.whole()
+    decided = lab.venue.decided(lab.scheduler)
+    if decided is not None and decided.cycles:
+        _take_cycles(recording, Path(decided.cycles), lab)
+    recorder = Recorder(so_far=recording)
+    recorder.go_on(lab.cluster)
+    recorder.close(lab.picture().waiting())
+    run = RunFolder.begin(root)
+    run.write(EXERCISE, TEST, lambda folder: write_test(folder, f"{EXERCISE}/{TEST}", [recorder], OUTCOME))
+    settings = {"backend": lab.backend, "scheduler": lab.scheduler, "fleet": lab.fleet}
+    run.finish({"kailab": __version__, "python": platform.python_version()}, settings)
+    return run.path
+
+
+def _take_cycles(recording: Recording, path: Path, lab: Lab) -> None:
+    """Of a scheduler in a process of its own: its cycles and decisions, in order of time among the steps."""
+    recording.cycles = [cycle for cycle in read_cycles(path) if cycle.now >= recording.opened]
+    teller = CycleTeller(recording.opened, lab.log.names)
+    told = [entries for cycle, _, decisions in whole(recording.cycles) if (entries := teller.tell(cycle, decisions))]
+    moments = [(entries[0].t, 1, len(entries)) for entries in told] + [(step.t, 0, STEP) for step in recording.steps]
+    recording.order = [what for _, _, what in sorted(moments)]
+    recording.decisions = [entry for entries in told for entry in entries]
