@@ -22,6 +22,16 @@ _CONDITIONS = [
 ]
 
 
+KEY = "key"
+
+
+def _keyed(key: str, default: Any) -> Any:
+    """A field that a fleet file has under this key, as it is."""
+    if isinstance(default, dict):
+        return field(default_factory=dict, metadata={KEY: key})
+    return field(default=default, metadata={KEY: key})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
     """One level of a pool's layout: consecutive nodes share a value of the label, ``nodes`` at a time."""
@@ -45,17 +55,17 @@ class Pool:
     count: int
     cpu: str
     memory: str
-    pods: int = 110
-    gpus: int = 0
-    gpu_model: str = ""
-    gpu_memory_mib: int = 0
+    pods: int = _keyed("pods", 110)
+    gpus: int = _keyed("gpus", 0)
+    gpu_model: str = _keyed("gpuModel", "")
+    gpu_memory_mib: int = _keyed("gpuMemory", 0)
     mig_strategy: str = ""
     mig: Mapping[str, int] = field(default_factory=dict)
-    resources: Mapping[str, str] = field(default_factory=dict)
-    name_template: str = "{pool}-{index}"
-    start_index: int = 0
-    node_labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
+    resources: Mapping[str, str] = _keyed("resources", {})
+    name_template: str = _keyed("nameTemplate", "{pool}-{index}")
+    start_index: int = _keyed("startIndex", 0)
+    node_labels: Mapping[str, str] = _keyed("labels", {})
+    annotations: Mapping[str, str] = _keyed("annotations", {})
     taints: tuple[Mapping[str, str], ...] | None = None
     layout: tuple[Level, ...] = ()
 

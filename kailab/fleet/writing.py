@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
-from kailab.fleet.fleet import Fleet, Object, Pool
+from kailab.fleet.fleet import KEY, Fleet, Object, Pool
 
 
 def definition(fleet: Fleet) -> dict[str, Any]:
@@ -26,22 +27,11 @@ def definition(fleet: Fleet) -> dict[str, Any]:
 
 def _pool(pool: Pool) -> dict[str, Any]:
     usual = Pool(name="", count=0, cpu="", memory="")
-    fields = {
-        "pods": "pods",
-        "gpus": "gpus",
-        "gpuModel": "gpu_model",
-        "gpuMemory": "gpu_memory_mib",
-        "resources": "resources",
-        "nameTemplate": "name_template",
-        "startIndex": "start_index",
-        "labels": "node_labels",
-        "annotations": "annotations",
-    }
     found: dict[str, Any] = {"name": pool.name, "count": pool.count, "cpu": pool.cpu, "memory": pool.memory}
-    for key, field in fields.items():
-        value = getattr(pool, field)
-        if value != getattr(usual, field):
-            found[key] = dict(value) if isinstance(value, Mapping) else value
+    for each in fields(Pool):
+        value = getattr(pool, each.name)
+        if KEY in each.metadata and value != getattr(usual, each.name):
+            found[each.metadata[KEY]] = dict(value) if isinstance(value, Mapping) else value
     if pool.mig:
         found["mig"] = {"strategy": pool.mig_strategy, "profiles": dict(pool.mig)}
     if pool.taints is not None:
