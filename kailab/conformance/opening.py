@@ -1,38 +1,21 @@
-"""A cluster before the first cycle, as engine records, and the moment all test cycles take place at."""
+"""A cluster before the first cycle, how it is to be decided, and the moment all test cycles take place at."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from kailab.engine.config import EngineConfig
-from kailab.engine.records import Node, PodGroup, Queue, ResourceClaim, Status, Task, Topology
+from kailab.engine.records import Status
+from kailab.engine.snapshot import Snapshot
+from kailab.engine.statuses import ALLOCATED, ON_NODE
 
 NOW = 1_767_225_600.0
 
-PLACED = frozenset(
-    {
-        Status.ALLOCATED,
-        Status.PIPELINED,
-        Status.BINDING,
-        Status.BOUND,
-        Status.RUNNING,
-        Status.RELEASING,
-        Status.STUCK_RELEASING,
-    }
-)
+PLACED = frozenset(status for status in Status if ON_NODE[status])
 LEAVING = frozenset({Status.RELEASING, Status.STUCK_RELEASING})
-ACTIVE = PLACED - LEAVING - {Status.PIPELINED}  # really allocated
+ACTIVE = frozenset(status for status in Status if ALLOCATED[status])  # really allocated
 
 
-@dataclass(slots=True, kw_only=True)
-class Opening:
-    """Records to fill a snapshot with. Evicted tasks of ``deleted_for_good`` PodGroups don't come back."""
+class Opening(Snapshot, frozen=True, kw_only=True):
+    """A snapshot with its configuration. Evicted tasks of ``deleted_for_good`` PodGroups don't come back."""
 
-    nodes: list[Node]
-    queues: list[Queue]
-    podgroups: list[PodGroup]
-    tasks: list[Task]
-    topologies: list[Topology] = field(default_factory=list)
-    claims: list[ResourceClaim] = field(default_factory=list)
-    config: EngineConfig = field(default_factory=EngineConfig)
+    config: EngineConfig = EngineConfig()
     deleted_for_good: frozenset[str] = frozenset()

@@ -8,6 +8,7 @@ from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
 from kailab.engine.decisions import Decisions, Pipeline
 from kailab.engine.numa import Zones
 from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
+from kailab.engine.snapshot import Snapshot
 from kailab.engine.workingset import WorkingSet
 from kailab.model import labels
 
@@ -26,20 +27,16 @@ class Table:
 
     def working(self) -> WorkingSet:
         """A new working set of the table as it stands: nothing but objects survives between cycles."""
-        working = WorkingSet()
-        for node in self.opening.nodes:
-            working.set_node(node)
-        for queue in self.opening.queues:
-            working.set_queue(queue)
-        for topology in self.opening.topologies:
-            working.set_topology(topology)
-        for claim in self.claims.values():
-            working.set_claim(claim)
-        for podgroup in self.podgroups():
-            working.set_podgroup(podgroup)
-        for task in self.tasks.values():
-            working.set_task(task)
-        return working
+        return WorkingSet.of(
+            Snapshot(
+                nodes=self.opening.nodes,
+                queues=self.opening.queues,
+                podgroups=tuple(self.podgroups()),
+                tasks=tuple(self.tasks.values()),
+                topologies=self.opening.topologies,
+                claims=tuple(self.claims.values()),
+            )
+        )
 
     def podgroups(self) -> list[PodGroup]:
         """PodGroups, started a minute ago where anything is placed: so KAI's test set-up has it."""

@@ -83,13 +83,16 @@ class TaskAmounts(msgspec.Struct, frozen=True, kw_only=True):
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """One job's place (from 1) among all that wait. ``because``: what put it behind the one before it (``turns.PROMISED``; a
     JobCriterion where both are of one queue, else a QueueCriterion); "" for the first. ``refused``: the code of the queue rule
-    that does not let it start, however much room there is."""
+    that does not let it start, however much room there is; ``queue_context`` the queue that has the rule, ``numbers`` what it is
+    made of."""
 
     place: int
     podgroup: str
     queue: str
     because: str = ""
     refused: Code | None = None
+    queue_context: str = ""
+    numbers: Numbers = {}
 
 
 class Bind(msgspec.Struct, frozen=True, kw_only=True):

@@ -38,6 +38,8 @@ def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn
                 queue=queue.name,
                 because=_why_after(session, before, job, heirs),
                 refused=refusal.code if refusal is not None else None,
+                queue_context=refusal.queue if refusal is not None else "",
+                numbers=refusal.numbers if refusal is not None else {},
             )
         )
         before = job

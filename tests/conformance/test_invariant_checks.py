@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import msgspec
 import pytest
 
@@ -225,13 +223,6 @@ def test_a_fault_of_the_engine_is_reported_by_seed():
     result = run_seed(3, broken)
     assert result.id == "seed/3"
     assert result.differences[0].startswith("the engine failed: KeyError: 'n9'")
-
-
-def test_opening_is_not_changed_by_running_it():
-    opening = cluster(workload("a"))
-    before = replace(opening, tasks=list(opening.tasks))
-    run_rounds(opening, lambda s, c, now: Decisions(now=now, binds=(bind("a-0"),)), most=1)
-    assert opening == before
 
 
 def test_surplus_left_behind_by_its_gang_is_excused_unless_strict():

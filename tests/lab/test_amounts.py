@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
@@ -29,6 +30,7 @@ NODES = {
     "a100-40": {"nvidia.com/gpu.memory": "40960"},
     "untold": {},
     "mig": {"nvidia.com/mig.strategy": "mixed", "nvidia.com/gpu.memory": "40960"},
+    "claimed": {},
 }
 FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 QUEUE = {
@@ -43,7 +45,7 @@ def node(name: str, labels: dict[str, str]) -> Obj:
     if name == "mig":
         gpus = {"nvidia.com/mig-1g.5gb": "16", "nvidia.com/mig-3g.40gb": "8"}
     else:
-        gpus = {GPU: "16"}
+        gpus = {GPU: "0" if name == "claimed" else "16"}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -65,6 +67,10 @@ def podgroup(name: str) -> Obj:
     }
 
 
+CLUSTERS = int(os.environ.get("KAILAB_AMOUNT_CLUSTERS", "80"))
+"""Random clusters of 5 to 30 pods. With KAILAB_AMOUNT_CLUSTERS=1200 they are more than 10,000 pods."""
+
+
 @st.composite
 def containers(draw: st.DrawFn, resource: str, name: str, most: int) -> Obj:
     amount = draw(st.integers(0, most))
@@ -75,10 +81,33 @@ def containers(draw: st.DrawFn, resource: str, name: str, most: int) -> Obj:
     return {"name": name, "image": "pause", "resources": resources}
 
 
+DRIVER = "gpu.nvidia.com"
+
+
+def claims() -> list[Obj]:
+    """A class of devices, a claim that pods can share, a template, and devices on one node."""
+    wanted = {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": DRIVER, "count": 2}}]}}
+    common = {"name": "two", "namespace": "default", "labels": {"kai.scheduler/queue": "team"}}
+    pool = {"name": "claimed", "generation": 1, "resourceSliceCount": 1}
+    devices = [{"name": f"gpu-{number}"} for number in range(16)]
+    spec = {"driver": DRIVER, "nodeName": "claimed", "pool": pool, "devices": devices}
+    told: dict[str, tuple[Obj, Obj]] = {
+        "DeviceClass": ({"name": DRIVER}, {}),
+        "ResourceClaim": (common, wanted),
+        "ResourceClaimTemplate": (common, {"spec": wanted}),
+        "ResourceSlice": ({"name": "claimed"}, spec),
+    }
+    return [
+        {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": metadata, "spec": spec}
+        for kind, (metadata, spec) in told.items()
+    ]
+
+
 @st.composite
 def pods(draw: st.DrawFn) -> Obj:
-    """A pod's spec and annotations: whole devices, MIG, a share by fraction or memory, of one device or several."""
-    kind = draw(st.sampled_from(["whole", "whole", "mig", "fraction", "memory"]))
+    """A pod's spec and annotations: whole devices, MIG, a share by fraction or memory, of one device or several, through
+    claims, or none."""
+    kind = draw(st.sampled_from(["whole", "whole", "mig", "fraction", "memory", "claim", "cpu"]))
     annotations: dict[str, str] = {}
     resource, most = GPU, 4 if kind == "whole" else 0
     if kind == "mig":
@@ -102,6 +131,9 @@ def pods(draw: st.DrawFn) -> Obj:
         spec["initContainers"] = init
     if draw(st.booleans()):
         spec["overhead"] = {"cpu": "50m", "memory": "10Mi"}
+    if kind == "claim":
+        named = draw(st.sampled_from(["resourceClaimName", "resourceClaimTemplateName"]))
+        spec["resourceClaims"] = [{"name": "devices", named: "two"}]
     return {"annotations": annotations, "spec": spec}
 
 
@@ -132,13 +164,15 @@ def put(cluster: EmbeddedCluster, number: int, pod: Obj, life: str, place: str) 
 
 
 @given(st.lists(st.tuples(pods(), st.sampled_from(LIVES), st.sampled_from(sorted(NODES))), min_size=5, max_size=30))
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=CLUSTERS, deadline=None)
 def test_every_row_is_as_the_engine_counts(drawn):
     cluster = EmbeddedCluster()
     for name, labels in NODES.items():
         cluster.create(node(name, labels))
     cluster.create(QUEUE)
     cluster.create(podgroup("work"))
+    for obj in claims():
+        cluster.create(obj)
     for number, (pod, life, place) in enumerate(drawn):
         put(cluster, number, pod, life, place)
     shown = standing(cluster)
@@ -153,15 +187,23 @@ def test_every_row_is_as_the_engine_counts(drawn):
             counted = session.wants([task], session.table.min_gpu_memory) if waits else session.accepted(task)
             if waits or ON_NODE[task.status]:
                 assert row.milli_gpus == counted[2]
+                told = session.asking(task) if waits else session.holding(task, task.node)  # what decisions tell
+                assert (told.cpu, told.memory, told.gpu) == counted
         held = {row.name for row in shown.pods if row.holds}
         assert held == {f"default/{t.record.name}" for t in mirror.working.tasks.values() if ON_NODE[t.status]}
         team = session.tree.queues["team"]
         allocated = [t for t in mirror.working.tasks.values() if ALLOCATED[t.status]]
         assert team.allocated[2] == sum(rows[f"default/{t.record.name}"].milli_gpus for t in allocated)
         assert sum(row.gpus for row in shown.nodes) * 1000 == session.table.total()[2]
+        sharers = {
+            f"default/p{number}"
+            for number, (pod, *_) in enumerate(drawn)
+            if any("resourceClaimName" in one for one in pod["spec"].get("resourceClaims", ()))
+        }
         for row in shown.nodes:
-            here = [pod.milli_gpus for pod in shown.pods if pod.holds and pod.node == row.name]
-            assert row.milli_gpus_used == sum(here)
+            here = [pod for pod in shown.pods if pod.holds and pod.node == row.name]
+            again = max(0, sum(pod.name in sharers for pod in here) - 1)  # their claim's devices count once
+            assert row.milli_gpus_used == sum(pod.milli_gpus for pod in here) - again * 2000
     finally:
         session.close()
     looking = PresentReader(cluster, EngineConfig(), None, ["kai-scheduler"])

@@ -32,6 +32,18 @@ def test_over_the_limit(lab, queue, job):
     assert "limit of 6 GPUs, or when 2 GPUs of its work end" in text
 
 
+def test_over_a_limit_of_cpu(lab, queue, job):
+    """The remedy speaks of the resource that the engine refused for, not of GPUs that are there."""
+    team = queue("team", 8)
+    team["spec"]["resources"]["cpu"] = {"quota": -1, "limit": 1000, "overQuotaWeight": 1}
+    work = job("work", "team", 3)
+    work["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "800m"}
+    lab.apply(team, work)
+    text = why(lab)
+    assert "team may have 1 CPU and holds 0.8 CPU" in text
+    assert "limit of 2.4 CPU, or when 1.4 CPU of its work end" in text
+
+
 def test_non_preemptible_over_quota(lab, queue, job):
     lab.apply(queue("team", 4), job("work", "team", 6, labels={"priorityClassName": "build"}))
     text = why(lab)

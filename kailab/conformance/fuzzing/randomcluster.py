@@ -69,11 +69,11 @@ def random_opening(pick: Pick) -> Opening:
         podgroups.append(group)
         tasks += members
     return Opening(
-        nodes=nodes,
-        queues=queues,
-        podgroups=podgroups,
-        tasks=tasks,
-        topologies=[TOPOLOGY],
+        nodes=tuple(nodes),
+        queues=tuple(queues),
+        podgroups=tuple(podgroups),
+        tasks=tuple(tasks),
+        topologies=(TOPOLOGY,),
         config=EngineConfig(
             gpu_placement=pick(("binpack", "spread")),
             use_signatures=pick((True, False)),

@@ -8,10 +8,9 @@ and the same test shrink to the same one.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from kailab.conformance.invariants import check
 from kailab.conformance.opening import NOW, Opening
@@ -96,11 +95,7 @@ def without_queues(opening: Opening, names: Collection[str]) -> Opening:
             name = parents[name]
         return name
 
-    queues = [
-        msgspec.structs.replace(queue, parent=above(queue.parent))
-        for queue in opening.queues
-        if queue.name not in names
-    ]
+    queues = [replace(queue, parent=above(queue.parent)) for queue in opening.queues if queue.name not in names]
     gone = {group.uid for group in opening.podgroups if group.queue in names}
     return without_podgroups(replace(opening, queues=queues), gone)
 
@@ -113,7 +108,7 @@ def without_tasks(opening: Opening, uids: Collection[str]) -> Opening:
         of_group = counts.setdefault(task.podgroup, {})
         of_group[task.subgroup] = of_group.get(task.subgroup, 0) + 1
     groups = [
-        msgspec.structs.replace(group, root=_capped(group.root, counts[group.uid]))
+        replace(group, root=_capped(group.root, counts[group.uid]))
         for group in opening.podgroups
         if group.uid in counts
     ]
@@ -122,7 +117,7 @@ def without_tasks(opening: Opening, uids: Collection[str]) -> Opening:
 
 def _capped(group: SubGroup, counts: dict[str, int]) -> SubGroup:
     podsets = tuple(
-        msgspec.structs.replace(podset, min_available=min(podset.min_available, counts[podset.name]))
+        replace(podset, min_available=min(podset.min_available, counts[podset.name]))
         for podset in group.podsets
         if podset.name in counts
     )
@@ -130,7 +125,7 @@ def _capped(group: SubGroup, counts: dict[str, int]) -> SubGroup:
     kept = tuple(inner for inner in groups if inner.podsets or inner.groups)
     members = len(podsets) + len(kept)
     minimum = None if group.min_members is None else min(group.min_members, members)
-    return msgspec.structs.replace(group, podsets=podsets, groups=kept, min_members=minimum)
+    return replace(group, podsets=podsets, groups=kept, min_members=minimum)
 
 
 def _simplify(opening: Opening, budget: _Budget) -> Opening:
@@ -152,12 +147,12 @@ def _simplify(opening: Opening, budget: _Budget) -> Opening:
             opening = _try(opening, budget, "podgroups", index, root)
         opening = _simpler_tasks(opening, budget, opening.podgroups[index].uid)
     for name in EngineConfig.__struct_fields__:
-        config = msgspec.structs.replace(opening.config, **{name: getattr(EngineConfig(), name)})
+        config = replace(opening.config, **{name: getattr(EngineConfig(), name)})
         smaller = replace(opening, config=config)
         if smaller != opening and budget.fails(smaller):
             opening = smaller
     if opening.topologies:
-        smaller = replace(opening, topologies=[])
+        smaller = replace(opening, topologies=())
         if budget.fails(smaller):
             opening = smaller
     return opening
@@ -166,7 +161,7 @@ def _simplify(opening: Opening, budget: _Budget) -> Opening:
 def _field(opening: Opening, budget: _Budget, kind: str, index: int, plain: dict[str, Any]) -> Opening:
     for name, value in plain.items():
         record = getattr(opening, kind)[index]
-        opening = _try(opening, budget, kind, index, msgspec.structs.replace(record, **{name: value}))
+        opening = _try(opening, budget, kind, index, replace(record, **{name: value}))
     return opening
 
 
@@ -182,7 +177,7 @@ def _try(opening: Opening, budget: _Budget, kind: str, index: int, record: Any) 
 
 def _simpler_shares(queue: Queue) -> Iterator[Callable[[Queue], Queue]]:
     def with_gpu(**fields: Any) -> Callable[[Queue], Queue]:
-        return lambda queue: msgspec.structs.replace(queue, gpu=msgspec.structs.replace(queue.gpu, **fields))
+        return lambda queue: replace(queue, gpu=replace(queue.gpu, **fields))
 
     yield with_gpu(limit=-1)
     yield with_gpu(weight=1.0)
@@ -193,15 +188,15 @@ def _simpler_shares(queue: Queue) -> Iterator[Callable[[Queue], Queue]]:
 
 def _simpler_roots(group: PodGroup) -> Iterator[PodGroup]:
     root = group.root
-    yield msgspec.structs.replace(group, root=_unconstrained(root))
-    yield msgspec.structs.replace(group, root=msgspec.structs.replace(_unconstrained(root), min_members=None))
+    yield replace(group, root=_unconstrained(root))
+    yield replace(group, root=replace(_unconstrained(root), min_members=None))
 
 
 def _unconstrained(group: SubGroup) -> SubGroup:
-    return msgspec.structs.replace(
+    return replace(
         group,
         constraint=None,
-        podsets=tuple(msgspec.structs.replace(podset, constraint=None) for podset in group.podsets),
+        podsets=tuple(replace(podset, constraint=None) for podset in group.podsets),
         groups=tuple(_unconstrained(inner) for inner in group.groups),
     )
 
@@ -213,17 +208,15 @@ def _simpler_tasks(opening: Opening, budget: _Budget, uid: str) -> Opening:
         return replace(opening, tasks=[change(task) if task.podgroup == uid else task for task in opening.tasks])
 
     def reshaped(**fields: Any) -> Callable[[Task], Task]:
-        return lambda task: msgspec.structs.replace(task, shape=msgspec.structs.replace(task.shape, **fields))
+        return lambda task: replace(task, shape=replace(task.shape, **fields))
 
     plain = Shape()
     changes: list[Callable[[Task], Task]] = [
-        lambda task: msgspec.structs.replace(task, priority=None),
+        lambda task: replace(task, priority=None),
         reshaped(affinity=plain.affinity, anti_affinity=plain.anti_affinity, labels=(), namespace=""),
         reshaped(terms=()),
         reshaped(cpu=CORE),
-        lambda task: msgspec.structs.replace(
-            task, shape=msgspec.structs.replace(task.shape, gpu=GpuRequest(devices=1)), gpu_groups=(), accepted=None
-        ),
+        lambda task: replace(task, shape=replace(task.shape, gpu=GpuRequest(devices=1)), gpu_groups=(), accepted=None),
     ]
     for change in changes:
         smaller = changed(change)

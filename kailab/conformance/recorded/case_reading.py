@@ -7,7 +7,6 @@ What the engine's records can't say is kept in words in ``Case.notes``.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,8 +61,7 @@ STATUSES = {
 NAMES = {status: name for name, status in STATUSES.items()}
 
 
-@dataclass(slots=True, kw_only=True)
-class Case(Opening):
+class Case(Opening, frozen=True, kw_only=True):
     """A cluster before the first action, how to run it, and (in ``raw``) what is expected of it."""
 
     id: str
@@ -74,7 +72,7 @@ class Case(Opening):
     rounds_until_match: int
     rounds_after_match: int
     raw: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
+    notes: tuple[str, ...] = ()
 
     @property
     def recorded_only(self) -> bool:
@@ -132,15 +130,15 @@ def build_case(raw: dict[str, Any]) -> Case:
         rounds_until_match=raw["rounds_until_match"] or 0,
         rounds_after_match=raw["rounds_after_match"] or 0,
         config=_config(raw, notes),
-        nodes=nodes,
-        queues=[_queue(queue) for queue in raw["queues"]],
-        claims=_claims(raw),
-        topologies=[Topology(name=t["name"], levels=tuple(t["levels"])) for t in raw.get("topologies") or ()],
-        podgroups=podgroups,
-        tasks=tasks,
+        nodes=tuple(nodes),
+        queues=tuple(_queue(queue) for queue in raw["queues"]),
+        claims=tuple(_claims(raw)),
+        topologies=tuple(Topology(name=t["name"], levels=tuple(t["levels"])) for t in raw.get("topologies") or ()),
+        podgroups=tuple(podgroups),
+        tasks=tuple(tasks),
         deleted_for_good=frozenset(job["name"] for job in raw["jobs"] if job.get("delete_in_test")),
         raw=raw,
-        notes=notes,
+        notes=tuple(notes),
     )
 
 

@@ -54,7 +54,7 @@ def as_case(opening: Opening, id: str, rounds: int, tags: Iterable[str] = ()) ->
             "cpu": sum(node.cpu for node in opening.nodes),
             "memory": sum(node.memory for node in opening.nodes),
         },
-        "queues": [_queue(queue, rank, opening.queues) for rank, queue in enumerate(opening.queues)],
+        "queues": [_queue(queue, opening.queues) for queue in opening.queues],
         "topologies": [{"name": one.name, "levels": list(one.levels)} for one in opening.topologies],
         "jobs": [_job(group, opening) for group in opening.podgroups],
         "operation_limits": {
@@ -135,7 +135,7 @@ def _node(node: Node) -> dict[str, Any]:
     }
 
 
-def _queue(queue: Queue, rank: int, queues: list[Queue]) -> dict[str, Any]:
+def _queue(queue: Queue, queues: tuple[Queue, ...]) -> dict[str, Any]:
     def share(one: Share, unit: int) -> dict[str, float]:
         quota, limit = (value if value < 0 else _plain(value / unit) for value in (one.quota, one.limit))
         return {"quota": quota, "limit": limit, "over_quota_weight": one.weight}

@@ -63,7 +63,7 @@ def queue_usage(case: Case) -> tuple[dict[str, dict[str, float]], dict[str, dict
     return allocated, requested
 
 
-def _gpus(task: Task, least_memory: int, nodes: list[Node]) -> float:
+def _gpus(task: Task, least_memory: int, nodes: tuple[Node, ...]) -> float:
     gpu: GpuRequest = task.accepted or task.shape.gpu
     if gpu.mig:
         return float(sum(count * mig_gpus(profile) for profile, count in gpu.mig))

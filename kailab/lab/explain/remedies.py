@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
+from kailab.engine.amounts import quantity_text
 from kailab.engine.decisions import Code
+from kailab.engine.queues import NAMES, QueueResource
 from kailab.evidence.entries import PodRow, Reason
 from kailab.lab.explain.explanation import count, gpus, some
 from kailab.lab.picture import Picture
-from kailab.lab.shares import UNLIMITED, QueueStanding, lineage
 
 
 class Case:
@@ -26,11 +28,6 @@ class Case:
         """Milli-GPU that its waiting pods ask for."""
         return sum(row.milli_gpus for row in self.waiting)
 
-    def line(self) -> list[QueueStanding]:
-        """Its queue and that queue's ancestors."""
-        queues = self.picture.shares.queues
-        return [queues[name] for name in lineage(self.queue, {q.name: q.parent for q in queues.values()})]
-
 
 def remedy(case: Case) -> str:
     """Empty where nothing better than the reason itself can be said."""
@@ -38,37 +35,64 @@ def remedy(case: Case) -> str:
     return tell(case) if tell else ""
 
 
+class Tight(NamedTuple):
+    """The queue rule that does not let the group start as things stand, by the engine: amounts of ``resource``."""
+
+    queue: str
+    resource: QueueResource
+    bound: int
+    held: int
+    wanted: int
+
+    def said(self, amount: int) -> str:
+        return gpus(amount) if self.resource == "GPU" else quantity_text(NAMES.index(self.resource), amount)
+
+
+def _tight(case: Case) -> Tight | None:
+    turn = case.picture.turns.get(case.entry.podgroup)
+    if turn is None or turn.refused != case.entry.reason:
+        return None
+    numbers = turn.numbers
+    resource = numbers["resource"]
+    wanted = case.wanted if resource == "GPU" else _asked(case, resource)
+    return Tight(turn.queue_context, resource, int(numbers["bound"]), numbers["allocated"], wanted)
+
+
+def _asked(case: Case, resource: QueueResource) -> int:
+    """By all pods that wait, as the decision tells it; by those that would be placed next where there is none."""
+    told = [amounts.cpu if resource == "CPU" else amounts.memory for amounts in case.entry.amounts]
+    return sum(told) or case.picture.turns[case.entry.podgroup].numbers["requested"]
+
+
 def _over_quota(case: Case) -> str:
-    smallest = min((row.milli_gpus for row in case.waiting), default=0)
-    tight = next((q for q in case.line() if q.quota != UNLIMITED and q.non_preemptible + smallest > q.quota), None)
+    tight = _tight(case)
     ways = (
         "made preemptible (label priorityClassName: train, or kai.scheduler/preemptibility: preemptible) it may borrow"
     )
     if tight is None:
         return f"Non-preemptible work runs inside the quota only; {ways}."
-    need = tight.non_preemptible + case.wanted
+    need = tight.held + tight.wanted
     return (
-        f"Non-preemptible work runs inside the quota only: {tight.name} has {gpus(tight.quota)}, of which "
-        f"{gpus(tight.non_preemptible)} are taken by such work. It would run with a quota of {gpus(need)}, or when "
-        f"{gpus(need - tight.quota)} of that work end; {ways}."
+        f"Non-preemptible work runs inside the quota only: {tight.queue} has {tight.said(tight.bound)}, of which "
+        f"{tight.said(tight.held)} are taken by such work. It would run with a quota of {tight.said(need)}, or when "
+        f"{tight.said(need - tight.bound)} of that work end; {ways}."
     )
 
 
 def _over_limit(case: Case) -> str:
-    smallest = min((row.milli_gpus for row in case.waiting), default=0)
-    tight = next((q for q in case.line() if q.limit != UNLIMITED and q.allocated + smallest > q.limit), None)
+    tight = _tight(case)
     if tight is None:
         return "It would run with a higher limit, or when other work of the queue ends."
-    if tight.limit == 0:
+    need = tight.held + tight.wanted
+    if tight.bound == 0:
         return (
-            f"{tight.name} has a limit of 0, so nothing in it runs. It would run with spec.resources.gpu.limit of "
-            f"at least {gpus(tight.allocated + case.wanted)}, or -1 for none."
+            f"{tight.queue} has a limit of 0, so nothing in it runs. It would run with spec.resources."
+            f"{tight.resource.lower()}.limit of at least {tight.said(need)}, or -1 for none."
         )
-    need = tight.allocated + case.wanted
     return (
-        f"A limit holds however idle the cluster is: {tight.name} may have {gpus(tight.limit)} and holds "
-        f"{gpus(tight.allocated)}. It would run with a limit of {gpus(need)}, or when {gpus(need - tight.limit)} of "
-        "its work end."
+        f"A limit holds however idle the cluster is: {tight.queue} may have {tight.said(tight.bound)} and holds "
+        f"{tight.said(tight.held)}. It would run with a limit of {tight.said(need)}, or when "
+        f"{tight.said(need - tight.bound)} of its work end."
     )
 
 

@@ -52,11 +52,16 @@ class Priorities:
         return self.default() if value is None else value
 
 
+def is_preemptible(spec: Mapping[str, Any], priority: int) -> bool:
+    """What a PodGroup's spec says; where it says nothing, by the value of its PriorityClass."""
+    wanted = spec.get("preemptibility")
+    return wanted == "preemptible" or (wanted != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM)
+
+
 def podgroup_record(podgroup: Object, priorities: Priorities, aliases: Aliases) -> PodGroup:
     metadata, spec = podgroup["metadata"], podgroup.get("spec") or {}
     annotations = metadata.get("annotations") or {}
     priority = priorities.of(spec.get("priorityClassName") or "")
-    wanted = spec.get("preemptibility")
     delay = duration(spec.get("preemptionDelay") or annotations.get(names.PREEMPTION_DELAY))
     return PodGroup(
         uid=metadata["uid"],
@@ -64,7 +69,7 @@ def podgroup_record(podgroup: Object, priorities: Priorities, aliases: Aliases) 
         namespace=metadata.get("namespace", ""),
         queue=spec.get("queue") or "",
         priority=priority,
-        preemptible=wanted == "preemptible" or (wanted != "non-preemptible" and priority < NON_PREEMPTIBLE_FROM),
+        preemptible=is_preemptible(spec, priority),
         created=created(metadata),
         root=subgroup_tree(spec, aliases),
         last_start=moment(annotations.get(names.LAST_START)),

@@ -21,7 +21,7 @@ from kailab.model.quantities import format_bytes, format_cpu
 from kailab.scheduler.reading import requests
 from kailab.scheduler.reading.claims import Claims
 from kailab.scheduler.reading.nodes import gpu_memory
-from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM, Priorities
+from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
 from kailab.scheduler.reading.shapes import gpu_request
 
 GPU_MEMORY_RESOURCE = "run.ai/gpu.memory"
@@ -132,11 +132,7 @@ class GroupTotals:
     def _read(self, group: _Group, obj: Object) -> bool:
         group.object = obj
         spec = obj.get("spec") or _NOTHING
-        wanted = spec.get("preemptibility")
-        preemptible = wanted == "preemptible" or (
-            wanted != "non-preemptible"
-            and self._priorities.of(spec.get("priorityClassName") or "") < NON_PREEMPTIBLE_FROM
-        )
+        preemptible = is_preemptible(spec, self._priorities.of(spec.get("priorityClassName") or ""))
         changed = (group.queue, group.preemptible) != (spec.get("queue") or "", preemptible)
         group.queue, group.preemptible = spec.get("queue") or "", preemptible
         return changed
