@@ -8,12 +8,13 @@ from typing import Any
 from kailab.cluster.backends import BACKENDS, with_api_server
 from kailab.cluster.choices import FLAGS, Spelt
 from kailab.errors import InputError, InputErrors
+from kailab.undertest.naming import read_name
 from kailab.undertest.registry import SCHEDULERS, Clash
 
 
 def clashes(backend: str, scheduler: str, given: Mapping[str, Any]) -> Iterator[Clash]:
     """What the scheduler can't do on that backend, of what is asked for. ``given``: see ``check_options``."""
-    for clash in SCHEDULERS[scheduler].clashes:
+    for clash in SCHEDULERS[read_name(scheduler).kind].clashes:
         if clash.backend == backend and (not clash.option or given.get(clash.option) not in (None, False)):
             yield clash
 
@@ -22,7 +23,7 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
     """Raises InputError(s) for a backend or a scheduler that there is not, that don't go together, or that do not understand an
     option. See ``check_options``."""
     BACKENDS.check(backend)
-    SCHEDULERS.check(scheduler)
+    scheduler = read_name(scheduler).kind
     found = list(clashes(backend, scheduler, given))
     for clash in found:
         if not clash.option:

@@ -7,11 +7,12 @@ first chosen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.cluster.choices import FLAGS, Choice, Registry
+from kailab.errors import InputError
 
 if TYPE_CHECKING:
     from kailab.undertest.contract import SchedulerUnderTest
@@ -28,14 +29,22 @@ class Clash:
     elsewhere: bool = True
 
 
+class Own(NamedTuple):
+    """An option that says which scheduler it is, not how it decides. ``key``: its name in a file of names. ``path``: it names a file
+    or a folder."""
+
+    option: str
+    key: str
+    path: bool = True
+
+
 @dataclass(frozen=True, kw_only=True)
 class SchedulerKind(Choice):
     """A scheduler under test. ``options``: what of a lab's options it understands. ``made``: ``module:class`` of the
-    ``SchedulerUnderTest``. ``own``: those of its options that say which one it is, not how it decides, by the keys that a
-    file of names has for them."""
+    ``SchedulerUnderTest``."""
 
     made: str
-    own: Mapping[str, str] = field(default_factory=dict)
+    own: tuple[Own, ...] = ()
     clashes: tuple[Clash, ...] = ()
 
     def load(self) -> type[SchedulerUnderTest]:
@@ -67,7 +76,7 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             "a real KAI",
             frozenset({"kai", "kai_crds", "kai_pods", "config"}),
             made="kailab.undertest.kai:Kai",
-            own={"folder": "kai", "crds": "kai_crds"},
+            own=(Own("kai", "folder"), Own("kai_crds", "crds")),
             clashes=(
                 Clash("embedded", "a real KAI needs a real API server"),
                 Clash(
@@ -83,14 +92,21 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
 
 
 def chosen(name: str, given: Mapping[str, Any] | None = None) -> SchedulerUnderTest:
-    """The scheduler under test of that name. ``given``: what was said for it, by the names of ``FLAGS``; None counts as nothing
-    said, and what is another's is passed over. Raises InputError for a name that there is not."""
-    SCHEDULERS.check(name)
-    kind = SCHEDULERS[name]
-    said = {option: value for option in kind.own.values() if (value := (given or {}).get(option)) is not None}
-    return kind.load()(name, name, tuple(sorted(said.items())))
+    """The scheduler under test that a user calls so, see ``kailab.undertest.naming``. ``given``: what was said for it beside, by the
+    names of ``FLAGS``; None counts as nothing said, and what is another's is passed over. Raises InputError for a name that
+    there is not, and for what is said twice."""
+    from kailab.undertest.naming import read_name
+
+    kind, label, options = read_name(name)
+    said = {own.option: (given or {}).get(own.option) for own in SCHEDULERS[kind].own}
+    for option, value in said.items():
+        if value is not None and option in options:
+            raise InputError(f"{FLAGS.get(option, option)}: the scheduler {name} says it already")
+    return remade(kind, label, {**options, **{option: value for option, value in said.items() if value is not None}})
 
 
-def own_flags(name: str) -> list[str]:
-    """How the command line writes the options that say which one it is."""
-    return [FLAGS[option] for option in SCHEDULERS[name].own.values() if option in FLAGS]
+def remade(kind: str, name: str, options: Mapping[str, Any]) -> SchedulerUnderTest:
+    """The scheduler under test that has gone by that name, from what it was chosen with. Raises InputError for a kind that there is
+    not."""
+    SCHEDULERS.check(kind)
+    return SCHEDULERS[kind].load()(kind, name, tuple(sorted((option, str(value)) for option, value in options.items())))

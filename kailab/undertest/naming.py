@@ -1,0 +1,135 @@
+"""What a user calls a scheduler under test: ``KIND``, ``KIND=DIR`` or ``NAME@FILE``.
+
+``kai=DIR`` is a real KAI with its programs in that folder, so that several can be named in one process. ``NAME@FILE`` is an entry
+of a YAML file of names:
+
+    old:
+      kind: kai
+      folder: kai/v0.12.23        # paths are seen from the file
+    new:
+      kind: kai
+      folder: kai/v0.16.8
+      crds: kai/v0.16.8/crds
+      config: packed.yaml         # how it decides, where a lab is given no other configuration
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kailab.errors import InputError, InputErrors, Where
+from kailab.undertest.registry import SCHEDULERS, SchedulerKind
+
+if TYPE_CHECKING:
+    from kailab.model.yamltext import Lines
+
+FORMS = "KIND, KIND=DIR or NAME@FILE"
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+
+
+class Reference(NamedTuple):
+    """What a name stands for. ``kind``: of the registry; ``name``: what the scheduler goes by; ``options``: what the name says of
+    it, by the names of ``kailab.cluster.choices``, paths absolute."""
+
+    kind: str
+    name: str
+    options: Mapping[str, Any]
+
+
+def read_name(text: str) -> Reference:
+    """Raises InputError(s) for what is no name of a scheduler under test, and for a file of names that can't be used."""
+    separator = next((sign for sign in text if sign in "=@"), "")
+    if not separator:
+        SCHEDULERS.check(text)
+        return Reference(text, text, {})
+    name, _, path = text.partition(separator)
+    return _with_folder(name, path) if separator == "=" else _named(name, path)
+
+
+def _with_folder(kind: str, folder: str) -> Reference:
+    SCHEDULERS.check(kind)
+    option = _keys(SCHEDULERS[kind]).get("folder")
+    if option is None:
+        takers = ", ".join(name for name, one in SCHEDULERS.items() if "folder" in _keys(one))
+        raise InputError(f"scheduler {kind}={folder}: {kind} is no folder of programs; those that are: {takers}")
+    if not folder:
+        raise InputError(f"scheduler {kind}=: expected the folder of its programs after the =")
+    return Reference(kind, kind, {option: Path(folder).expanduser().absolute()})
+
+
+def _named(name: str, path: str) -> Reference:
+    if not name or not path:
+        raise InputError(f"scheduler {name}@{path}: expected NAME@FILE, a name in a YAML file of names")
+    from kailab.model.files import read_text
+    from kailab.model.yamltext import read_documents
+
+    file = Path(path).expanduser().absolute()
+    documents = list(read_documents(read_text(file), str(file)))
+    if len(documents) != 1 or not isinstance(documents[0][0], dict):
+        raise InputError("expected one mapping: names of schedulers, each with its kind", Where(file=str(file)))
+    content, lines = documents[0]
+    if name not in content:
+        raise InputError(
+            f"there is no scheduler {name!r} in it; it names: {', '.join(map(str, content)) or 'none'}",
+            Where(str(file)),
+        )
+    entry = _Entry(file, name, content[name], lines)
+    faults = list(entry.faults())
+    if faults:
+        raise faults[0] if len(faults) == 1 else InputErrors(faults)
+    return entry.reference()
+
+
+class _Entry:
+    """One name of a file."""
+
+    def __init__(self, file: Path, name: str, content: Any, lines: Lines) -> None:
+        self._file = file
+        self._name = name
+        self._content = content
+        inside = lines[1] if isinstance(lines, tuple) else {}
+        self._lines: Any = inside.get(name, 0) if isinstance(inside, dict) else 0
+
+    def faults(self) -> Iterator[InputError]:
+        if not _NAME.fullmatch(self._name) or self._name in SCHEDULERS:
+            yield self._fault(
+                "", f"expected a name of small letters, digits, - and . that is none of: {', '.join(SCHEDULERS)}"
+            )
+        if not isinstance(self._content, dict):
+            yield self._fault("", "expected a mapping with the key kind")
+            return
+        kind = self._content.get("kind")
+        if kind not in SCHEDULERS:
+            yield self._fault("kind", f"expected one of: {', '.join(SCHEDULERS)}")
+            return
+        keys = _keys(SCHEDULERS[kind])
+        for key, value in self._content.items():
+            if key != "kind" and key not in keys:
+                known = ", ".join(["kind", *keys])
+                yield self._fault(str(key), f"the kind {kind} does not understand it; it understands: {known}")
+            elif not isinstance(value, str) or not value:
+                yield self._fault(str(key), f"expected text, got {value!r}")
+
+    def reference(self) -> Reference:
+        kind = SCHEDULERS[self._content["kind"]]
+        plain = {one.option for one in kind.own if not one.path}
+        said = {option: self._content[key] for key, option in _keys(kind).items() if key in self._content}
+        options = {
+            option: value if option in plain else (self._file.parent / Path(value).expanduser())
+            for option, value in said.items()
+        }
+        return Reference(self._content["kind"], self._name, options)
+
+    def _fault(self, key: str, message: str) -> InputError:
+        whole, parts = self._lines if isinstance(self._lines, tuple) else (self._lines, {})
+        line = parts.get(key, whole) if isinstance(parts, dict) else whole
+        return InputError(message, Where(str(self._file), line if isinstance(line, int) else line[0], self._name, key))
+
+
+def _keys(kind: SchedulerKind) -> dict[str, str]:
+    """Key of an entry -> the option that it stands for."""
+    own = {one.key: one.option for one in kind.own}
+    return {**own, "config": "config"} if "config" in kind.options else own
