@@ -25,11 +25,12 @@ from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.processes import ask, find
 from kailab.cluster.writes import Create, Delete
 from kailab.fleet import Fleet
-from kailab.lab.scheduler_process import SCHEDULER
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import open_plane
 from kailab.model import labels
 from kailab.scheduler import settings_of
+from kailab.undertest.kailab.rest import SCHEDULER
+from kailab.undertest.registry import chosen
 
 TURN_SECONDS = 1.0
 OWNER_PERIOD_SECONDS = 60.0
@@ -116,8 +117,8 @@ def churn(
     described = fleet_of(fleet)
     venue = open_plane(backend, components=components, get=True, tell=tell)
     try:
-        venue.furnish(described, "kailab", settings_of(None))
-        with kailab_process(venue.plane) as pid:
+        venue.furnish(described, chosen("kailab"), settings_of(None))
+        with kailab_process(venue.plane, venue.cluster) as pid:
             scheduler = find(pid)
             if scheduler is None:
                 raise _ended(venue.plane, 0.0)

@@ -32,12 +32,14 @@ from kailab.cluster.waiting import wait_until
 from kailab.cluster.writes import Bind, Chain, Create
 from kailab.errors import InputError
 from kailab.fleet import Fleet
-from kailab.lab.scheduler_process import SCHEDULER
 from kailab.lab.spec import fleet_of
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
 from kailab.scheduler import settings_of
+from kailab.undertest.kai.rest import NAMES
+from kailab.undertest.kailab.rest import SCHEDULER
+from kailab.undertest.registry import chosen
 
 PATIENCE_SECONDS = 1200.0
 KAI_PODS = 300
@@ -189,7 +191,7 @@ class _Bench:
         self._furnish("kailab")
         plane = self._venue.plane
         try:
-            with kailab_process(plane, no_election=True) as pid:
+            with kailab_process(plane, self._venue.cluster, election=False) as pid:
                 done = self._filled("kailab", number, [pid])
             told = plane.log(SCHEDULER).read_text(errors="replace")
             return done._replace(cycles=tuple(float(seconds) for seconds in _CYCLE.findall(told)))
@@ -200,7 +202,7 @@ class _Bench:
         self._furnish("kai")
         plane = self._venue.plane
         try:
-            pids = [one.pid for one in plane.processes() if one.name.startswith("kai-") and one.running]
+            pids = [one.pid for one in plane.processes() if one.name in NAMES and one.running]
             return self._filled("kai", number, pids)
         finally:
             self._venue.clear()
@@ -209,7 +211,7 @@ class _Bench:
 
     def _furnish(self, scheduler: str) -> None:
         self._tell(f"{scheduler}: an empty cluster")
-        self._venue.furnish(self._fleet, scheduler, settings_of(None))
+        self._venue.furnish(self._fleet, chosen(scheduler), settings_of(None))
         for queue in (shapes.queue("bench"), shapes.queue("fill", "bench")):
             self._venue.cluster.apply(queue)
 

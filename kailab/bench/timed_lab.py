@@ -19,11 +19,12 @@ from kailab.errors import KailabError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.fleet import Fleet
 from kailab.grouping import PodGrouper
-from kailab.lab.assembly import Part, build_cluster
+from kailab.lab.assembly import build_cluster
 from kailab.lab.settle import Controller, VirtualSettling
 from kailab.model import labels
 from kailab.scheduler import QueueStatus, Scheduler
 from kailab.scheduler.cycle_record import CycleRecord
+from kailab.undertest.contract import Stepped
 from kailab.workloads import WorkloadControllers
 
 Progress = Callable[[str, int, int], None]
@@ -103,7 +104,7 @@ class TimedLab(AbstractContextManager["TimedLab"]):
         self._watch = Stopwatch(self._on_phase)
         self._log = DecisionLog(Names(self.cluster), self.cluster.now(), keep_all=False)
         self._scheduler = Scheduler(self.cluster, config or EngineConfig(), self._on_cycle, on_phase=self._inside)
-        self._controllers: dict[str, Part] = {
+        self._controllers: dict[str, Stepped] = {
             "controllers": WorkloadControllers(self.cluster),
             "grouping": PodGrouper(self.cluster),
             "queue status": QueueStatus(self.cluster),

@@ -34,7 +34,7 @@ def group() -> None:
 @group.command()
 @_paths
 @_expression
-@click.option("--scheduler", default="kailab", help="What decides: kailab, kube-scheduler, or kai (a real one).")
+@options.scheduler
 @click.option("--backend", default="embedded", help="Where: embedded, controlplane, kind or kubeconfig.")
 @click.option(
     "--labs",

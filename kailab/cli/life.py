@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--fleet", default="lesson", help="The fleet: a name (`kailab fleet list`) or a file.")
-@click.option("--scheduler", default="kailab", help="What decides: kailab, kube-scheduler, or kai (a real one).")
+@options.scheduler
 @click.option(
     "--backend",
     default="embedded",
@@ -74,12 +74,17 @@ def up(
     from kailab.lab.venues import provider_of, silent
     from kailab.scheduler import settings_of
     from kailab.undertest.compatibility import check_lab
+    from kailab.undertest.registry import chosen
 
     options = {
         "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,
         "components": components, "kubernetes": kubernetes, "kai": kai, "kai_crds": kai_crds,
     }  # fmt: skip
     check_lab(backend, scheduler, options)
+    one = chosen(scheduler, options)
+    if config is None and (named := one.option("config")):
+        options["config"] = config = Path(named)
+    options |= {option: value for option, value in one.options if options.get(option) is None}
     check_decides(backend, options)
     if fresh and keep:
         raise InputError("--fresh ends a lab that is up, --keep leaves it: give one of them")
@@ -92,7 +97,7 @@ def up(
         if state.exists() and not fresh:
             try:
                 with Lab.resume(state, read_only=True) as there:
-                    _check_same(state, there, (described.name, backend, scheduler), settings, options)
+                    _check_same(state, there, (described.name, backend, one.name), settings, options)
                     terminal.notice(f"The lab is up already: {_told(there)}")
             except KailabError as error:
                 if not keep:
@@ -103,7 +108,7 @@ def up(
             end(state)
         slow = BACKENDS[backend].api_server
         with terminal.waiting("bringing up the lab") if slow else nullcontext(silent) as tell:
-            lab = begin(state, described, backend, scheduler, settings, options, tell)
+            lab = begin(state, described, backend, one, settings, options, tell)
         with lab:
             _say_up(lab)
 
@@ -136,7 +141,7 @@ def _check_same(
         FLAGS["devices"]: (options["devices"], there.devices),
     }
     for name, value in options_of_cluster(options).items():
-        pairs[FLAGS[name]] = (value, there.spec.options.get(name, "not given"))
+        pairs[FLAGS.get(name, name)] = (value, there.spec.options.get(name, "not given"))
     different = [
         f"{flag}: {_shown(want)} here, {_shown(has)} there" for flag, (want, has) in pairs.items() if want != has
     ]

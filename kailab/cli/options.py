@@ -68,6 +68,12 @@ components = click.option(
 kubernetes = click.option(
     "--kubernetes", help="Backends controlplane, kind: version of Kubernetes, if not the default one."
 )
+scheduler = click.option(
+    "--scheduler",
+    default="kailab",
+    help="What decides: kailab, kube-scheduler, kai (a real one), kai=DIR, or NAME@FILE.",
+    show_default=True,
+)
 kai = click.option("--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of its binaries, if not $KAILAB_KAI_BIN.")
 kai_crds = click.option(
     "--kai-crds", type=PATH, help="Scheduler kai: its CRDs, file or folder, if not $KAILAB_KAI_CRDS."

@@ -10,66 +10,34 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Cluster
-from kailab.engine.config import EngineConfig
 from kailab.evidence.entries import Decision
 from kailab.evidence.observed import Observer
-from kailab.fleet import Fleet, load_fleet
-from kailab.grouping import GroupingConfig, PodGrouper
-from kailab.lab.settle import Controller
-from kailab.lab.settle import Scheduler as Deciding
-from kailab.model import labels
-from kailab.scheduler import Baseline, QueueStatus, Scheduler, UsageParams
-from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-from kailab.scheduler.binding.reservation import Reservations
+from kailab.fleet import Fleet
+from kailab.lab.spec import LabSpec, fleet_of
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.scheduler.present import Present, PresentReader
-from kailab.undertest.registry import chosen
+from kailab.scheduler.present import PresentReader
+from kailab.undertest.contract import Decider, PresentSource, Stepped, Wiring
 from kailab.workloads import ResourceClaimController, WorkloadControllers
-
-if TYPE_CHECKING:
-    from kailab.cluster.kubernetes import KubernetesCluster
-
-SCHEDULER_NAMES = {
-    "kailab": labels.SCHEDULER_NAME,
-    "kube-scheduler": labels.DEFAULT_SCHEDULER_NAME,
-    "kai": labels.SCHEDULER_NAME,
-}
-"""Scheduler under test -> the ``schedulerName`` that pods must have for it."""
 
 OnCycle = Callable[[CycleRecord], None]
 OnSeen = Callable[[list[Decision]], None]
-
-
-class Part(Controller, Protocol):
-    """A controller that can be let go."""
-
-    def close(self) -> None: ...
-
-
-class DecidingPart(Deciding, Part, Protocol):
-    """A scheduler that can be let go."""
-
-
-class Looking(Protocol):
-    """Who can tell the present."""
-
-    def present(self, promised: tuple[str, ...] = ()) -> Present: ...
-
-    def close(self) -> None: ...
 
 
 @dataclass
 class Parts:
     """What runs over a cluster."""
 
-    controllers: Sequence[Part]
-    scheduler: DecidingPart
-    onlooker: Looking
+    controllers: Sequence[Stepped]
+    scheduler: Decider
+    onlooker: PresentSource
     """Tells how things stand."""
+    retry_at: Callable[[float], float | None] = lambda since: None
+    """When the scheduler tries something again that failed since a time and is to be waited for; None: nothing."""
+    follow_records: Callable[[], None] = lambda: None
+    """Have the scheduler tell with each cycle what it was decided on, if it tells any."""
 
     def close(self) -> None:
         """End all their watches."""
@@ -78,20 +46,11 @@ class Parts:
         if self.onlooker is not self.scheduler:
             self.onlooker.close()
 
-    def follow_records(self) -> None:
-        """Have kailab's scheduler tell with each cycle what it was decided on."""
-        if isinstance(self.scheduler, Scheduler):
-            self.scheduler.follow_records()
-
-    def retry_at(self, since: float) -> float | None:
-        """When the scheduler tries something again that failed and is to be waited for; see ``Scheduler.retry_at``."""
-        return self.scheduler.retry_at(since) if isinstance(self.scheduler, Scheduler) else None
-
 
 class Seen:
     """A scheduler that tells nothing of its decisions, and an observer that reads them off the cluster."""
 
-    def __init__(self, scheduler: DecidingPart, observer: Observer, on_seen: OnSeen) -> None:
+    def __init__(self, scheduler: Decider, observer: Observer, on_seen: OnSeen) -> None:
         self._scheduler = scheduler
         self._observer = observer
         self._on_seen = on_seen
@@ -136,11 +95,6 @@ class Watched:
         self._observer.close()
 
 
-def fleet_of(fleet: str | Path | Fleet) -> Fleet:
-    """Raises InputError."""
-    return fleet if isinstance(fleet, Fleet) else load_fleet(fleet)
-
-
 def build_cluster(fleet: str | Path | Fleet, devices: bool = False) -> tuple[EmbeddedCluster, str]:
     """An embedded cluster with the fleet's objects, and the fleet's name. ``devices``: its GPUs are there for claims, not for
     the device plugin."""
@@ -153,82 +107,23 @@ def build_cluster(fleet: str | Path | Fleet, devices: bool = False) -> tuple[Emb
     return cluster, described.name
 
 
-def build_live_parts(
-    cluster: KubernetesCluster,
-    scheduler: str,
-    config: EngineConfig,
-    on_cycle: OnCycle,
-    on_seen: OnSeen,
-    opened: float,
-    usage: UsageParams | None = None,
-    adopt_default_scheduler: bool = False,
-    apart: bool = False,
-) -> Parts:
-    """As ``build_parts``, for a cluster whose workload controllers run beside it. ``apart``: the scheduler under test runs
-    in a process of its own, as others than kailab's always do."""
-    if apart or scheduler != "kailab":
-        names = _names(scheduler, adopt_default_scheduler)
-        looking = PresentReader(cluster, config, usage, names)
-        return Parts([], Watched(Observer(cluster, opened, chosen(scheduler).eviction), on_seen), looking)
-    return _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
-
-
-def _deciding(
-    cluster: Cluster,
-    config: EngineConfig,
-    on_cycle: OnCycle,
-    usage: UsageParams | None,
-    adopt_default_scheduler: bool,
-) -> Parts:
-    names = _names("kailab", adopt_default_scheduler)
-    live = not isinstance(cluster, EmbeddedCluster)
-    preparations: list[ClaimAllocator | Reservations] = [ClaimAllocator(cluster)]
-    if live:
-        preparations.append(Reservations(cluster))
-    deciding = Scheduler(
-        cluster, config, on_cycle, usage=usage, scheduler_names=names, preparations=preparations, sparing=live
-    )
-    grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names), lambda: deciding.cycles)
-    return Parts([grouper, QueueStatus(cluster), *preparations], deciding, deciding)
-
-
-def _names(scheduler: str, adopt_default_scheduler: bool) -> tuple[str, ...]:
-    """The ``schedulerName`` of pods that are the scheduler's to place."""
-    own = SCHEDULER_NAMES[scheduler]
-    return (own, labels.DEFAULT_SCHEDULER_NAME) if adopt_default_scheduler else (own,)
-
-
-def considers(scheduler: str) -> Callable[[dict[str, Any]], bool]:
-    """Which unbound pods get a condition from the scheduler sooner or later, so that a lab waits for it. KAI's kind says
-    nothing on pods of a gang that is not complete; kailab's has decided by the time that is asked."""
-    if scheduler == "kube-scheduler":
-        return lambda pod: bool(
-            pod["spec"].get("schedulerName") == labels.DEFAULT_SCHEDULER_NAME and not pod["spec"].get("schedulingGates")
+def build_parts(cluster: Cluster, spec: LabSpec, on_cycle: OnCycle, on_seen: OnSeen, *, apart: bool = False) -> Parts:
+    """Controllers and scheduler anew over a cluster: they keep no state of their own. ``apart``: the scheduler under test runs in a process of its own, whichever it is."""
+    scheduler, adopt = spec.under_test, spec.adopt_default_scheduler
+    wiring = Wiring(cluster, spec.config, spec.usage, adopt, on_cycle, not isinstance(cluster, EmbeddedCluster))
+    within = None if apart else scheduler.within(wiring)
+    workloads: list[Stepped] = []
+    if isinstance(cluster, EmbeddedCluster):  # those of a real cluster run beside it
+        workloads = [WorkloadControllers(cluster), ResourceClaimController(cluster)]
+    onlooker: PresentSource | None = None if within is None else within.onlooker
+    if onlooker is None:
+        onlooker = PresentReader(cluster, spec.config, spec.usage, scheduler.scheduler_names(adopt))
+    if within is not None and within.tells:
+        return Parts(
+            [*workloads, *within.controllers], within.decider, onlooker, within.retry_at, within.follow_records
         )
-    return lambda pod: False
-
-
-QUIET_SECONDS = {"kailab": 1.2, "kube-scheduler": 2.5, "kai": 8.0}
-"""How long nothing must change on a real cluster, by who decides: in this process, or in others with pauses of their own.
-KAI's is that with which its outcomes were recorded."""
-
-
-def build_parts(
-    cluster: EmbeddedCluster,
-    scheduler: str,
-    config: EngineConfig,
-    on_cycle: OnCycle,
-    on_seen: OnSeen,
-    opened: float,
-    usage: UsageParams | None = None,
-    adopt_default_scheduler: bool = False,
-) -> Parts:
-    """Controllers and scheduler anew over a cluster: they keep no state of their own.
-
-    ``adopt_default_scheduler``: pods that name no scheduler are the scheduler under test's too."""
-    workloads = (WorkloadControllers(cluster), ResourceClaimController(cluster))
-    if scheduler == "kube-scheduler":
-        seen = Seen(Baseline(cluster), Observer(cluster, opened, chosen(scheduler).eviction), on_seen)
-        return Parts(workloads, seen, PresentReader(cluster, config, usage, _names(scheduler, False)))
-    parts = _deciding(cluster, config, on_cycle, usage, adopt_default_scheduler)
-    return Parts([*workloads, *parts.controllers], parts.scheduler, parts.onlooker)
+    observer = Observer(cluster, spec.opened, scheduler.eviction)
+    if within is None:
+        return Parts(workloads, Watched(observer, on_seen), onlooker)
+    seen = Seen(within.decider, observer, on_seen)
+    return Parts([*workloads, *within.controllers], seen, onlooker, within.retry_at)

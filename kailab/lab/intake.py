@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, Where
@@ -18,6 +18,7 @@ from kailab.model.kinds import is_namespaced
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
 from kailab.model.queuetree import check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
+from kailab.undertest.contract import SchedulerUnderTest
 
 Source: TypeAlias = str | Path | Object | Sequence[Object]
 """A path (file, folder, ``-``), YAML text, an object, or several objects."""
@@ -219,29 +220,19 @@ def _undo(cluster: Cluster, done: list[tuple[Change, Object | None]]) -> None:
             cluster.update({**before, "metadata": metadata})
 
 
-def retarget(value: Any, scheduler_name: str) -> Any:
-    """The same manifests for another scheduler: ``schedulerName: kai-scheduler`` replaced wherever it stands.
-
-    Shares all that stays as it is; the original is not changed.
-    """
-    if isinstance(value, dict):
-        new = {
-            key: scheduler_name
-            if key == "schedulerName" and item == labels.SCHEDULER_NAME
-            else retarget(item, scheduler_name)
-            for key, item in value.items()
-        }
-        return value if all(new[key] is item for key, item in value.items()) else new
-    if isinstance(value, list):
-        items = [retarget(item, scheduler_name) for item in value]
-        return value if all(a is b for a, b in zip(items, value, strict=True)) else items
-    return value
-
-
-def retargeted(manifests: Manifests, scheduler_name: str) -> Manifests:
-    """See ``retarget``."""
+def translated(manifests: Manifests, scheduler: SchedulerUnderTest, there: Cluster) -> Manifests:
+    """The same in the words of the scheduler under test; each object keeps the place it came from. Raises
+    NotExpressible for what it has no words for."""
+    given = list(manifests)
+    became = scheduler.translate([one.object for one in given], there)
+    if all(len(new) == 1 and new[0] is one.object for one, new in zip(given, became, strict=True)):
+        return manifests
     return Manifests(
-        (Manifest(retarget(one.object, scheduler_name), one.kind, one.file, one.line, one.lines) for one in manifests),
+        (
+            Manifest(obj, obj["kind"], one.file, one.line, one.lines)
+            for one, new in zip(given, became, strict=True)
+            for obj in new
+        ),
         manifests.notices,
     )
 

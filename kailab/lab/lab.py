@@ -11,6 +11,7 @@ is replaced in pods and pod templates as they are applied."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -35,9 +36,11 @@ from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
 from kailab.lab.venues import Telling, Venue, provider_of, venue_for
 from kailab.lab.watching import inside
-from kailab.model import kinds, labels
+from kailab.model import kinds
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.undertest.compatibility import check_lab
+from kailab.undertest.contract import SchedulerUnderTest
+from kailab.undertest.registry import chosen
 
 # A look at a lab, as most commands are, needs no engine, no manifests and no YAML: what does is imported where it is used.
 if TYPE_CHECKING:
@@ -117,6 +120,11 @@ class Lab:
     @property
     def scheduler(self) -> str:
         return self.spec.scheduler
+
+    @cached_property
+    def under_test(self) -> SchedulerUnderTest:
+        """What decides."""
+        return self.spec.under_test
 
     @property
     def config(self) -> EngineConfig:
@@ -200,15 +208,18 @@ class Lab:
             "venue": venue,
         }
         check_lab(backend, scheduler, {**given, "kubeconfig": kubeconfig, "context": context}, spelt=str)
-        settings = settings_of(config)
+        one = chosen(scheduler)
+        settings = settings_of(one.option("config") if config is None else config)
         described = fleet_of(fleet)
         own = venue is None
-        venue = venue_for(venue, backend, kubeconfig=kubeconfig, context=context)
+        venue = venue_for(venue, backend, one, kubeconfig=kubeconfig, context=context)
         try:
-            venue.furnish(described, scheduler, settings, devices=devices)
+            venue.furnish(described, one, settings, devices=devices)
             spec = LabSpec(
                 fleet=described.name,
-                scheduler=scheduler,
+                scheduler=one.name,
+                kind=one.kind,
+                options=dict(one.options),
                 config=settings.engine,
                 usage=settings.usage,
                 adopt_default_scheduler=adopt_default_scheduler,
@@ -295,7 +306,7 @@ class Lab:
 
         All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
         also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
-        from kailab.lab import advice, assembly, intake
+        from kailab.lab import advice, intake
         from kailab.lab.intake import Applied
 
         seen: list[str | Object] = []
@@ -306,13 +317,10 @@ class Lab:
                 if impossible:
                     raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
                 warnings = intake.check(self.cluster, read.manifests, namespace)
-                if self.scheduler != "kube-scheduler":
+                if self.under_test.speaks_kai:
                     adopted, alone = self.adopt_default_scheduler, self.venue.exclusive
                     warnings += advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
-                wanted = assembly.SCHEDULER_NAMES[self.scheduler]
-                manifests = read.manifests
-                if wanted != labels.SCHEDULER_NAME:
-                    manifests = intake.retargeted(manifests, wanted)
+                manifests = intake.translated(read.manifests, self.under_test, self.cluster)
                 applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
         except InputError:
             if self.recorder is not None:
@@ -461,14 +469,14 @@ class Lab:
 
     def picture(self) -> Picture:
         """How things stand, joined with what was decided."""
-        if (decided := self.venue.decided(self.scheduler)) is not None:
+        if (decided := self.venue.decided(self.under_test)) is not None:
             self.log.cycle, self.log.last = decided.cycle, decided.last
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.opened
             self.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
         if self._saved_parts:
-            return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.scheduler)
-        return Picture(self.cluster, self.log, self._present, self.scheduler)
+            return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
+        return Picture(self.cluster, self.log, self._present, self.under_test)
 
     def _present(self, promised: tuple[str, ...]) -> Present:
         return self._parts.onlooker.present(promised)

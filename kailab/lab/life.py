@@ -20,8 +20,13 @@ from kailab.lab.spec import LabSpec
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Tell, silent
 from kailab.scheduler import SchedulerSettings
+from kailab.undertest.contract import SchedulerUnderTest
+from kailab.undertest.registry import SCHEDULERS
 
-_OF_THE_CLUSTER = ("kubeconfig", "context", "components", "kubernetes", "kai", "kai_crds")
+_OF_THE_CLUSTER = (
+    "kubeconfig", "context", "components", "kubernetes",
+    *(own.option for kind in SCHEDULERS.values() for own in kind.own),
+)  # fmt: skip
 
 
 def check_decides(backend: str, options: Mapping[str, Any]) -> None:
@@ -48,7 +53,7 @@ def begin(
     state: Path,
     fleet: Fleet,
     backend: str,
-    scheduler: str,
+    scheduler: SchedulerUnderTest,
     settings: SchedulerSettings,
     options: Mapping[str, Any],
     tell: Tell = silent,
@@ -64,7 +69,8 @@ def begin(
         venue.furnish(fleet, scheduler, settings, devices=devices)
         spec = LabSpec(
             fleet=fleet.name,
-            scheduler=scheduler,
+            scheduler=scheduler.name,
+            kind=scheduler.kind,
             config=settings.engine,
             usage=settings.usage,
             adopt_default_scheduler=bool(options.get("adopt_default_scheduler")),

@@ -12,6 +12,7 @@ from typing import Protocol
 from kailab.cluster.protocol import Cluster, LiveNews, Object, WatchEvent
 from kailab.lab.owed import KINDS, Owed
 from kailab.lab.settle import CYCLE_SECONDS, Controller, NotSettled, Scheduler
+from kailab.undertest.contract import Rest
 
 QUIET_SECONDS = 1.2
 OWED_SECONDS = 30.0
@@ -23,16 +24,6 @@ _GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a c
 
 class LiveCluster(Cluster, LiveNews, Protocol):
     """A cluster that changes by itself."""
-
-
-class Rest(Protocol):
-    """What tells of a scheduler in a process of its own whether it is done."""
-
-    def changed(self) -> None:
-        """Something has changed in the cluster."""
-
-    def at_rest(self) -> bool:
-        """It has looked at everything since, and has nothing under way."""
 
 
 class LiveSettling:

@@ -17,6 +17,7 @@ from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.saved_present import SavedPresent
+from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import chosen
 
 if TYPE_CHECKING:
@@ -32,14 +33,14 @@ class Picture:
         cluster: Cluster,
         log: DecisionLog,
         present: Callable[[tuple[str, ...]], Present],
-        scheduler: str = "kailab",
+        scheduler: SchedulerUnderTest | None = None,
     ) -> None:
         self.cluster = cluster
         self.log = log
-        self.scheduler = scheduler
+        self.scheduler = scheduler or chosen("kailab")
         self.now = cluster.now()
         self._present = present
-        self._code = chosen(scheduler).code
+        self._code = self.scheduler.code
         self.owner_lines: dict[tuple[str, str], list[str]] = {}
         """(namespace, owner) -> that owner and its own, as ``Kind/name``, as far as somebody asked."""
 
@@ -95,9 +96,9 @@ class Picture:
     @cached_property
     def shares(self) -> Shares:
         """What queues own, hold and ask for now."""
-        if self.scheduler == "kube-scheduler":
+        if not self.scheduler.knows_queues:
             return Shares.observed(self.cluster.list("Queue"), self.rows)
-        return Shares.counted(self.present.queues, fair=self.scheduler == "kailab")
+        return Shares.counted(self.present.queues, fair=self.scheduler.tells_shares)
 
     @cached_property
     def lines(self) -> dict[str, frozenset[str]]:

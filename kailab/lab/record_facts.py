@@ -21,6 +21,6 @@ def told(lab: Lab) -> LabFacts:
         nodes=counted["nodes"],
         gpus=counted["gpus"],
         settings=Settings(engine=lab.config, usage=lab.usage, adopt_default_scheduler=lab.adopt_default_scheduler),
-        versions={"kailab": __version__, **lab.venue.versions(lab.scheduler)},
+        versions={"kailab": __version__, **lab.venue.versions(lab.under_test)},
         devices=lab.devices,
     )

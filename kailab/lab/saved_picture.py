@@ -21,6 +21,7 @@ from kailab.scheduler.saved_present import PresentRecord, SavedPresent
 
 if TYPE_CHECKING:
     from kailab.scheduler.present import Present
+    from kailab.undertest.contract import SchedulerUnderTest
 
 SavedParts = Mapping[str, Packed]
 """Part of a picture -> what it held."""
@@ -44,7 +45,7 @@ class SavedPicture(Picture):
         cluster: Cluster,
         log: DecisionLog,
         present: Callable[[tuple[str, ...]], Present],
-        scheduler: str,
+        scheduler: SchedulerUnderTest,
     ) -> None:
         super().__init__(cluster, log, present, scheduler)
         self._saved_parts = parts

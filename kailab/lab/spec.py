@@ -9,6 +9,8 @@ import msgspec
 
 from kailab.engine.config import EngineConfig
 from kailab.scheduler import UsageParams
+from kailab.undertest.contract import SchedulerUnderTest
+from kailab.undertest.registry import SCHEDULERS, remade
 
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
@@ -17,7 +19,8 @@ if TYPE_CHECKING:
 class LabSpec(msgspec.Struct, kw_only=True):
     """``opened``: seconds since the epoch, on the cluster's clock. ``adopt_default_scheduler``: pods that name no scheduler are the
     scheduler under test's too. ``devices``: the fleet's GPUs are there for claims. ``options``: what the cluster was asked for,
-    by the names of ``kailab.cluster.choices``, as text that is the same wherever it is given from."""
+    by the names of ``kailab.cluster.choices``, as text that is the same wherever it is given from. ``kind``: of the scheduler under
+    test, where it goes by a name of its own."""
 
     fleet: str
     scheduler: str
@@ -27,6 +30,15 @@ class LabSpec(msgspec.Struct, kw_only=True):
     devices: bool = False
     opened: float
     options: dict[str, str] = {}
+    kind: str = ""
+
+    @property
+    def under_test(self) -> SchedulerUnderTest:
+        """Raises InputError for a scheduler that there is not."""
+        kind = self.kind or self.scheduler
+        SCHEDULERS.check(kind)
+        own = {one.option: self.options[one.option] for one in SCHEDULERS[kind].own if one.option in self.options}
+        return remade(kind, self.scheduler, own)
 
 
 def fleet_of(fleet: str | Path | Fleet) -> Fleet:

@@ -131,10 +131,10 @@ class Labs:
         marker = self._item.get_closest_marker("kailab_config")
         if marker is None:
             return None
+        from kailab.undertest.naming import read_name
         from kailab.undertest.registry import SCHEDULERS
 
-        SCHEDULERS.check(scheduler)
-        if "config" not in SCHEDULERS[scheduler].options:
+        if "config" not in SCHEDULERS[read_name(scheduler).kind].options:
             if chosen:
                 return None
             pytest.skip(f"not with {scheduler}: it takes no scheduler configuration, and this test needs one")
@@ -149,14 +149,13 @@ class Labs:
 
     def _skip_what_cannot_run(self, scheduler: str) -> None:
         from kailab.undertest.compatibility import clashes
-        from kailab.undertest.registry import SCHEDULERS
+        from kailab.undertest.naming import read_name
 
         backend = self._settings.backend
-        SCHEDULERS.check(scheduler)
         for clash in clashes(backend, scheduler, {"devices": self._wants_devices}):
             pytest.skip(f"scheduler {scheduler} can't run on backend {backend}: {clash.why}")
         only = self._item.get_closest_marker("kailab_only")
-        if only is not None and scheduler != "kailab":
+        if only is not None and read_name(scheduler).kind != "kailab":
             if not only.args:
                 raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_only needs a reason")
             pytest.skip(f"not with {scheduler}: {only.args[0]}")

@@ -15,7 +15,7 @@ OFF = "off"
 
 _OPTIONS = {
     "backend": ("embedded", "where the labs' clusters live: " + ", ".join(BACKENDS)),
-    "scheduler": ("kailab", "the scheduler under test: " + ", ".join(SCHEDULERS)),
+    "scheduler": ("kailab", "the scheduler under test: " + ", ".join(SCHEDULERS) + ", kai=DIR, or NAME@FILE"),
     "fleet": ("lesson", "the fleet of fake nodes that labs start with: a name or a file"),
     "evidence": ("evidence", f"folder that evidence is written below ('{OFF}': none is written)"),
     "kubeconfig": ("", "backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config"),
@@ -90,10 +90,9 @@ def read_settings(config: pytest.Config) -> Settings:
     """Raises pytest.UsageError for a backend, scheduler or fleet that there is not, and for an option on the command line that the
     backend does not understand. An ini key is a default for the backends that do."""
     values = {name: _value(config, name) for name in _OPTIONS}
-    for name, known in (("backend", BACKENDS), ("scheduler", SCHEDULERS)):
-        if (value := values[name] or _OPTIONS[name][0]) not in known:
-            raise pytest.UsageError(f"--kailab-{name}: {value!r} is none of: {', '.join(known)}")
     backend = values["backend"] or _OPTIONS["backend"][0]
+    if backend not in BACKENDS:
+        raise pytest.UsageError(f"--kailab-backend: {backend!r} is none of: {', '.join(BACKENDS)}")
     typed = [name for name in _TAKEN if config.getoption(f"--kailab-{name}") is not None]
     refused = _not_understood(backend, typed, "--kailab-{}".format)
     if refused:
@@ -109,7 +108,7 @@ def read_settings(config: pytest.Config) -> Settings:
     home = config.invocation_params.dir if from_command else config.rootpath
     return Settings(
         backend=backend,
-        scheduler=values["scheduler"] or _OPTIONS["scheduler"][0],
+        scheduler=_scheduler(values["scheduler"] or _OPTIONS["scheduler"][0]),
         fleet=values["fleet"] or _OPTIONS["fleet"][0],
         evidence=None if folder == OFF else home / folder,
         evidence_given=values["evidence"] is not None,
@@ -135,6 +134,19 @@ def _path(config: pytest.Config, value: str | None) -> Path | None:
 
 def _ini(name: str) -> str:
     return f"kailab_{name.replace('-', '_')}"
+
+
+def _scheduler(name: str) -> str:
+    """Once, before the first test; and the same wherever a test goes."""
+    if name in SCHEDULERS:
+        return name
+    from kailab.errors import InputError
+    from kailab.undertest.naming import absolute
+
+    try:
+        return absolute(name)
+    except InputError as error:
+        raise pytest.UsageError(f"--kailab-scheduler: {error}") from error
 
 
 def _check_fleet(name: str) -> None:

@@ -23,12 +23,13 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
     """Raises InputError(s) for a backend or a scheduler that there is not, that don't go together, or that do not understand an
     option. See ``check_options``."""
     BACKENDS.check(backend)
-    scheduler = read_name(scheduler).kind
-    found = list(clashes(backend, scheduler, given))
+    named = read_name(scheduler)
+    found = list(clashes(backend, scheduler, {**named.options, **given}))
     for clash in found:
         if not clash.option:
             raise _told(clash, spelt)
-    check_options(backend, scheduler, given, spelt)
+    check_options(backend, named.kind, given, spelt)
+    check_options(backend, None, named.options)
     for clash in found:
         raise _told(clash, spelt)
 

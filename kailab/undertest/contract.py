@@ -120,13 +120,15 @@ class Wiring:
 class Within:
     """A scheduler in this process. ``controllers`` are stepped before it, and are its own. ``tells``: it calls ``on_cycle``; what
     others decide is read off the cluster. ``onlooker`` None: the lab makes one. ``retry_at``: when it tries something again
-    that failed since a time and is to be waited for; None: nothing."""
+    that failed since a time and is to be waited for; None: nothing. ``follow_records``: from now on ``on_cycle`` gets what each
+    cycle was decided on, too."""
 
     decider: Decider
     controllers: Sequence[Stepped] = ()
     tells: bool = False
     onlooker: PresentSource | None = None
     retry_at: Callable[[float], float | None] = lambda since: None
+    follow_records: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,11 @@ class Beside(ABC):
     @abstractmethod
     def stop(self) -> None:
         """End its processes, those that run."""
+
+    @property
+    @abstractmethod
+    def names(self) -> Sequence[str]:
+        """Its processes, as the plane lists them."""
 
     @abstractmethod
     def version(self) -> str:

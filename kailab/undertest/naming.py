@@ -49,6 +49,14 @@ def read_name(text: str) -> Reference:
     return _with_folder(name, path) if separator == "=" else _named(name, path)
 
 
+def absolute(text: str) -> str:
+    """The same name, from wherever it is read. Raises as ``read_name``."""
+    read_name(text)
+    separator = next((sign for sign in text if sign in "=@"), "")
+    name, _, path = text.partition(separator) if separator else (text, "", "")
+    return f"{name}{separator}{Path(path).expanduser().absolute()}" if separator else text
+
+
 def _with_folder(kind: str, folder: str) -> Reference:
     SCHEDULERS.check(kind)
     option = _keys(SCHEDULERS[kind]).get("folder")
@@ -101,7 +109,7 @@ class _Entry:
         if not isinstance(self._content, dict):
             yield self._fault("", "expected a mapping with the key kind")
             return
-        kind = self._content.get("kind")
+        kind = str(self._content.get("kind", ""))
         if kind not in SCHEDULERS:
             yield self._fault("kind", f"expected one of: {', '.join(SCHEDULERS)}")
             return
@@ -124,9 +132,13 @@ class _Entry:
         return Reference(self._content["kind"], self._name, options)
 
     def _fault(self, key: str, message: str) -> InputError:
-        whole, parts = self._lines if isinstance(self._lines, tuple) else (self._lines, {})
-        line = parts.get(key, whole) if isinstance(parts, dict) else whole
-        return InputError(message, Where(str(self._file), line if isinstance(line, int) else line[0], self._name, key))
+        line: Any = self._lines
+        if isinstance(line, tuple):
+            whole, parts = line
+            line = parts.get(key, whole) if isinstance(parts, dict) else whole
+        return InputError(
+            message, Where(str(self._file), line[0] if isinstance(line, tuple) else line, self._name, key)
+        )
 
 
 def _keys(kind: SchedulerKind) -> dict[str, str]:

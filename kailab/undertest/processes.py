@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Cluster
 from kailab.components.versions import reported_or_unknown
 from kailab.scheduler import SchedulerSettings, settings_of
 from kailab.undertest.contract import Beside, Plane, Rest, SchedulerUnderTest, Start, Tell
-from kailab.undertest.registry import SCHEDULERS, chosen
+from kailab.undertest.registry import SCHEDULERS, remade
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -28,16 +28,16 @@ class Processes:
         self._beside: dict[SchedulerUnderTest, Beside | None] = {}
         self._running: dict[SchedulerUnderTest, Start] = {}
 
-    def prepare(self, cluster: Cluster, scheduler: str) -> None:
+    def prepare(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> None:
         """Bring in kinds that this one has definitions of its own for."""
-        if (beside := self._of(self._chosen(scheduler))) is not None:
+        if (beside := self._of(self._completed(scheduler))) is not None:
             beside.prepare(cluster)
 
     def ensure(
-        self, cluster: Cluster, scheduler: str, settings: SchedulerSettings, tell: Tell = lambda _: None
+        self, cluster: Cluster, scheduler: SchedulerUnderTest, settings: SchedulerSettings, tell: Tell = lambda _: None
     ) -> None:
         """Have this one decide in the cluster, and none that would take its pods. Raises what ``Beside.start`` does."""
-        wanted = self._chosen(scheduler)
+        wanted = self._completed(scheduler)
         start = Start(settings if "config" in SCHEDULERS[wanted.kind].options else settings_of(None))
         for other, its in list(self._running.items()):
             if other.scheduler_name == wanted.scheduler_name and (other, its) != (wanted, start):
@@ -50,15 +50,15 @@ class Processes:
             self._running[wanted] = start
         beside.check()
 
-    def versions(self, scheduler: str) -> dict[str, str]:
+    def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """Of the plane's programs that tell it, and of this scheduler, as far as it is ours to know."""
         own = {name: reported_or_unknown(name, self._programs) for name in _ASKED if name in self._plane.own}
-        beside = self._of(self._chosen(scheduler))
+        beside = self._of(self._completed(scheduler))
         return own if beside is None else {**own, "scheduler": beside.version()}
 
-    def rest(self, cluster: Cluster, scheduler: str) -> Rest | None:
+    def rest(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> Rest | None:
         """What tells whether this one is done; None if nothing does."""
-        wanted = self._chosen(scheduler)
+        wanted = self._completed(scheduler)
         beside = self._of(wanted)
         return None if beside is None or wanted.steps_everywhere else beside.rest(cluster)
 
@@ -67,8 +67,13 @@ class Processes:
         if (beside := self._of(other)) is not None:
             beside.stop()
 
-    def _chosen(self, scheduler: str) -> SchedulerUnderTest:
-        return chosen(scheduler, self._given)
+    def _completed(self, scheduler: SchedulerUnderTest) -> SchedulerUnderTest:
+        """With what was said for its kind, where it was chosen without a word of which one it is."""
+        own = {one.option: self._given.get(one.option) for one in SCHEDULERS[scheduler.kind].own}
+        said = {option: value for option, value in own.items() if value is not None}
+        if not said or any(scheduler.option(option) is not None for option in own):
+            return scheduler
+        return remade(scheduler.kind, scheduler.name, {**dict(scheduler.options), **said})
 
     def _of(self, one: SchedulerUnderTest) -> Beside | None:
         if one not in self._beside:

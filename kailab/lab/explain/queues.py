@@ -50,8 +50,9 @@ def _borrowing(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterab
     if not queue.borrowed:
         return
     yield f"It borrows {gpus(queue.borrowed)}: {_from(shares.lenders(queue.name))}."
-    if queue.fair_share is None and picture.scheduler == "kai":
-        yield "KAI keeps to itself what share it works out: who may take this back is not known here."
+    if queue.fair_share is None and picture.scheduler.knows_queues:
+        who = picture.scheduler.title
+        yield f"{who} keeps to itself what share it works out: who may take this back is not known here."
         return
     if queue.fair_share is None:
         yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."

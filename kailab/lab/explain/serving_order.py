@@ -72,5 +72,5 @@ def _ahead(picture: Picture, podgroup: str) -> list[str]:
 
 
 def _earlier(picture: Picture, queue: str) -> tuple[Earlier, ...]:
-    """Under a real KAI the order of queues is its own: what share it works out is not known here."""
-    return picture.present.queues_before(queue) if picture.scheduler == "kailab" else ()
+    """Of a scheduler that keeps its shares to itself the order of queues is not known here."""
+    return picture.present.queues_before(queue) if picture.scheduler.tells_shares else ()

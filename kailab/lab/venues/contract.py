@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kailab.lab.settle import Settling
     from kailab.lab.spec import LabSpec
     from kailab.scheduler import SchedulerSettings
+    from kailab.undertest.contract import SchedulerUnderTest
 
 Tell = Callable[[str], None]
 
@@ -48,7 +49,7 @@ class Request:
     ``scheduler``: the first that is to decide there, so that what it lacks is told before anything is started. ``get``: download
     or build programs that are missing, which may take many minutes. ``options``: by the names of ``kailab.cluster.choices``."""
 
-    scheduler: str = "kailab"
+    scheduler: SchedulerUnderTest
     folder: Path | None = None
     get: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -101,17 +102,19 @@ class Venue(Protocol):
     def exclusive(self) -> bool:
         """Whether nothing but the lab's own parts can act in the cluster."""
 
-    def furnish(self, fleet: Fleet, scheduler: str, settings: SchedulerSettings, *, devices: bool = False) -> None:
+    def furnish(
+        self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
+    ) -> None:
         """A lab moves in: what it needs, the nodes of the fleet, and the scheduler under test. ``devices``: the fleet's GPUs are
         there for claims."""
 
-    def versions(self, scheduler: str) -> dict[str, str]:
+    def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """Of what a lab runs on here (``kubernetes``, ``scheduler`` ...), as far as they are known."""
 
     def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, Settling]:
         """Controllers and the scheduler over the cluster, and how time passes there."""
 
-    def decided(self, scheduler: str) -> Decided | None:
+    def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
         """What a scheduler decided that runs in a process of its own and keeps a file of it."""
 
     def processes(self) -> Sequence[RunningProcess]:

@@ -11,7 +11,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.persistence import write_state
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell, Telling
-from kailab.undertest.registry import chosen
+from kailab.undertest.contract import SchedulerUnderTest
 
 # A lab that is only looked at runs nothing: no controllers, no scheduler.
 if TYPE_CHECKING:
@@ -34,30 +34,29 @@ class EmbeddedVenue:
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self.cluster = cluster
 
-    def furnish(self, fleet: Fleet, scheduler: str, settings: SchedulerSettings, *, devices: bool = False) -> None:
+    def furnish(
+        self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
+    ) -> None:
         from kailab.cluster.install.devices import furnishings
 
         for obj in furnishings(fleet, devices):
             self.cluster.create(obj)
 
-    def versions(self, scheduler: str) -> dict[str, str]:
+    def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         return {
             "kubernetes": f"none (kailab {__version__} stands in for the API server)",
-            "scheduler": chosen(scheduler).version(live=False),
+            "scheduler": scheduler.version(live=False),
         }
 
     def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, VirtualSettling]:
         from kailab.lab import assembly
         from kailab.lab.settle import VirtualSettling
 
-        parts = assembly.build_parts(
-            self.cluster, spec.scheduler, spec.config, tell.on_cycle, tell.on_seen, spec.opened, spec.usage,
-            spec.adopt_default_scheduler,
-        )  # fmt: skip
+        parts = assembly.build_parts(self.cluster, spec, tell.on_cycle, tell.on_seen)
         pace = VirtualSettling(self.cluster, parts.controllers, parts.scheduler, tell.changing, retry_at=parts.retry_at)
         return parts, pace
 
-    def decided(self, scheduler: str) -> None:
+    def decided(self, scheduler: SchedulerUnderTest) -> None:
         """Who decides does so in this process."""
 
     def processes(self) -> Sequence[RunningProcess]:

@@ -22,9 +22,8 @@ from kailab.lab.venues import nodes
 from kailab.lab.venues.clearing import MARK, clear
 from kailab.lab.venues.contract import Place, RunningProcess, Tell, Telling
 from kailab.scheduler import SchedulerSettings
-from kailab.undertest.contract import Rest
+from kailab.undertest.contract import PROCESS_QUIET_SECONDS, Rest, SchedulerUnderTest
 from kailab.undertest.processes import Processes
-from kailab.undertest.registry import chosen
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import Decided
@@ -66,7 +65,9 @@ class KubernetesVenue:
 
     # --- a lab moves in ----------------------------------------------------------------------------------------------
 
-    def furnish(self, fleet: Fleet, scheduler: str, settings: SchedulerSettings, *, devices: bool = False) -> None:
+    def furnish(
+        self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
+    ) -> None:
         """Raises ConnectError where the nodes do not become ready."""
         cluster = self.cluster
         if self._deciding is not None:
@@ -89,30 +90,28 @@ class KubernetesVenue:
                 cluster.apply(obj)
         nodes.await_ready(cluster, fakes)
 
-    def versions(self, scheduler: str) -> dict[str, str]:
+    def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """The API server's, and as far as they are ours those of etcd, KWOK and a scheduler under test that is not kailab's."""
-        found = {"kubernetes": self.cluster.version, "scheduler": chosen(scheduler).version(live=True)}
+        found = {"kubernetes": self.cluster.version, "scheduler": scheduler.version(live=True)}
         return found if self._deciding is None else {**found, **self._deciding.versions(scheduler)}
 
     # --- it is at work -----------------------------------------------------------------------------------------------
 
     def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, LiveSettling]:
-        parts = assembly.build_live_parts(
-            self.cluster, spec.scheduler, spec.config, tell.on_cycle, tell.on_seen, spec.opened, spec.usage,
-            spec.adopt_default_scheduler, self.detached,
-        )  # fmt: skip
-        rest = self.rest(spec.scheduler)
-        quiet = assembly.QUIET_SECONDS["kube-scheduler" if self.detached or rest else spec.scheduler]
+        scheduler = spec.under_test
+        parts = assembly.build_parts(self.cluster, spec, tell.on_cycle, tell.on_seen, apart=self.detached)
+        rest = self.rest(scheduler)
+        quiet = PROCESS_QUIET_SECONDS if self.detached or rest else scheduler.quiet_seconds
         pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
-            considers=assembly.considers(spec.scheduler), rest=rest, quiet=quiet, retry_at=parts.retry_at,
+            considers=scheduler.answers, rest=rest, quiet=quiet, retry_at=parts.retry_at,
         )  # fmt: skip
         return parts, pace
 
-    def rest(self, scheduler: str) -> Rest | None:
+    def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:
         """What tells whether the scheduler under test is done; None if nothing does."""
 
-    def decided(self, scheduler: str) -> Decided | None:
+    def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
         """None: nothing is known of who decides."""
 
     def processes(self) -> Sequence[RunningProcess]:

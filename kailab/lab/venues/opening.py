@@ -9,6 +9,8 @@ from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Provider, Request, Tell, Venue, silent
 from kailab.undertest.compatibility import check_options
+from kailab.undertest.contract import SchedulerUnderTest
+from kailab.undertest.registry import chosen
 
 
 def provider_of(backend: str) -> Provider:
@@ -21,7 +23,7 @@ def provider_of(backend: str) -> Provider:
 def open_venue(
     backend: str,
     *,
-    scheduler: str = "kailab",
+    scheduler: str | SchedulerUnderTest = "kailab",
     folder: Path | None = None,
     get: bool = False,
     tell: Tell = silent,
@@ -31,13 +33,14 @@ def open_venue(
     the others see ``Request``. Raises InputError for what it does not understand, ConnectError, and what the backend raises."""
     provider = provider_of(backend)
     check_options(backend, None, options)
-    return provider.open(Request(scheduler=scheduler, folder=folder, get=get, options=options, tell=tell))
+    one = chosen(scheduler, options) if isinstance(scheduler, str) else scheduler
+    return provider.open(Request(scheduler=one, folder=folder, get=get, options=options, tell=tell))
 
 
-def venue_for(venue: Venue | None, backend: str, **options: Any) -> Venue:
+def venue_for(venue: Venue | None, backend: str, scheduler: SchedulerUnderTest, **options: Any) -> Venue:
     """The venue given, or a new one. Raises InputError where it is another than was asked for, and what ``open_venue`` raises."""
     if venue is None:
-        return open_venue(backend, **options)
+        return open_venue(backend, scheduler=scheduler, **options)
     if venue.backend != backend:
         raise InputError(f"the venue given is of the backend {venue.backend}, not {backend}")
     if given := [name for name, value in options.items() if value is not None]:

@@ -17,23 +17,19 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kailab.cluster.kubernetes import Connection
 from kailab.errors import ConnectError, InputError, StateError
 from kailab.evidence.decision_file import Decided, read_decisions
-from kailab.lab import assembly
-from kailab.lab.live_settling import Rest
-from kailab.lab.scheduler_process import SCHEDULER, SchedulerRest, scheduler_command
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
 from kailab.lab.venues.opening import open_venue
 from kailab.lab.venues.reaper import Reaper
+from kailab.scheduler import SchedulerSettings
+from kailab.undertest.contract import Beside, Rest, SchedulerUnderTest, Start
 from kailab.undertest.processes import Processes
 from kailab.undertest.registry import SCHEDULERS, chosen
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
     from kailab.components import ComponentSet
-
-DECISIONS = "decisions.json"
-CONFIG = "scheduler.yaml"
 
 
 class Planes(Protocol):
@@ -74,45 +70,32 @@ class PlaneVenue(KubernetesVenue):
         """Raises StateError."""
         return self._planes.attach(Path(self.place.folder))
 
-    def rest(self, scheduler: str) -> Rest | None:
-        one = chosen(scheduler)
-        if one.steps_everywhere:
-            return SchedulerRest(self.plane) if self.detached else None
-        beside = one.beside(self.plane)
+    def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:
+        beside = self._beside(scheduler)
         return None if beside is None else beside.rest(self.cluster)
 
-    def decided(self, scheduler: str) -> Decided | None:
-        if scheduler != "kailab" or not self.detached:
+    def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
+        beside = self._beside(scheduler)
+        if beside is None or beside.decisions is None:
             return None
         try:
-            return read_decisions(self._decisions)
+            return read_decisions(beside.decisions)
         except StateError:
             return None  # it has not been through a cycle yet
+
+    def _beside(self, scheduler: SchedulerUnderTest) -> Beside | None:
+        """It, where it is no part of this process."""
+        return None if scheduler.steps_everywhere and not self.detached else scheduler.beside(self.plane)
 
     def processes(self) -> Sequence[RunningProcess]:
         return self.plane.processes()
 
     def outlive(self, spec: LabSpec, config: Path | None, tell: Tell) -> None:
         super().outlive(spec, config, tell)
-        if spec.scheduler != "kailab":
-            return
-        tell("starting kailab's scheduler")
-        names = [assembly.SCHEDULER_NAMES["kailab"]]
-        if spec.adopt_default_scheduler:
-            names.append(assembly.SCHEDULER_NAMES["kube-scheduler"])
-        if config is not None:
-            # A copy: the user's file may change or go while the lab is up.
-            kept = Path(self.place.folder) / CONFIG
-            kept.write_bytes(config.read_bytes())
-            config = kept
-        command = scheduler_command(
-            self.plane.kubeconfig, names=names, no_election=True, decisions=self._decisions, config=config
-        )
-        self.plane.spawn(SCHEDULER, command)
-
-    @property
-    def _decisions(self) -> Path:
-        return Path(self.place.folder) / DECISIONS
+        scheduler = spec.under_test
+        if scheduler.steps_everywhere and (beside := self._beside(scheduler)) is not None:
+            settings = SchedulerSettings(engine=spec.config, usage=spec.usage)
+            beside.start(self.cluster, Start(settings, config, spec.adopt_default_scheduler), tell)
 
     def clear(self) -> None:
         super().clear()
@@ -146,9 +129,10 @@ class PlaneProvider:
         """Understands ``components`` (the folder of its programs), ``kubernetes`` (their version), and what says which scheduler
         under test one means; that of the one that is to decide is looked at now."""
         options = request.options
-        named = [name for name in SCHEDULERS if any(options.get(own) for own in SCHEDULERS[name].own.values())]
-        for name in dict.fromkeys((request.scheduler, *named)):
-            chosen(name, options).check_options()
+        request.scheduler.check_options()
+        for name, kind in SCHEDULERS.items():
+            if name != request.scheduler.kind and any(options.get(own.option) for own in kind.own):
+                chosen(name, options).check_options()
         self._planes.check()
         programs = _programs(options.get("components"), options.get("kubernetes"), request.get, request.tell)
         if request.folder is not None:

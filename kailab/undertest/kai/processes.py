@@ -72,11 +72,15 @@ class KaiBeside(Beside):
         )
         retry(lambda: programs.run(self._plane, _programs(self._plane, kai, arguments, tell)))
 
+    @property
+    def names(self) -> Sequence[str]:
+        return NAMES
+
     def check(self) -> None:
-        programs.check(self._plane, NAMES)
+        programs.check(self._plane, self.names)
 
     def stop(self) -> None:
-        programs.stop(self._plane, NAMES)
+        programs.stop(self._plane, self.names)
 
     def version(self) -> str:
         return f"kai {kai_version(self._kai, self._plane.log(NAMES[0]))}"

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from kailab import __version__
 from kailab.model import labels
-from kailab.undertest.contract import SchedulerUnderTest, Told, Wiring, Within
+from kailab.undertest.contract import Plane, SchedulerUnderTest, Told, Wiring, Within
 from kailab.undertest.kai import words
 
 if TYPE_CHECKING:
+    from kailab.components import ComponentSet
     from kailab.scheduler.binding.claim_allocation import ClaimAllocator
     from kailab.scheduler.binding.reservation import Reservations
+    from kailab.undertest.kailab.process import KailabBeside
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,15 @@ class Kailab(SchedulerUnderTest):
         )  # fmt: skip
         grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names), lambda: deciding.cycles)
         controllers = (grouper, QueueStatus(cluster), *preparations)
-        return Within(deciding, controllers, tells=True, onlooker=deciding, retry_at=deciding.retry_at)
+        return Within(
+            deciding, controllers, tells=True, onlooker=deciding, retry_at=deciding.retry_at,
+            follow_records=deciding.follow_records,
+        )  # fmt: skip
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KailabBeside:
+        from kailab.undertest.kailab.process import KailabBeside
+
+        return KailabBeside(plane)
 
     def version(self, live: bool) -> str:
         return f"kailab {__version__}"

@@ -56,15 +56,19 @@ class KubeSchedulerBeside(Beside):
         """Raises ControlPlaneFailed, with its last words."""
         self._plane.start_kube_scheduler()
 
+    @property
+    def names(self) -> Sequence[str]:
+        return (NAME,)
+
     def check(self) -> None:
         from kailab.undertest import programs
 
-        programs.check(self._plane, [NAME])
+        programs.check(self._plane, self.names)
 
     def stop(self) -> None:
         from kailab.undertest import programs
 
-        programs.stop(self._plane, [NAME])
+        programs.stop(self._plane, self.names)
 
     def version(self) -> str:
         if self._programs is None:

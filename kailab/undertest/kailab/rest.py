@@ -1,13 +1,11 @@
-"""Kailab's scheduler as a process beside a lab: where it answers, and whether it is done with all that it was given."""
+"""Whether kailab's scheduler, as a process beside a plane, is done with all that it was given; and where it answers."""
 
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from kailab.undertest.contract import Plane
 from kailab.undertest.programs import fetch
 
 SCHEDULER = "kailab-scheduler"
@@ -15,23 +13,6 @@ SCHEDULER = "kailab-scheduler"
 
 _IDLE_TURNS = 3  # one that was under way at the change, and two that saw all of it
 _HEALTH = re.compile(r"health and metrics at (http://\S+)")
-
-
-def scheduler_command(
-    kubeconfig: Path,
-    *,
-    names: Sequence[str] = (),
-    no_election: bool = False,
-    decisions: Path | None = None,
-    config: Path | None = None,
-) -> list[str]:
-    """How kailab's scheduler is run as a process."""
-    command = [sys.executable, "-m", "kailab", "scheduler", "run", "--kubeconfig", str(kubeconfig)]
-    command += [part for name in names for part in ("--scheduler-name", name)]
-    command += ["--no-leader-elect"] if no_election else []
-    command += ["--decisions", str(decisions), "--record-cycles"] if decisions is not None else []
-    command += ["--scheduler-config", str(config)] if config is not None else []
-    return command
 
 
 def health_url(log: Path) -> str | None:
@@ -44,7 +25,7 @@ class SchedulerRest:
     """It is at rest when it has looked at all there is since the last change, and had nothing to do, a few times. Waiting for so
     many seconds instead would be too short on a busy machine. ``plane``: where it runs."""
 
-    def __init__(self, plane: Any) -> None:
+    def __init__(self, plane: Plane) -> None:
         from kailab.scheduler.service.metrics import IDLE_TURNS
 
         self._plane = plane

@@ -1,0 +1,138 @@
+"""A scheduler under test that kailab does not bring: one module, which is this one, and a row in the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import InputError
+from kailab.evidence.entries import Bound
+from kailab.evidence.recorder import Recorder
+from kailab.lab import Lab, expect
+from kailab.undertest import SCHEDULERS, Clash, SchedulerKind, chosen
+from kailab.undertest.contract import NotExpressible, SchedulerUnderTest, Wiring, Within
+
+EXERCISE = Path(__file__).parents[2] / "exercises" / "quota" / "manifests"
+
+
+class FirstNode:
+    """Binds every pod of its own to the first node."""
+
+    def __init__(self, cluster: Cluster, name: str) -> None:
+        self._cluster = cluster
+        self._name = name
+
+    @property
+    def wake_at(self) -> float | None:
+        return None
+
+    def step(self) -> bool:
+        first = sorted(node["metadata"]["name"] for node in self._cluster.list("Node"))[0]
+        mine = [
+            pod["metadata"]
+            for pod in self._cluster.list("Pod")
+            if pod["spec"].get("schedulerName") == self._name and not pod["spec"].get("nodeName")
+        ]
+        for metadata in mine:
+            self._cluster.bind(metadata["namespace"], metadata["name"], first)
+        return bool(mine)
+
+    def close(self) -> None:
+        pass
+
+
+@dataclass(frozen=True)
+class Third(SchedulerUnderTest):
+    title = "Third"
+    scheduler_name = "third"
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        return [self._translated(obj) for obj in objects]
+
+    def _translated(self, obj: Object) -> Sequence[Object]:
+        if obj["kind"] == "PodGroup":
+            raise NotExpressible(self.name, "gang", f"PodGroup/{obj['metadata']['name']}")
+        if obj["kind"] == "Queue":
+            note = {"name": f"quota-{obj['metadata']['name']}", "namespace": "default"}
+            return obj, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": note}
+        if obj["kind"] == "Pod":
+            return ({**obj, "spec": {**obj["spec"], "schedulerName": self.scheduler_name}},)
+        return (obj,)
+
+    def within(self, wiring: Wiring) -> Within | None:
+        return None if wiring.live else Within(FirstNode(wiring.cluster, self.scheduler_name))
+
+
+@pytest.fixture
+def third() -> Iterator[str]:
+    SCHEDULERS.register(
+        "third",
+        SchedulerKind(
+            "binds to the first node", made=f"{__name__}:Third", clashes=(Clash("kind", "Third is afraid of Docker"),)
+        ),
+    )
+    yield "third"
+    SCHEDULERS._choices.pop("third")
+
+
+def pod(name: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "work", "kai.scheduler/queue": "team-a"}},
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
+        },
+    }
+
+
+def test_it_decides_in_a_lab(third: str, tmp_path: Path) -> None:
+    with Lab.open(scheduler=third, recorder=Recorder("lab")) as lab:
+        applied = lab.apply(EXERCISE / "queues.yaml", [pod("a"), pod("b")])
+        assert "ConfigMap/quota-team-a created" in map(str, applied.changes)
+        lab.settle()
+        expect(lab.app("work")).running(2)
+        assert lab.facts()["scheduler"] == "third"
+        assert lab.venue.versions(lab.under_test)["scheduler"].startswith("third ")
+        binds = [entry for entry in lab.log.entries if isinstance(entry, Bound)]
+        assert {entry.pod for entry in binds} == {"default/a", "default/b"}
+        lab.save(tmp_path / "lab.state")
+    with Lab.resume(tmp_path / "lab.state") as again:
+        again.apply([pod("c")])
+        again.settle()
+        expect(again.app("work")).running(3)
+
+
+def test_what_it_has_no_words_for_changes_nothing(third: str) -> None:
+    group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}
+    with Lab.open(scheduler=third) as lab:
+        with pytest.raises(NotExpressible, match="PodGroup/g: not expressible for third, which has no gang") as caught:
+            lab.apply([pod("a"), group])
+        assert (caught.value.concept, caught.value.exit_code) == ("gang", 2)
+        assert lab.cluster.list("Pod") == []
+
+
+def test_its_queues_are_shown_as_those_of_one_that_knows_none(third: str) -> None:
+    with Lab.open(scheduler=third) as lab:
+        lab.apply(EXERCISE / "queues.yaml", [pod("a")])
+        lab.settle()
+        assert "knows no queues" not in str(lab.explain_queue("team-b"))
+        assert lab.picture().shares.queues["team-a"].fair_share is None
+
+
+def test_where_it_cannot_be_it_says_why(third: str) -> None:
+    with pytest.raises(InputError, match="Third is afraid of Docker"):
+        Lab.open(scheduler=third, backend="kind")
+    with pytest.raises(InputError, match="config: the scheduler third does not understand it"):
+        Lab.open(scheduler=third, config={"actions": "allocate"})
+
+
+def test_a_name_is_taken_once(third: str) -> None:
+    with pytest.raises(InputError, match="there is a scheduler 'third' already"):
+        SCHEDULERS.register("third", SCHEDULERS["kailab"])
+    assert chosen("third").kind == "third"
