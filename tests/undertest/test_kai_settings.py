@@ -98,7 +98,7 @@ def test_every_setting_is_told_or_refused() -> None:
         "max_evictions_by_priority", "max_taken_ratio", "checkpoint", "job_order_policy", "node_score_policy",
         "victim_order_policy",
     }  # fmt: skip
-    how_kai_is_anyway = {"imitate_faults", "promised", "refused"}
+    how_kai_is_anyway = {"imitate_faults", "promised", "refused", "tell_turns"}
     assert set(EngineConfig.__struct_fields__) == told | refused | how_kai_is_anyway
 
 
