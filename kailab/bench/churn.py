@@ -30,7 +30,7 @@ from kailab.lab.venues.plane import open_plane
 from kailab.model import labels
 from kailab.scheduler import settings_of
 from kailab.undertest.kailab.rest import SCHEDULER
-from kailab.undertest.registry import chosen
+from kailab.undertest.naming import chosen
 
 TURN_SECONDS = 1.0
 OWNER_PERIOD_SECONDS = 60.0

@@ -39,7 +39,7 @@ from kailab.model.kinds import api_version_of
 from kailab.scheduler import settings_of
 from kailab.undertest.kai.rest import NAMES
 from kailab.undertest.kailab.rest import SCHEDULER
-from kailab.undertest.registry import chosen
+from kailab.undertest.naming import chosen
 
 PATIENCE_SECONDS = 1200.0
 KAI_PODS = 300

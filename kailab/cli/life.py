@@ -74,7 +74,7 @@ def up(
     from kailab.lab.venues import provider_of, silent
     from kailab.scheduler import settings_of
     from kailab.undertest.compatibility import check_lab
-    from kailab.undertest.registry import chosen
+    from kailab.undertest.naming import chosen
 
     options = {
         "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,

@@ -40,7 +40,7 @@ from kailab.model import kinds
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.undertest.compatibility import check_lab
 from kailab.undertest.contract import SchedulerUnderTest
-from kailab.undertest.registry import chosen
+from kailab.undertest.naming import chosen
 
 # A look at a lab, as most commands are, needs no engine, no manifests and no YAML: what does is imported where it is used.
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from kailab.lab.shares import Shares, lineage
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.saved_present import SavedPresent
 from kailab.undertest.contract import SchedulerUnderTest
-from kailab.undertest.registry import chosen
+from kailab.undertest.naming import chosen
 
 if TYPE_CHECKING:
     from kailab.scheduler.present import Present

@@ -20,11 +20,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kailab.cluster.choices import FLAGS
 from kailab.errors import InputError, InputErrors, Where
-from kailab.undertest.registry import SCHEDULERS, SchedulerKind
+from kailab.undertest.registry import SCHEDULERS, SchedulerKind, remade
 
 if TYPE_CHECKING:
     from kailab.model.yamltext import Lines
+    from kailab.undertest.contract import SchedulerUnderTest
 
 FORMS = "KIND, KIND=DIR or NAME@FILE"
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
@@ -37,6 +39,18 @@ class Reference(NamedTuple):
     kind: str
     name: str
     options: Mapping[str, Any]
+
+
+def chosen(name: str, given: Mapping[str, Any] | None = None) -> SchedulerUnderTest:
+    """The scheduler under test that a user calls so. ``given``: what was said for it beside, by the
+    names of ``FLAGS``; None counts as nothing said, and what is another's is passed over. Raises InputError for a name that
+    there is not, and for what is said twice."""
+    kind, label, options = read_name(name)
+    said = {own.option: (given or {}).get(own.option) for own in SCHEDULERS[kind].own}
+    for option, value in said.items():
+        if value is not None and option in options:
+            raise InputError(f"{FLAGS.get(option, option)}: the scheduler {name} says it already")
+    return remade(kind, label, {**options, **{option: value for option, value in said.items() if value is not None}})
 
 
 def read_name(text: str) -> Reference:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kailab.cluster.choices import FLAGS, Choice, Registry
-from kailab.errors import InputError
+from kailab.cluster.choices import Choice, Registry
 
 if TYPE_CHECKING:
     from kailab.undertest.contract import SchedulerUnderTest
@@ -89,20 +88,6 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
         ),
     },
 )
-
-
-def chosen(name: str, given: Mapping[str, Any] | None = None) -> SchedulerUnderTest:
-    """The scheduler under test that a user calls so, see ``kailab.undertest.naming``. ``given``: what was said for it beside, by the
-    names of ``FLAGS``; None counts as nothing said, and what is another's is passed over. Raises InputError for a name that
-    there is not, and for what is said twice."""
-    from kailab.undertest.naming import read_name
-
-    kind, label, options = read_name(name)
-    said = {own.option: (given or {}).get(own.option) for own in SCHEDULERS[kind].own}
-    for option, value in said.items():
-        if value is not None and option in options:
-            raise InputError(f"{FLAGS.get(option, option)}: the scheduler {name} says it already")
-    return remade(kind, label, {**options, **{option: value for option, value in said.items() if value is not None}})
 
 
 def remade(kind: str, name: str, options: Mapping[str, Any]) -> SchedulerUnderTest:

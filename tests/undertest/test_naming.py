@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from kailab.errors import InputError
-from kailab.undertest import chosen
 from kailab.undertest.compatibility import check_lab
+from kailab.undertest.naming import chosen
 
 NAMES = """\
 old:

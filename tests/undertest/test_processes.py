@@ -14,10 +14,10 @@ from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.engine.config import EngineConfig
 from kailab.fleet import load_fleet
 from kailab.scheduler import SchedulerSettings
-from kailab.undertest import chosen
 from kailab.undertest.contract import Beside, SchedulerFailed, Start, Unsupported
 from kailab.undertest.kai.folder import find_kai
 from kailab.undertest.kai.rest import NAMES
+from kailab.undertest.naming import chosen
 
 pytestmark = pytest.mark.slow
 

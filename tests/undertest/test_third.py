@@ -13,8 +13,9 @@ from kailab.errors import InputError
 from kailab.evidence.entries import Bound
 from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab, expect
-from kailab.undertest import SCHEDULERS, Clash, SchedulerKind, chosen
 from kailab.undertest.contract import NotExpressible, SchedulerUnderTest, Wiring, Within
+from kailab.undertest.naming import chosen
+from kailab.undertest.registry import SCHEDULERS, Clash, SchedulerKind
 
 EXERCISE = Path(__file__).parents[2] / "exercises" / "quota" / "manifests"
 

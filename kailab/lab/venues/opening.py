@@ -10,7 +10,7 @@ from kailab.errors import InputError
 from kailab.lab.venues.contract import Provider, Request, Tell, Venue, silent
 from kailab.undertest.compatibility import check_options
 from kailab.undertest.contract import SchedulerUnderTest
-from kailab.undertest.registry import chosen
+from kailab.undertest.naming import chosen
 
 
 def provider_of(backend: str) -> Provider:

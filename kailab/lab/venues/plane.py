@@ -24,8 +24,9 @@ from kailab.lab.venues.opening import open_venue
 from kailab.lab.venues.reaper import Reaper
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import Beside, Rest, SchedulerUnderTest, Start
+from kailab.undertest.naming import chosen
 from kailab.undertest.processes import Processes
-from kailab.undertest.registry import SCHEDULERS, chosen
+from kailab.undertest.registry import SCHEDULERS
 
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
