@@ -24,7 +24,7 @@ def capture(lab: Lab, journal: Journal, root: Path) -> Path:
     """Write a run with what was recorded of a lab between commands, and how it stands now. Returns the run's folder. The lab goes on.
     Raises EvidenceError where nothing was recorded, the record is damaged, or ``root`` can't be written."""
     recording = journal.whole()
-    decided = lab.venue.decided(lab.scheduler)
+    decided = lab.venue.decided(lab.under_test)
     if decided is not None and decided.cycles:
         _take_cycles(recording, Path(decided.cycles), lab)
     recorder = Recorder(so_far=recording)
