@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from kailab.cluster.protocol import Cluster, LiveNews, Object, WatchEvent
-from kailab.lab.owed import KINDS, Owed
+from kailab.lab.pending_changes import KINDS, PendingChanges
 from kailab.lab.settle import CYCLE_SECONDS, Controller, NotSettled, Scheduler
 from kailab.undertest.contract import Rest
 
 QUIET_SECONDS = 1.2
 OWED_SECONDS = 30.0
-"""A debt that nobody has paid anything towards for so long will not be paid."""
+"""A each that nobody has paid anything towards for so long will not be paid."""
 DEADLINE_SECONDS = 600.0
 _LOOK_SECONDS = 0.25
 _GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a cycle for each
@@ -27,7 +27,7 @@ class LiveCluster(Cluster, LiveNews, Protocol):
 
 
 class LiveSettling:
-    """``quiet``: seconds without a change that count as quiet once nothing is owed. ``considers``: see Owed. ``rest``: whom to
+    """``quiet``: seconds without a change that count as quiet once nothing is to come. ``considers``: see PendingChanges. ``rest``: whom to
     ask too, before it is quiet.
 
     ``monotonic`` is the clock of waiting: one that no step of the machine's clock moves."""
@@ -56,7 +56,7 @@ class LiveSettling:
         self._monotonic = monotonic
         self._retry_at = retry_at
         self._watch = cluster.watch(KINDS)
-        self._owed = Owed(considers)
+        self._pending = PendingChanges(considers)
         self._cycled_at = float("-inf")
         self._changes: Counter[str] = Counter()
 
@@ -64,7 +64,7 @@ class LiveSettling:
         self._watch.close()
 
     def settle(self) -> None:
-        """Return when nothing has changed for a while and nothing is owed. Raises NotSettled."""
+        """Return when nothing has changed for a while and nothing is to come. Raises NotSettled."""
         begun = changed_at = self._monotonic()
         since = self._cluster.now()
         self._changes.clear()
@@ -76,10 +76,10 @@ class LiveSettling:
             rested = self._rest is None or self._rest.at_rest()
             now = self._monotonic()
             still = now - changed_at
-            # What is owed is a guess about other processes. One that never comes must not hold the lab for ever: after
+            # What is to come is a guess about other processes. One that never comes must not hold the lab for ever: after
             # this long without any change the lab counts as quiet all the same.
             patient = still >= max(self._owed_patience, self._quiet)
-            if still >= self._quiet and (patient or (rested and not self._owes(since))):
+            if still >= self._quiet and (patient or (rested and not self._is_due(since))):
                 return
             if now - begun > self._deadline:
                 raise NotSettled(self._restless())
@@ -108,7 +108,7 @@ class LiveSettling:
         self._cluster.wait(0.0)
         events = self._watch.poll()
         for event in events:
-            self._owed.take(event)
+            self._pending.take(event)
         changed = bool([event for event in events if self._noted(event)])
         # Controllers answer each other (a Deployment's ReplicaSet, its pods, their PodGroup): a few rounds follow such
         # a chain to its end, and a bound keeps a quarrel of two from holding the scheduler back.
@@ -127,8 +127,8 @@ class LiveSettling:
             changed = True
         return changed
 
-    def _owes(self, since: float) -> bool:
-        return bool(self._owed.debts()) or self._retry_at(since) is not None
+    def _is_due(self, since: float) -> bool:
+        return bool(self._pending.named()) or self._retry_at(since) is not None
 
     def _noted(self, event: WatchEvent) -> bool:
         if event.kind == "Node":
@@ -143,7 +143,7 @@ class LiveSettling:
 
     def _restless(self) -> str:
         busiest = "".join(f"\n  {what}: {count} times" for what, count in self._changes.most_common(5))
-        debts = "".join(f"\n  {debt}" for debt in self._owed.debts()[:5])
+        pending = "".join(f"\n  {each}" for each in self._pending.named()[:5])
         return f"the lab is not quiet after {self._deadline:g} s; these keep changing:{busiest or ' nothing'}" + (
-            f"\nand these are owed:{debts}" if debts else ""
+            f"\nand these are still to come:{pending}" if pending else ""
         )

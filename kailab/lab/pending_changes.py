@@ -1,8 +1,8 @@
-"""What a real cluster still owes: changes that are certain to come though nothing moves right now.
+"""Changes to come on a real cluster: those that are certain to come though nothing moves right now.
 
 A lab with a clock of its own can see that nothing is left to do. On a real cluster other processes act, each in its own
-time: quiet means that nobody owes anything, and that nothing has changed for a little while. A Job that makes its pods
-anew after a back-off owes nothing: that may take minutes.
+time: quiet means that nothing of the kind is to come, and that nothing has changed for a little while. A Job that makes its pods
+anew after a back-off does not count: that may take minutes.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from kailab.model import labels
 
 KINDS = ("Node", "Deployment", "ReplicaSet", "StatefulSet", "Job", "PodGroup", "Pod", "Queue")
 PROMPT_SECONDS = 10.0
-"""A pod that says itself that it takes longer than this to start or to leave owes nothing: that is life going on."""
+"""A pod that says itself that it takes longer than this to start or to leave is not waited for: that is life going on."""
 
 _OWNERS = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
 _NOTHING: dict[str, Any] = {}
 
 
-class Owed:
-    """Fed with watch events; ``debts`` names what is owed. ``considers``: whose unbound pods the scheduler under test is to
+class PendingChanges:
+    """Fed with watch events; ``named`` tells what is to come. ``considers``: whose unbound pods the scheduler under test is to
     give a place or a reason."""
 
     def __init__(self, considers: Callable[[Object], bool]) -> None:
@@ -39,8 +39,8 @@ class Owed:
         else:
             known[uid] = event.object
 
-    def debts(self) -> list[str]:
-        """``Pod default/a is starting``, sorted; empty when nothing is owed."""
+    def named(self) -> list[str]:
+        """``Pod default/a is starting``, sorted; empty when nothing is to come."""
         return sorted({*self._of_owners(), *self._of_pods()})
 
     # --- controllers -------------------------------------------------------------------------------------------------
