@@ -55,7 +55,7 @@ def run(fleet: str, pods: int, recorded: bool) -> dict[str, float]:
     recorder = Recorder() if recorded else None
     jobs = [job(number) for number in range(pods // IN_EACH)]
     half = len(jobs) // 2
-    with Lab.open(fleet, recorder=recorder) as lab:
+    with Lab.open(fleet, observers=() if recorder is None else [recorder]) as lab:
         began = time.process_time()
         lab.apply(QUEUE, jobs[:half])
         lab.settle()

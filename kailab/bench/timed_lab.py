@@ -13,18 +13,19 @@ from types import TracebackType
 from kailab.bench.measured import Measured
 from kailab.bench.stopwatch import Stopwatch
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.install.devices import furnishings
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
 from kailab.errors import KailabError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.fleet import Fleet
-from kailab.grouping import PodGrouper
-from kailab.lab.assembly import build_cluster
 from kailab.lab.settle import Controller, VirtualSettling
+from kailab.lab.spec import fleet_of
 from kailab.model import labels
-from kailab.scheduler import QueueStatus, Scheduler
+from kailab.scheduler import Scheduler
+from kailab.scheduler.composition import Composition, Part
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.undertest.contract import Stepped
+from kailab.scheduler.observers import Observer
 from kailab.workloads import WorkloadControllers
 
 Progress = Callable[[str, int, int], None]
@@ -89,7 +90,7 @@ _PHASES = {
 }
 
 
-class TimedLab(AbstractContextManager["TimedLab"]):
+class TimedLab(AbstractContextManager["TimedLab"], Observer):
     """``cluster`` with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement."""
 
     def __init__(
@@ -97,19 +98,22 @@ class TimedLab(AbstractContextManager["TimedLab"]):
     ) -> None:
         self._progress = progress or _nobody
         self._progress("building the fleet", 0, 0)
-        self.cluster, self.fleet = build_cluster(fleet)
+        described = fleet_of(fleet)
+        self.cluster, self.fleet = EmbeddedCluster(), described.name
+        for obj in furnishings(described, devices=False):
+            self.cluster.create(obj)
         nodes = self.cluster.list("Node")
         self.nodes = len(nodes)
         self.gpus = sum(int(node["status"]["allocatable"].get(labels.GPU_RESOURCE, 0)) for node in nodes)
-        self._watch = Stopwatch(self._on_phase)
+        self._watch = Stopwatch(self._on_activity)
         self._log = DecisionLog(Names(self.cluster), self.cluster.now(), keep_all=False)
-        self._scheduler = Scheduler(self.cluster, config or EngineConfig(), self._on_cycle, on_phase=self._inside)
-        self._controllers: dict[str, Stepped] = {
-            "controllers": WorkloadControllers(self.cluster),
-            "grouping": PodGrouper(self.cluster),
-            "queue status": QueueStatus(self.cluster),
-        }
-        timed = [_Timed(part, name, self._watch) for name, part in self._controllers.items()]
+        # Neither claims nor shared GPUs are submitted, and nothing of them is to be timed.
+        wanted = Composition(config=config or EngineConfig(), claims=False, reservations=False, sparing=False)
+        self._workloads = WorkloadControllers(self.cluster)
+        self._composed = wanted.over(self.cluster, self)
+        self._scheduler = self._composed.scheduler
+        controllers: dict[str, Part] = {"controllers": self._workloads, **self._composed.controllers}
+        timed = [_Timed(part, name, self._watch) for name, part in controllers.items()]
         self._pace = VirtualSettling(
             _TimedClock(self.cluster, self._watch), timed, _TimedScheduler(self._scheduler, self._watch), list
         )
@@ -120,8 +124,8 @@ class TimedLab(AbstractContextManager["TimedLab"]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._log.names.close()
-        for part in (*self._controllers.values(), self._scheduler):
-            part.close()
+        self._workloads.close()
+        self._composed.close()
 
     # --- measuring ---------------------------------------------------------------------------------------------------
 
@@ -212,15 +216,15 @@ class TimedLab(AbstractContextManager["TimedLab"]):
 
     # --- inside ------------------------------------------------------------------------------------------------------
 
-    def _inside(self, phase: str) -> None:
-        self._watch.switch(_PHASES.get(phase, phase))
+    def on_phase(self, name: str) -> None:
+        self._watch.switch(_PHASES.get(name, name))
 
-    def _on_phase(self, phase: str) -> None:
-        self._progress(phase, 0, 0)
-
-    def _on_cycle(self, record: CycleRecord) -> None:
+    def on_cycle(self, record: CycleRecord) -> None:
         self._watch.switch("decision log")
         self._log.take(record.decisions)
+
+    def _on_activity(self, name: str) -> None:
+        self._progress(name, 0, 0)
 
 
 def _nobody(phase: str, done: int, total: int) -> None:

@@ -43,7 +43,7 @@ def changed(path: Path, *, save: bool = True) -> Iterator[Lab]:
         recorder = None
         with _only_told(path):
             recorder = journal.recorder() if save else None
-        with Lab.resume(path, recorder) as lab:
+        with Lab.resume(path, [] if recorder is None else [recorder]) as lab:
             try:
                 yield lab
                 if save:
@@ -52,7 +52,8 @@ def changed(path: Path, *, save: bool = True) -> Iterator[Lab]:
                         with _only_told(path):
                             journal.add(recorder)
             finally:
-                lab.recorder = None  # the lab goes on: nothing takes a last look
+                if recorder is not None:
+                    lab.observers.remove(recorder)  # the lab goes on: nothing takes a last look
 
 
 @contextmanager

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from kailab.cluster.protocol import Cluster
-    from kailab.scheduler.service import Follower
+    from kailab.scheduler.observers import Observer
 
 
 @click.group()
@@ -158,13 +158,13 @@ def run(  # long: every option of the process is an argument
         Terms(lease_duration, renew_deadline, retry_period),
         address=address,
         port=port,
-        followers=_followers(decisions, cycles),
+        observers=_observers(decisions, cycles),
     )
     terminal.notice(f"{connection.told}: scheduling pods of {', '.join(settings.scheduler_names)}")
     process.run()
 
 
-def _followers(decisions: Path | None, cycles: bool) -> Callable[[Cluster], Iterable[Follower]]:
+def _observers(decisions: Path | None, cycles: bool) -> Callable[[Cluster], Iterable[Observer]]:
     from kailab.errors import InputError
     from kailab.evidence.decision_file import DecisionFile
 

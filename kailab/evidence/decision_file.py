@@ -23,8 +23,8 @@ from kailab.evidence.entries import Evicted
 from kailab.evidence.standing import owner
 from kailab.model import typed
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.mirror import Mirror
+from kailab.scheduler.observers import Deciding, Observer
 
 MOST_EVICTIONS = 5000
 PAUSE_SECONDS = 1.0
@@ -76,7 +76,7 @@ class _MirrorNames:
         return Named(self._mirror.podgroup_name(uid) or uid)
 
 
-class DecisionFile:
+class DecisionFile(Observer):
     """Writes one. A scheduler follows it from cycle to cycle; what an earlier one wrote there is carried on.
 
     Written when a cycle bound or evicted something or left other PodGroups waiting than the one before, at most once a
@@ -89,7 +89,6 @@ class DecisionFile:
         """``cycles``: keep each cycle too, in a file beside."""
         self._path = Path(path)
         self._cycles = CycleFile(path_beside(self._path)) if cycles else None
-        self.follows_records = cycles
         self._clock = clock
         self._kept = Decided(opened=opened)
         with suppress(StateError):
@@ -99,12 +98,16 @@ class DecisionFile:
         self._changed = True
         self._written_at = float("-inf")
 
-    def cycle(self, record: CycleRecord, scheduler: Scheduler) -> None:
+    def on_begin(self, scheduler: Deciding) -> None:
+        self._log = DecisionLog(_MirrorNames(scheduler.mirror), self._kept.opened)
+        self._log.cycle, self._log.evictions = self._kept.cycle, self._kept.evictions
+        if self._cycles is not None:
+            scheduler.follow_records()
+
+    def on_cycle(self, record: CycleRecord) -> None:
         """Take in one cycle."""
         log = self._log
-        if log is None:
-            log = self._log = DecisionLog(_MirrorNames(scheduler.mirror), self._kept.opened)
-            log.cycle, log.evictions = self._kept.cycle, self._kept.evictions
+        assert log is not None
         decisions = record.decisions
         log.take(decisions)
         del log.evictions[:-MOST_EVICTIONS]
@@ -118,12 +121,12 @@ class DecisionFile:
         if self._cycles is not None:
             self._cycles.take(record, log.cycle)
 
-    def turn(self) -> None:
+    def on_turn(self) -> None:
         """Write what is new, if the last time is long enough ago."""
         if self._changed and self._clock() >= self._written_at + PAUSE_SECONDS:
             self._write()
 
-    def close(self) -> None:
+    def on_end(self) -> None:
         """Write the latest."""
         if self._kept.last is not None:
             self._write()

@@ -6,7 +6,7 @@ never forgets. A PodGroup that stays pending for the same reason is logged once,
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from msgspec import structs
@@ -16,9 +16,10 @@ from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.entries import Bound, Decision, Evicted, Fit, Promised, Reason, Refused, Standing, Waits
 from kailab.evidence.standing import owner
+from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
-    from kailab.scheduler.cycle_record import Failure
+    from kailab.scheduler.cycle_record import CycleRecord, Failure
 
 
 class Named(NamedTuple):
@@ -90,10 +91,11 @@ class Moment(NamedTuple):
     time: str
 
 
-class DecisionLog:
-    """Entries of all cycles (``keep_all``), or only evictions and what is pending now: what explanations need."""
+class DecisionLog(Observer):
+    """Entries of all cycles (``keep_all``), or only evictions and what is pending now: what explanations need. ``tell`` is given the
+    entries of each cycle."""
 
-    def __init__(self, names: Naming, opened: float, keep_all: bool = False) -> None:
+    def __init__(self, names: Naming, opened: float, keep_all: bool = False, tell: Observer | None = None) -> None:
         self.names = names
         self.entries: list[Decision] = []
         self.evictions: list[Evicted] = []
@@ -101,7 +103,16 @@ class DecisionLog:
         self.cycle = 0
         self.keep_all = keep_all
         self._opened = opened
+        self._tell = tell or Observer()
         self._pending: dict[str, tuple[str, str]] = {}
+
+    def on_cycle(self, record: CycleRecord) -> None:
+        entries = self.take(record.decisions, record.failures)
+        self._tell.on_decisions(entries, record, self.cycle)
+
+    def on_reading(self, entries: Sequence[Decision]) -> None:
+        self.observe(entries)
+        self._tell.on_decisions(entries)
 
     def take(self, decisions: Decisions, failures: Iterable[Failure] = ()) -> list[Decision]:
         """Log one cycle; the entries it gave (all kinds, even if only evictions are kept). ``failures``: decisions that were
@@ -120,7 +131,7 @@ class DecisionLog:
         self.cycle = cycle
         self._pending = {}
 
-    def observe(self, entries: list[Decision]) -> None:
+    def observe(self, entries: Sequence[Decision]) -> None:
         """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed)."""
         self.evictions.extend(entry for entry in entries if isinstance(entry, Evicted))
         if self.keep_all:

@@ -27,7 +27,7 @@ class _Cause(NamedTuple):
     beneficiary_queue: str
 
 
-class Observer:
+class DecisionReader:
     """Sees pods being bound and evicted by others. ``opened``: the time that ``t`` counts from. ``eviction``: reads what their
     scheduler says of an eviction (``SchedulerUnderTest.eviction``)."""
 

@@ -20,7 +20,7 @@ need (``kailab.evidence.redaction``), and free text that quotes the rest is, too
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,7 @@ from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.standing import standing
 from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.observers import Deciding, Observer, Opening
 
 LOOKED_AT = {
     "nodes": "Node",
@@ -47,8 +48,10 @@ LOOKED_AT = {
 """File -> the kind of which it has every object, before and after."""
 
 
-class Recorder:
+class Recorder(Observer):
     """One lab's record. ``lab`` names it among the labs of a test."""
+
+    wants_decisions = True
 
     def __init__(self, lab: str = "lab", so_far: Recording | None = None) -> None:
         """``so_far``: what was recorded of the lab before, to go on from there."""
@@ -81,26 +84,25 @@ class Recorder:
     def is_open(self) -> bool:
         return self._cluster is not None
 
-    def open(
-        self,
-        cluster: Cluster,
-        facts: LabFacts,
-        opened: float | None = None,
-        fleet: Mapping[str, Any] | None = None,
-    ) -> None:
-        """The lab is up. ``facts``: what it is made of. ``fleet``: its definition, as a fleet file has it."""
+    def on_opened(self, opening: Opening) -> None:
+        """Of a lab that was recorded before, this goes on with it."""
         recording = self.recording
-        recording.opened = cluster.now() if opened is None else opened
-        recording.facts = facts
-        recording.fleet = None if fleet is None else dict(fleet)
-        recording.before = _looked_at(cluster)
-        self._cluster = cluster
+        if recording.facts is None:
+            recording.opened = opening.opened
+            recording.facts = opening.facts()
+            recording.fleet = None if opening.fleet is None else dict(opening.fleet)
+            recording.before = _looked_at(opening.cluster)
+        self.go_on(opening.cluster)
 
     def go_on(self, cluster: Cluster) -> None:
         """With a lab that was opened before."""
         self._cluster = cluster
 
-    def manifest(self, name: str, objects: Sequence[Object]) -> str:
+    def on_begin(self, scheduler: Deciding) -> None:
+        """What it decides on is kept, too."""
+        scheduler.follow_records()
+
+    def _manifest(self, name: str, objects: Sequence[Object]) -> str:
         """Keep what is about to be applied. Returns the name under which it is kept."""
         plain = name.removesuffix(".json").removesuffix(".yml").removesuffix(".yaml")
         recording = self.recording
@@ -111,13 +113,15 @@ class Recorder:
         )  # whoever gave them may go on with them
         return kept
 
-    def refused(self, sources: Sequence[str | Object]) -> None:
+    def on_refusal(self, sources: Sequence[str | Object]) -> None:
         """Texts or objects that were not taken: errors may quote them."""
         self.recording.refused.extend(sources)
 
-    def step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
+    def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
         """Something was done (apply, delete, scale, settle, advance). ``state``: note how the cluster stands
-        after it. ``detail``: fields of a Step."""
+        after it. ``detail``: fields of a Step, but manifests as (name, objects)."""
+        if "manifests" in detail:
+            detail["manifests"] = tuple(self._manifest(name, objects) for name, objects in detail["manifests"])
         recording = self.recording
         number = recording.steps_before + len(recording.steps) + 1
         entry = Step(n=number, t=self._t(), operation=operation, text=text, **detail)
@@ -128,7 +132,7 @@ class Recorder:
             if not recording.states or recording.states[-1][1] != now:
                 recording.states.append((f"{entry.n:02d}-{operation}", now))
 
-    def cycle(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
+    def on_decisions(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
         """The named entries that one cycle added to the decision log. ``record``: the cycle, where it was kailab's scheduler's,
         and its ``number`` in the log."""
         if record is not None:
@@ -137,19 +141,20 @@ class Recorder:
             self.recording.decisions.extend(entries)
             self.recording.order.append(len(entries))
 
-    def expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
-        """An expectation was checked."""
+    def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
+        if not self.is_open:
+            return
         entry = Expected(t=self._t(), subject=subject, expected=expected, seen=seen, held=held)
         self.recording.expectations.append(entry)
         self.recording.order.append(EXPECTATION)
 
-    def close(self, pending: Sequence[Reason]) -> None:
-        """The lab goes down: take the last look. ``pending``: the reasons of what stayed pending."""
+    def on_closing(self, waiting: Callable[[], Sequence[Reason]]) -> None:
+        """Take the last look."""
         if self._cluster is None:
             return
         self.recording.after = _looked_at(self._cluster)
         self.recording.events = self._cluster.list("Event")
-        self.recording.pending = pending
+        self.recording.pending = waiting()
         self._cluster = None
 
     def timeline(self) -> list[Told]:

@@ -29,7 +29,7 @@ def capture(lab: Lab, journal: Journal, root: Path) -> Path:
         _take_cycles(recording, Path(decided.cycles), lab)
     recorder = Recorder(so_far=recording)
     recorder.go_on(lab.cluster)
-    recorder.close(lab.picture().waiting())
+    recorder.on_closing(lambda: lab.picture().waiting())
     run = RunFolder.begin(root)
     run.write(EXERCISE, TEST, lambda folder: write_test(folder, f"{EXERCISE}/{TEST}", [recorder], OUTCOME))
     settings = {"backend": lab.backend, "scheduler": lab.scheduler, "fleet": lab.fleet}

@@ -10,8 +10,7 @@ is replaced in pods and pod templates as they are applied."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -20,51 +19,46 @@ import msgspec
 from msgspec import structs
 
 from kailab.cluster.embedded.storage.persistence import collection_paused
-from kailab.cluster.protocol import Object
 from kailab.engine.records import GPU
-from kailab.errors import ApiError, InputError, InputErrors, NotFound
+from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, Names
-from kailab.evidence.entries import Decision
 from kailab.lab import saved, subjects
+from kailab.lab.changing import Changing
 from kailab.lab.explain import explain
 from kailab.lab.explain.explanation import Explanation
 from kailab.lab.garbage import collector_off
-from kailab.lab.picture import Picture
 from kailab.lab.saved import LabFile, SavedLab
-from kailab.lab.saved_picture import SavedParts, SavedPicture, parts_to_save
+from kailab.lab.saved_picture import SavedParts, parts_to_save
 from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
-from kailab.lab.venues import Telling, Venue, provider_of, venue_for
+from kailab.lab.venues import Venue, provider_of, venue_for
 from kailab.lab.watching import inside
-from kailab.model import kinds
+from kailab.scheduler.observers import Observer, Observers, Opening
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.undertest.compatibility import check_lab
-from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.naming import chosen
 
 # A look at a lab, as most commands are, needs no engine, no manifests and no YAML: what does is imported where it is used.
 if TYPE_CHECKING:
     from kailab.engine.config import EngineConfig
-    from kailab.evidence.recorder import Recorder
+    from kailab.evidence.entries import LabFacts
     from kailab.fleet import Fleet
-    from kailab.lab.assembly import Parts
-    from kailab.lab.intake import Applied, Source
+    from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.scheduler import SchedulerSettings, UsageParams
-    from kailab.scheduler.cycle_record import CycleRecord
     from kailab.scheduler.present import Present
 
 REMEMBERED = 5000  # evictions kept in a saved lab
 
 
-class Lab:
+class Lab(Changing):
     """Made by ``open`` or ``resume``. ``venue``: where it lives; ``opened``: when it began, on the clock of ``cluster``."""
 
     def __init__(
         self,
         venue: Venue,
         spec: LabSpec,
-        recorder: Recorder | None = None,
+        observers: Sequence[Observer] = (),
         *,
         end: Callable[[], None],
         described: Fleet | None = None,
@@ -76,10 +70,12 @@ class Lab:
         self.venue = venue
         self.spec = spec
         self.cluster = venue.cluster
-        self.recorder = recorder
         self.base: Path | None = None  # relative manifest paths are seen from here
         self.last_expectation = ""
-        self.log = DecisionLog(Names(self.cluster, at_once=not read_only), self.opened, keep_all=recorder is not None)
+        self.observers = Observers(observers)
+        names = Names(self.cluster, at_once=not read_only)
+        self.log = DecisionLog(names, self.opened, self.observers.wants_decisions, self.observers)
+        self.observers.add(self.log)
         self._end = end
         self._saved_parts: SavedParts = {}
         self._running: tuple[Parts, Settling] | None = None
@@ -89,18 +85,12 @@ class Lab:
         self._closed = False
         if file is not None:
             self._remember(file, read_only)
-        if recorder is not None:
-            if recorder.facts is not None:
-                recorder.go_on(self.cluster)
-            else:
-                self._begin_record(recorder, described)
+        fleet = None
+        if described is not None:
+            from kailab.fleet import definition
 
-    def _begin_record(self, recorder: Recorder, described: Fleet | None) -> None:
-        from kailab.fleet import definition
-        from kailab.lab import record_facts
-
-        fleet = None if described is None else definition(described)
-        recorder.open(self.cluster, record_facts.told(self), self.opened, fleet)
+            fleet = definition(described)
+        self.observers.on_opened(Opening(self.cluster, self.opened, self._origin, fleet))
 
     def _remember(self, file: LabFile, read_only: bool) -> None:
         lab = file.lab
@@ -116,15 +106,6 @@ class Lab:
     @property
     def backend(self) -> str:
         return self.venue.backend
-
-    @property
-    def scheduler(self) -> str:
-        return self.spec.scheduler
-
-    @cached_property
-    def under_test(self) -> SchedulerUnderTest:
-        """What decides."""
-        return self.spec.under_test
 
     @property
     def config(self) -> EngineConfig:
@@ -165,10 +146,10 @@ class Lab:
         return self._running
 
     def _run(self) -> tuple[Parts, Settling]:
-        parts, pace = self.venue.run(self.spec, Telling(self._on_cycle, self._on_seen, self._describe))
-        if self.recorder is not None:
-            parts.follow_records()
-        return parts, pace
+        return self.venue.run(self.spec, self.observers, self._latest_changes)
+
+    def _present(self, promised: tuple[str, ...]) -> Present:
+        return self._parts.onlooker.present(promised)
 
     # --- life ----------------------------------------------------------------------------------------------------
 
@@ -179,7 +160,7 @@ class Lab:
         backend: str = "embedded",
         scheduler: str = "kailab",
         config: EngineConfig | SchedulerSettings | Mapping[str, Any] | str | Path | None = None,
-        recorder: Recorder | None = None,
+        observers: Sequence[Observer] = (),
         adopt_default_scheduler: bool = False,
         *,
         venue: Venue | None = None,
@@ -188,7 +169,8 @@ class Lab:
         devices: bool = False,
     ) -> Lab:
         """A new lab. ``fleet``: the name of one of kailab's, a file, or a Fleet. ``config``: how the scheduler is to decide,
-        as a file of KAI's scheduler configuration, its content, or settings read from it. Raises InputError, ConnectError.
+        as a file of KAI's scheduler configuration, its content, or settings read from it. ``observers``: are told what happens
+        (a Recorder of kailab.evidence keeps it). Raises InputError, ConnectError.
 
         On a real API server (a backend other than embedded) the lab lives in ``venue``, and leaves it empty for the next; with
         none it makes itself one, a control plane of its own or the cluster of a ``kubeconfig``, and ends it when it is closed.
@@ -226,21 +208,21 @@ class Lab:
                 devices=devices,
                 opened=venue.cluster.now(),
             )
-            return cls(venue, spec, recorder, end=venue.close if own else venue.clear, described=described)
+            return cls(venue, spec, observers, end=venue.close if own else venue.clear, described=described)
         except BaseException:
             if own:
                 venue.close()
             raise
 
     @classmethod
-    def resume(cls, path: str | Path, recorder: Recorder | None = None, *, read_only: bool = False) -> Lab:
+    def resume(cls, path: str | Path, observers: Sequence[Observer] = (), *, read_only: bool = False) -> Lab:
         """The lab saved in a file. ``read_only``: it is not to be changed; so of an embedded one only what is asked for is taken
         in, which is quick however large it is. Raises StateError where there is none, or it is damaged; ConnectError where its
         cluster is a real one and does not answer."""
         file = saved.read(Path(path))
         with collection_paused(), file.damage_told():
             venue = provider_of(file.lab.place.backend).attach(file.lab.place, file.state, read_only)
-            return cls(venue, file.lab.spec, recorder, end=venue.leave, read_only=read_only, file=file)
+            return cls(venue, file.lab.spec, observers, end=venue.leave, read_only=read_only, file=file)
 
     def save(self, path: str | Path) -> None:
         """Write the lab to a file, atomically: objects, time, and what was decided. (There is nothing to write of one whose cluster
@@ -258,13 +240,12 @@ class Lab:
         return {"lab": msgspec.to_builtins(lab), "looks": parts_to_save(self.picture())}
 
     def close(self) -> None:
-        """End the lab; its record takes the last look. Closing twice does nothing."""
+        """End the lab; its observers take the last look. Closing twice does nothing."""
         if self._closed:
             return
         self._closed = True
         try:
-            if self.recorder is not None:
-                self.recorder.close(self.picture().waiting())
+            self.observers.on_closing(lambda: self.picture().waiting())
         finally:
             self._let_go()
 
@@ -299,110 +280,6 @@ class Lab:
             "gpus": gpus,
         }
 
-    # --- what is done to it --------------------------------------------------------------------------------------
-
-    def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied:
-        """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
-
-        All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
-        also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
-        from kailab.lab import advice, intake
-        from kailab.lab.intake import Applied
-
-        seen: list[str | Object] = []
-        try:
-            with collector_off():
-                read = intake.read(sources, self.base, namespace, seen)
-                impossible = intake.impossible_gangs(read.manifests) if strict else []
-                if impossible:
-                    raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
-                warnings = intake.check(self.cluster, read.manifests, namespace)
-                if self.under_test.speaks_kai:
-                    adopted, alone = self.adopt_default_scheduler, self.venue.exclusive
-                    warnings += advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
-                manifests = intake.translated(read.manifests, self.under_test, self.cluster)
-                applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
-        except InputError:
-            if self.recorder is not None:
-                self.recorder.refused(seen)
-            raise
-        self._changed = True
-        if self.recorder is not None:
-            kept = tuple(self.recorder.manifest(name, objects) for name, objects in read.parts)
-            said = f"{', '.join(name for name, _ in read.parts)}: {applied.told()}"
-            self.recorder.step(
-                "apply",
-                said,
-                manifests=kept,
-                namespace=namespace,
-                changes=tuple(map(str, applied.changes)),
-                warnings=tuple(warnings),
-            )
-        return applied
-
-    def dry_run(self) -> None:
-        """Have a real API server only say what it would do, from now on. A lab in this process is tried on as it is: its
-        changes are nobody's before they are saved."""
-        self.venue.dry_run()
-
-    def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
-        """Delete one object, or (with a path or YAML text alone) every object of manifests. Raises InputError if one
-        is not there; then none is deleted."""
-        from kailab.lab import intake
-        from kailab.lab.intake import Applied, Change
-
-        doomed: list[tuple[str, str, str]] = []
-        if name is None:
-            for one in intake.read([kind], self.base, namespace).manifests:
-                spaced = kinds.is_namespaced(one.kind, one.object)
-                space = one.object["metadata"].get("namespace") or namespace if spaced else ""
-                doomed.append((one.kind, one.object["metadata"].get("name", ""), space))
-        else:
-            key = self.kind(str(kind))
-            doomed.append((key, name, self.space_of(key, name, namespace) or ""))
-        for key, target, space in doomed:
-            self._existing(key, target, space)
-        for key, target, space in doomed:
-            try:
-                self.cluster.delete(key, target, space or None)
-            except NotFound:  # it went with an owner deleted before it
-                continue
-            except ApiError as error:
-                raise InputError(str(error)) from error
-        changes = [Change(key, space, target, "deleted") for key, target, space in doomed]
-        self._step("delete", ", ".join(str(change) for change in changes), objects=tuple(doomed))
-        return Applied(changes)
-
-    def scale(self, kind: str, name: str, replicas: int, namespace: str = "default") -> None:
-        """Set ``spec.replicas``. Raises InputError for kinds that have none, objects that are not there, and counts
-        below 0."""
-        key = self.kind(kind)
-        scalable = [known.key for known in kinds.KINDS.values() if known.scalable]
-        if key not in scalable:
-            raise InputError(f"{key} can't be scaled; expected one of: {', '.join(scalable)}")
-        if replicas < 0:
-            raise InputError(f"replicas must be 0 or more, not {replicas}")
-        self._existing(key, name, namespace)
-        try:
-            self.cluster.patch(key, name, namespace, {"spec": {"replicas": replicas}})
-        except ApiError as error:
-            raise InputError(str(error)) from error
-        self._step("scale", f"{key}/{name} to {replicas}", kind=key, name=name, namespace=namespace, replicas=replicas)
-
-    def patch(self, kind: str, name: str, patch: dict[str, Any], namespace: str = "default") -> Object:
-        """JSON merge patch of an object. Raises InputError."""
-        key = self.kind(kind)
-        space = self.space_of(key, name, namespace)
-        self._existing(key, name, space or "")
-        try:
-            patched = self.cluster.patch(key, name, space, patch)
-        except ApiError as error:
-            if self.recorder is not None:
-                self.recorder.refused([patch])
-            raise InputError(str(error)) from error
-        self._step("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch)
-        return patched
-
     # --- time ----------------------------------------------------------------------------------------------------
 
     @property
@@ -415,8 +292,7 @@ class Lab:
         with collector_off():
             self._pace.settle()
         self._changed = False
-        if self.recorder is not None:
-            self.recorder.step("settle", state=True)
+        self.observers.on_step("settle", state=True)
 
     def settle_if_changed(self) -> None:
         """Settle if anything was done to the lab since it last did."""
@@ -439,47 +315,9 @@ class Lab:
             yield from self._pace.moments(seconds)
         finally:
             self._changed = True
-            if self.recorder is not None:
-                self.recorder.step("advance", f"{self.now - begun:g} s", state=True, seconds=self.now - begun)
+            self.observers.on_step("advance", f"{self.now - begun:g} s", state=True, seconds=self.now - begun)
 
-    # --- looking -------------------------------------------------------------------------------------------------
-
-    def get(self, kind: str, name: str | None = None, namespace: str | None = "default") -> Any:
-        """One object, or without a name all of a kind (namespace None: of all namespaces). Read-only. Raises
-        InputError for an unknown kind, NotFound."""
-        key = self.kind(kind)
-        if name is not None:
-            return self.cluster.get(key, name, self.space_of(key, name, namespace))
-        return self.cluster.list(key, namespace if kinds.is_namespaced(key) else None)
-
-    def space_of(self, kind: str, name: str, namespace: str | None) -> str | None:
-        """The namespace to look for an object in, None for outside of namespaces. Kinds that kailab does not know (by
-        their kind key) may have objects in both."""
-        if kind in kinds.KINDS:
-            return namespace if kinds.is_namespaced(kind) else None
-        try:
-            self.cluster.get(kind, name, namespace)
-        except NotFound:
-            return None
-        return namespace
-
-    def kind(self, text: str) -> str:
-        """The kind key for a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
-        return kinds.resolve(text, self.cluster.kinds())
-
-    def picture(self) -> Picture:
-        """How things stand, joined with what was decided."""
-        if (decided := self.venue.decided(self.under_test)) is not None:
-            self.log.cycle, self.log.last = decided.cycle, decided.last
-            # Those from before this lab was begun anew on the same file are another's.
-            shift = decided.opened - self.opened
-            self.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
-        if self._saved_parts:
-            return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
-        return Picture(self.cluster, self.log, self._present, self.under_test)
-
-    def _present(self, promised: tuple[str, ...]) -> Present:
-        return self._parts.onlooker.present(promised)
+    # --- why -----------------------------------------------------------------------------------------------------
 
     def explain(self, kind: str, name: str, namespace: str = "default") -> list[Explanation]:
         """Why something is as it is: a pod, a PodGroup, a queue, or each PodGroup of a workload. Raises NotFound, and InputError for
@@ -540,33 +378,17 @@ class Lab:
         """An expectation was checked. Inside a temporal form only the form's own outcome is recorded."""
         if inside():
             self.last_expectation = expected
-        elif self.recorder is not None and self.recorder.is_open:
-            self.recorder.expectation(subject, expected, seen, held)
+        else:
+            self.observers.on_expectation(subject, expected, seen, held)
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def _existing(self, kind: str, name: str, namespace: str) -> Object:
-        try:
-            return self.cluster.get(kind, name, namespace or None)
-        except NotFound as error:
-            raise InputError(str(error)) from error
+    def _origin(self) -> LabFacts:
+        from kailab.lab import record_facts
 
-    def _step(self, operation: str, text: str, **detail: Any) -> None:
-        self._changed = True
-        if self.recorder is not None:
-            self.recorder.step(operation, text, **detail)
+        return record_facts.told(self)
 
-    def _on_cycle(self, record: CycleRecord) -> None:
-        entries = self.log.take(record.decisions, record.failures)
-        if self.recorder is not None:
-            self.recorder.cycle(entries, record, self.log.cycle)
-
-    def _on_seen(self, entries: list[Decision]) -> None:
-        self.log.observe(entries)
-        if self.recorder is not None:
-            self.recorder.cycle(entries)
-
-    def _describe(self) -> list[str]:
+    def _latest_changes(self) -> list[str]:
         last = self.log.last
         if last is None:
             return []

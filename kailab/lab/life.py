@@ -82,12 +82,12 @@ def begin(
         if venue.place is not None:
             saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
         recorder = Recorder()
-        lab = Lab(venue, spec, recorder, end=venue.leave, described=fleet)
+        lab = Lab(venue, spec, [recorder], end=venue.leave, described=fleet)
         if venue.place is None:
             lab.settle()
             lab.save(state)
         Journal(state).begin(recorder)
-        lab.recorder = None  # the commands that act on the lab record on
+        lab.observers.remove(recorder)  # the commands that act on the lab record on
     except BaseException:
         venue.close()
         raise

@@ -57,7 +57,7 @@ class Labs:
             backend=self._settings.backend,
             scheduler=scheduler,
             config=config,
-            recorder=recorder,
+            observers=() if recorder is None else [recorder],
             venue=venue,
             devices=self._wants_devices,
         )

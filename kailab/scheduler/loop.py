@@ -3,7 +3,7 @@ rest."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -18,6 +18,7 @@ from kailab.scheduler.binding.execution import DecisionExecutor
 from kailab.scheduler.binding.preparing import Preparation
 from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
 from kailab.scheduler.mirror import Mirror
+from kailab.scheduler.observers import Observer
 from kailab.scheduler.present import Present, present
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.settings.policies import with_policies
@@ -28,9 +29,8 @@ from kailab.scheduler.usage import UsageHistory, UsageParams
 class Scheduler:
     """kailab's scheduler over a cluster.
 
-    ``on_cycle`` is given each cycle that ran. ``usage``: how past use counts, where ``config.k_value`` is above 0.
-    ``on_phase`` is told the phases of each cycle as they begin (the engine's, then "carry out", "status"), for timing.
-    ``scheduler_names``: the ``schedulerName`` of pods that are its to place. ``preparations``: what is to be in place on a
+    ``observer`` is told the phases of each cycle as they begin, and each cycle that ran. ``usage``: how past use counts, where
+    ``config.k_value`` is above 0. ``scheduler_names``: the ``schedulerName`` of pods that are its to place. ``preparations``: what is to be in place on a
     node before a pod is bound to it; they are stepped by whoever steps the scheduler. ``sparing``: where writes are dear, those
     that nobody would read are left out: an event that says what another one says, the start of work while no queue protects
     it by a min-runtime and no policy ranks by it.
@@ -40,10 +40,9 @@ class Scheduler:
         self,
         cluster: Cluster,
         config: EngineConfig | None = None,
-        on_cycle: Callable[[CycleRecord], None] | None = None,
+        observer: Observer | None = None,
         *,
         usage: UsageParams | None = None,
-        on_phase: Callable[[str], None] | None = None,
         scheduler_names: Iterable[str] = (SCHEDULER_NAME,),
         node_pool: str = DEFAULT_NODE_POOL,
         preparations: Sequence[Preparation] = (),
@@ -55,8 +54,7 @@ class Scheduler:
         self.history = History()
         self.cycles = 0
         self._cluster = cluster
-        self._on_cycle = on_cycle
-        self._on_phase = on_phase
+        self._observer = observer or Observer()
         self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing)
         self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else lambda: True)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
@@ -141,8 +139,8 @@ class Scheduler:
         return latest
 
     def follow_records(self) -> None:
-        """From now on give ``on_cycle`` the changes of the records too (with the first cycle, all records), and the turns of
-        those that wait."""
+        """From now on tell with each cycle the changes of the records (with the first, all records), and the turns of those that
+        wait."""
         if self._follower is None:
             self._follower = self.mirror.working.follow()
 
@@ -157,10 +155,10 @@ class Scheduler:
         config, decisions = self._decide(now, usage)
         self.cycles += 1
         tasks, podgroups = name_decisions(decisions, self.mirror)
-        self._phase("carry out")
+        self._observer.on_phase("carry out")
         carrier, reporter = self._carrier, self._reporter
         carrier.carry_out(decisions)
-        self._phase("status")
+        self._observer.on_phase("status")
         reporter.report(decisions, carrier.bound, carrier.evicted)
         self._retry = carrier.unreachable
         self._wake_at = decisions.wake_at
@@ -176,8 +174,7 @@ class Scheduler:
             failures=tuple(carrier.failures),
         )
         self.history.add(record if changes is None else msgspec.structs.replace(record, changes=None))
-        if self._on_cycle is not None:
-            self._on_cycle(record)
+        self._observer.on_cycle(record)
         return carrier.wrote or reporter.wrote or recorded
 
     def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> tuple[EngineConfig, Decisions]:
@@ -191,7 +188,7 @@ class Scheduler:
                 refused=refused,
                 tell_turns=self._follower is not None,
             )
-            decisions = run_cycle(self.mirror.working, config, now, self._on_phase)
+            decisions = run_cycle(self.mirror.working, config, now, self._observer.on_phase)
             self._promised = decisions.heirs
             if not decisions.again:
                 return config, decisions
@@ -207,7 +204,3 @@ class Scheduler:
             or config.victim_order_policy is not None
             or any(queue.reclaim_min_runtime or queue.preempt_min_runtime for queue in self.mirror.queues.values())
         )
-
-    def _phase(self, name: str) -> None:
-        if self._on_phase is not None:
-            self._on_phase(name)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from kailab.components import ComponentSet
     from kailab.engine.config import EngineConfig
     from kailab.scheduler import SchedulerSettings, UsageParams
-    from kailab.scheduler.cycle_record import CycleRecord
+    from kailab.scheduler.observers import Observer
     from kailab.scheduler.present import Present
 
 Tell = Callable[[str], None]
@@ -105,30 +105,28 @@ class PresentSource(Protocol):
 
 @dataclass(frozen=True)
 class Wiring:
-    """What a scheduler that decides in this process is given. ``on_cycle``: is to be told each cycle. ``live``: the cluster is a
+    """What a scheduler that decides in this process is given. ``observer``: is to be told what happens. ``live``: the cluster is a
     real API server."""
 
     cluster: Cluster
     config: EngineConfig
-    usage: UsageParams | None
+    usage: UsageParams
     adopt_default_scheduler: bool
-    on_cycle: Callable[[CycleRecord], None]
+    observer: Observer
     live: bool
 
 
 @dataclass(frozen=True)
 class Within:
-    """A scheduler in this process. ``controllers`` are stepped before it, and are its own. ``tells``: it calls ``on_cycle``; what
-    others decide is read off the cluster. ``onlooker`` None: the lab makes one. ``retry_at``: when it tries something again
-    that failed since a time and is to be waited for; None: nothing. ``follow_records``: from now on ``on_cycle`` gets what each
-    cycle was decided on, too."""
+    """A scheduler in this process. ``controllers`` are stepped before it, and are its own. ``tells``: it tells the observer each
+    cycle; what others decide is read off the cluster. ``onlooker`` None: the lab makes one. ``retry_at``: when it tries something again
+    that failed since a time and is to be waited for; None: nothing."""
 
     decider: Decider
     controllers: Sequence[Stepped] = ()
     tells: bool = False
     onlooker: PresentSource | None = None
     retry_at: Callable[[float], float | None] = lambda since: None
-    follow_records: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)

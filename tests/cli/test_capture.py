@@ -31,7 +31,7 @@ def captured(kailab, home: Path) -> Path:
 
 def by_a_test() -> Recorder:
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         lab.settle()
         for files in STEPS:
             lab.apply(*(MANIFESTS / name for name in files))

@@ -21,7 +21,7 @@ spec: {resources: {gpu: {quota: 4, limit: 4}, cpu: {quota: -1, limit: -1}, memor
 
 def _run(root: Path, gpus: int) -> str:
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         lab.apply(QUEUE)
         lab.apply(
             {

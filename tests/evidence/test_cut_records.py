@@ -67,7 +67,7 @@ def everything(run: Path) -> bytes:
 
 def test_labels_and_refusals_that_tell_too_much(tmp_path, monkeypatch):
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         for node in lab.get("Node"):
             labels = {"pool": "a", "example.com/owner": f"owner-{OTHER}"}
             lab.cluster.patch("Node", node["metadata"]["name"], None, {"metadata": {"labels": labels}})
@@ -138,7 +138,7 @@ def test_shapes_are_cut_once_and_stay_shared():
 def test_what_was_cut_is_told_where_decisions_differ(tmp_path):
     """Replay does not say that somebody altered a decision where the folder itself lacks what it rested on."""
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         lab.apply(QUEUE, pod("free"))
         lab.settle()
     folder = written(tmp_path, recorder) / "e/t/lab"

@@ -39,7 +39,7 @@ def changed(root: Path, queue: str = QUEUE, replicas: int = 1, **lab: object) ->
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": SPEC}
         for name in ("p0", "p1")
     ]
-    with Lab.open(recorder=recorder, **lab) as one:
+    with Lab.open(observers=[recorder], **lab) as one:
         one.apply(queue, *pods, web)
         one.scale("Deployment", "web", replicas)
         one.settle()

@@ -49,7 +49,7 @@ def pods(number: int) -> list[dict]:
 
 def recorded(number: int = 6, scheduler: str = "kailab") -> Recorder:
     recorder = Recorder()
-    with Lab.open(scheduler=scheduler, recorder=recorder) as lab:
+    with Lab.open(scheduler=scheduler, observers=[recorder]) as lab:
         lab.apply(QUEUE)
         lab.apply(pods(number))
         expect(lab.app("work")).running(pods=min(number, 4) if scheduler == "kailab" else number)
@@ -121,7 +121,7 @@ def test_entries_are_kept_as_they_were(tmp_path):
 def test_settings_that_are_not_the_usual_ones(tmp_path):
     recorder = Recorder()
     config = {"usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "10m"}}}
-    with Lab.open(scheduler="kailab", config=config, recorder=recorder, adopt_default_scheduler=True):
+    with Lab.open(scheduler="kailab", config=config, observers=[recorder], adopt_default_scheduler=True):
         pass
     assert recorder.facts.settings.usage.half_life == 600
     assert recorder.facts.settings.adopt_default_scheduler is True
@@ -131,7 +131,7 @@ def test_a_run_lists_what_its_labs_ran_on(tmp_path):
     run = RunFolder.begin(tmp_path)
     for number, scheduler in enumerate(("kailab", "kube-scheduler", "kailab")):
         recorder = Recorder()
-        with Lab.open(scheduler=scheduler, recorder=recorder):
+        with Lab.open(scheduler=scheduler, observers=[recorder]):
             pass
         run.write("e", f"t{number}", lambda folder, own=recorder: write_test(folder, "e/t", [own], "passed"))
     run.finish()

@@ -4,7 +4,7 @@ import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.evidence.entries import Evicted
-from kailab.evidence.observed import Observer
+from kailab.evidence.observed import DecisionReader
 from kailab.undertest.contract import Told
 from kailab.undertest.kai.words import code, eviction
 
@@ -74,7 +74,7 @@ def podgroup(name: str, queue: str) -> dict:
 
 def test_an_eviction_names_action_and_beneficiary() -> None:
     cluster = EmbeddedCluster()
-    observer = Observer(cluster, cluster.now(), eviction)
+    observer = DecisionReader(cluster, cluster.now(), eviction)
     cluster.create(podgroup("pg-a", "team-a"))
     cluster.create(podgroup("pg-b", "team-b"))
     cluster.create(pod("a-1", "pg-a"))
@@ -91,7 +91,7 @@ def test_an_eviction_names_action_and_beneficiary() -> None:
 
 def test_an_eviction_by_others_has_no_beneficiary() -> None:
     cluster = EmbeddedCluster()
-    observer = Observer(cluster, cluster.now(), eviction)
+    observer = DecisionReader(cluster, cluster.now(), eviction)
     cluster.create(pod("a-1", "pg-a"))
     cluster.evict("default", "a-1", "PreemptionByScheduler", "preempting to accommodate a higher priority pod")
     (entry,) = observer.entries(1)

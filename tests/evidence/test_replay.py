@@ -24,7 +24,7 @@ TEST = "reclaim/test_owner"
 def recorded(scheduler: str = "kailab", **how: object) -> Recorder:
     """An owner comes back to its quota: binds, evictions, promises, and work that waits."""
     recorder = Recorder()
-    with Lab.open(scheduler=scheduler, recorder=recorder, **how) as lab:
+    with Lab.open(scheduler=scheduler, observers=[recorder], **how) as lab:
         lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
         lab.settle()
         lab.apply(MANIFESTS / "owner.yaml")

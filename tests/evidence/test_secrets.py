@@ -186,7 +186,7 @@ def pod(secrets: Secrets, name: str, **more: Any) -> dict[str, Any]:
 
 def test_objects_and_all_that_is_done_with_them(secrets: Secrets, write: Callable[..., Path]) -> None:
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         lab.apply(QUEUE)
         lab.apply(*around(secrets), pod(secrets, "one"), pod(secrets, "two", gpus=9))
         lab.settle()
@@ -209,7 +209,7 @@ def test_comments_of_a_manifest(secrets: Secrets, write: Callable[..., Path], tm
     file = tmp_path / "queue.yaml"
     file.write_text(f"# password: {secrets('comment')}\n{QUEUE}")
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         lab.apply(file)
     assert secrets.found_in(write(recorder)) == []
 
@@ -220,7 +220,7 @@ def test_texts_that_quote_an_object(secrets: Secrets, write: Callable[..., Path]
     made = pod(secrets, "one", gpus=9)
     token, password = made["spec"]["containers"][0]["env"][0]["value"], made["spec"]["containers"][0]["command"][2]
     said = f'admission webhook denied the request: env TOKEN="{token}", {password}, https://me:{secrets("URL")}@host/x'
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         lab.apply(QUEUE, *around(secrets), made)
         lab.settle()
         there = lab.cluster.get("Pod", "one", "default")
@@ -244,7 +244,7 @@ def test_objects_that_are_refused(secrets: Secrets, write: Callable[..., Path]) 
     bad["spec"]["containers"][0]["env"] = [{"name": "X", "value": [value]}]
     bad["spec"]["initContainers"] = secrets("text where a list belongs")
     broken = f"apiVersion: v1\nkind: Secret\nmetadata: {{name: x}}\nstringData: {{a: {secrets('broken YAML')}: :\n"
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         messages = []
         for source in (bad, broken, yaml.safe_dump(bad)):
             with pytest.raises(InputError) as refused:
@@ -265,7 +265,7 @@ def test_objects_that_are_not_formed_as_their_kind_is(
     made["spec"]["containers"][0][field] = json.loads(json.dumps(value).replace("{}", secret))
     recorder = Recorder()
     message = ""
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         try:
             lab.apply(QUEUE, made)
         except InputError as error:
@@ -339,7 +339,7 @@ def workload(kind: str, secrets: Secrets) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", [*TEMPLATE_KINDS, *ROLE_KINDS, *OTHER_KINDS])
 def test_workloads_and_their_pods(kind: str, secrets: Secrets, write: Callable[..., Path]) -> None:
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         lab.apply(QUEUE, *around(secrets), workload(kind, secrets))
         lab.advance(90)
         pods = len(lab.get("Pod"))
@@ -385,7 +385,7 @@ def test_a_field_that_nobody_knows(data: st.DataObject, tmp_path_factory: pytest
     text = secrets("a field that nobody knows")
     holder[field] = data.draw(st.sampled_from([text, f"say {text}", f"a={text};b"]))
     recorder = Recorder()
-    with Lab.open(recorder=recorder) as lab:
+    with Lab.open(observers=[recorder]) as lab:
         try:
             lab.apply(QUEUE, *around(secrets), obj)
             lab.settle()

@@ -9,6 +9,7 @@ import pytest
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.grouping import PodGrouper
 from kailab.scheduler import Baseline, QueueStatus, Scheduler
+from kailab.scheduler.observers import Observer
 
 Obj = dict[str, Any]
 GI = 1 << 30
@@ -94,6 +95,13 @@ def member(name: str, group: str, gpus: int = 1, **more: Any) -> Obj:
     return pod(name, gpus, annotations=annotations, **more)
 
 
+class Keeping(Observer):
+    """Keeps the records of all cycles in a list."""
+
+    def __init__(self, records: list[Any]) -> None:
+        self.on_cycle = records.append  # type: ignore[method-assign]
+
+
 class SmallLab:
     """Real controllers over an embedded cluster, stepped until nothing changes."""
 
@@ -104,13 +112,13 @@ class SmallLab:
         self.records: list[Any] = []
         self.grouper = PodGrouper(self.cluster)
         self.status = QueueStatus(self.cluster)
-        self.scheduler = Scheduler(self.cluster, on_cycle=self.records.append)
+        self.scheduler = Scheduler(self.cluster, observer=Keeping(self.records))
 
     def restart(self, **config: Any) -> None:
         """New controllers over the same cluster."""
         self.grouper = PodGrouper(self.cluster)
         self.status = QueueStatus(self.cluster)
-        self.scheduler = Scheduler(self.cluster, on_cycle=self.records.append, **config)
+        self.scheduler = Scheduler(self.cluster, observer=Keeping(self.records), **config)
 
     def apply(self, *objects: Obj) -> None:
         for obj in objects:

@@ -7,6 +7,7 @@ from typing import Any
 from kailab.engine.config import EngineConfig
 from kailab.errors import ApiError, Conflict
 from kailab.scheduler import Scheduler
+from kailab.scheduler.observers import Observer
 
 PRIORITY = {"priorityClassName": "build"}
 
@@ -271,8 +272,13 @@ def test_actions_of_the_configuration_count(build) -> None:
 
 def test_phases_are_told_in_order(lab, build) -> None:
     phases: list[str] = []
+
+    class Phases(Observer):
+        def on_phase(self, name: str) -> None:
+            phases.append(name)
+
     lab.apply(*build.team(), build.pod("a", 1, "team"))
     lab.grouper.step()
-    Scheduler(lab.cluster, on_phase=phases.append).step()
+    Scheduler(lab.cluster, observer=Phases()).step()
     assert phases[0] == "fairshare"
     assert phases[-2:] == ["carry out", "status"]

@@ -118,7 +118,7 @@ def test_a_server_that_does_not_answer_is_not_hammered(service, world, build, mo
     assert world.node_of("p") == "n1"
 
 
-def test_followers_that_fail_do_not_hold_up_the_scheduler(world, build, tmp_path, caplog) -> None:
+def test_observers_that_fail_do_not_hold_up_the_scheduler(world, build, tmp_path, caplog) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     service = Service(
@@ -127,7 +127,7 @@ def test_followers_that_fail_do_not_hold_up_the_scheduler(world, build, tmp_path
         Alone(),
         clock=world.cluster.now,
         rest=world.cluster.advance,
-        followers=lambda cluster: [DecisionFile(blocked / "decisions.json", cluster.now(), cluster.now)],
+        observers=lambda cluster: [DecisionFile(blocked / "decisions.json", cluster.now(), cluster.now)],
     )
     world.cluster.create(build.pod("p"))
     with caplog.at_level(logging.WARNING, "kailab.scheduler"):
@@ -149,7 +149,7 @@ def told(world, tmp_path):
         Alone(),
         clock=world.cluster.now,
         rest=world.cluster.advance,
-        followers=lambda cluster: [DecisionFile(path, cluster.now(), cluster.now)],
+        observers=lambda cluster: [DecisionFile(path, cluster.now(), cluster.now)],
     )
     return service, path
 

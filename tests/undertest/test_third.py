@@ -93,7 +93,7 @@ def pod(name: str) -> Object:
 
 
 def test_it_decides_in_a_lab(third: str, tmp_path: Path) -> None:
-    with Lab.open(scheduler=third, recorder=Recorder("lab")) as lab:
+    with Lab.open(scheduler=third, observers=[Recorder("lab")]) as lab:
         applied = lab.apply(EXERCISE / "queues.yaml", [pod("a"), pod("b")])
         assert "ConfigMap/quota-team-a created" in map(str, applied.changes)
         lab.settle()

@@ -1,6 +1,6 @@
 """Where labs live: one contract, and a module for each backend, loaded when it is used."""
 
-from kailab.lab.venues.contract import LabCluster, Place, Provider, Request, RunningProcess, Telling, Venue, silent
+from kailab.lab.venues.contract import LabCluster, Place, Provider, Request, RunningProcess, Venue, silent
 from kailab.lab.venues.opening import open_venue, provider_of, venue_for
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "Provider",
     "Request",
     "RunningProcess",
-    "Telling",
     "Venue",
     "open_venue",
     "provider_of",

@@ -18,10 +18,11 @@ from kailab.cluster.protocol import Cluster
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import Decided
     from kailab.fleet import Fleet
-    from kailab.lab.assembly import Parts
+    from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.lab.spec import LabSpec
     from kailab.scheduler import SchedulerSettings
+    from kailab.scheduler.observers import Observer
     from kailab.undertest.contract import SchedulerUnderTest
 
 Tell = Callable[[str], None]
@@ -111,8 +112,9 @@ class Venue(Protocol):
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """Of what a lab runs on here (``kubernetes``, ``scheduler`` ...), as far as they are known."""
 
-    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, Settling]:
-        """Controllers and the scheduler over the cluster, and how time passes there."""
+    def run(self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]) -> tuple[Parts, Settling]:
+        """Controllers and the scheduler over the cluster, and how time passes there. ``observer`` is told what happens; ``changing``
+        names what the latest cycle changed."""
 
     def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
         """What a scheduler decided that runs in a process of its own and keeps a file of it."""
@@ -137,16 +139,6 @@ class Venue(Protocol):
 
     def close(self) -> None:
         """End what is ours: processes and files, or in a cluster of somebody else's all that carries the mark."""
-
-
-@dataclass(frozen=True)
-class Telling:
-    """Whom the parts of a lab tell. ``on_cycle``: each cycle of kailab's scheduler. ``on_seen``: what was read off the cluster of
-    another's decisions. ``changing``: names what the latest cycle changed."""
-
-    on_cycle: Callable[[Any], None]
-    on_seen: Callable[[list[Any]], None]
-    changing: Callable[[], list[str]]
 
 
 class Provider(Protocol):

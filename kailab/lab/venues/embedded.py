@@ -10,16 +10,20 @@ from kailab import __version__
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.embedded.storage.persistence import write_state
 from kailab.errors import InputError
-from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell, Telling
+from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
+from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import SchedulerUnderTest
 
 # A lab that is only looked at runs nothing: no controllers, no scheduler.
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
-    from kailab.lab.assembly import Parts
+    from kailab.lab.parts import Parts
     from kailab.lab.settle import VirtualSettling
     from kailab.lab.spec import LabSpec
     from kailab.scheduler import SchedulerSettings
+
+if TYPE_CHECKING:
+    from kailab.lab.parts import Parts
 
 
 class EmbeddedVenue:
@@ -48,13 +52,19 @@ class EmbeddedVenue:
             "scheduler": scheduler.version(live=False),
         }
 
-    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, VirtualSettling]:
-        from kailab.lab import assembly
+    def run(
+        self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]
+    ) -> tuple[Parts, VirtualSettling]:
+        """The controllers of Kubernetes and of the operators are stood in for, too."""
+        from kailab.lab.parts import parts_over
         from kailab.lab.settle import VirtualSettling
+        from kailab.workloads import ResourceClaimController, WorkloadControllers
 
-        parts = assembly.build_parts(self.cluster, spec, tell.on_cycle, tell.on_seen)
-        pace = VirtualSettling(self.cluster, parts.controllers, parts.scheduler, tell.changing, retry_at=parts.retry_at)
-        return parts, pace
+        others = (WorkloadControllers(self.cluster), ResourceClaimController(self.cluster))
+        parts = parts_over(self.cluster, spec, observer, live=False, others=others)
+        return parts, VirtualSettling(
+            self.cluster, parts.controllers, parts.scheduler, changing, retry_at=parts.retry_at
+        )
 
     def decided(self, scheduler: SchedulerUnderTest) -> None:
         """Who decides does so in this process."""

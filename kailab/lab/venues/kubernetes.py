@@ -14,14 +14,14 @@ from kailab.cluster.backends import BACKENDS
 from kailab.cluster.install import furnishings, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.fleet import Fleet
-from kailab.lab import assembly
-from kailab.lab.assembly import Parts
 from kailab.lab.live_settling import LiveSettling
+from kailab.lab.parts import Parts, parts_over
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import nodes
 from kailab.lab.venues.clearing import MARK, clear
-from kailab.lab.venues.contract import Place, RunningProcess, Tell, Telling
+from kailab.lab.venues.contract import Place, RunningProcess, Tell
 from kailab.scheduler import SchedulerSettings
+from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import PROCESS_QUIET_SECONDS, Rest, SchedulerUnderTest
 from kailab.undertest.processes import Processes
 
@@ -97,9 +97,9 @@ class KubernetesVenue:
 
     # --- it is at work -----------------------------------------------------------------------------------------------
 
-    def run(self, spec: LabSpec, tell: Telling) -> tuple[Parts, LiveSettling]:
+    def run(self, spec: LabSpec, observer: Observer, changing: Callable[[], list[str]]) -> tuple[Parts, LiveSettling]:
         scheduler = spec.under_test
-        parts = assembly.build_parts(self.cluster, spec, tell.on_cycle, tell.on_seen, apart=self.detached)
+        parts = parts_over(self.cluster, spec, observer, live=True, external=self.detached)
         rest = self.rest(scheduler)
         quiet = PROCESS_QUIET_SECONDS if self.detached or rest else scheduler.quiet_seconds
         pace = LiveSettling(

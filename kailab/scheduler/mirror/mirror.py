@@ -67,7 +67,7 @@ class Mirror:
         self.conditioned: dict[str, None] = {}  # PodGroups whose status carries a scheduling condition
         self.marked_stale: dict[str, None] = {}  # PodGroups whose annotations say since when they are stale
         self._scheduler_names = frozenset(scheduler_names)
-        self._pool = node_pool
+        self.pool = node_pool
         self._claims = Claims(self.working)
         self._shapes = PodShapes(self._claims, self._refresh_all)
         self._nodes = NodeRecords(self.working, self._claims, node_pool)
@@ -202,7 +202,7 @@ class Mirror:
 
     def _queue(self, event: WatchEvent) -> None:
         name = event.object["metadata"]["name"]
-        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self._pool:
+        if event.type == "DELETED" or node_pool(event.object["metadata"]) != self.pool:
             if self.queues.pop(name, None) is not None:
                 self.working.remove_queue(name)
             return
@@ -235,7 +235,7 @@ class Mirror:
     def _refresh_podgroup(self, obj: Object) -> None:
         metadata = obj["metadata"]
         uid = metadata["uid"]
-        if node_pool(metadata) != self._pool or gave_up(obj):
+        if node_pool(metadata) != self.pool or gave_up(obj):
             self._drop_podgroup(uid)
             return
         record = podgroup_record(obj, self.priorities, self._nodes.aliases)

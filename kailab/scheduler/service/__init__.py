@@ -4,13 +4,12 @@ from kailab.scheduler.service.election import Alone, Election, ElectionThread, L
 from kailab.scheduler.service.guard import GuardedCluster, NotLeading
 from kailab.scheduler.service.health import HealthServer, Standing
 from kailab.scheduler.service.metrics import Metrics
-from kailab.scheduler.service.running import Follower, Service, Settings
+from kailab.scheduler.service.running import Service, Settings
 
 __all__ = [
     "Alone",
     "Election",
     "ElectionThread",
-    "Follower",
     "GuardedCluster",
     "HealthServer",
     "Leadership",

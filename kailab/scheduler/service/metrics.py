@@ -19,7 +19,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 
 from kailab.scheduler.cycle_record import CycleRecord
-from kailab.scheduler.loop import Scheduler
+from kailab.scheduler.observers import Deciding, Observer
 from kailab.scheduler.service.guard import GuardedCluster
 from kailab.scheduler.service.queue_metrics import QueueMetrics
 from kailab.scheduler.service.series import PlainCounter, Series
@@ -29,7 +29,7 @@ _MILLISECONDS = tuple(5.0 * 2**power for power in range(10))
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
-class Metrics:
+class Metrics(Observer):
     """Everything there is to scrape."""
 
     def __init__(self) -> None:
@@ -113,6 +113,7 @@ class Metrics:
         self._idle = Counter(
             IDLE_TURNS, "Turns of the leader in which it looked at all and had nothing to do", registry=registry
         )
+        self._scheduler: Deciding | None = None
 
     def text(self) -> bytes:
         """In Prometheus' text format."""
@@ -128,11 +129,13 @@ class Metrics:
     def stands(self, name: str, leading: bool) -> None:
         self._leader.labels(name).set(leading)
 
-    def began_to_lead(self) -> None:
+    def on_begin(self, scheduler: Deciding) -> None:
+        self._scheduler = scheduler
         self._terms.inc()
 
-    def leads_no_more(self) -> None:
+    def on_end(self) -> None:
         """What only the leader knows is told by the leader only."""
+        self._scheduler = None
         self._watching.scheduler = None
         self._pending.replace({})
         self.queues.forget()
@@ -156,8 +159,10 @@ class Metrics:
         self._open.set(_whole_milliseconds(phases.get("update", 0.0) + phases.get("fairshare", 0.0)))
         self._close.set(_whole_milliseconds(phases.get("status", 0.0)))
 
-    def cycle(self, record: CycleRecord, scheduler: Scheduler, node_pool: str) -> None:
+    def on_cycle(self, record: CycleRecord) -> None:
         """What a cycle decided and what became of it."""
+        scheduler = self._scheduler
+        assert scheduler is not None
         decisions = record.decisions
         failed = {(failure.verb, failure.task) for failure in record.failures}
         for failure in record.failures:
@@ -182,7 +187,7 @@ class Metrics:
         for evict in decisions.evictions:
             if ("evict", evict.task) not in failed:
                 namespace, _, name = mirror.podgroup_name(evict.podgroup).partition("/")
-                labels = (name, namespace, evict.podgroup, node_pool, evict.action)
+                labels = (name, namespace, evict.podgroup, mirror.pool, evict.action)
                 self._evicted.labels(*labels).inc()
                 known = self._evicted_groups.setdefault(evict.podgroup, [])
                 if labels not in known:
@@ -212,7 +217,7 @@ class _ClusterCollector:
     """Read off the cluster's connection and the mirror when they are scraped: nothing that every cycle should pay for."""
 
     cluster: GuardedCluster | None = None
-    scheduler: Scheduler | None = None
+    scheduler: Deciding | None = None
 
     def collect(self) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
         if self.scheduler is not None:

@@ -18,10 +18,11 @@ import tenacity
 from kailab.cluster.kubernetes.apiclient.connection import ACCOUNT
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ConnectError, InputError, Unauthorized
+from kailab.scheduler.observers import Observer
 from kailab.scheduler.service.election import Alone, Election, ElectionThread, Leadership, Terms
 from kailab.scheduler.service.health import HealthServer, Standing
 from kailab.scheduler.service.metrics import Metrics
-from kailab.scheduler.service.running import SLICE_SECONDS, Follower, Service, Settings
+from kailab.scheduler.service.running import SLICE_SECONDS, Service, Settings
 
 if TYPE_CHECKING:
     from kailab.cluster.kubernetes import Connection, KubernetesCluster
@@ -68,7 +69,7 @@ class Process:
         *,
         address: str = "127.0.0.1",
         port: int = 0,
-        followers: Callable[[Cluster], Iterable[Follower]] = lambda cluster: (),
+        observers: Callable[[Cluster], Iterable[Observer]] = lambda cluster: (),
     ) -> None:
         self._connection = connection
         self._settings = settings
@@ -76,7 +77,7 @@ class Process:
         self._terms = (terms or Terms()).check()
         self._address = address
         self._port = port
-        self._followers = followers
+        self._observers = observers
         self._ending = False
         self._service: Service | None = None
 
@@ -115,7 +116,7 @@ class Process:
         cluster.transport.may_write = lambda: leadership.leading
         ending.callback(cluster.close)
         service = self._service = Service(
-            cluster, self._settings, leadership, metrics=metrics, standing=standing, followers=self._followers
+            cluster, self._settings, leadership, metrics=metrics, standing=standing, observers=self._observers
         )
         if self._ending:
             raise Stopped

@@ -10,30 +10,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from kailab.cluster.protocol import Cluster, Watch
-from kailab.engine.config import EngineConfig
 from kailab.errors import ApiError, KailabError
-from kailab.grouping import GroupingConfig, PodGrouper
-from kailab.model.labels import SCHEDULER_NAME
-from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-from kailab.scheduler.binding.preparing import Preparation
-from kailab.scheduler.binding.reservation import Reservations
-from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.composition import Composed, Composition
 from kailab.scheduler.loop import Scheduler
 from kailab.scheduler.mirror import KINDS
-from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.observers import Observer, Observers
 from kailab.scheduler.service.backoff import Backoff
 from kailab.scheduler.service.election import Alone, Leadership, steady
 from kailab.scheduler.service.guard import GuardedCluster
 from kailab.scheduler.service.health import Standing
 from kailab.scheduler.service.metrics import Metrics
-from kailab.scheduler.status.queue_status import QueueStatus
-from kailab.scheduler.usage import UsageParams
+from kailab.scheduler.service.timing import CycleTimer
 
 BATCH_SECONDS = 0.05
 """Between turns: what comes in a burst is handled together."""
@@ -47,40 +38,10 @@ BINDING_SECONDS = 1.0
 log = logging.getLogger("kailab.scheduler")
 
 
-class Part(Protocol):
-    """A controller."""
+@dataclass(frozen=True, kw_only=True)
+class Settings(Composition):
+    """What runs, and how. ``period``: at least so many seconds from one cycle's begin to the next."""
 
-    def step(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
-class Follower(Protocol):
-    """Told of the cycles while this process leads. ``follows_records``: also what each was decided on."""
-
-    @property
-    def follows_records(self) -> bool: ...
-
-    def cycle(self, record: CycleRecord, scheduler: Scheduler) -> None: ...
-
-    def turn(self) -> None:
-        """Called often: a chance to write down what has gathered."""
-
-    def close(self) -> None: ...
-
-
-@dataclass(frozen=True)
-class Settings:
-    """What runs. ``period``: at least so many seconds from one cycle's begin to the next."""
-
-    config: EngineConfig = field(default_factory=EngineConfig)
-    usage: UsageParams = field(default_factory=UsageParams)
-    scheduler_names: Sequence[str] = (SCHEDULER_NAME,)
-    node_pool: str = DEFAULT_NODE_POOL
-    grouping: bool = True
-    queue_status: bool = True
-    reservations: bool = True
-    claims: bool = True
     period: float = 0.1
     identity: str = ""
     lease: str = ""
@@ -89,7 +50,7 @@ class Settings:
 class Service:
     """One candidate over one cluster. ``run`` until ``stop``; or ``turn`` by ``turn`` where somebody else keeps time.
 
-    ``followers`` makes, at the begin of each term, who is told of its cycles. ``clock``: seconds that never step; ``rest`` sleeps.
+    ``observers`` makes, at the begin of each term, who is told what happens in it. ``clock``: seconds that never step; ``rest`` sleeps.
     """
 
     def __init__(
@@ -100,7 +61,7 @@ class Service:
         *,
         metrics: Metrics | None = None,
         standing: Standing | None = None,
-        followers: Callable[[Cluster], Iterable[Follower]] = lambda cluster: (),
+        observers: Callable[[Cluster], Iterable[Observer]] = lambda cluster: (),
         clock: Callable[[], float] = steady,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -109,10 +70,8 @@ class Service:
         self.metrics = metrics or Metrics()
         self.standing = standing or Standing(clock)
         self.cluster = GuardedCluster(cluster, lambda: self.leadership.leading)
-        self.scheduler: Scheduler | None = None
-        self._followers_of = followers
-        self._followers: list[Follower] = []
-        self._controllers: list[Part] = []
+        self._composed: Composed | None = None
+        self._observers_of = observers
         self._clock = clock
         self._rest = rest
         self._term = 0
@@ -122,11 +81,15 @@ class Service:
         self._retry = Backoff(0.2, 10.0)
         self._next_cycle = 0.0
         self._bound_at = float("-inf")
-        self._phase = ""
-        self._phase_at = 0.0
-        self._phases: dict[str, float] = {}
+        self._timer = CycleTimer(clock)
+        self._observers = self._observed_by()
         self._complained = ""
         self.metrics.watches(self.cluster)
+
+    @property
+    def scheduler(self) -> Scheduler | None:
+        """While this process leads."""
+        return None if self._composed is None else self._composed.scheduler
 
     # --- life --------------------------------------------------------------------------------------------------------
 
@@ -146,7 +109,7 @@ class Service:
         self._ending = True
 
     def close(self) -> None:
-        """Put down what is held; nothing is written any more but what the followers keep."""
+        """Put down what is held; nothing is written any more but what the observers keep."""
         self._put_down()
         if self._warm is not None:
             self._warm.close()
@@ -184,7 +147,7 @@ class Service:
 
     def _stand_by(self) -> float:
         """Keep in sync with the cluster, and wait."""
-        if self.scheduler is not None:
+        if self._composed is not None:
             log.warning("the lease is lost: nothing is written any more; standing by")
             self._put_down()
         if self._warm is None:
@@ -204,22 +167,19 @@ class Service:
             self.standing.role = role
 
     def _lead(self) -> float:
-        if self.scheduler is not None and self._term != self.leadership.term:
+        if self._composed is not None and self._term != self.leadership.term:
             self._put_down()  # the lease was lost and won again while a cycle ran
-        if self.scheduler is None:
-            self._take_up()
-        scheduler = self.scheduler
-        assert scheduler is not None
+        composed = self._composed or self._take_up()
+        scheduler = composed.scheduler
         wrote = False
-        for controller in self._controllers:
+        for controller in composed.controllers.values():
             wrote |= controller.step()
         cycles = scheduler.cycles
         now = self._clock()
         due_now = now >= self._next_cycle
         if due_now:
             wrote |= self._cycle(scheduler, now)
-        for follower in self._followers:
-            self._followed(follower.turn)
+        self._observers.on_turn()
         if wrote or scheduler.cycles != cycles:
             self.metrics.queues.objects(self.cluster.list("Queue"))
         if wrote:
@@ -235,13 +195,12 @@ class Service:
 
     def _cycle(self, scheduler: Scheduler, now: float) -> bool:
         before = scheduler.cycles
-        self._phase, self._phase_at, self._phases = "update", now, {}
+        self._timer.begin(now)
         wrote = scheduler.step()
         if scheduler.cycles == before:
             return wrote
-        self._on_phase("")
-        end = self._phase_at
-        self.metrics.phases(self._phases, end - now, self.settings.config.actions)
+        end = self._timer.end()
+        self.metrics.phases(self._timer.phases, end - now, self.settings.config.actions)
         record = scheduler.history.latest
         assert record is not None
         if record.failures:
@@ -271,25 +230,14 @@ class Service:
             )
         return wrote
 
-    def _cycles_run(self) -> int:
-        return self.scheduler.cycles if self.scheduler is not None else 0
-
     def _binding(self) -> bool:
         """Whether pods are being bound, one cycle after the other: what nobody waits for is written afterwards."""
         return self._clock() - self._bound_at < BINDING_SECONDS
 
-    def _on_phase(self, name: str) -> None:
-        now = self._clock()
-        self._phases[self._phase] = self._phases.get(self._phase, 0.0) + now - self._phase_at
-        self._phase, self._phase_at = name, now
+    def _observed_by(self, *others: Observer) -> Observers:
+        return Observers((self._timer, self.metrics, *others), self._tell)
 
-    def _on_cycle(self, record: CycleRecord) -> None:
-        assert self.scheduler is not None
-        self.metrics.cycle(record, self.scheduler, self.settings.node_pool)
-        for follower in self._followers:
-            self._followed(partial(follower.cycle, record, self.scheduler))
-
-    def _followed(self, telling: Callable[[], None]) -> None:
+    def _tell(self, telling: Callable[[], None]) -> None:
         """Who only looks on must not hold up the scheduler."""
         try:
             telling()
@@ -300,37 +248,12 @@ class Service:
 
     # --- terms -------------------------------------------------------------------------------------------------------
 
-    def _take_up(self) -> None:
-        settings = self.settings
+    def _take_up(self) -> Composed:
         self._term = self.leadership.term
-        names = tuple(settings.scheduler_names)
         try:
-            if settings.grouping:
-                grouping = GroupingConfig(scheduler_names=names)
-                self._controllers.append(PodGrouper(self.cluster, grouping, self._cycles_run))
-            if settings.queue_status:
-                self._controllers.append(QueueStatus(self.cluster, self._binding))
-            preparations: list[Preparation] = []
-            if settings.claims:
-                preparations.append(ClaimAllocator(self.cluster))
-            if settings.reservations:
-                preparations.append(Reservations(self.cluster))
-            self._controllers.extend(preparations)
-            self.scheduler = Scheduler(
-                self.cluster,
-                settings.config,
-                self._on_cycle,
-                usage=settings.usage,
-                on_phase=self._on_phase,
-                scheduler_names=names,
-                node_pool=settings.node_pool,
-                preparations=preparations,
-                sparing=True,
-            )
+            self._observers = self._observed_by(*self._observers_of(self.cluster))
+            composed = self._composed = self.settings.over(self.cluster, self._observers, self._binding)
             self.metrics.queues.objects(self.cluster.list("Queue"))
-            self._followers.extend(self._followers_of(self.cluster))
-            if any(follower.follows_records for follower in self._followers):
-                self.scheduler.follow_records()
         except BaseException:
             self._put_down()
             raise
@@ -339,17 +262,13 @@ class Service:
             self._warm = None
         self.standing.synced = True
         self._next_cycle = 0.0
-        self.metrics.began_to_lead()
-        self._becomes(f"leading as {settings.identity}" if settings.identity else "leading", True)
+        identity = self.settings.identity
+        self._becomes(f"leading as {identity}" if identity else "leading", True)
+        return composed
 
     def _put_down(self) -> None:
-        for follower in self._followers:
-            self._followed(follower.close)
-        parts: list[Part] = list(self._controllers)
-        self._followers, self._controllers = [], []
-        scheduler, self.scheduler = self.scheduler, None
-        self.metrics.leads_no_more()
-        for part in parts:
-            part.close()
-        if scheduler is not None:
-            scheduler.close()
+        observers, self._observers = self._observers, self._observed_by()
+        composed, self._composed = self._composed, None
+        observers.on_end()
+        if composed is not None:
+            composed.close()

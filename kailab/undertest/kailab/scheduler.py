@@ -12,8 +12,6 @@ from kailab.undertest.kai import words
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
-    from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-    from kailab.scheduler.binding.reservation import Reservations
     from kailab.undertest.kailab.process import KailabBeside
 
 
@@ -30,25 +28,19 @@ class Kailab(SchedulerUnderTest):
     quiet_seconds = 1.2
 
     def within(self, wiring: Wiring) -> Within:
-        from kailab.grouping import GroupingConfig, PodGrouper
-        from kailab.scheduler import QueueStatus, Scheduler
-        from kailab.scheduler.binding.claim_allocation import ClaimAllocator
-        from kailab.scheduler.binding.reservation import Reservations
+        from kailab.scheduler.composition import Composition
 
-        cluster, names = wiring.cluster, self.scheduler_names(wiring.adopt_default_scheduler)
-        preparations: list[ClaimAllocator | Reservations] = [ClaimAllocator(cluster)]
-        if wiring.live:
-            preparations.append(Reservations(cluster))
-        deciding = Scheduler(
-            cluster, wiring.config, wiring.on_cycle, usage=wiring.usage, scheduler_names=names, preparations=preparations,
+        wanted = Composition(
+            config=wiring.config,
+            usage=wiring.usage,
+            scheduler_names=self.scheduler_names(wiring.adopt_default_scheduler),
+            reservations=wiring.live,
             sparing=wiring.live,
-        )  # fmt: skip
-        grouper = PodGrouper(cluster, GroupingConfig(scheduler_names=names), lambda: deciding.cycles)
-        controllers = (grouper, QueueStatus(cluster), *preparations)
-        return Within(
-            deciding, controllers, tells=True, onlooker=deciding, retry_at=deciding.retry_at,
-            follow_records=deciding.follow_records,
-        )  # fmt: skip
+        )
+        composed = wanted.over(wiring.cluster, wiring.observer)
+        deciding = composed.scheduler
+        controllers = tuple(composed.controllers.values())
+        return Within(deciding, controllers, tells=True, onlooker=deciding, retry_at=deciding.retry_at)
 
     def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KailabBeside:
         from kailab.undertest.kailab.process import KailabBeside

@@ -1,0 +1,131 @@
+"""What is done to a lab: manifests applied, objects deleted, scaled and patched."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import ApiError, InputError, InputErrors, NotFound
+from kailab.lab.garbage import collector_off
+from kailab.lab.looking import Looking
+from kailab.model import kinds
+from kailab.scheduler.observers import Observers
+
+# Most commands only look: what reads manifests is imported where it is used.
+if TYPE_CHECKING:
+    from kailab.lab.intake import Applied, Source
+
+
+class Changing(Looking):
+    """All that is done is told to the observers. ``base``: relative manifest paths are seen from here."""
+
+    base: Path | None
+    observers: Observers
+    _changed: bool
+
+    def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied:
+        """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.
+
+        All are checked first, together with what the lab holds; if anything is wrong nothing is applied. ``strict``
+        also refuses what KAI would take and never run (a gang larger than its Job). Raises InputError or InputErrors."""
+        from kailab.lab import advice, intake
+        from kailab.lab.intake import Applied
+
+        seen: list[str | Object] = []
+        try:
+            with collector_off():
+                read = intake.read(sources, self.base, namespace, seen)
+                impossible = intake.impossible_gangs(read.manifests) if strict else []
+                if impossible:
+                    raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
+                warnings = intake.check(self.cluster, read.manifests, namespace)
+                if self.under_test.speaks_kai:
+                    adopted, alone = self.spec.adopt_default_scheduler, self.venue.exclusive
+                    warnings += advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
+                manifests = intake.translated(read.manifests, self.under_test, self.cluster)
+                applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
+        except InputError:
+            self.observers.on_refusal(seen)
+            raise
+        self._step(
+            "apply",
+            f"{', '.join(name for name, _ in read.parts)}: {applied.told()}",
+            manifests=read.parts,
+            namespace=namespace,
+            changes=tuple(map(str, applied.changes)),
+            warnings=tuple(warnings),
+        )
+        return applied
+
+    def dry_run(self) -> None:
+        """Have a real API server only say what it would do, from now on. A lab in this process is tried on as it is: its
+        changes are nobody's before they are saved."""
+        self.venue.dry_run()
+
+    def delete(self, kind: str | Path, name: str | None = None, namespace: str = "default") -> Applied:
+        """Delete one object, or (with a path or YAML text alone) every object of manifests. Raises InputError if one
+        is not there; then none is deleted."""
+        from kailab.lab import intake
+        from kailab.lab.intake import Applied, Change
+
+        doomed: list[tuple[str, str, str]] = []
+        if name is None:
+            for one in intake.read([kind], self.base, namespace).manifests:
+                spaced = kinds.is_namespaced(one.kind, one.object)
+                space = one.object["metadata"].get("namespace") or namespace if spaced else ""
+                doomed.append((one.kind, one.object["metadata"].get("name", ""), space))
+        else:
+            key = self.kind(str(kind))
+            doomed.append((key, name, self.space_of(key, name, namespace) or ""))
+        for key, target, space in doomed:
+            self._existing(key, target, space)
+        for key, target, space in doomed:
+            try:
+                self.cluster.delete(key, target, space or None)
+            except NotFound:  # it went with an owner deleted before it
+                continue
+            except ApiError as error:
+                raise InputError(str(error)) from error
+        changes = [Change(key, space, target, "deleted") for key, target, space in doomed]
+        self._step("delete", ", ".join(str(change) for change in changes), objects=tuple(doomed))
+        return Applied(changes)
+
+    def scale(self, kind: str, name: str, replicas: int, namespace: str = "default") -> None:
+        """Set ``spec.replicas``. Raises InputError for kinds that have none, objects that are not there, and counts
+        below 0."""
+        key = self.kind(kind)
+        scalable = [known.key for known in kinds.KINDS.values() if known.scalable]
+        if key not in scalable:
+            raise InputError(f"{key} can't be scaled; expected one of: {', '.join(scalable)}")
+        if replicas < 0:
+            raise InputError(f"replicas must be 0 or more, not {replicas}")
+        self._existing(key, name, namespace)
+        try:
+            self.cluster.patch(key, name, namespace, {"spec": {"replicas": replicas}})
+        except ApiError as error:
+            raise InputError(str(error)) from error
+        self._step("scale", f"{key}/{name} to {replicas}", kind=key, name=name, namespace=namespace, replicas=replicas)
+
+    def patch(self, kind: str, name: str, patch: dict[str, Any], namespace: str = "default") -> Object:
+        """JSON merge patch of an object. Raises InputError."""
+        key = self.kind(kind)
+        space = self.space_of(key, name, namespace)
+        self._existing(key, name, space or "")
+        try:
+            patched = self.cluster.patch(key, name, space, patch)
+        except ApiError as error:
+            self.observers.on_refusal([patch])
+            raise InputError(str(error)) from error
+        self._step("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch)
+        return patched
+
+    def _existing(self, kind: str, name: str, namespace: str) -> Object:
+        try:
+            return self.cluster.get(kind, name, namespace or None)
+        except NotFound as error:
+            raise InputError(str(error)) from error
+
+    def _step(self, operation: str, text: str, **detail: Any) -> None:
+        self._changed = True
+        self.observers.on_step(operation, text, **detail)

@@ -1,0 +1,76 @@
+"""What is asked of a lab: its objects, and how things stand."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
+
+from kailab.errors import NotFound
+from kailab.evidence.decision_log import DecisionLog
+from kailab.lab.picture import Picture
+from kailab.lab.saved_picture import SavedParts, SavedPicture
+from kailab.lab.spec import LabSpec
+from kailab.lab.venues import LabCluster, Venue
+from kailab.model import kinds
+from kailab.undertest.contract import SchedulerUnderTest
+
+if TYPE_CHECKING:
+    from kailab.scheduler.present import Present
+
+
+class Looking:
+    """Nothing here changes the lab."""
+
+    venue: Venue
+    spec: LabSpec
+    cluster: LabCluster
+    log: DecisionLog
+    _saved_parts: SavedParts
+
+    @property
+    def scheduler(self) -> str:
+        return self.spec.scheduler
+
+    @cached_property
+    def under_test(self) -> SchedulerUnderTest:
+        """What decides."""
+        return self.spec.under_test
+
+    def get(self, kind: str, name: str | None = None, namespace: str | None = "default") -> Any:
+        """One object, or without a name all of a kind (namespace None: of all namespaces). Read-only. Raises
+        InputError for an unknown kind, NotFound."""
+        key = self.kind(kind)
+        if name is not None:
+            return self.cluster.get(key, name, self.space_of(key, name, namespace))
+        return self.cluster.list(key, namespace if kinds.is_namespaced(key) else None)
+
+    def space_of(self, kind: str, name: str, namespace: str | None) -> str | None:
+        """The namespace to look for an object in, None for outside of namespaces. Kinds that kailab does not know (by
+        their kind key) may have objects in both."""
+        if kind in kinds.KINDS:
+            return namespace if kinds.is_namespaced(kind) else None
+        try:
+            self.cluster.get(kind, name, namespace)
+        except NotFound:
+            return None
+        return namespace
+
+    def kind(self, text: str) -> str:
+        """The kind key for a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
+        return kinds.resolve(text, self.cluster.kinds())
+
+    def picture(self) -> Picture:
+        """How things stand, joined with what was decided."""
+        if (decided := self.venue.decided(self.under_test)) is not None:
+            self.log.cycle, self.log.last = decided.cycle, decided.last
+            # Those from before this lab was begun anew on the same file are another's.
+            shift = decided.opened - self.spec.opened
+            self.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
+        if self._saved_parts:
+            return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
+        return Picture(self.cluster, self.log, self._present, self.under_test)
+
+    def _present(self, promised: tuple[str, ...]) -> Present:
+        raise NotImplementedError

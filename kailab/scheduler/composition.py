@@ -1,0 +1,97 @@
+"""kailab's scheduler with the controllers that work beside it: the one place that knows which parts there are.
+
+A lab steps them in its own process, the service in its turns, a benchmark under a stopwatch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kailab.cluster.protocol import Cluster
+from kailab.engine.config import EngineConfig
+from kailab.grouping import GroupingConfig, PodGrouper
+from kailab.model.labels import SCHEDULER_NAME
+from kailab.scheduler.binding.claim_allocation import ClaimAllocator
+from kailab.scheduler.binding.preparing import Preparation
+from kailab.scheduler.binding.reservation import Reservations
+from kailab.scheduler.loop import Scheduler
+from kailab.scheduler.observers import Observer
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+from kailab.scheduler.status.queue_status import QueueStatus
+from kailab.scheduler.usage import UsageParams
+
+
+class Part(Protocol):
+    """A controller: ``step`` handles what its watches delivered, and says whether it wrote anything."""
+
+    def step(self) -> bool: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Composition:
+    """Which parts there are, and how they are set. ``grouping``: pods to PodGroups; ``queue_status``: what queues hold;
+    ``reservations``: of shared GPUs; ``claims``: allocated for pods that are bound. ``sparing``: writes are dear, see
+    ``Scheduler``."""
+
+    config: EngineConfig = field(default_factory=EngineConfig)
+    usage: UsageParams = field(default_factory=UsageParams)
+    scheduler_names: Sequence[str] = (SCHEDULER_NAME,)
+    node_pool: str = DEFAULT_NODE_POOL
+    grouping: bool = True
+    queue_status: bool = True
+    reservations: bool = True
+    claims: bool = True
+    sparing: bool = True
+
+    def over(
+        self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = lambda: False
+    ) -> Composed:
+        """The parts, over a cluster. ``observer`` is told what happens. ``binding``: whether pods are being bound, one cycle after
+        the other, so that what nobody waits for is written afterwards. If one can't be made, none is left."""
+        observer = observer or Observer()
+        made: dict[str, Part] = {}
+        try:
+            preparations: dict[str, Preparation] = {}
+            if self.claims:
+                preparations["claims"] = made["claims"] = ClaimAllocator(cluster)
+            if self.reservations:
+                preparations["reservations"] = made["reservations"] = Reservations(cluster)
+            scheduler = Scheduler(
+                cluster,
+                self.config,
+                observer,
+                usage=self.usage,
+                scheduler_names=tuple(self.scheduler_names),
+                node_pool=self.node_pool,
+                preparations=tuple(preparations.values()),
+                sparing=self.sparing,
+            )
+            made["scheduler"] = scheduler
+            controllers: dict[str, Part] = {}
+            if self.grouping:
+                grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
+                controllers["grouping"] = made["grouping"] = PodGrouper(cluster, grouping, lambda: scheduler.cycles)
+            if self.queue_status:
+                controllers["queue status"] = made["queue status"] = QueueStatus(cluster, binding)
+            observer.on_begin(scheduler)
+        except BaseException:
+            for part in made.values():
+                part.close()
+            raise
+        return Composed({**controllers, **preparations}, scheduler)
+
+
+@dataclass(frozen=True)
+class Composed:
+    """``controllers``: by what they do, in the order in which they are stepped before the scheduler."""
+
+    controllers: Mapping[str, Part]
+    scheduler: Scheduler
+
+    def close(self) -> None:
+        """End all their watches."""
+        for part in (*self.controllers.values(), self.scheduler):
+            part.close()
