@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @options.kai
 @options.kai_crds
 @options.state
-def up(
+def up(  # long: every option of a lab is an argument
     fleet: str,
     scheduler: str,
     backend: str,
