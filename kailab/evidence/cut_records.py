@@ -22,11 +22,14 @@ T = TypeVar("T")
 
 
 def names_in(cycles: Iterable[Cycle]) -> set[str]:
-    """Names and UIDs of all records: they are no secrets, and are kept wherever they stand."""
+    """Names and UIDs of all records, and of the GPUs that pods share: they are no secrets, and are kept wherever they stand."""
     found: set[str] = set()
-    for records in (cycle.changes.set for cycle in cycles):
+    for cycle in cycles:
+        records = cycle.changes.set
+        found.update(group for bind in cycle.decisions.binds for group in bind.gpu_groups)
+        found.update(group for promise in cycle.decisions.pipelines for group in promise.gpu_groups)
         for task in records.tasks:
-            found.update((task.uid, task.name, task.namespace))
+            found.update((task.uid, task.name, task.namespace, *task.gpu_groups))
         for group in records.podgroups:
             found.update((group.uid, group.name, group.namespace, group.queue))
         found.update(node.name for node in records.nodes)

@@ -17,7 +17,7 @@ from kailab.errors import ApiError
 from kailab.evidence import cycles, store
 from kailab.evidence.cut_records import RecordCutter
 from kailab.evidence.cycles import Cycle
-from kailab.evidence.entries import Refused
+from kailab.evidence.entries import Bound, Refused
 from kailab.evidence.record import write_test
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.replay import replay
@@ -94,6 +94,22 @@ def test_labels_and_refusals_that_tell_too_much(tmp_path, monkeypatch):
     assert found.decisions > 3
     nodes = cycles.read(run / "e/t/lab")[1][0].changes.set.nodes
     assert {dict(node.labels)["pool"] for node in nodes} == {"a"}, "the label that a pod selects by is kept"
+
+
+def test_gpus_that_pods_share_keep_their_ids(tmp_path):
+    """Their ids stand in labels, too, of which evidence keeps only some."""
+    recorder = Recorder()
+    with Lab.open(observers=[recorder]) as lab:
+        shares = pod("shares")
+        shares["metadata"]["annotations"] = {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "2"}
+        del shares["spec"]["containers"][0]["resources"]
+        lab.apply(QUEUE, shares)
+        lab.settle()
+    run = written(tmp_path, recorder)
+    (bound,) = (one for one in store.load_test(run, "e/t").decisions("lab") if isinstance(one, Bound))
+    assert len(bound.gpu_groups) == 2
+    assert "(left out)" not in bound.gpu_groups
+    assert replay(run).same
 
 
 def cycle(*nodes: Node, tasks: tuple[Task, ...] = ()) -> Cycle:
