@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @click.group(cls=CheckoutGroup)
 def group() -> None:
-    """Time the lab: jobs in, pods running, and where the time went."""
+    """Measure how long a lab takes from jobs to running pods, and where the time goes."""
 
 
 @group.command()
@@ -30,7 +30,9 @@ def group() -> None:
     "--kai-bin", "kai", type=options.PATH, help="Backend controlplane: a real KAI's binaries, to measure beside."
 )
 @options.kai_crds
-@click.option("--kai-pods", type=click.IntRange(min=1), show_default="300", help="Pods for that KAI, which takes long.")
+@click.option(
+    "--kai-pods", type=click.IntRange(min=1), show_default="300", help="Number of pods for that KAI, which is slow."
+)
 @options.output
 def fill(
     fleet: str,
@@ -95,7 +97,7 @@ def reclaim(fleet: str, jobs: int | None, singles: int, output: TextOrJson) -> N
 @click.option("--pods", type=int, default=10, help="Pods of the gang, each asking for a whole node.")
 @options.output
 def unschedulable(fleet: str, pods: int, output: TextOrJson) -> None:
-    """How long it takes to say that a gang can't run, one GPU short of what may be reclaimed."""
+    """How long it takes to say that a gang can't run: one GPU less may be reclaimed than it needs."""
     from kailab import bench
 
     with terminal.progress_bars() as tell:
@@ -121,7 +123,7 @@ def gang(nodes_per_rack: int, output: TextOrJson) -> None:
 @options.components
 @options.output
 def churn(duration: str, fleet: str, components: Path | None, output: TextOrJson) -> None:
-    """A control plane under steady work, jobs arriving, finishing and being reclaimed: does anything grow?"""
+    """A control plane under steady load (jobs arrive, finish, are reclaimed): does memory or anything else grow?"""
     from kailab.bench.churn import churn as run
     from kailab.model.times import duration_seconds
 

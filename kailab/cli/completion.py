@@ -8,10 +8,10 @@ from kailab.cli import terminal
 
 
 @click.command()
-@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), help="The shell that is to complete.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]), help="The shell.")
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script that has a shell complete kailab's commands and options.
+    """Print a script with which a shell completes kailab's commands and options.
 
     For this shell: source <(kailab completion bash). For good: add that line to ~/.bashrc."""
     from click.shell_completion import get_completion_class

@@ -15,7 +15,7 @@ from kailab.cli.options import TextOrJson
 
 @click.group()
 def group() -> None:
-    """The programs of a real control plane: etcd, Kubernetes, KWOK."""
+    """Get and check the programs of a real control plane: etcd, Kubernetes, KWOK."""
 
 
 class By(StrEnum):
@@ -28,15 +28,15 @@ class By(StrEnum):
 
 @group.command()
 @options.kubernetes
-@click.option("--from", "source", type=options.PATH, help="Copy them from this folder, nothing else.")
+@click.option("--from", "source", type=options.PATH, help="Copy them from this folder; download and build nothing.")
 @click.option(
     "--by",
     type=click.Choice(By),
     show_default="any",
     help="Download them, build them with Go, or any: built where downloading fails.",
 )
-@click.option("--again", is_flag=True, help="Also those that are here.")
-@click.option("--kind", is_flag=True, help="kind too, for the backend of that name.")
+@click.option("--again", is_flag=True, help="Get also the programs that are here already.")
+@click.option("--kind", is_flag=True, help="Get also the program kind, for the backend kind.")
 def get(kubernetes: str | None, source: Path | None, by: By | None, again: bool, kind: bool) -> None:
     """Get what is missing, into the cache that all labs share."""
     import sys
@@ -72,7 +72,7 @@ def get(kubernetes: str | None, source: Path | None, by: By | None, again: bool,
 @options.components
 @options.output
 def list_components(kubernetes: str | None, components: Path | None, output: TextOrJson) -> None:
-    """What is here, and how it came."""
+    """List the programs that are here, and where each came from."""
     from kailab.components.inventory import inventory
 
     _show([item._asdict() for item in inventory(kubernetes, components)], output)
@@ -82,7 +82,7 @@ def list_components(kubernetes: str | None, components: Path | None, output: Tex
 @options.kubernetes
 @options.output
 def verify(kubernetes: str | None, output: TextOrJson) -> None:
-    """Take the checksum of each program in the cache anew. Exit code 1 if one is wrong or missing."""
+    """Check each program in the cache against its checksum. Exit code 1 if one is wrong or missing."""
     from kailab.components.inventory import verified
 
     found = list(verified(kubernetes))

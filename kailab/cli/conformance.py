@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kailab.conformance.report import Report, Result
 
 
-_paths = click.argument("paths", type=options.PATH, nargs=-1, help="Files or folders; default: the shared ones.")
+_paths = click.argument("paths", type=options.PATH, nargs=-1, help="Files or folders; default: those in KAILAB_SHARED.")
 _expression = click.option("-k", "expression", default="", help="Only those whose name matches: 'gang and not mig'.")
-_verbose = click.option("--verbose", "-v", is_flag=True, help="Every difference, not the first alone.")
-_file = click.argument("file", type=options.PATH, required=False, help="Default: the shared one.")
+_verbose = click.option("--verbose", "-v", is_flag=True, help="Show every difference, not only the first.")
+_file = click.argument("file", type=options.PATH, required=False, help="The file; default: the one in KAILAB_SHARED.")
 _seed = click.option(
-    "--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; the next has the next number."
+    "--seed", type=click.IntRange(min=0), default=0, help="The seed of the first; each further one adds 1."
 )
 _workers = click.option("--workers", type=click.IntRange(min=1), default=1, help="Processes that share the work.")
 
@@ -99,7 +99,7 @@ def scenarios(
 @_expression
 @click.option("--suite", default="", help="Only suites that begin with this.")
 @click.option("--tag", multiple=True, help="Only cases with this tag; may be repeated.")
-@click.option("--level", default="nodes", help="How strictly recorded-only cases are compared.")
+@click.option("--level", default="nodes", help="Random cases: compare by queues, status, nodes, rounds or operations.")
 @_verbose
 @options.output
 def cases(
@@ -190,7 +190,7 @@ def fuzz(cases: int, seed: int, workers: int, out: Path | None, verbose: bool, o
 @_verbose
 @options.output
 def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output: TextOrJson) -> None:
-    """Random steps of people in labs (apply, delete, scale, cordon ...) against what must hold at rest.
+    """Random user steps in labs (apply, delete, scale, cordon ...) against what must hold at rest.
 
     A walk that fails is told by the fewest steps that fail in the same way.
     """
@@ -204,11 +204,11 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 @group.command()
 @click.option("--cases", type=click.IntRange(min=1), default=500, help="How many manifests.")
 @_seed
-@click.option("--minutes", type=click.FloatRange(min=0), help="As many as this time allows, instead.")
+@click.option("--minutes", type=click.FloatRange(min=0), help="Instead of a number: as many as this time allows.")
 @_verbose
 @options.output
 def odd(cases: int, seed: int, minutes: float | None, verbose: bool, output: TextOrJson) -> None:
-    """Manifests with odd values against a whole lab: each is refused in words, or the lab settles."""
+    """Manifests with odd values against a whole lab: each is refused with an error, or the lab settles."""
     from kailab.conformance.fuzzing.odd_manifests import MANY, run_seeds
 
     most = cases if minutes is None else MANY

@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 @options.output
 @options.state
 def doctor(output: TextOrJson, state: Path) -> None:
-    """Say what is here: Python, packages, backends, optional tools. Exit code 1 if something needed is missing."""
+    """Say what is installed: Python, packages, backends, extensions, tools. Exit code 1 if something needed is missing."""
     from kailab.cli.table import render
 
     found = [

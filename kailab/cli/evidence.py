@@ -16,7 +16,7 @@ _run = click.argument("run", default="latest", help="A run's id, its folder, or 
 
 @click.group()
 def group() -> None:
-    """The evidence that test runs leave."""
+    """Show, check and compare the evidence of runs; replay a run; capture the lab that is up."""
 
 
 ROOT = Path("evidence")
@@ -26,7 +26,7 @@ ROOT = Path("evidence")
 @options.evidence
 @options.output
 def list_runs(evidence: Path, output: TextOrJson) -> None:
-    """The runs there are, oldest first."""
+    """List the runs, oldest first."""
     from kailab.cli.table import render
     from kailab.evidence import store
 
@@ -70,7 +70,7 @@ def prune(keep: int, evidence: Path) -> None:
 @options.evidence
 @options.output
 def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
-    """The tests of a run; or of one test what was expected, what was seen, and what happened when."""
+    """Show the tests of a run; or of one test what was expected, what was seen, and what happened when."""
     from kailab.cli.table import render
     from kailab.evidence import store
 
@@ -98,7 +98,7 @@ def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
 @_run
 @options.evidence
 def verify(run: str, evidence: Path) -> None:
-    """Check that a run is what was written: every file by its checksum. Exit code 1 if it is not."""
+    """Check every file of a run against its checksum. Exit code 1 if one was changed or is missing."""
     from kailab.evidence import store
 
     path = store.find(evidence, run)
@@ -117,7 +117,7 @@ def verify(run: str, evidence: Path) -> None:
 @options.evidence
 @options.output
 def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
-    """Where two runs differ, the times of the runs aside. Exit code 1 if they do."""
+    """Show where two runs differ; when they ran does not count. Exit code 1 if they differ."""
     from kailab.evidence import store
     from kailab.evidence.diff import diff as compare
 
@@ -139,8 +139,8 @@ def diff(first: str, second: str, evidence: Path, output: TextOrJson) -> None:
 @options.state
 @options.evidence
 def capture(folder: Path | None, state: Path, evidence: Path) -> None:
-    """Write the evidence of the lab that is up, as a test leaves it: what was done to it since `kailab up`, what was decided, how
-    it stands now. The lab goes on."""
+    """Write the evidence of the lab that is up, as a test leaves it: what was done to it since `kailab up`, what was
+    decided, and its present state. The lab goes on."""
     from kailab.cli import labfile
     from kailab.evidence.journal import Journal
     from kailab.lab import Lab
@@ -158,8 +158,8 @@ def capture(folder: Path | None, state: Path, evidence: Path) -> None:
 @options.evidence
 @options.output
 def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
-    """Decide every cycle of a run again, from its folder alone, and compare: exit code 0 where all decisions are the same, 1
-    with the first that is not."""
+    """Decide every cycle of a run again, from its folder alone, and compare. Exit code 0 if all decisions are the same;
+    otherwise 1, and the first difference is shown."""
     from kailab.evidence import store
     from kailab.evidence.replay import replay as decide_again
 
@@ -179,10 +179,10 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
 
 @click.command()
 @_run
-@click.option("--format", default="text", help="text or markdown.")
+@click.option("--format", default="text", help="The format: text or markdown.")
 @options.evidence
 def report(run: str, format: str, evidence: Path) -> None:
-    """Tell a run: what was expected, what was seen, and why. All of it from its evidence."""
+    """Report on a run, from its evidence alone: what was expected, what was seen, and why."""
     from kailab.evidence import store
     from kailab.report import render
 

@@ -15,13 +15,13 @@ from kailab.cli.options import TextOrJson
 
 @click.group()
 def group() -> None:
-    """Fleets: described sets of fake nodes."""
+    """List, show and check fleets: files that describe fake nodes."""
 
 
 @group.command("list")
 @options.output
 def list_fleets(output: TextOrJson) -> None:
-    """The fleets that can be named."""
+    """List the fleets that have a name."""
     from kailab.cli.table import render
     from kailab.errors import KailabError
     from kailab.fleet import available_fleets, load_fleet
@@ -48,7 +48,7 @@ def list_fleets(output: TextOrJson) -> None:
 @click.option("--nodes", is_flag=True, help="The Node objects themselves: YAML, or JSON with -o json.")
 @options.output
 def show(fleet: str, nodes: bool, output: TextOrJson) -> None:
-    """What a fleet is made of."""
+    """Show the nodes and GPUs of a fleet."""
     from kailab.cli.table import render
     from kailab.fleet import load_fleet
     from kailab.model.manifests import dump

@@ -34,12 +34,10 @@ if TYPE_CHECKING:
     type=options.PATH,
     help="Scheduler configuration, a file as KAI reads it.",
 )
-@click.option(
-    "--adopt-default-scheduler", "adopt", is_flag=True, help="Pods that name no scheduler are this scheduler's too."
-)
-@click.option("--fresh", is_flag=True, help="Begin anew if a lab is up already.")
-@click.option("--keep", is_flag=True, help="If another lab is up already, say so and leave it: no error.")
-@click.option("--dra", is_flag=True, help="The GPUs are for resource claims (DRA), not for nvidia.com/gpu.")
+@click.option("--adopt-default-scheduler", "adopt", is_flag=True, help="Also schedule pods that name no scheduler.")
+@click.option("--fresh", is_flag=True, help="If a lab is up already, replace it.")
+@click.option("--keep", is_flag=True, help="If another lab is up already, keep it and say so; this is no error.")
+@click.option("--dra", is_flag=True, help="Publish the GPUs for resource claims (DRA), not as nvidia.com/gpu.")
 @options.kubeconfig
 @options.context
 @options.components
@@ -64,8 +62,8 @@ def up(  # long: every option of a lab is an argument
     kai_crds: Path | None,
     state: Path,
 ) -> None:
-    """Begin a lab: a fleet of fake GPU nodes with a scheduler. The embedded one is kept in a file; the others are a real
-    Kubernetes API. None needs root, only kind needs Docker."""
+    """Start a lab: a fleet of fake GPU nodes and a scheduler. An embedded lab is kept in a file; the other backends
+    are a real Kubernetes API. None needs root; only kind needs Docker."""
     from kailab.cluster.backends import BACKENDS
     from kailab.errors import InputError, KailabError
     from kailab.fleet import load_fleet
@@ -176,8 +174,8 @@ def down(state: Path) -> None:
 @click.option("--for", "duration", default="", show_default=False, help="How long: 30s, 5m, 1h30m, 2d.")
 @options.state
 def run(duration: str, state: Path) -> None:
-    """Let time pass in the lab: run times end, protections run out, and the scheduler acts on it as it happens. Without
-    --for: only until nothing changes any more."""
+    """Let time pass in the lab: pods finish, minimum runtimes run out, and the scheduler acts each time. Without --for:
+    only until nothing changes."""
     from kailab.cli.lab_changes import LabChanges, elapsed
     from kailab.errors import InputError
     from kailab.model.times import duration_seconds
@@ -201,7 +199,7 @@ def run(duration: str, state: Path) -> None:
 @options.output
 @options.state
 def status(output: TextOrJson, state: Path) -> None:
-    """Sum up the lab: fleet, scheduler, time, GPUs, pods and what waits."""
+    """Sum up the lab: fleet, scheduler, time, GPUs, pods, and the pods that wait."""
     from kailab.cli.lab_changes import elapsed
 
     with labfile.looked_at(state) as lab:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @options.files
 @options.namespace
 @options.settle
-@click.option("--dry-run", is_flag=True, help="Check and tell, but change nothing.")
-@click.option("--force", is_flag=True, help="Take what KAI takes, even a gang that can never start.")
+@click.option("--dry-run", is_flag=True, help="Check the manifests and say what would be done; change nothing.")
+@click.option("--force", is_flag=True, help="Accept what KAI accepts, even a gang that can never start.")
 @options.state
 def apply(
     bare: tuple[str, ...], files: tuple[str, ...], namespace: str, settle: bool, dry_run: bool, force: bool, state: Path
@@ -58,7 +58,7 @@ def apply(
 @options.namespace
 @options.selector
 @click.option("--all", "everything", is_flag=True, help="All objects of the kind in the namespace.")
-@click.option("--ignore-not-found", is_flag=True, help="It is well if it is not there.")
+@click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object is not there.")
 @options.settle
 @options.state
 def delete(

@@ -59,7 +59,7 @@ settle = click.option("--settle/--no-settle", default=True, help="Run the lab un
 kubeconfig = click.option(
     "--kubeconfig", type=PATH, help="Backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config."
 )
-context = click.option("--context", help="Backend kubeconfig: not the current context.")
+context = click.option("--context", help="Backend kubeconfig: the context to use, if not the current one.")
 components = click.option(
     "--components",
     type=PATH,
@@ -71,7 +71,7 @@ kubernetes = click.option(
 scheduler = click.option(
     "--scheduler",
     default="kailab",
-    help="What decides: kailab, kube-scheduler, kai (a real one), kai=DIR, or NAME@FILE.",
+    help="What decides: kailab, kube-scheduler, kai (a real KAI), kai=DIR, or NAME@FILE.",
     show_default=True,
 )
 kai = click.option("--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of its binaries, if not $KAILAB_KAI_BIN.")

@@ -42,9 +42,9 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     type=options.PATH,
     show_envvar=True,
     envvar="KUBECONFIG",
-    help="The cluster; in a pod its service account does.",
+    help="The cluster's kubeconfig. In a pod: not needed, its service account is used.",
 )
-@click.option("--context", show_default="the current one", help="A context of the kubeconfig.")
+@click.option("--context", show_default="the current one", help="The context of the kubeconfig.")
 @click.option(
     "--scheduler-config", "config", type=options.PATH, help="Scheduler configuration, a file as KAI reads it."
 )
@@ -53,7 +53,7 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     "names",
     multiple=True,
     show_default="kai-scheduler",
-    help="The schedulerName of pods that are its to place. May be repeated.",
+    help="Schedule the pods with this schedulerName. May be repeated.",
 )
 @click.option("--node-pool", default="default", help="Only nodes, queues and PodGroups of this pool (a KAI shard).")
 @click.option("--grouping/--no-grouping", default=True, help="Make PodGroups of pods.")
@@ -62,16 +62,19 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
     "--gpu-reservation/--no-gpu-reservation",
     "reservations",
     default=True,
-    help="Hold shared GPUs by a pod each, so that others see them taken.",
+    help="Reserve each shared GPU with a pod, so that other schedulers see it taken.",
 )
 @click.option(
     "--resource-claims/--no-resource-claims", "claims", default=True, help="Allocate the ResourceClaims of pods (DRA)."
 )
+@click.option("--leader-elect/--no-leader-elect", default=True, help="Act only while holding the Lease.")
+@click.option("--lease-namespace", default="kai-scheduler", help="The namespace of the Lease.")
 @click.option(
-    "--leader-elect/--no-leader-elect", default=True, help="Act only while holding the lease, of several schedulers."
+    "--lease-name",
+    default="",
+    show_default="kailab-scheduler, with the node pool's name",
+    help="The name of the Lease.",
 )
-@click.option("--lease-namespace", default="kai-scheduler", help="Where the Lease is.")
-@click.option("--lease-name", default="", show_default="kailab-scheduler, with the node pool's name", help="Its name.")
 @click.option(
     "--lease-duration", type=float, default=15.0, help="Seconds that others wait for a holder that no longer renews."
 )
@@ -80,16 +83,23 @@ def _check_lease(given: Callable[[str], bool], leader_elect: bool) -> None:
 )
 @click.option("--retry-period", type=float, default=2.0, help="Seconds between renewals.")
 @click.option(
-    "--identity", default="", show_default="host and a UUID", help="The name in the Lease: no two may share one."
+    "--identity",
+    default="",
+    show_default="host and a UUID",
+    help="The holder's name in the Lease; each scheduler needs its own.",
 )
-@click.option("--bind-address", "address", default="127.0.0.1", help="Where health and metrics are served.")
-@click.option("--port", type=click.IntRange(min=0, max=65535), default=0, help="0: a free one, told on stderr.")
+@click.option(
+    "--bind-address", "address", default="127.0.0.1", help="The address on which health and metrics are served."
+)
+@click.option(
+    "--port", type=click.IntRange(min=0, max=65535), default=0, help="The port; 0: a free one, printed on stderr."
+)
 @click.option(
     "--schedule-period",
     "period",
     type=click.FloatRange(min=0.0),
     default=0.1,
-    help="At least so many seconds from cycle to cycle.",
+    help="At least this many seconds from cycle to cycle.",
 )
 @click.option("--decisions", type=options.PATH, help="Keep the latest decisions in this file, for explanations.")
 @click.option(
@@ -124,8 +134,8 @@ def run(  # long: every option of the process is an argument
 ) -> None:
     """Schedule until SIGTERM or SIGINT.
 
-    Of several that share a lease one acts and the others stand by. One that loses its lease writes nothing any more from
-    that moment, and stands by too."""
+    Of several schedulers that share a Lease, one acts and the others stand by. A scheduler that loses the Lease stops
+    writing at once and stands by, too."""
     from kailab.scheduler import settings_of
     from kailab.scheduler.service import Settings, Terms
     from kailab.scheduler.service.process import Process, connection_of, default_identity
@@ -183,9 +193,9 @@ def _log_to_stderr() -> None:
 
 @group.command()
 @click.option("--image", required=True, help="An image with kailab in it, that the cluster can pull.")
-@click.option("--namespace", "-n", default="kai-scheduler", help="Where it is to run.")
+@click.option("--namespace", "-n", default="kai-scheduler", help="The namespace in which it runs.")
 def manifests(image: str, namespace: str) -> None:
-    """Print what runs the scheduler in a cluster: a ServiceAccount, exactly the rights that it uses, a Deployment."""
+    """Print the manifests that run the scheduler in a cluster: ServiceAccount, exactly the rights it uses, Deployment."""
     from kailab.scheduler.service.manifests import manifests as rendered
 
     terminal.say(rendered(namespace, image).rstrip())
