@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from importlib import metadata
 from typing import Any, Final, Literal, NamedTuple
 
 from kailab.errors import ExtensionError, KailabError, printable
@@ -39,6 +38,8 @@ class Extension(NamedTuple):
 
     def load(self) -> Any:
         """The object that it names. Runs code of its distribution. Raises ExtensionError, whatever that code raises."""
+        from importlib import metadata  # takes longer to import than a command that needs none of it
+
         try:
             return metadata.EntryPoint(self.name, self.target, self.group).load()
         except (Exception, SystemExit) as error:
@@ -121,6 +122,8 @@ def _told(error: BaseException) -> str:
 @cache
 def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[Broken, ...]]:
     """Of all distributions on ``sys.path``. The first of several with the same name counts, as for imports."""
+    from importlib import metadata
+
     found: list[Extension] = []
     damaged: list[Broken] = []
     seen: set[str] = set()

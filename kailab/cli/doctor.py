@@ -113,9 +113,16 @@ def _backends() -> Iterator[Finding]:
 def _extensions() -> Iterator[Finding]:
     """What other distributions bring. Loads each, to say whether it can be used."""
     from kailab import extensions
+    from kailab.cluster.backends import BACKENDS
+    from kailab.lab.venues import provider_of
+    from kailab.model.kinds import check_installed
     from kailab.scheduler.settings import policies
 
-    found = [*extensions.examined(extensions.POLICIES, policies.load_policy, policies.BUILT_IN)]
+    found = [
+        *extensions.examined(extensions.BACKENDS, lambda one: provider_of(one.name), BACKENDS.own),
+        *extensions.examined(extensions.KINDS, check_installed),
+        *extensions.examined(extensions.POLICIES, policies.load_policy, policies.BUILT_IN),
+    ]
     for extension, state in found:
         name = f"{extension.group.removeprefix('kailab.')} {extension.name}"
         whose = f"{extension.distribution} {extension.version}"

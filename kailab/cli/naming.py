@@ -11,6 +11,9 @@ from kailab.model.kinds import KINDS, resolve
 
 def everything() -> list[str]:
     """The kinds that ``get all`` shows: workloads, and then the groups they are scheduled in."""
+    from kailab.model.kinds import register_installed
+
+    register_installed()
     shown = [key for key, kind in KINDS.items() if kind.in_all]
     return sorted(shown, key="PodGroup".__eq__)
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from kailab import extensions
 from kailab.cluster.choices import Choice, Registry
 
 
@@ -33,6 +34,7 @@ _PLANE = frozenset({"components", "kubernetes", "kai", "kai_crds", "devices", "v
 
 BACKENDS: Registry[Backend] = Registry(
     "backend",
+    Backend,
     {
         "embedded": Backend(
             "needs nothing but Python",
@@ -53,6 +55,7 @@ BACKENDS: Registry[Backend] = Registry(
             starts_schedulers=False,
         ),
     },
+    extensions.BACKENDS,
 )
 
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from kailab.errors import InputError
+from kailab import extensions
+from kailab.errors import ExtensionError, InputError
 
 Spelt = Callable[[str], str]
 
@@ -38,16 +39,27 @@ class Choice:
     about: str
     options: frozenset[str] = frozenset()
 
+    def load(self) -> Any:
+        """What carries it out."""
+        raise NotImplementedError
+
 
 C = TypeVar("C", bound=Choice)
 
 
 class Registry(Mapping[str, C], Generic[C]):
-    """The choices of one sort by name, in the order in which they were registered. ``noun``: what a choice is called."""
+    """The choices of one sort by name, in the order in which they were registered. ``noun``: what a choice is called. ``group``: the
+    entry points by which other distributions bring such. Theirs are found when they are asked for by name, and from then
+    on stand beside kailab's own; ``names`` has all."""
 
-    def __init__(self, noun: str, choices: Mapping[str, C]) -> None:
+    def __init__(
+        self, noun: str, row: type[C], choices: Mapping[str, C], group: extensions.Group | None = None
+    ) -> None:
         self.noun = noun
+        self._row = row
         self._choices = dict(choices)
+        self._group = group
+        self._brought: dict[str, extensions.Extension] = {}
 
     def register(self, name: str, choice: C) -> None:
         """Raises InputError for a name that is taken."""
@@ -56,7 +68,45 @@ class Registry(Mapping[str, C], Generic[C]):
         self._choices[name] = choice
 
     def __getitem__(self, name: str) -> C:
+        """Raises KeyError for a name that there is not, ExtensionError for what another distribution brings and can't be used."""
+        if name not in self._choices and self._group is not None:
+            extension = extensions.named(self._group, name)
+            if extension is not None:
+                self._choices[name] = self.read(extension)
+                self._brought[name] = extension
         return self._choices[name]
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """Names of kailab's own, and of what was registered in this process."""
+        return tuple(name for name in self._choices if name not in self._brought)
+
+    def names(self) -> list[str]:
+        """All, those of other distributions too."""
+        brought = () if self._group is None else extensions.names(self._group)
+        return [*self._choices, *(name for name in brought if name not in self._choices)]
+
+    def read(self, extension: extensions.Extension) -> C:
+        """The choice that an entry point names. Raises ExtensionError."""
+        found = extension.load()
+        if not isinstance(found, self._row):
+            raise ExtensionError(f"{extension.told}: {found!r:.80} is no {self._row.__module__}.{self._row.__name__}")
+        return found
+
+    def load(self, name: str, wrong: Callable[[Any], str]) -> Any:
+        """What carries a choice out. ``wrong``: what it lacks to be that. Raises ExtensionError for what another distribution brings and
+        can't be used."""
+        choice = self[name]
+        extension = self._brought.get(name)
+        if extension is None:
+            return choice.load()
+        try:
+            found = choice.load()
+        except (Exception, SystemExit) as error:
+            raise ExtensionError(f"{extension.told} can't be used: {type(error).__name__}: {error}") from error
+        if fault := wrong(found):
+            raise ExtensionError(f"{extension.told}: {found!r:.120} {fault}")
+        return found
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._choices)
@@ -67,7 +117,7 @@ class Registry(Mapping[str, C], Generic[C]):
     def check(self, name: str) -> None:
         """Raises InputError for a name that is none of these."""
         if name not in self:
-            raise InputError(f"there is no {self.noun} {name!r}; expected one of: {', '.join(self)}")
+            raise InputError(f"there is no {self.noun} {name!r}; expected one of: {', '.join(self.names())}")
 
     def not_understood(self, chosen: str, given: Iterable[str], spelt: Spelt = FLAGS.__getitem__) -> list[str]:
         """A sentence for each option that others understand, and the chosen one does not. ``spelt``: how the user writes an

@@ -17,10 +17,11 @@ from msgspec import structs
 
 from kailab import __version__
 from kailab.engine import jsonform
+from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.workingset import WorkingSet
-from kailab.errors import EvidenceError, InputError
+from kailab.errors import EvidenceError, ExtensionError, InputError, PolicyError
 from kailab.evidence import cycles as kept_cycles
 from kailab.evidence import store
 from kailab.evidence.canonical import plain
@@ -30,6 +31,7 @@ from kailab.evidence.diff import decisions_told
 from kailab.evidence.entries import Bound, Decision, Evicted, Promised, Refused
 from kailab.evidence.named_cycles import CycleTeller
 from kailab.evidence.run import test_folders
+from kailab.scheduler.settings.policies import with_policies
 
 DECIDES = "kailab"
 """The scheduler under test whose cycles are kept."""
@@ -163,15 +165,19 @@ def _lab(test: store.TestEvidence, lab: str) -> _Lab:
 def _decided_again(cycles: list[Cycle], folder: Path) -> Iterator[tuple[Cycle, Decisions, Decisions]]:
     """Each cycle, what it decided, and what it decides now."""
     working = WorkingSet()
+    checked: EngineConfig | None = None
     try:
         for cycle, config, recorded in kept_cycles.whole(cycles):
+            if config is not checked:
+                checked = config
+                with_policies(config)
             if cycle.changes.whole:
                 working = WorkingSet.of(cycle.changes.set)
             else:
                 working.apply(cycle.changes)
             again = run_cycle(working, config, cycle.now)
             yield cycle, recorded, jsonform.decode(jsonform.encode(again), Decisions)  # numbers as in a file
-    except (InputError, KeyError, ValueError) as error:
+    except (InputError, ExtensionError, PolicyError, KeyError, ValueError) as error:
         raise EvidenceError(f"{folder}: the cycles can't be decided again: {error}") from error
 
 

@@ -31,7 +31,7 @@ from kailab.lab.saved import LabFile, SavedLab
 from kailab.lab.saved_picture import SavedParts, parts_to_save
 from kailab.lab.spec import LabSpec
 from kailab.lab.subjects import Subject
-from kailab.lab.venues import Venue, provider_of, venue_for
+from kailab.lab.venues import Place, Venue, provider_of, venue_for
 from kailab.lab.watching import inside
 from kailab.scheduler.observers import Observer, Observers, Opening
 from kailab.scheduler.reading.accounts import Accounts
@@ -146,6 +146,9 @@ class Lab(Changing):
         return self._running
 
     def _run(self) -> tuple[Parts, Settling]:
+        from kailab.model.kinds import register_installed
+
+        register_installed()
         return self.venue.run(self.spec, self.observers, self._latest_changes)
 
     def _present(self, promised: tuple[str, ...]) -> Present:
@@ -236,6 +239,7 @@ class Lab(Changing):
             evictions=self.log.evictions[-REMEMBERED:],
             last=self.log.last,
             changed=self._changed,
+            place=self.venue.place or Place(backend=self.venue.backend),
         )
         return {"lab": msgspec.to_builtins(lab), "looks": parts_to_save(self.picture())}
 

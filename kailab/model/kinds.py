@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from kailab.errors import InputError, Where
+from kailab import extensions
+from kailab.errors import ExtensionError, InputError, Where
 from kailab.model.kind import Kind, check_form, resolved
 
 _HOME = "kailab.kinds"
@@ -229,6 +230,10 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     key = names.get(wanted)
     if key is not None:
         return key
+    register_installed()
+    names = _KINDS.names()
+    if wanted in names:
+        return names[wanted]
     for other in sorted(others):
         bare = other.partition(".")[0].lower()
         if wanted in (other.lower(), bare, bare + "s"):
@@ -241,4 +246,50 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     close = difflib.get_close_matches(wanted, [*names, *lowered], n=8)
     meant = list(dict.fromkeys(names.get(name) or lowered[name] for name in close))[:3]
     hint = f"; did you mean {', '.join(meant)}?" if meant else "; expected a kind such as pods, queues, podgroups, jobs"
-    raise InputError(f"no kind is called {text!r:.80}{hint}")
+    faults = "".join(f"\n{fault}" for fault in unusable())
+    raise InputError(f"no kind is called {text!r:.80}{hint}{faults}")
+
+
+_installing = threading.Lock()
+_installed: set[extensions.Extension] = set()
+_unusable: dict[extensions.Extension, str] = {}
+
+
+def register_installed() -> None:
+    """Register the kinds that other distributions bring, once: when a lab begins to work, and when somebody types a kind that is not
+    known. What a manifest says loads nothing. What can't be used is passed over, and told by ``unusable``: it is no concern of a lab without
+    objects of it. Runs code of the distributions that bring kinds."""
+    with _installing:
+        for extension in extensions.extensions(extensions.KINDS):
+            if extension in _installed:
+                continue
+            _installed.add(extension)
+            try:
+                for kind in kinds_of(extension):
+                    register(kind)
+            except InputError as error:
+                _unusable[extension] = f"{extension.told}: {error}"
+            except ExtensionError as error:
+                _unusable[extension] = str(error)
+
+
+def kinds_of(extension: extensions.Extension) -> tuple[Kind, ...]:
+    """A kind, or several, that an entry point names. Raises ExtensionError."""
+    found = extension.load()
+    kinds = (found,) if isinstance(found, Kind) else tuple(found) if isinstance(found, list | tuple) else ()
+    if not kinds or not all(isinstance(kind, Kind) for kind in kinds):
+        raise ExtensionError(f"{extension.told}: {found!r:.80} is no kailab.model.kind.Kind, nor a list of them")
+    return kinds
+
+
+def unusable() -> tuple[str, ...]:
+    """A sentence for each that is installed and could not be registered."""
+    return tuple(_unusable.values())
+
+
+def check_installed(extension: extensions.Extension) -> None:
+    """Raises ExtensionError for what could not be registered."""
+    kinds_of(extension)
+    register_installed()
+    if extension in _unusable:
+        raise ExtensionError(_unusable[extension])

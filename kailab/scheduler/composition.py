@@ -11,6 +11,7 @@ from typing import Protocol
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.grouping import GroupingConfig, PodGrouper
+from kailab.model.kinds import register_installed
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.scheduler.binding.claim_allocation import ClaimAllocator
 from kailab.scheduler.binding.preparing import Preparation
@@ -73,6 +74,7 @@ class Composition:
             controllers: dict[str, Part] = {}
             if self.grouping:
                 grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
+                register_installed()
                 controllers["grouping"] = made["grouping"] = PodGrouper(cluster, grouping, lambda: scheduler.cycles)
             if self.queue_status:
                 controllers["queue status"] = made["queue status"] = QueueStatus(cluster, binding)

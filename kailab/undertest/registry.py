@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kailab import extensions
 from kailab.cluster.choices import Choice, Registry
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ class SchedulerKind(Choice):
 
 SCHEDULERS: Registry[SchedulerKind] = Registry(
     "scheduler",
+    SchedulerKind,
     {
         "kailab": SchedulerKind(
             "kailab's own", frozenset({"config", "adopt_default_scheduler"}), made="kailab.undertest.kailab:Kailab"
@@ -87,6 +89,7 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             ),
         ),
     },
+    extensions.SCHEDULERS,
 )
 
 
@@ -94,4 +97,17 @@ def remade(kind: str, name: str, options: Mapping[str, Any]) -> SchedulerUnderTe
     """The scheduler under test that has gone by that name, from what it was chosen with. Raises InputError for a kind that there is
     not."""
     SCHEDULERS.check(kind)
-    return SCHEDULERS[kind].load()(kind, name, tuple(sorted((option, str(value)) for option, value in options.items())))
+    return class_of(kind)(kind, name, tuple(sorted((option, str(value)) for option, value in options.items())))
+
+
+def class_of(name: str) -> type[SchedulerUnderTest]:
+    """What carries out a scheduler of the registry. Raises ExtensionError for what another distribution brings and can't be used."""
+    found: type[SchedulerUnderTest] = SCHEDULERS.load(name, _lacks)
+    return found
+
+
+def _lacks(found: object) -> str:
+    from kailab.undertest.contract import SchedulerUnderTest
+
+    is_one = isinstance(found, type) and issubclass(found, SchedulerUnderTest)
+    return "" if is_one else f"is no class derived from {SchedulerUnderTest.__module__}.{SchedulerUnderTest.__name__}"

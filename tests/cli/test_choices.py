@@ -9,7 +9,7 @@ from kailab.errors import InputError
 
 
 def fruit() -> Registry[Choice]:
-    return Registry("fruit", {"apple": Choice("red", frozenset({"peeled"})), "plum": Choice("blue")})
+    return Registry("fruit", Choice, {"apple": Choice("red", frozenset({"peeled"})), "plum": Choice("blue")})
 
 
 def test_what_is_registered_can_be_chosen_and_its_options_are_known():

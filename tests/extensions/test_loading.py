@@ -10,6 +10,7 @@ import pytest
 from kailab import extensions
 from kailab.errors import ExtensionError
 from kailab.extensions import BACKENDS, POLICIES
+from kailab.lab import Lab
 
 
 def test_an_extension_is_found_by_name_and_loaded_when_asked(bring) -> None:
@@ -94,17 +95,19 @@ def test_a_listing_tells_the_state_of_each(bring) -> None:
     assert "a name of kailab's own" in states["priority"]
 
 
-def test_looking_at_a_lab_reads_no_entry_points() -> None:
+def test_looking_at_a_lab_reads_no_entry_points(tmp_path) -> None:
     """They cost time, and a damaged one is no concern of those who use none."""
+    with Lab.open() as lab:
+        lab.settle()
+        lab.save(tmp_path / "lab")
     script = (
-        "import sys\n"
         "from importlib import metadata\n"
         "def none(*_, **__): raise AssertionError('entry points were read')\n"
         "metadata.distributions = none\n"
-        "from kailab.lab import Lab\n"
-        "lab = Lab.open()\n"
-        "lab.settle()\n"
-        "lab.close()\n"
+        "from kailab.cli.main import main\n"
+        "main()\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    arguments = [sys.executable, "-c", script, "get", "nodes", "--state", str(tmp_path / "lab")]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 6

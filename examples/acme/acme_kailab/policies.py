@@ -9,7 +9,7 @@ import numpy as np
 from kailab.engine import JobOrder, JobView, NodeScore, NodesView, Task, VictimOrder
 
 
-class FewestGpusFirst(JobOrder):
+class FewestGpusFirst(JobOrder, frozen=True):
     """Jobs that want fewer GPUs come first, but nobody waits for ever: after ``patience`` seconds a job comes before all."""
 
     refresh: ClassVar[float | None] = 60.0  # keys depend on time: ask for them anew every minute
@@ -22,7 +22,7 @@ class FewestGpusFirst(JobOrder):
         return 1.0, job.wants.gpu
 
 
-class EmptiestNode(NodeScore):
+class EmptiestNode(NodeScore, frozen=True):
     """The node with the most idle GPUs."""
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
@@ -30,7 +30,7 @@ class EmptiestNode(NodeScore):
         return nodes.idle_gpu / max(1, nodes.idle_gpu.max())
 
 
-class ShortestRun(VictimOrder):
+class ShortestRun(VictimOrder, frozen=True):
     """Those that lose the least work: GPU-seconds since their start."""
 
     def cost(self, job: JobView) -> float:

@@ -16,8 +16,14 @@ from kailab.undertest.naming import chosen
 def provider_of(backend: str) -> Provider:
     """Raises InputError for a backend that there is not."""
     BACKENDS.check(backend)
-    provider: Provider = BACKENDS[backend].load()
+    provider: Provider = BACKENDS.load(backend, _lacks)
     return provider
+
+
+def _lacks(provider: object) -> str:
+    methods = [name for name in vars(Provider) if not name.startswith("_")]
+    missing = [name for name in methods if not callable(getattr(provider, name, None))]
+    return f"is no Provider of venues: it lacks {', '.join(missing)}" if missing else ""
 
 
 def open_venue(
