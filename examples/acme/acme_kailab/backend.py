@@ -30,7 +30,6 @@ class FlakyCluster(EmbeddedCluster):
 
 class FlakyVenue(EmbeddedVenue):
     backend = "flaky"
-    place = Place(backend="flaky")
 
 
 class FlakyProvider(EmbeddedProvider):
