@@ -77,7 +77,7 @@ def run(site: Path, tmp_path: Path) -> Run:
 def test_doctor_lists_what_is_installed(run: Run) -> None:
     found = json.loads(run("kailab", "doctor", "-o", "json").stdout)
     told = {one["name"]: one["told"] for one in found if one["area"] == "extension" and one["there"]}
-    names = {"backends flaky", "kinds squad"}
+    names = {"backends flaky", "kinds squad", "schedulers first-fit"}
     names |= {f"policies {name}" for name in ("fewest-gpus-first", "emptiest-node", "shortest-run")}
     assert told == dict.fromkeys(names, "acme-kailab 1.0")
 
@@ -133,6 +133,16 @@ def test_one_of_each_under_pytest_and_whose_it_is_in_the_evidence(run: Run, tmp_
     assert "every decision is the same" in run("kailab", *replay).stdout
 
 
+def test_a_scheduler_under_test(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "squads.yaml").write_text(QUEUE + squad("large", 2, 8) + squad("small", 3, 1))
+    run("kailab", "up", "--scheduler", "first-fit")
+    run("kailab", "apply", "-f", "squads.yaml")
+    pods = run("kailab", "get", "pods", "-o", "json").stdout
+    nodes = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in json.loads(pods)["items"]}
+    assert nodes == {"large-0": "a100-0", "large-1": "a100-1", **{f"small-{n}": "h100-0" for n in range(3)}}
+    assert "first-fit" in run("kailab", "status").stdout
+
+
 def test_a_name_that_nobody_brings_is_refused_with_those_that_there_are(run: Run) -> None:
     told = run("kailab", "up", "--backend", "flakey", code=2).stderr
     assert "there is no backend 'flakey'; expected one of: embedded, controlplane, kind, kubeconfig, flaky" in told
@@ -143,6 +153,7 @@ def test_a_name_that_nobody_brings_is_refused_with_those_that_there_are(run: Run
     ("group", "arguments", "told"),
     [
         ("backends", ("up", "--backend", "bad"), "kailab.backends 'bad' of broken 2.0 can't be loaded"),
+        ("schedulers", ("up", "--scheduler", "bad"), "kailab.schedulers 'bad' of broken 2.0 can't be loaded"),
         ("kinds", ("get", "bads"), "kailab.kinds 'bad' of broken 2.0 can't be loaded"),
     ],
 )

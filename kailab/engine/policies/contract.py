@@ -4,7 +4,7 @@ The fields of the class are the policy's parameters, with their types and defaul
 refused. A policy is frozen: it keeps nothing between two calls, so the same cluster gives the same answers. It must not look at
 a clock, a file or the network: time is in what it is given.
 
-    class FewestGpusFirst(JobOrder):
+    class FewestGpusFirst(JobOrder, frozen=True):
         cpu_only_last: bool = False
 
         def key(self, job: JobView) -> float:
