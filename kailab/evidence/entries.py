@@ -260,7 +260,7 @@ class Settings(Entry, frozen=True, kw_only=True, omit_defaults=False):
 
 class LabFacts(Entry, frozen=True, kw_only=True):
     """What a lab is made of, enough to open the same again. ``versions``: program -> version. ``devices``: the fleet's GPUs
-    are there for claims."""
+    are there for claims. ``scheduler_kind``: of the scheduler under test, where it goes by a name of its own."""
 
     fleet: str
     backend: str
@@ -270,6 +270,7 @@ class LabFacts(Entry, frozen=True, kw_only=True):
     settings: Settings
     versions: dict[str, str]
     devices: bool = False
+    scheduler_kind: str = ""
 
 
 class Result(Entry, frozen=True, kw_only=True):

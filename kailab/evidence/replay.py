@@ -28,13 +28,13 @@ from kailab.evidence.canonical import plain
 from kailab.evidence.changes import changes, shown
 from kailab.evidence.cycles import Cycle, Head
 from kailab.evidence.diff import decisions_told
-from kailab.evidence.entries import Bound, Decision, Evicted, Promised, Refused
+from kailab.evidence.entries import Bound, Decision, Evicted, LabFacts, Promised, Refused
 from kailab.evidence.named_cycles import CycleTeller
 from kailab.evidence.run import test_folders
 from kailab.scheduler.settings.policies import with_policies
 
 DECIDES = "kailab"
-"""The scheduler under test whose cycles are kept."""
+"""The kind of scheduler under test whose cycles are kept."""
 
 _FEW = 6
 
@@ -118,7 +118,7 @@ def _test(counted: Replayed, test: store.TestEvidence) -> Replayed:
     began = counted.labs
     for lab, facts in test.labs.items():
         if not kept_cycles.there_are(test.path / lab):
-            passed_over = {**counted.passed_over, f"{test.name} ({lab})": _why_none(facts.scheduler)}
+            passed_over = {**counted.passed_over, f"{test.name} ({lab})": _why_none(facts)}
             counted = structs.replace(counted, passed_over=passed_over)
             continue
         found = _lab(test, lab)
@@ -134,10 +134,10 @@ def _test(counted: Replayed, test: store.TestEvidence) -> Replayed:
     return structs.replace(counted, tests=counted.tests + (counted.labs > began))
 
 
-def _why_none(scheduler: str) -> str:
-    if scheduler == DECIDES:
+def _why_none(facts: LabFacts) -> str:
+    if (facts.scheduler_kind or facts.scheduler) == DECIDES:
         return "no cycle ran, or its scheduler kept none"
-    return f"decided by {scheduler}: there are no cycles of kailab's engine"
+    return f"decided by {facts.scheduler}: there are no cycles of kailab's engine"
 
 
 def _lab(test: store.TestEvidence, lab: str) -> _Lab:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def told(lab: Lab) -> LabFacts:
     """The facts of a lab with its settings and versions."""
-    counted = lab.facts()
+    counted, kind = lab.facts(), lab.under_test.kind
     return LabFacts(
         fleet=lab.fleet,
         backend=lab.backend,
@@ -23,4 +23,5 @@ def told(lab: Lab) -> LabFacts:
         settings=Settings(engine=lab.config, usage=lab.usage, adopt_default_scheduler=lab.adopt_default_scheduler),
         versions={"kailab": __version__, **lab.venue.versions(lab.under_test)},
         devices=lab.devices,
+        scheduler_kind=kind if kind != lab.scheduler else "",
     )

@@ -190,6 +190,27 @@ def test_another_scheduler_has_nothing_to_replay(tmp_path: Path) -> None:
     assert found.passed_over == {f"{TEST} (lab)": "decided by kube-scheduler: there are no cycles of kailab's engine"}
 
 
+def test_kailab_under_a_name_of_its_own(tmp_path: Path) -> None:
+    """Its kind decides whether there is something to replay, not what it goes by."""
+    names = tmp_path / "names.yaml"
+    names.write_text("mine: {kind: kailab}\nbaseline: {kind: kube-scheduler}\n")
+    found = replay(written(tmp_path / "mine", recorded(f"mine@{names}")))
+    assert found.same
+    assert found.labs == 1
+    assert found.passed_over == {}
+
+    idle = Recorder()
+    with Lab.open(scheduler=f"mine@{names}", observers=[idle]):
+        pass
+    run = written(tmp_path / "idle", idle)
+    facts = store.load_test(run, TEST).labs["lab"]
+    assert (facts.scheduler, facts.scheduler_kind) == ("mine", "kailab")
+    assert replay(run).passed_over == {f"{TEST} (lab)": "no cycle ran, or its scheduler kept none"}
+
+    other = replay(written(tmp_path / "baseline", recorded(f"baseline@{names}")))
+    assert other.passed_over == {f"{TEST} (lab)": "decided by baseline: there are no cycles of kailab's engine"}
+
+
 def test_a_cycle_keeps_what_changed(owner: Recorder) -> None:
     """What is the same as in the cycle before is not kept again, neither records nor reasons to wait."""
     first, *later = owner.cycles
