@@ -80,7 +80,7 @@ class Lab(Changing):
         self._saved_parts: SavedParts = {}
         self._running: tuple[Parts, Settling] | None = None
         if not read_only:
-            self._running = self._run()
+            self._working()
         self._changed = True
         self._closed = False
         if file is not None:
@@ -142,14 +142,8 @@ class Lab(Changing):
 
     def _working(self) -> tuple[Parts, Settling]:
         if self._running is None:
-            self._running = self._run()
+            self._running = self.venue.run(self.spec, self.observers, self._latest_changes)
         return self._running
-
-    def _run(self) -> tuple[Parts, Settling]:
-        from kailab.model.kinds import register_installed
-
-        register_installed()
-        return self.venue.run(self.spec, self.observers, self._latest_changes)
 
     def _present(self, promised: tuple[str, ...]) -> Present:
         return self._parts.onlooker.present(promised)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster
 from kailab.evidence.observed import DecisionReader
+from kailab.model.kinds import register_installed
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.present import PresentReader
 from kailab.undertest.contract import Decider, PresentSource, Stepped, Wiring
@@ -92,6 +93,7 @@ def parts_over(
     """Controllers and scheduler anew over a cluster: they keep no state of their own. ``live``: it is a real API server.
     ``external``: the scheduler under test runs in a process of its own, as most always do on a real cluster. ``others``: controllers
     that are stepped before its own."""
+    register_installed()
     one = spec.under_test
     wiring = Wiring(cluster, spec.config, spec.usage, spec.adopt_default_scheduler, observer, live)
     within = None if external else one.within(wiring)
