@@ -7,6 +7,7 @@ served, and all turns behind it are told as they stand before that.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Container, Iterable, Sequence
 
 from kailab.engine.actions.allocate import promised_jobs, waiting_jobs
@@ -46,16 +47,20 @@ def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn
     return tuple(found)
 
 
-def queues_before(session: Session, order: Iterable[Turn], name: str) -> tuple[Earlier, ...]:
-    """Queues that are asked before ``name``, or before an ancestor of it, by what each has waiting next; siblings in the
-    order of their next turns. Those whose next job the queue rules refuse are left out."""
+def queues_before(session: Session, order: Sequence[Turn], name: str) -> tuple[Earlier, ...]:
+    """Queues whose turn comes before that of ``name``, or of an ancestor of it, in the order of their next turns. ``order``: all
+    turns. Turns that the queue rules refuse count only where the queue ``name`` has no other."""
     queue = session.tree.queues.get(name)
     if queue is None:
         return ()
     nearest: dict[str, Turn] = {}
+    below: dict[str, list[Turn]] = {level.name: [] for level in queue.path}
+    only_refused = all(turn.refused is not None for turn in order if turn.queue == name)
     for turn in order:
-        if turn.refused is None or turn.queue == name:
-            for level in session.tree.queues[turn.queue].path:
+        for level in session.tree.queues[turn.queue].path:
+            if level.name in below:
+                below[level.name].append(turn)
+            if turn.refused is None or (only_refused and turn.queue == name):
                 nearest.setdefault(level.name, turn)
     found: list[Earlier] = []
     for level in queue.path:
@@ -64,15 +69,20 @@ def queues_before(session: Session, order: Iterable[Turn], name: str) -> tuple[E
             continue
         for sibling in _siblings(session, level):
             other = nearest.get(sibling.name)
-            if sibling is level or other is None:
+            if sibling is level or other is None or other.place > own.place:
                 continue
-            if {own.podgroup, other.podgroup}.isdisjoint(session.config.promised):
-                first, why = _before(session, sibling, level, session.jobs[other.podgroup], session.jobs[own.podgroup])
-            else:
-                first, why = other.place < own.place, PROMISED
-            if first:
-                found.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
+            # What stood against the other's turn was the head of this queue then, whether the queue rules refuse it or not.
+            turns_below = below[level.name]
+            head = turns_below[bisect(turns_below, other.place, key=lambda turn: turn.place)]
+            why = _why_before(session, sibling, level, other, head)
+            found.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
     return tuple(sorted(found, key=lambda one: nearest[one.queue].place))
+
+
+def _why_before(session: Session, left: WQueue, right: WQueue, before: Turn, after: Turn) -> str:
+    if before.podgroup in session.config.promised:
+        return PROMISED
+    return _between(session, left, right, session.jobs[before.podgroup], session.jobs[after.podgroup])
 
 
 def _in_order(session: Session, leave_out: Container[str]) -> Iterable[Job]:
@@ -98,14 +108,13 @@ def _criterion(session: Session, before: Job, after: Job) -> str:
     if left is right:
         return order_criterion(before, after)
     one, other = session.tree.levelled(left, right)
-    return _before(session, one, other, before, after)[1]
+    return _between(session, one, other, before, after)
 
 
-def _before(session: Session, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> tuple[bool, str]:
+def _between(session: Session, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> str:
+    """What decides between two siblings, each with its best job."""
     ranking = session.ranking
-    if ranking is not None and ranking.between_queues:
-        word = ranking.first(left, right, left_job, right_job)
-        if word:
-            return word < 0, ranking.criterion(left_job, right_job)
+    if ranking is not None and ranking.between_queues and ranking.first(left, right, left_job, right_job):
+        return ranking.criterion(left_job, right_job)
     mine, theirs = session.wanted(left_job), session.wanted(right_job)
-    return queue_before(left, right, mine, theirs, NOTHING, NOTHING, session.tree.totals)
+    return queue_before(left, right, mine, theirs, NOTHING, NOTHING, session.tree.totals)[1]
