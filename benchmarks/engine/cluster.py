@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kailab.engine.records import (
+from kailab.engine.snapshot.records import (
     GPU,
     Constraint,
     GpuRequest,
@@ -22,7 +22,7 @@ from kailab.engine.records import (
     SubGroup,
     Task,
 )
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels
 
 NOW = 1_767_225_600.0

@@ -17,12 +17,12 @@ from benchmarks.engine.cluster import NOW
 from benchmarks.engine.setups import CONFIG, Outcome, Setup, VictimOrder
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.jobqueue import JobQueue
-from kailab.engine.queues import Amounts, WQueue
+from kailab.engine.queueing.jobqueue import JobQueue
+from kailab.engine.queueing.victims import held_by
 from kailab.engine.session import Session
-from kailab.engine.state import Job
-from kailab.engine.victims import held_by
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.working.queues import Amounts, WQueue
+from kailab.engine.working.state import Job
+from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import KailabError
 from kailab.lab.garbage import collector_off
 

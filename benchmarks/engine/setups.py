@@ -15,8 +15,8 @@ from msgspec import structs
 from benchmarks.engine.cluster import CORE, GPUS_PER_NODE, RACK, UNBOUNDED, Cluster, pod
 from kailab.engine.config import ACTIONS, EngineConfig
 from kailab.engine.decisions import Action, Decisions
-from kailab.engine.records import Constraint, PodTerm, Requirement, Share, Topology
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.snapshot.records import Constraint, PodTerm, Requirement, Share, Topology
+from kailab.engine.working.workingset import WorkingSet
 
 GANG = 10
 """Tasks of the gang that can't run, each wanting a whole node."""

@@ -21,9 +21,9 @@ from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
 from kailab.conformance.table import Table, mig_gpus, whole_devices
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, QueueState
-from kailab.engine.fairshare import Amounts, sum_up
-from kailab.engine.records import GPU, Node, PodGroup, PodSet, Queue, Share, Status, SubGroup, Task
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.queueing.fairshare import Amounts, sum_up
+from kailab.engine.snapshot.records import GPU, Node, PodGroup, PodSet, Queue, Share, Status, SubGroup, Task
+from kailab.engine.working.workingset import WorkingSet
 
 Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
 

@@ -6,10 +6,10 @@ import msgspec
 
 from kailab.conformance.opening import ACTIVE, NOW, PLACED, Opening
 from kailab.engine.decisions import Decisions, Pipeline
-from kailab.engine.numa import Zones
-from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
-from kailab.engine.snapshot import Snapshot
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.snapshot.records import GPU, GpuRequest, Node, PodGroup, ResourceClaim, Status, Task, ZoneShare
+from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.engine.working.numa import Zones
+from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels
 
 LAST_START_AGE = 60.0

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, VictimOrder, register_policy
     from kailab.engine.policies.settings import Checkpoint, PolicyChoice, SearchBudget, WeightedOrder
     from kailab.engine.policies.views import JobView, NodesView, Resources
-    from kailab.engine.records import (
+    from kailab.engine.snapshot.records import (
         GPU,
         UNLIMITED,
         Constraint,
@@ -57,8 +57,8 @@ if TYPE_CHECKING:
         Topology,
         ZoneShare,
     )
-    from kailab.engine.snapshot import Snapshot
-    from kailab.engine.workingset import WorkingSet
+    from kailab.engine.snapshot.snapshot import Snapshot
+    from kailab.engine.working.workingset import WorkingSet
 else:
     __getattr__ = on_demand(
         __name__,
@@ -92,33 +92,33 @@ else:
             "JobView": "policies.views",
             "NodesView": "policies.views",
             "Resources": "policies.views",
-            "Constraint": "records",
-            "ContainerRequest": "records",
-            "GPU": "records",
-            "GpuRequest": "records",
-            "Node": "records",
-            "NodeTerm": "records",
-            "Numa": "records",
-            "NumaZone": "records",
-            "PodGroup": "records",
-            "PodSet": "records",
-            "PodTerm": "records",
-            "PreferredNodes": "records",
-            "Queue": "records",
-            "Requirement": "records",
-            "ResourceClaim": "records",
-            "Shape": "records",
-            "Share": "records",
-            "Status": "records",
-            "SubGroup": "records",
-            "Taint": "records",
-            "Task": "records",
-            "Toleration": "records",
-            "Topology": "records",
-            "UNLIMITED": "records",
-            "ZoneShare": "records",
-            "Snapshot": "snapshot",
-            "WorkingSet": "workingset",
+            "Constraint": "snapshot.records",
+            "ContainerRequest": "snapshot.records",
+            "GPU": "snapshot.records",
+            "GpuRequest": "snapshot.records",
+            "Node": "snapshot.records",
+            "NodeTerm": "snapshot.records",
+            "Numa": "snapshot.records",
+            "NumaZone": "snapshot.records",
+            "PodGroup": "snapshot.records",
+            "PodSet": "snapshot.records",
+            "PodTerm": "snapshot.records",
+            "PreferredNodes": "snapshot.records",
+            "Queue": "snapshot.records",
+            "Requirement": "snapshot.records",
+            "ResourceClaim": "snapshot.records",
+            "Shape": "snapshot.records",
+            "Share": "snapshot.records",
+            "Status": "snapshot.records",
+            "SubGroup": "snapshot.records",
+            "Taint": "snapshot.records",
+            "Task": "snapshot.records",
+            "Toleration": "snapshot.records",
+            "Topology": "snapshot.records",
+            "UNLIMITED": "snapshot.records",
+            "ZoneShare": "snapshot.records",
+            "Snapshot": "snapshot.snapshot",
+            "WorkingSet": "working.workingset",
         },
     )
 

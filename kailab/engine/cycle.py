@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kailab.engine import unbacked_pipelines
 from kailab.engine.actions import allocate, consolidation, preempt, reclaim, stalegangs
-from kailab.engine.allocation import Allocator
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
-from kailab.engine.eviction_totals import with_eviction_totals
-from kailab.engine.report import pending_jobs, queue_states
+from kailab.engine.placing import unbacked_pipelines
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.report.eviction_totals import with_eviction_totals
+from kailab.engine.report.pending import pending_jobs, queue_states
 from kailab.engine.session import Session
-from kailab.engine.snapshot import Snapshot
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.engine.working.workingset import WorkingSet
 
 _ACTIONS: dict[str, Callable[[Session, Allocator], None]] = {
     "allocate": allocate.execute,

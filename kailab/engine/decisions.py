@@ -11,8 +11,8 @@ from typing import Literal, TypedDict
 
 import msgspec
 
-from kailab.engine.queues import QueueResource
-from kailab.engine.records import Amount, ZoneShare
+from kailab.engine.snapshot.records import Amount, ZoneShare
+from kailab.engine.working.queues import QueueResource
 
 Action = Literal["allocate", "consolidation", "reclaim", "preempt", "stalegangeviction"]
 """What a cycle does, one after the other."""

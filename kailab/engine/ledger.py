@@ -23,9 +23,9 @@ from kailab.engine.decisions import (
     QueueState,
     TaskAmounts,
 )
-from kailab.engine.queues import WQueue
-from kailab.engine.state import Job, WTask
-from kailab.engine.statuses import ON_NODE
+from kailab.engine.snapshot.statuses import ON_NODE
+from kailab.engine.working.queues import WQueue
+from kailab.engine.working.state import Job, WTask
 
 
 class Failure(NamedTuple):

@@ -15,23 +15,23 @@ from typing import NamedTuple
 import numpy as np
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.counting import memory_as_gpus
 from kailab.engine.decisions import Action, Ground, QueueShare, TaskAmounts
-from kailab.engine.fairshare import tree_shares
-from kailab.engine.jobqueue import Precedence
 from kailab.engine.ledger import Ledger, queue_share
-from kailab.engine.order import tasks_to_allocate
 from kailab.engine.policies import ranking
 from kailab.engine.policies.budget import ActionBudget
 from kailab.engine.policies.limits import EvictionLimits
 from kailab.engine.policies.stripping import put_aside, put_back
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taken_ratio import TakenRatioLimit
-from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
-from kailab.engine.records import Shape, Status, ZoneShare
-from kailab.engine.state import Job, Place, WTask
-from kailab.engine.statuses import ACTIVE
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.queueing.fairshare import tree_shares
+from kailab.engine.queueing.jobqueue import Precedence
+from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.snapshot.counting import memory_as_gpus
+from kailab.engine.snapshot.records import Shape, Status, ZoneShare
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
+from kailab.engine.working.state import Job, Place, WTask
+from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import PolicyError
 
 Zones = tuple[ZoneShare, ...]

@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import structs
 
-from kailab.engine.changes import Changes
-from kailab.engine.records import Node, Shape, Task
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.snapshot.changes import Changes
+from kailab.engine.snapshot.records import Node, Shape, Task
+from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.evidence.cycles import Cycle
 
 T = TypeVar("T")

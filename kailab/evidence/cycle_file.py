@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from kailab.engine import jsonform
+from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.evidence.cycles import Cycle, CycleLog
 from kailab.scheduler.cycle_record import CycleRecord

@@ -19,10 +19,10 @@ import msgspec
 from msgspec import structs
 
 from kailab import __version__
-from kailab.engine import jsonform
-from kailab.engine.changes import Changes
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, Pending, QueueState
+from kailab.engine.snapshot import jsonform
+from kailab.engine.snapshot.changes import Changes
 from kailab.errors import EvidenceError, InputError
 from kailab.scheduler.cycle_record import CycleRecord
 

@@ -16,7 +16,7 @@ import shutil
 import zlib
 from pathlib import Path
 
-from kailab.engine import jsonform
+from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, joined

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.engine.changes import Changes
 from kailab.engine.decisions import Decisions
+from kailab.engine.snapshot.changes import Changes
 from kailab.evidence.cycles import Cycle
 from kailab.evidence.decision_log import DecisionLog, Named, Naming
 from kailab.evidence.entries import Decision

@@ -16,11 +16,11 @@ import msgspec
 from msgspec import structs
 
 from kailab import __version__
-from kailab.engine import jsonform
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.snapshot import jsonform
+from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import EvidenceError, ExtensionError, InputError, PolicyError
 from kailab.evidence import cycles as kept_cycles
 from kailab.evidence import store

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.engine.records import GPU
+from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import NodeRow, PodGroupRow, PodRow, QueueRow, State
 from kailab.model import labels
 from kailab.scheduler.reading.accounts import Accounts

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import structs
 
 from kailab.cluster.embedded.storage.persistence import collection_paused
-from kailab.engine.records import GPU
+from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.lab import saved, subjects

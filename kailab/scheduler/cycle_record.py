@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kailab.engine.changes import Changes
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, Evict, Pending
+from kailab.engine.snapshot.changes import Changes
 from kailab.scheduler.mirror import Mirror
 
 MOST_REMEMBERED = 1_000

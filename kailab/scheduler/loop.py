@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from kailab.cluster.protocol import Cluster
-from kailab.engine.changes import Follower
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Pending
 from kailab.engine.policies.ranking import order_holds
+from kailab.engine.snapshot.changes import Follower
 from kailab.model.labels import SCHEDULER_NAME
 from kailab.scheduler.binding.execution import DecisionExecutor
 from kailab.scheduler.binding.preparing import Preparation

@@ -16,12 +16,12 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.counting import offered_gpus
 from kailab.engine.decisions import QueueState, Turn
-from kailab.engine.report import queue_states
-from kailab.engine.serving import queues_before, turns
+from kailab.engine.queueing.turns import Earlier
+from kailab.engine.report.pending import queue_states
+from kailab.engine.report.serving import queues_before, turns
 from kailab.engine.session import Session
-from kailab.engine.turns import Earlier
+from kailab.engine.snapshot.counting import offered_gpus
 from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
 from kailab.scheduler.saved_present import PresentRecord, Room
 from kailab.scheduler.settings.policies import with_policies

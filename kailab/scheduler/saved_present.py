@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from kailab.engine.decisions import QueueState, Turn
-from kailab.engine.turns import Earlier
+from kailab.engine.queueing.turns import Earlier
 
 
 class Room(NamedTuple):

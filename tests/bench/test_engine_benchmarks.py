@@ -24,10 +24,10 @@ from kailab.conformance.invariants import run_rounds
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.goal import Goal
-from kailab.engine.shortfall import Shortfall
-from kailab.engine.state import WTask
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.search.goal import Goal
+from kailab.engine.search.shortfall import Shortfall
+from kailab.engine.working.state import WTask
+from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import InputError
 
 SMALL = [
@@ -223,9 +223,9 @@ class Both:
             return run_cycle(working, config, now)
 
 
-PATIENCE = "kailab.engine.solver.PATIENCE"
-IDLE = "kailab.engine.solver.JobsLeftByQueue._idle"
-SHORT = "kailab.engine.shortfall.Shortfall.proves_hopeless"
+PATIENCE = "kailab.engine.search.solver.PATIENCE"
+IDLE = "kailab.engine.search.solver.JobsLeftByQueue._idle"
+SHORT = "kailab.engine.search.shortfall.Shortfall.proves_hopeless"
 NEVER = 10**9
 
 

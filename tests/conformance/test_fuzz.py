@@ -19,7 +19,7 @@ from kailab.conformance.recorded.casefile import as_case, write_cases
 from kailab.conformance.recorded.cases import main as cases_main
 from kailab.conformance.recorded.cases import run_case
 from kailab.engine.cycle import run_cycle
-from kailab.engine.records import Status
+from kailab.engine.snapshot.records import Status
 from kailab.errors import InputError
 from kailab.model import labels
 from kailab.scheduler.mirror import Mirror

@@ -10,7 +10,19 @@ from kailab.conformance.fuzzing.randomcluster import seeded
 from kailab.conformance.invariants import check, run_rounds, undecided
 from kailab.conformance.opening import NOW, Opening
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline, QueueShare, QueueState
-from kailab.engine.records import GPU, GpuRequest, Node, PodGroup, PodSet, Queue, Shape, Share, Status, SubGroup, Task
+from kailab.engine.snapshot.records import (
+    GPU,
+    GpuRequest,
+    Node,
+    PodGroup,
+    PodSet,
+    Queue,
+    Shape,
+    Share,
+    Status,
+    SubGroup,
+    Task,
+)
 
 FREE = Share(quota=-1, limit=-1, weight=1.0)
 

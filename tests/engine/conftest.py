@@ -18,8 +18,8 @@ import pytest
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions, Evict, Pending
-from kailab.engine.devices import any_devices
-from kailab.engine.records import (
+from kailab.engine.snapshot.devices import any_devices
+from kailab.engine.snapshot.records import (
     GPU,
     NO_GPU,
     Constraint,
@@ -36,7 +36,7 @@ from kailab.engine.records import (
     Task,
     Topology,
 )
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.working.workingset import WorkingSet
 from kailab.model.device_selectors import Device
 
 NOW = 1_000_000.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.engine.records import GpuRequest
+from kailab.engine.snapshot.records import GpuRequest
 
 CLASS = "gpu.example.com"
 

@@ -8,10 +8,10 @@ from kailab.conformance.opening import NOW
 from kailab.conformance.table import Table
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Ground, TaskAmounts
-from kailab.engine.records import GPU, GpuRequest, Status
+from kailab.engine.queueing.turns import JobCriterion
 from kailab.engine.session import Session
-from kailab.engine.statuses import ALLOCATED
-from kailab.engine.turns import JobCriterion
+from kailab.engine.snapshot.records import GPU, GpuRequest, Status
+from kailab.engine.snapshot.statuses import ALLOCATED
 
 MIG = "nvidia.com/mig-1g.5gb"
 

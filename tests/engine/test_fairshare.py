@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.engine.fairshare import Amounts, Claim, divide, divide_over_quota, sum_up, tree_shares
-from kailab.engine.records import GPU, Queue, Share
+from kailab.engine.queueing.fairshare import Amounts, Claim, divide, divide_over_quota, sum_up, tree_shares
+from kailab.engine.snapshot.records import GPU, Queue, Share
 
 
 def gpu_queue(name, parent="", quota=0, limit=-1, weight=1.0, **rest):

@@ -1,7 +1,7 @@
 """Gangs start together or not at all; what is beyond the minimum comes and goes one by one; subgroups have minima too."""
 
 from kailab.engine.decisions import Code
-from kailab.engine.records import PodSet, Status, SubGroup
+from kailab.engine.snapshot.records import PodSet, Status, SubGroup
 
 
 def test_a_gang_that_fits_starts_as_a_whole_on_several_nodes(team):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.engine.records import GpuRequest, Status
+from kailab.engine.snapshot.records import GpuRequest, Status
 
 
 def test_two_halves_share_one_device(team):

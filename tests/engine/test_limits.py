@@ -3,7 +3,7 @@
 import pytest
 
 from kailab.engine.decisions import Code
-from kailab.engine.records import NO_SHARE, Share
+from kailab.engine.snapshot.records import NO_SHARE, Share
 
 
 @pytest.mark.parametrize(("limit", "bound"), [(3, 3), (0, 0), (-1, 8)])

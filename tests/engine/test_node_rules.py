@@ -3,7 +3,7 @@
 import pytest
 
 from kailab.engine.decisions import Code
-from kailab.engine.records import NodeTerm, PodTerm, Requirement, Taint, Toleration
+from kailab.engine.snapshot.records import NodeTerm, PodTerm, Requirement, Taint, Toleration
 
 
 def two_nodes(world, **labels_of_the_second):

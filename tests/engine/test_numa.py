@@ -2,10 +2,10 @@
 
 import pytest
 
-from kailab.engine.layout import Layout
-from kailab.engine.numa import Zones
-from kailab.engine.records import ContainerRequest, Numa, NumaZone, Shape, ZoneShare
-from kailab.engine.state import ShapeInfo
+from kailab.engine.snapshot.records import ContainerRequest, Numa, NumaZone, Shape, ZoneShare
+from kailab.engine.working.layout import Layout
+from kailab.engine.working.numa import Zones
+from kailab.engine.working.state import ShapeInfo
 
 
 def numa(policy="single-numa-node", *zones, scope="pod"):

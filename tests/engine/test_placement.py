@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.engine.records import Status
+from kailab.engine.snapshot.records import Status
 
 FULL, EMPTY = "node-2", "node-1"  # the emptier node comes first by name
 

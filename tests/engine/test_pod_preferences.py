@@ -12,7 +12,7 @@ import pytest
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
-from kailab.engine.records import PodTerm, Requirement
+from kailab.engine.snapshot.records import PodTerm, Requirement
 
 NOW = 1_000_000.0
 HOST = "kubernetes.io/hostname"

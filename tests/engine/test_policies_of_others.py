@@ -20,7 +20,7 @@ from kailab.engine.policies.contract import (
 )
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, NodesView
-from kailab.engine.records import Status, Task
+from kailab.engine.snapshot.records import Status, Task
 from kailab.errors import InputError, PolicyError
 
 NOW = 1_000_000.0

@@ -9,7 +9,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.policies.settings import DAY, WeightedOrder
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
-from kailab.engine.records import PodGroup, Status, Task
+from kailab.engine.snapshot.records import PodGroup, Status, Task
 
 HOUR = 3600.0
 NOW = 1_000_000.0

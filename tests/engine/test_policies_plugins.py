@@ -6,7 +6,7 @@ from msgspec import structs
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.policies.switches import DEFAULT_PLUGINS, switches
-from kailab.engine.records import Constraint, PodSet, Status, SubGroup
+from kailab.engine.snapshot.records import Constraint, PodSet, Status, SubGroup
 
 NOW = 1_000_000.0
 WAITING = {"status": Status.PENDING, "node": ""}

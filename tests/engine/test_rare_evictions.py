@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.engine.records import NodeTerm, PodTerm, Requirement, Share, Status
+from kailab.engine.snapshot.records import NodeTerm, PodTerm, Requirement, Share, Status
 
 NOW = 1_000_000.0
 HOST = "kubernetes.io/hostname"

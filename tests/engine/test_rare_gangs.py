@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import structs
 
-from kailab.engine.records import Constraint, PodSet, Status, SubGroup
+from kailab.engine.snapshot.records import Constraint, PodSet, Status, SubGroup
 
 HOST = "kubernetes.io/hostname"
 

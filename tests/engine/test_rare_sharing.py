@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.engine.records import GpuRequest
+from kailab.engine.snapshot.records import GpuRequest
 
 SMALL, LARGE = "nvidia.com/mig-1g.5gb", "nvidia.com/mig-3g.20gb"
 

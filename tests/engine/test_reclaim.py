@@ -4,7 +4,7 @@ is fair."""
 import pytest
 
 from kailab.engine.decisions import Code
-from kailab.engine.records import GpuRequest
+from kailab.engine.snapshot.records import GpuRequest
 
 
 def owner_and_borrower(world, gpus=8, quota=4):

@@ -4,7 +4,7 @@ import pytest
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.records import Constraint, GpuRequest, Numa, NumaZone, PodSet, SubGroup, ZoneShare
+from kailab.engine.snapshot.records import Constraint, GpuRequest, Numa, NumaZone, PodSet, SubGroup, ZoneShare
 
 NOW = 1_000_000.0
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kailab.engine.records import Constraint, PodSet, SubGroup
+from kailab.engine.snapshot.records import Constraint, PodSet, SubGroup
 
 
 def racks(world, *sizes, nodes=2):

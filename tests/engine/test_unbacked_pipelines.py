@@ -1,6 +1,6 @@
 """Who was promised a place by an evicting action gets it, ahead of its queue's turn."""
 
-from kailab.engine.records import Status
+from kailab.engine.snapshot.records import Status
 
 
 def to_and_fro(world):

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 from kailab.conformance.fuzzing.randomcluster import random_opening
 from kailab.conformance.opening import NOW
 from kailab.conformance.table import Table
-from kailab.engine import jsonform
-from kailab.engine.changes import Changes, Removed
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.devices import Toleration, Wish, any_devices
-from kailab.engine.records import GPU, Node, Numa, NumaZone, Queue, ResourceClaim, Taint
-from kailab.engine.snapshot import IDENTITY, Snapshot
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.snapshot import jsonform
+from kailab.engine.snapshot.changes import Changes, Removed
+from kailab.engine.snapshot.devices import Toleration, Wish, any_devices
+from kailab.engine.snapshot.records import GPU, Node, Numa, NumaZone, Queue, ResourceClaim, Taint
+from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
+from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import InputError
 from kailab.model.device_selectors import Device
 from kailab.model.semver import Semver

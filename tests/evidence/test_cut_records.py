@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import structs
 
-from kailab.engine.changes import Changes
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
-from kailab.engine.records import Node, Requirement, Shape, Task
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.snapshot.changes import Changes
+from kailab.engine.snapshot.records import Node, Requirement, Shape, Task
+from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import ApiError
 from kailab.evidence import cycles, store
 from kailab.evidence.cut_records import RecordCutter

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from kailab.cli.columns import View, cell, columns_of
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.records import Status
 from kailab.engine.session import Session
-from kailab.engine.statuses import ALLOCATED, ON_NODE
+from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.statuses import ALLOCATED, ON_NODE
 from kailab.errors import Invalid
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.standing import standing

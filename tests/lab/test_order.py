@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from kailab.engine.turns import JobCriterion, QueueCriterion
+from kailab.engine.queueing.turns import JobCriterion, QueueCriterion
 from kailab.fleet import Fleet, load_fleet
 from kailab.lab import Lab
 

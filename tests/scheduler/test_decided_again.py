@@ -2,11 +2,11 @@
 
 import pytest
 
-from kailab.engine import jsonform
-from kailab.engine.changes import Changes
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide
-from kailab.engine.snapshot import Snapshot
+from kailab.engine.snapshot import jsonform
+from kailab.engine.snapshot.changes import Changes
+from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.scheduler import Scheduler
 
 

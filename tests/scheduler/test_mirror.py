@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.engine.records import GpuRequest, Status
+from kailab.engine.snapshot.records import GpuRequest, Status
 from kailab.scheduler import Mirror
 
 

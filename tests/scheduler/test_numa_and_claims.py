@@ -1,6 +1,6 @@
 """NUMA zones and resource claims as objects: what nodes and pods tell, and what the scheduler writes."""
 
-from kailab.engine.records import ContainerRequest, ZoneShare
+from kailab.engine.snapshot.records import ContainerRequest, ZoneShare
 from kailab.scheduler.reading.numa import OBSERVED, PREDICTED, as_annotation, containers, numa_record, zones_held
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.engine.records import GpuRequest
+from kailab.engine.snapshot.records import GpuRequest
 from kailab.scheduler.reading import requests
 from kailab.scheduler.reading.shapes import ShapeCache, gpu_request
 

@@ -272,7 +272,7 @@ def test_a_claim_still_to_be_made_from_a_template_holds_its_pod_back(led, build)
 
 def chosen(world, claim_object, *more):
     """Devices for one claim on n1, or why not."""
-    from kailab.engine.devices import choose
+    from kailab.engine.snapshot.devices import choose
     from kailab.scheduler.reading.devices import Inventory, read_requests
 
     inventory = Inventory()

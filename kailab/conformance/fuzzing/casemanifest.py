@@ -14,7 +14,7 @@ import yaml
 
 from kailab.conformance.opening import LEAVING, PLACED, Opening
 from kailab.engine.config import EngineConfig
-from kailab.engine.records import (
+from kailab.engine.snapshot.records import (
     GPU,
     Constraint,
     Node,

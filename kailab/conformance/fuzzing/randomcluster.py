@@ -15,7 +15,7 @@ from typing import Any
 from kailab.conformance.opening import NOW, Opening
 from kailab.conformance.table import accepted_share
 from kailab.engine.config import EngineConfig
-from kailab.engine.records import (
+from kailab.engine.snapshot.records import (
     GPU,
     NO_GPU,
     Constraint,

@@ -16,7 +16,7 @@ from kailab.conformance.invariants import check
 from kailab.conformance.opening import NOW, Opening
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
-from kailab.engine.records import GpuRequest, PodGroup, Queue, Shape, Share, SubGroup, Task
+from kailab.engine.snapshot.records import GpuRequest, PodGroup, Queue, Shape, Share, SubGroup, Task
 
 Fails = Callable[[Opening], bool]
 

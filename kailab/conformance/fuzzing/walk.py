@@ -23,8 +23,8 @@ from kailab.conformance.fuzzing.walk_objects import WORK, queue_tree, queue_with
 from kailab.conformance.report import Report, Result
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.records import GPU
-from kailab.engine.state import Job
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.state import Job
 from kailab.errors import KailabError
 from kailab.lab.lab import Lab
 from kailab.scheduler.mirror import Mirror

@@ -13,8 +13,8 @@ from typing import Any, Literal
 from kailab.conformance.jsonfile import read_json
 from kailab.conformance.opening import NOW, PLACED, Opening
 from kailab.engine.config import EngineConfig
-from kailab.engine.devices import any_devices
-from kailab.engine.records import (
+from kailab.engine.snapshot.devices import any_devices
+from kailab.engine.snapshot.records import (
     GPU,
     NO_GPU,
     NO_SHARE,

@@ -14,7 +14,18 @@ from typing import Any
 from kailab.conformance.opening import NOW, PLACED, Opening
 from kailab.conformance.recorded.case_reading import NAMES, NODE_NAME_LABEL
 from kailab.conformance.table import mig_gpus
-from kailab.engine.records import GPU, Constraint, GpuRequest, Node, PodGroup, Queue, Shape, Share, SubGroup, Task
+from kailab.engine.snapshot.records import (
+    GPU,
+    Constraint,
+    GpuRequest,
+    Node,
+    PodGroup,
+    Queue,
+    Shape,
+    Share,
+    SubGroup,
+    Task,
+)
 from kailab.errors import InputError, Where
 from kailab.model import labels
 

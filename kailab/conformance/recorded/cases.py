@@ -31,7 +31,7 @@ from kailab.conformance.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import KailabError
 
 Tell = Callable[[str, int, int], None]

@@ -13,7 +13,7 @@ from kailab.conformance.opening import PLACED
 from kailab.conformance.recorded.case_reading import NAMES, Case
 from kailab.conformance.table import Table, sharing
 from kailab.engine.decisions import Decisions
-from kailab.engine.records import Status, Task
+from kailab.engine.snapshot.records import Status, Task
 from kailab.scheduler.reading.requests import amount
 
 Level = Literal["queues", "status", "nodes", "rounds", "operations"]

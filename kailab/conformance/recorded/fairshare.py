@@ -19,8 +19,8 @@ from kailab.conformance.jsonfile import read_json
 from kailab.conformance.recorded import queue_rules, timefairness
 from kailab.conformance.report import Report, Result
 from kailab.conformance.shared import shared_folder
-from kailab.engine.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
-from kailab.engine.records import GPU, Queue, Share
+from kailab.engine.queueing.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
+from kailab.engine.snapshot.records import GPU, Queue, Share
 from kailab.errors import InputError, KailabError, Where
 
 RESOURCES = ("gpu", "cpu", "memory")

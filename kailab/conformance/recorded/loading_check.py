@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from kailab.conformance.opening import ACTIVE, PLACED
 from kailab.conformance.recorded.case_reading import Case
 from kailab.conformance.table import Table, mig_gpus
-from kailab.engine.fairshare import Amounts, tree_shares
-from kailab.engine.records import GPU, GpuRequest, Node, Status, Task
+from kailab.engine.queueing.fairshare import Amounts, tree_shares
+from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Status, Task
 
 HOLDING = PLACED - {Status.PIPELINED}
 TOLERANCE = 0.011

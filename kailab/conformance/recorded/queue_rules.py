@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from kailab.engine.capacity import over_limit, over_quota
-from kailab.engine.order import queue_before
-from kailab.engine.queues import RESOURCES, Amounts, QueueTree, WQueue
-from kailab.engine.reclaimable import Demand, Standing, Yield, above_share, can_reclaim, may_yield, owed_quota
-from kailab.engine.records import GPU, Queue, Share
+from kailab.engine.queueing.capacity import over_limit, over_quota
+from kailab.engine.queueing.order import queue_before
+from kailab.engine.search.reclaimable import Demand, Standing, Yield, above_share, can_reclaim, may_yield, owed_quota
+from kailab.engine.snapshot.records import GPU, Queue, Share
+from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
 
 NAMES = ("cpu", "memory", "gpu")
 Raw = Mapping[str, Any]

@@ -18,8 +18,8 @@ import msgspec
 from kailab.conformance.opening import NOW
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.fairshare import Amounts, sum_up, tree_shares
-from kailab.engine.records import (
+from kailab.engine.queueing.fairshare import Amounts, sum_up, tree_shares
+from kailab.engine.snapshot.records import (
     GPU,
     NO_SHARE,
     GpuRequest,
@@ -33,7 +33,7 @@ from kailab.engine.records import (
     SubGroup,
     Task,
 )
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.working.workingset import WorkingSet
 
 CYCLES, WINDOW, K_VALUE = 100, 5, 1.0  # KAI's defaults
 MEAN_TOLERANCE = 0.05

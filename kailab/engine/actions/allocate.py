@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import islice
 
-from kailab.engine.allocation import Allocator
 from kailab.engine.decisions import Action
-from kailab.engine.jobqueue import JobQueue
-from kailab.engine.records import Status
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.session import Session
-from kailab.engine.state import Job
+from kailab.engine.snapshot.records import Status
+from kailab.engine.working.state import Job
 
 
 def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> JobQueue[Job]:

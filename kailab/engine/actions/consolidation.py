@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from kailab.engine.actions.evicting import Skip, candidates, everyone_moved, impossible, search
-from kailab.engine.allocation import Allocator
-from kailab.engine.capacity import over_limit
-from kailab.engine.order import tasks_to_allocate
-from kailab.engine.records import GPU
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.queueing.capacity import over_limit
+from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session
-from kailab.engine.state import Job
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.state import Job
 
 
 def execute(session: Session, allocator: Allocator) -> None:

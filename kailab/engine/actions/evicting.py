@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from kailab.engine.actions.allocate import waiting_jobs
-from kailab.engine.allocation import Allocator
-from kailab.engine.bounds import Bounds
 from kailab.engine.decisions import Action, Code, Ground
 from kailab.engine.ledger import Failure
-from kailab.engine.order import tasks_to_allocate
-from kailab.engine.queues import WQueue
-from kailab.engine.reclaimable import Demand
-from kailab.engine.records import Status
-from kailab.engine.scenario import Scenario
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.search.bounds import Bounds
+from kailab.engine.search.reclaimable import Demand
+from kailab.engine.search.scenario import Scenario
+from kailab.engine.search.signatures import Representatives
+from kailab.engine.search.solver import Solver
 from kailab.engine.session import Session
-from kailab.engine.signatures import Representatives
-from kailab.engine.solver import Solver
-from kailab.engine.state import Job
+from kailab.engine.snapshot.records import Status
+from kailab.engine.working.queues import WQueue
+from kailab.engine.working.state import Job
 
 
 def candidates(session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False) -> Iterator[Job]:

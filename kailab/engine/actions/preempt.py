@@ -6,14 +6,14 @@ Source: KAI's preempt action.
 from __future__ import annotations
 
 from kailab.engine.actions.evicting import Skip, candidates, impossible, search
-from kailab.engine.allocation import Allocator
-from kailab.engine.capacity import over_quota
 from kailab.engine.decisions import Ground
-from kailab.engine.minruntime import MinRuntime, keeps_minimum
-from kailab.engine.order import tasks_to_allocate
-from kailab.engine.scenario import Scenario
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.queueing.capacity import over_quota
+from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.search.minruntime import MinRuntime, keeps_minimum
+from kailab.engine.search.scenario import Scenario
 from kailab.engine.session import Session
-from kailab.engine.state import Job
+from kailab.engine.working.state import Job
 
 
 def execute(session: Session, allocator: Allocator) -> None:

@@ -6,16 +6,16 @@ Source: KAI's reclaim action.
 from __future__ import annotations
 
 from kailab.engine.actions.evicting import Skip, candidates, impossible, search
-from kailab.engine.allocation import Allocator
 from kailab.engine.decisions import Ground
-from kailab.engine.minruntime import MinRuntime, keeps_minimum
-from kailab.engine.order import tasks_to_allocate
-from kailab.engine.queues import WQueue
-from kailab.engine.reclaimable import Demand, Standing, Yield, can_reclaim, demand, involved, may_yield
-from kailab.engine.scenario import Scenario
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.search.minruntime import MinRuntime, keeps_minimum
+from kailab.engine.search.reclaimable import Demand, Standing, Yield, can_reclaim, demand, involved, may_yield
+from kailab.engine.search.scenario import Scenario
 from kailab.engine.session import Session
-from kailab.engine.state import Job, WPodSet, WTask
-from kailab.engine.statuses import ACTIVE
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.queues import WQueue
+from kailab.engine.working.state import Job, WPodSet, WTask
 
 
 def execute(session: Session, allocator: Allocator) -> None:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from kailab.engine.decisions import Ground
 from kailab.engine.session import Session
-from kailab.engine.state import Job
-from kailab.engine.statuses import ACTIVE
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.state import Job
 
 
 def execute(session: Session) -> list[str]:

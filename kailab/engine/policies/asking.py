@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from kailab.engine.layout import CPU, GPUS, MEMORY
 from kailab.engine.ledger import queue_state
 from kailab.engine.policies.contract import JobOrder, NodeScore, VictimOrder, make_policy
 from kailab.engine.policies.score import waiting_since
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, NodesView, Resources
-from kailab.engine.queues import Amounts
-from kailab.engine.state import Job, WTask
-from kailab.engine.victims import held_by
+from kailab.engine.queueing.victims import held_by
+from kailab.engine.working.layout import CPU, GPUS, MEMORY
+from kailab.engine.working.queues import Amounts
+from kailab.engine.working.state import Job, WTask
 from kailab.errors import PolicyError
 
 if TYPE_CHECKING:
     from kailab.engine.decisions import QueueState
-    from kailab.engine.nodes import NodeTable
     from kailab.engine.session import Session
+    from kailab.engine.working.nodes import NodeTable
 
 T = TypeVar("T")
 Numeric = tuple[float, ...]

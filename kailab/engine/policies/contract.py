@@ -22,7 +22,7 @@ import numpy as np
 
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, NodesView
-from kailab.engine.records import Task
+from kailab.engine.snapshot.records import Task
 from kailab.errors import InputError, PolicyError
 
 Key = float | tuple[float, ...]

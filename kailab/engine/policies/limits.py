@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.state import WTask
-from kailab.engine.statuses import ACTIVE, ON_NODE
+from kailab.engine.snapshot.statuses import ACTIVE, ON_NODE
+from kailab.engine.working.state import WTask
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session

@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Numbers
-from kailab.engine.jobindex import JobIndex
 from kailab.engine.policies.asking import ChosenOrder, ChosenVictims
 from kailab.engine.policies.contract import JobOrder, make_policy
 from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
-from kailab.engine.queues import Amounts, WQueue
-from kailab.engine.state import Job
-from kailab.engine.turns import JobCriterion
+from kailab.engine.queueing.turns import JobCriterion
+from kailab.engine.working.jobindex import JobIndex
+from kailab.engine.working.queues import Amounts, WQueue
+from kailab.engine.working.state import Job
 from kailab.errors import PolicyError
 
 if TYPE_CHECKING:

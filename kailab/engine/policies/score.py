@@ -19,10 +19,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from kailab.engine.layout import GPUS
 from kailab.engine.policies.settings import WeightedOrder
-from kailab.engine.state import Job
-from kailab.engine.statuses import ACTIVE
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.layout import GPUS
+from kailab.engine.working.state import Job
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from kailab.engine.records import Constraint
-from kailab.engine.state import Job, Member, WSubGroup
+from kailab.engine.snapshot.records import Constraint
+from kailab.engine.working.state import Job, Member, WSubGroup
 
 Aside = list[tuple[Member, Constraint | None]]
 

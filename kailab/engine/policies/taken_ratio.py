@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kailab.engine.amounts import number, quantity_text
 from kailab.engine.policies.limits import losing
-from kailab.engine.queues import Amounts
+from kailab.engine.snapshot.amounts import number, quantity_text
+from kailab.engine.working.queues import Amounts
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kailab.engine.queues import RESOURCES, Amounts, WQueue
-from kailab.engine.reclaimable import above_share, owed_quota
-from kailab.engine.state import Job
-from kailab.engine.victims import Victim
+from kailab.engine.queueing.victims import Victim
+from kailab.engine.search.reclaimable import above_share, owed_quota
+from kailab.engine.working.queues import RESOURCES, Amounts, WQueue
+from kailab.engine.working.state import Job
 
 if TYPE_CHECKING:
     from kailab.engine.session import Session

@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from kailab.engine.decisions import QueueState
-from kailab.engine.records import Node, PodGroup, Task
+from kailab.engine.snapshot.records import Node, PodGroup, Task
 
 
 class Resources(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kailab.engine.amounts import quantity_text
 from kailab.engine.decisions import Code
-from kailab.engine.queues import NAMES, QueueResource
+from kailab.engine.snapshot.amounts import quantity_text
+from kailab.engine.working.queues import NAMES, QueueResource
 from kailab.evidence.entries import PodRow, Reason
 from kailab.lab.explain.explanation import count, gpus, some
 from kailab.lab.picture import Picture

@@ -1,11 +1,11 @@
-"""Who is served before a PodGroup that waits, in words: the order itself is the engine's (kailab.engine.serving)."""
+"""Who is served before a PodGroup that waits, in words: the order itself is the engine's (kailab.engine.report.serving)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
 
-from kailab.engine.turns import PROMISED, Earlier, JobCriterion, QueueCriterion
+from kailab.engine.queueing.turns import PROMISED, Earlier, JobCriterion, QueueCriterion
 from kailab.lab.explain.explanation import some
 from kailab.lab.picture import Picture
 

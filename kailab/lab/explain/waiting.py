@@ -9,9 +9,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.amounts import quantity_text
 from kailab.engine.decisions import Ground
-from kailab.engine.queues import NAMES
+from kailab.engine.snapshot.amounts import quantity_text
+from kailab.engine.working.queues import NAMES
 from kailab.errors import InputError, NotFound
 from kailab.evidence.canonical import plain
 from kailab.evidence.entries import Evicted, PodRow, Reason

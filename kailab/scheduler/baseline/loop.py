@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
-from kailab.engine.records import Node, Shape
+from kailab.engine.snapshot.records import Node, Shape
 from kailab.errors import ApiError, NotFound
 from kailab.model.labels import DEFAULT_SCHEDULER_NAME
 from kailab.scheduler.baseline.neighbours import refusals

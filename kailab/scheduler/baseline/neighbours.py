@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kailab.engine.records import PodTerm
+from kailab.engine.snapshot.records import PodTerm
 from kailab.scheduler.baseline.pods import BaselinePod
 from kailab.scheduler.baseline.table import Mask, NodeTable
 

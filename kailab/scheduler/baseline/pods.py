@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import GPU, Requirement, Shape
+from kailab.engine.snapshot.records import GPU, Requirement, Shape
 from kailab.model import labels as names
 from kailab.scheduler.reading.podgroups import Priorities
 from kailab.scheduler.reading.queues import created

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 import numpy.typing as npt
 
-from kailab.engine.fit import untolerated_reason
-from kailab.engine.records import GPU, Node, Requirement, Shape, Taint
+from kailab.engine.placing.fit import untolerated_reason
+from kailab.engine.snapshot.records import GPU, Node, Requirement, Shape, Taint
 from kailab.model import labels as names
 from kailab.scheduler.baseline.pods import BaselinePod, holds
 from kailab.scheduler.reading.affinity import tolerates

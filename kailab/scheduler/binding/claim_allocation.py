@@ -18,8 +18,8 @@ from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.writes import Patch
-from kailab.engine.claims import MOST_HOLDERS
-from kailab.engine.devices import Choice, DeviceId, choose, device_id
+from kailab.engine.snapshot.devices import Choice, DeviceId, choose, device_id
+from kailab.engine.working.claims import MOST_HOLDERS
 from kailab.errors import ApiError, Invalid, NotFound
 from kailab.model.labels import CLAIM_FINALIZER
 from kailab.scheduler.binding.preparing import Binding

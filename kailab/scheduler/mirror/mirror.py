@@ -14,8 +14,8 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.unreadable import Tell, UnreadableObjects
-from kailab.engine.records import PodGroup, Queue, Status, Task
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.snapshot.records import PodGroup, Queue, Status, Task
+from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
 from kailab.scheduler.mirror.lone_reservations import LoneReservations
 from kailab.scheduler.mirror.node_records import NodeRecords

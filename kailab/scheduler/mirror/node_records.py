@@ -7,8 +7,8 @@ from all three whenever one of them changes.
 from __future__ import annotations
 
 from kailab.cluster.protocol import Object, WatchEvent
-from kailab.engine.records import Node, Numa, Topology
-from kailab.engine.workingset import WorkingSet
+from kailab.engine.snapshot.records import Node, Numa, Topology
+from kailab.engine.working.workingset import WorkingSet
 from kailab.scheduler.reading.claims import Claims
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.numa import numa_record

@@ -13,7 +13,7 @@ import msgspec
 
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import from_label_selector, matches
-from kailab.engine.records import PodTerm, Shape
+from kailab.engine.snapshot.records import PodTerm, Shape
 from kailab.scheduler.reading import references
 from kailab.scheduler.reading.claims import Claims
 from kailab.scheduler.reading.shapes import ShapeCache

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.engine import counting
-from kailab.engine.records import GPU, GpuRequest
-from kailab.engine.statuses import ON_NODE
+from kailab.engine.snapshot import counting
+from kailab.engine.snapshot.records import GPU, GpuRequest
+from kailab.engine.snapshot.statuses import ON_NODE
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.scheduler.reading.claims import Claims, claim_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from kailab.engine.records import NodeTerm, Operator, PodTerm, PreferredNodes, Requirement, Taint, Toleration
+from kailab.engine.snapshot.records import NodeTerm, Operator, PodTerm, PreferredNodes, Requirement, Taint, Toleration
 
 _OPERATORS: dict[str, Operator] = {name: name for name in ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")}
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"

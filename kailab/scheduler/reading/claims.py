@@ -10,14 +10,14 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.devices import DeviceId
-from kailab.engine.records import ResourceClaim
+from kailab.engine.snapshot.devices import DeviceId
+from kailab.engine.snapshot.records import ResourceClaim
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
 from kailab.scheduler.reading.devices import Inventory, read_requests
 
 if TYPE_CHECKING:
-    from kailab.engine.workingset import WorkingSet
+    from kailab.engine.working.workingset import WorkingSet
 
 _NOTHING: Mapping[str, Any] = {}
 _EXTENDED = "resource.kubernetes.io/extended-resource-claim"

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.devices import MOST_RESULTS, DeviceRequests, Toleration, Wish
+from kailab.engine.snapshot.devices import MOST_RESULTS, DeviceRequests, Toleration, Wish
 from kailab.errors import InputError
 from kailab.model.device_selectors import Device, selector
 from kailab.model.quantities import parse

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import GPU, Node, Numa
+from kailab.engine.snapshot.records import GPU, Node, Numa
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
 from kailab.scheduler.reading import affinity, requests

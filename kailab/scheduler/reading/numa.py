@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import ContainerRequest, Numa, NumaZone, ZoneShare
+from kailab.engine.snapshot.records import ContainerRequest, Numa, NumaZone, ZoneShare
 from kailab.scheduler.reading import requests
 
 OBSERVED = "kai.scheduler/numa-placement-observed"  # by an agent on the node, which knows

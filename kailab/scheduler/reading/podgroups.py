@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
+from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
 from kailab.scheduler.reading.queues import created, duration, moment
 

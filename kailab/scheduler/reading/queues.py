@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import NO_SHARE, UNLIMITED, Queue, Share
+from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, Share
 from kailab.errors import InputError
 from kailab.model.times import duration_seconds, parse_time
 

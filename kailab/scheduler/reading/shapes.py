@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import GPU, NO_GPU, GpuRequest, Shape
+from kailab.engine.snapshot.records import GPU, NO_GPU, GpuRequest, Shape
 from kailab.errors import InputError
 from kailab.model import labels as names
 from kailab.model.quantities import parse

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.records import Shape, Status, Task
+from kailab.engine.snapshot.records import Shape, Status, Task
 from kailab.model import labels as names
 from kailab.scheduler.reading.numa import zones_held
 from kailab.scheduler.reading.queues import created, moment

@@ -8,7 +8,7 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskFit
-from kailab.engine.queues import QueueResource
+from kailab.engine.working.queues import QueueResource
 from kailab.model.quantities import counted, format_bytes, format_cpu
 from kailab.model.times import format_time
 from kailab.scheduler.reading.podgroups import node_pool

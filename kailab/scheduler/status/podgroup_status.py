@@ -4,7 +4,7 @@ Source: KAI podgroupcontroller. Requested: containers of pods that wait or run; 
 scheduled. A share of a GPU counts as such (for several devices, on each of them); GPU memory is requested as
 ``run.ai/gpu.memory``, held as the part of the device it is on.
 
-That is not how KAI's scheduler, and with it kailab.engine.counting, counts a pod: init containers, overhead and the rounding of
+That is not how KAI's scheduler, and with it kailab.engine.snapshot.counting, counts a pod: init containers, overhead and the rounding of
 GPU memory differ. The status is KAI's, so it says what KAI's says; what kailab shows of a pod goes by the scheduler.
 """
 

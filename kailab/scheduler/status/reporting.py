@@ -13,7 +13,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Patch
 from kailab.engine.decisions import Code, Decisions, Pending, Pipeline, QueueState
-from kailab.engine.records import PodGroup, PodSet, Status, SubGroup, Task
+from kailab.engine.snapshot.records import PodGroup, PodSet, Status, SubGroup, Task
 from kailab.errors import NotFound
 from kailab.model import labels as names
 from kailab.model.times import format_time

@@ -1,0 +1,115 @@
+"""Placing a job: all its next tasks or none, group by group of its subgroup tree, each within its topology.
+
+Source: KAI's AllocateJob.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.decisions import Code
+from kailab.engine.ledger import Failure
+from kailab.engine.placing.placement import NodeMask, Placer
+from kailab.engine.placing.topology import TopologyError, TopologyPlan
+from kailab.engine.queueing.capacity import refuses
+from kailab.engine.queueing.order import member_key, tasks_to_allocate
+from kailab.engine.session import Session
+from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
+
+
+class Allocator:
+    """Places jobs of one session. ``pipeline_only``: promise places instead of taking them (for evicting actions)."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.placer = Placer(session)
+        self.topology = TopologyPlan(session)
+
+    def place(self, job: Job, nodes: NodeMask, pipeline_only: bool, tasks: list[WTask] | None = None) -> bool:
+        """Undoes nothing on failure: the caller holds the mark. ``tasks`` overrides which tasks of the job to place."""
+        session = self.session
+        self.topology.forget_scores()
+        if tasks is None:
+            tasks = tasks_to_allocate(job)
+        if not tasks:
+            return False
+        queue = session.queue_of(job)
+        if queue is None:
+            return False
+        wanted = session.wants(tasks, session.table.max_gpu_memory)
+        refusal = refuses(queue, wanted, job.record.preemptible)
+        if refusal is not None:
+            if not pipeline_only:
+                session.ledger.fail(job, Failure(refusal.code, refusal.message, refusal.queue, refusal.numbers))
+            return False
+        try:
+            return self._group(job, job.root, tasks, nodes, pipeline_only)
+        except TopologyError as error:
+            if not pipeline_only:
+                session.ledger.fail(job, Failure(Code.UNSCHEDULABLE, str(error)))
+            return False
+
+    def _group(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
+        if not tasks:
+            return True
+        if group.constraint is None:
+            return self._members(job, group, tasks, nodes, pipeline_only)
+        session = self.session
+        podsets = [podset for podset in group.podsets if any(task.podset is podset for task in tasks)]
+        for subset in self.topology.subsets(job, group, podsets, tasks, nodes, quiet=pipeline_only):
+            mark = session.mark()
+            if self._members(job, group, tasks, subset, pipeline_only):
+                return True
+            session.undo(mark)
+        return False
+
+    def _members(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
+        members: list[Member] = group.members
+        if len(members) > 1:
+            by_name = job.by_name
+            members = sorted(members, key=lambda member: member_key(member, None, by_name))
+        for member in members:
+            inside = set(member.podsets)
+            mine = tasks if len(members) == 1 else [task for task in tasks if task.podset in inside]
+            if isinstance(member, WPodSet):
+                if not self._podset(job, member, mine, nodes, pipeline_only):
+                    return False
+            elif not self._group(job, member, mine, nodes, pipeline_only):
+                return False
+        return True
+
+    def _podset(self, job: Job, podset: WPodSet, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
+        if not tasks:
+            return True
+        if podset.constraint is None:
+            return self._tasks(job, podset, tasks, nodes, pipeline_only)
+        session = self.session
+        for subset in self.topology.subsets(job, podset, [podset], tasks, nodes, quiet=pipeline_only):
+            mark = session.mark()
+            if self._tasks(job, podset, tasks, subset, pipeline_only):
+                return True
+            session.undo(mark)
+        return False
+
+    def _tasks(self, job: Job, podset: WPodSet, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
+        placer = self.placer
+        placer.preferred = self.topology.scores_for(podset)
+        for count, task in enumerate(tasks):
+            if not placer.place(task, nodes, pipeline_only):
+                if not pipeline_only:
+                    self._explain(job, podset, task, count)
+                return False
+        return True
+
+    def _explain(self, job: Job, podset: WPodSet, task: WTask, placed: int) -> None:
+        gang = any(other.minimum > 1 for other in job.podsets.values())
+        pod = f"{task.record.namespace}/{task.record.name}"
+        if not gang or podset.used >= podset.minimum:
+            message = f"no node has room for pod {pod}"
+        elif len(job.podsets) == 1:
+            message = f"there is room for {placed} of the {podset.minimum} pods that must start together"
+        else:
+            message = (
+                f"there is room for {placed} pods; subgroup {podset.name} needs {podset.minimum} that start together"
+            )
+        self.session.ledger.fail(
+            job, Failure(Code.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers={"placed": placed})
+        )

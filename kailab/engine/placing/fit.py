@@ -1,0 +1,178 @@
+"""Which nodes a task may go to.
+
+``static_mask`` holds what tasks can't change (labels, taints, availability, kind of GPU); it is computed once per shape.
+``fits`` adds what tasks do change: resources, shared devices, pod slots. Source: KAI's predicates plugin and node_info.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kailab.engine.snapshot.records import GPU, NodeTerm, Requirement, Shape, Taint, Toleration
+from kailab.engine.working.layout import GPUS
+from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.state import ShapeInfo
+
+UNTOLERATED = "node(s) had untolerated taint"
+"""How Kubernetes begins to say that a taint keeps a pod off."""
+
+
+def matches(requirement: Requirement, labels: dict[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    match requirement.operator:
+        case "In":
+            return value in requirement.values
+        case "NotIn":
+            return value not in requirement.values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+    try:
+        number, bound = int(value or ""), int(requirement.values[0])
+    except (ValueError, IndexError):
+        return False
+    return number > bound if requirement.operator == "Gt" else number < bound
+
+
+def requirement_mask(table: NodeTable, requirement: Requirement) -> np.ndarray:
+    column, codes = table.column(requirement.key)
+    match requirement.operator:
+        case "Exists":
+            return column >= 0
+        case "DoesNotExist":
+            return column < 0
+    hit = np.zeros(len(codes) + 1, dtype=bool)  # the last entry answers for code -1: no such label
+    for value, code in codes.items():
+        hit[code] = matches(requirement, {requirement.key: value})
+    hit[-1] = requirement.operator == "NotIn"
+    mask: np.ndarray = hit[column]
+    return mask
+
+
+def _term_mask(table: NodeTable, term: NodeTerm) -> np.ndarray:
+    mask = np.ones(len(table), dtype=bool)
+    for requirement in term.requirements:
+        mask &= requirement_mask(table, requirement)
+    for field in term.fields:
+        if field.key == "metadata.name":
+            mask &= np.array([matches(field, {field.key: node.name}) for node in table.nodes], dtype=bool)
+        else:
+            mask &= False
+    if not term.requirements and not term.fields:
+        mask &= False  # Kubernetes: an empty term matches nothing
+    return mask
+
+
+def affinity_mask(table: NodeTable, shape: Shape) -> np.ndarray:
+    """NodeSelector and required node affinity."""
+    mask = np.ones(len(table), dtype=bool)
+    for requirement in shape.selector:
+        mask &= requirement_mask(table, requirement)
+    if shape.terms:
+        any_term = np.zeros(len(table), dtype=bool)
+        for term in shape.terms:
+            any_term |= _term_mask(table, term)
+        mask &= any_term
+    return mask
+
+
+def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
+    for toleration in tolerations:
+        if toleration.effect and toleration.effect != taint.effect:
+            continue
+        if not toleration.key:
+            if toleration.operator == "Exists":
+                return True
+            continue
+        if toleration.key == taint.key and (toleration.operator == "Exists" or toleration.value == taint.value):
+            return True
+    return False
+
+
+def untolerated(shape: Shape, taints: tuple[Taint, ...]) -> Taint | None:
+    for taint in taints:
+        if taint.effect != "PreferNoSchedule" and not tolerates(shape.tolerations, taint):
+            return taint
+    return None
+
+
+def untolerated_reason(taint: Taint) -> str:
+    """Why a taint keeps a task off a node, in Kubernetes' words."""
+    return f"{UNTOLERATED} {{{taint.key}: {taint.value}}}"
+
+
+def taint_mask(table: NodeTable, shape: Shape) -> np.ndarray:
+    verdicts: dict[tuple[Taint, ...], bool] = {}
+    mask = np.ones(len(table), dtype=bool)
+    for i, node in enumerate(table.nodes):
+        if node.taints:
+            verdict = verdicts.get(node.taints)
+            if verdict is None:
+                verdict = verdicts[node.taints] = untolerated(shape, node.taints) is None
+            mask[i] = verdict
+    return mask
+
+
+def gpu_kind_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
+    """MIG work to MIG nodes and nothing else there, by the node's MIG strategy. Parts of GPUs not where GPUs are for claims
+    (KAI: HasDRAGPUs)."""
+    gpu = info.shape.gpu
+    mask = np.ones(len(table), dtype=bool)
+    if info.cpu_only:
+        return mask
+    if gpu.memory_mib:
+        mask &= table.memory_known
+    if gpu.shared:
+        mask &= ~table.claimed_gpus
+    if gpu.mig or any(table.mig):
+        for i, strategy in enumerate(table.mig):
+            if not strategy:
+                mask[i] &= not gpu.mig
+            elif strategy == "single":
+                mask[i] &= not gpu.mig and not gpu.shared
+            elif strategy == "mixed":
+                mask[i] &= bool(gpu.mig)
+    return mask
+
+
+def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
+    """True where nothing but resources and other pods could stop the task. Kept with the shape."""
+    if info.mask is None or info.mask_version != version:
+        shape = info.shape
+        mask = table.available.copy()
+        mask &= affinity_mask(table, shape)
+        mask &= taint_mask(table, shape)
+        mask &= gpu_kind_mask(table, info)
+        info.mask = mask
+        info.mask_version = version
+    return info.mask
+
+
+def fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray | None = None) -> np.ndarray:
+    """Where the shape's resources fit: in ``idle`` (the default pool), or in another pool of the same form."""
+    if pool is None:
+        pool = table.idle
+        if info.empty:
+            return table.all
+    needs = info.needs
+    row, amount = needs[0]
+    mask: np.ndarray = pool[row] >= amount
+    for row, amount in needs[1:]:
+        mask &= pool[row] >= amount
+    if info.shape.gpu.shared:
+        mask &= shared_fits(table, info, pool)
+    return mask
+
+
+def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
+    """Where enough devices can take a share: whole ones of the pool, and groups with room."""
+    gpu = info.shape.gpu
+    whole = np.maximum(pool[GPUS], 0) // GPU
+    mask: np.ndarray = whole >= gpu.devices
+    for i, shared in table.shared.items():
+        if not mask[i] and shared.groups:
+            mask[i] = whole[i] + shared.fitting(gpu) >= gpu.devices
+    if gpu.memory_mib:
+        mask &= table.gpu_memory >= gpu.memory_mib
+    return mask

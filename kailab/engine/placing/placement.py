@@ -1,0 +1,268 @@
+"""Placing one task: the best node that fits, and on it the best devices.
+
+Source: KAI's allocateTask, OrderedNodesByTask and gpu_sharing.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from kailab.engine.placing import fit, podaffinity
+from kailab.engine.placing.score import DENSITY, POD_PREFERENCE, node_scores
+from kailab.engine.policies.asking import ChosenScore
+from kailab.engine.queueing.capacity import refuses
+from kailab.engine.session import Session
+from kailab.engine.snapshot.counting import portion
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.layout import GPUS, PODS
+from kailab.engine.working.state import ShapeInfo, WTask
+
+NodeMask = np.ndarray | None  # None: all nodes
+
+# How shared devices are ordered: how much a full one is liked, and where a whole one stands (the lowest first).
+_SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
+
+
+class Pick(NamedTuple):
+    """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits. ``preferred``:
+    preferences between pods had a say, so that the next of the kind looks at the nodes anew."""
+
+    info: ShapeInfo
+    nodes: NodeMask
+    changes: int
+    node: int
+    preferred: bool = False
+
+
+class Placer:
+    """Places tasks for one session. Equal tasks in a row share one look at the nodes: after packing a task onto the best
+    node, that node is the best for the next of its kind as long as it fits."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.table = session.table
+        self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
+        self._last: Pick | None = None
+        self._groups = 0
+        config, on = session.config, session.switches
+        self._gpu = config.gpu_placement if on.node_placement else ""
+        self._cpu = config.cpu_placement if on.node_placement else ""
+        self._chosen = None
+        if config.node_score_policy is not None:
+            self._chosen = ChosenScore(session.table, config.node_score_policy)
+            self._gpu = self._cpu = ""
+
+    def place(self, task: WTask, nodes: NodeMask, pipeline_only: bool) -> bool:
+        info = task.info
+        if self.blocked(task):
+            return False
+        fast = self._repeat(task, info, nodes, pipeline_only)
+        if fast is not None:
+            return fast
+        table = self.table
+        releasing = table.releasing.any()
+        pool = table.idle + table.releasing if releasing else table.idle
+        idle = table.idle
+        if info.shape.claims:
+            pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
+        now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
+        candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.working.table_version)
+        if not self.session.config.predicates:
+            candidates = fit.fits(table, info, pool).copy()
+        if nodes is not None:
+            candidates &= nodes
+        self._narrow(task, info, candidates)
+        self._narrow_devices(info, candidates)
+        if self.preferred is not None:
+            candidates &= ~np.isnan(self.preferred)
+        if not candidates.any():
+            self._last = Pick(info, nodes, self.session.changes, -1)
+            return False
+        config, on = self.session.config, self.session.switches
+        scores = node_scores(
+            table, info, now, nodes, self._gpu, self._cpu, task.record.nominated_node if on.nominated_node else "",
+            config.prefer_shared_devices, on.node_availability, on.resource_type,
+        )  # fmt: skip
+        if self._chosen is not None:
+            scores = scores + DENSITY * self._chosen.of(task, candidates)
+        if table.numa and (aligned := table.numa.scores(info)) is not None:
+            scores = scores + aligned
+        if self.preferred is not None:
+            scores = scores + np.nan_to_num(self.preferred)
+        liked = None
+        if self.session.working.has_pod_preferences and on.pod_affinity:
+            liked = podaffinity.preferences(table, info)
+            if liked is not None:
+                scores = scores + POD_PREFERENCE * liked
+        scores = np.where(candidates, scores, -np.inf)
+        while True:
+            i = int(np.argmax(scores))
+            if scores[i] == -np.inf:
+                return False
+            if self._put(task, info, i, bool(now[i]), pipeline_only):
+                self._last = Pick(info, nodes, self.session.changes, i, liked is not None)
+                return True
+            scores[i] = -np.inf
+
+    def blocked(self, task: WTask) -> bool:
+        """No node at all could ever take it (KAI: pre-predicates that don't depend on victims)."""
+        info = task.info
+        if info.shape.blocked and self.session.config.predicates:
+            return True
+        return self.claims_refused(task) is not None or self.too_large(info) is not None
+
+    def claims_refused(self, task: WTask) -> str | None:
+        """What is wrong with the task's resource claims, wherever it goes."""
+        if not task.info.shape.claims or task.job is None:
+            return None
+        return self.table.claims.refusal(task.uid, task.info.shape, task.job.record.queue)
+
+    def too_large(self, info: ShapeInfo) -> int | None:
+        """The resource (row) of which the task wants more than any single node has."""
+        if not self.session.config.predicates:
+            return None
+        largest = self.session.largest_node()
+        for row, amount in info.needs:
+            if amount > largest[row]:
+                return row
+        return None
+
+    def _repeat(self, task: WTask, info: ShapeInfo, nodes: NodeMask, pipeline_only: bool) -> bool | None:
+        last = self._last
+        if last is None or last.info is not info or last.nodes is not nodes or last.changes != self.session.changes:
+            return None
+        if last.node < 0:
+            return False
+        shape = info.shape
+        if (
+            pipeline_only
+            or shape.gpu.shared
+            or last.preferred
+            or info.requires_pods
+            or info.prefers_pods
+            or shape.ports
+            or shape.claims
+            or (self.table.numa and self.table.numa.concerns(info))
+            or self.preferred is not None
+            or task.record.nominated_node
+            or (self._cpu if info.cpu_only else self._gpu) != "binpack"
+        ):
+            return None
+        i, idle, releasing = last.node, self.table.idle, self.table.releasing
+        for row, amount in info.needs:
+            free = idle[row, i]
+            if free < amount or free + releasing[row, i] < amount:
+                return None
+        self.session.allocate(task, self.table.nodes[i].name)
+        self._last = Pick(info, nodes, self.session.changes, i)
+        return True
+
+    def _narrow(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """What depends on other pods and on the node's devices."""
+        session, shape = self.session, info.shape
+        if not session.config.predicates:
+            return
+        if info.requires_pods or session.working.has_anti_affinity:
+            podaffinity.narrow(self.table, task, candidates)
+        if shape.ports:
+            podaffinity.narrow_ports(self.table, shape, candidates)
+        if shape.gpu.shared:
+            self._narrow_shared(task, info, candidates)
+
+    def _narrow_devices(self, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """Where the kubelet would align its resources, and where its claims are or can be served."""
+        table = self.table
+        if table.numa:
+            table.numa.narrow(info, candidates)
+        if info.shape.claims:
+            table.claims.narrow(info.shape, candidates)
+
+    def _narrow_shared(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """Shares count as parts of the node's own devices, so limits are checked per node; a new shared device needs a
+        second pod slot for the pod that reserves it."""
+        table, gpu = self.table, info.shape.gpu
+        job = task.job
+        assert job is not None
+        queue = self.session.queue_of(job)
+        verdicts: dict[int, bool] = {}
+        for i in np.flatnonzero(candidates):
+            memory = int(table.gpu_memory[i])
+            verdict = verdicts.get(memory)
+            if verdict is None:
+                gpus = gpu.devices * portion(table.request_memory(gpu, int(i)), memory)
+                wanted = (info.shape.cpu, info.shape.memory, gpus)
+                verdict = queue is None or refuses(queue, wanted, job.record.preemptible) is None
+                verdicts[memory] = verdict
+            if not verdict or (table.idle[PODS, i] + table.releasing[PODS, i] < 2 and self._opens_device(info, int(i))):
+                candidates[i] = False
+
+    def _opens_device(self, info: ShapeInfo, i: int) -> bool:
+        groups = self._choose_groups(info, i, False)
+        if groups is None or groups[1]:
+            groups = self._choose_groups(info, i, True) or groups
+        return groups is None or any(group == "" for group in groups[0])
+
+    def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
+        session, name = self.session, self.table.nodes[i].name
+        groups: tuple[str, ...] = ()
+        zones = self.table.numa.place(info, i) if self.table.numa else ()
+        wait = pipeline_only or not fits_now
+        if info.shape.gpu.shared:
+            chosen = self._choose_groups(info, i, pipeline_only)
+            if chosen is None:
+                return False
+            names, waits = chosen
+            groups = tuple(group or self._new_group(task) for group in names)
+            wait = pipeline_only or waits
+        if wait:
+            session.pipeline(task, name, groups, keep_in_place=pipeline_only or info.shape.gpu.shared, zones=zones)
+        else:
+            session.allocate(task, name, groups, zones)
+        return True
+
+    def _new_group(self, task: WTask) -> str:
+        self._groups += 1
+        return f"{task.uid}-{int(self.session.now)}-{self._groups}"
+
+    def _choose_groups(self, info: ShapeInfo, i: int, pipeline_only: bool) -> tuple[list[str], bool] | None:
+        """Devices for a share: group names ("" for a whole device of its own), and whether it has to wait for them."""
+        table, gpu = self.table, info.shape.gpu
+        shared = table.sharing(i)
+        memory = shared.memory_of(gpu)
+        fits_now = bool(self._shared_now_at(info, i))
+        sharing = self.session.config.gpu_sharing
+        fuller, whole_first = _SHARING[sharing]
+        # Equally good devices go by name, a whole one last; KAI leaves that to the order of a Go map.
+        options: list[tuple[float, bool, str]] = []
+        for name, group in shared.groups.items():
+            if shared.fits(group, memory):
+                used = group.used / shared.memory if shared.memory else 0.0
+                options.append((-used * fuller, False, name))
+        idle, releasing = int(table.idle[GPUS, i]), int(table.releasing[GPUS, i])
+        if idle > 0 or releasing > 0:
+            whole = int(idle / GPU) + int(releasing / GPU)
+            options += [(whole_first, True, "")] * whole
+        options.sort()
+        chosen: list[str] = []
+        waits = False
+        for _, _, name in options:
+            if not name:
+                waits = waits or pipeline_only or not fits_now
+            else:
+                waits = waits or not shared.fits_now(shared.groups[name], memory) or not fits_now
+            chosen.append(name)
+            if len(chosen) == gpu.devices:
+                return chosen, waits
+        return None
+
+    def _shared_now_at(self, info: ShapeInfo, i: int) -> bool:
+        idle = self.table.idle
+        if any(idle[row, i] < amount for row, amount in info.needs):
+            return False
+        gpu = info.shape.gpu
+        if gpu.memory_mib > self.table.gpu_memory[i]:
+            return False
+        whole = max(int(idle[GPUS, i]), 0) // GPU
+        return whole + self.table.sharing(i).fitting(gpu) >= gpu.devices

@@ -1,0 +1,123 @@
+"""Rules between pods: required and preferred affinity and anti-affinity per topology domain, and host ports.
+
+Source: Kubernetes' InterPodAffinity (filter and score) and NodePorts, as KAI's predicates and podaffinity plugins use them.
+A pod in thought (promised or leaving) counts where it is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kailab.engine.placing.fit import matches
+from kailab.engine.snapshot.records import PodTerm, Shape
+from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.state import ShapeInfo, WTask
+
+
+def selects(term: PodTerm, shape: Shape) -> bool:
+    """Whether a pod of this shape is one the term speaks of."""
+    if term.namespaces and shape.namespace not in term.namespaces:
+        return False
+    labels = dict(shape.labels)
+    return all(matches(requirement, labels) for requirement in term.requirements)
+
+
+def narrow(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
+    """Take out of ``candidates`` the nodes where the task's terms, or those of pods already there, forbid it."""
+    shape = task.info.shape
+    for term in shape.affinity:
+        if not term.weight:
+            _require(table, task, term, candidates)
+    for term in shape.anti_affinity:
+        if not term.weight:
+            column, _ = table.column(term.topology_key)
+            taken = _domains(table, task, lambda other, term=term: selects(term, other.info.shape), column)
+            if taken:
+                candidates &= ~np.isin(column, list(taken))
+    _respect_others(table, task, candidates)
+
+
+def _require(table: NodeTable, task: WTask, term: PodTerm, candidates: np.ndarray) -> None:
+    column, _ = table.column(term.topology_key)
+    there = _domains(table, task, lambda other: selects(term, other.info.shape), column)
+    if there:
+        candidates &= np.isin(column, list(there))
+    elif selects(term, task.info.shape):
+        candidates &= column >= 0  # the first of a group that wants to be together
+    else:
+        candidates &= False
+
+
+def _domains(table: NodeTable, task: WTask, wanted, column: np.ndarray) -> set[int]:  # type: ignore[no-untyped-def]
+    found: set[int] = set()
+    for i, tasks in enumerate(table.tasks):
+        code = int(column[i])
+        if code >= 0 and code not in found and tasks:
+            for other in tasks.values():
+                if other is not task and wanted(other):
+                    found.add(code)
+                    break
+    return found
+
+
+def _respect_others(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
+    shape = task.info.shape
+    for i, tasks in enumerate(table.tasks):
+        for other in tasks.values():
+            if other is task:
+                continue
+            for term in other.info.shape.anti_affinity:
+                if not term.weight and selects(term, shape):
+                    column, _ = table.column(term.topology_key)
+                    if column[i] >= 0:
+                        candidates &= column != column[i]
+
+
+def preferences(table: NodeTable, info: ShapeInfo) -> np.ndarray | None:
+    """Points per node from preferred terms, those of the shape and those of pods that are there and mean it; None where no
+    term has a say. Required terms of others give none: KAI leaves their weight (hardPodAffinityWeight) at zero."""
+    points: np.ndarray | None = None
+    for other, homes in table.residents.items():
+        if not (info.prefers_pods or other.prefers_pods):
+            continue
+        for key, weight in _liking(info, other):
+            column, codes = table.column(key)
+            domains = np.zeros(len(codes) + 1, dtype=np.int64)  # the last entry is for nodes without the label
+            for i, count in homes.items():
+                domains[column[i]] += count * weight
+            domains[-1] = 0
+            points = domains[column] if points is None else points + domains[column]
+    return points
+
+
+def _liking(info: ShapeInfo, other: ShapeInfo) -> tuple[tuple[str, int], ...]:
+    """(topology key, weight) of each preferred term between a shape and one that is there, whoever of them has it."""
+    found = info.liked.get(other)
+    if found is None:
+        mine, theirs = info.shape, other.shape
+        sides = (
+            (mine.affinity, theirs, 1),
+            (mine.anti_affinity, theirs, -1),
+            (theirs.affinity, mine, 1),
+            (theirs.anti_affinity, mine, -1),
+        )
+        found = info.liked[other] = tuple(
+            (term.topology_key, sign * term.weight)
+            for terms, meant, sign in sides
+            for term in terms
+            if term.weight and selects(term, meant)
+        )
+    return found
+
+
+def narrow_ports(table: NodeTable, shape: Shape, candidates: np.ndarray) -> None:
+    for i in np.flatnonzero(candidates):
+        for other in table.tasks[i].values():
+            if any(_clash(mine, theirs) for mine in shape.ports for theirs in other.info.shape.ports):
+                candidates[i] = False
+                break
+
+
+def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:
+    anywhere = ("", "0.0.0.0", "::")
+    return one[1:] == other[1:] and (one[0] == other[0] or one[0] in anywhere or other[0] in anywhere)

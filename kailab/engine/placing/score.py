@@ -1,0 +1,85 @@
+"""How good a node is for a task: KAI's score, all nodes in one expression.
+
+The parts lie so far apart that a higher one always decides: nominated node 1e7, topology 1e5, room on a shared GPU 1e4,
+fits now 1e3, CPU task on a CPU node 10, packing 0-9 (or spreading 0-1). Only preferred pod affinity, 1e6 a unit of weight,
+can outdo the nominated node. Equal scores go by node name.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kailab.engine.working.layout import CPU, GPUS
+from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.state import ShapeInfo
+
+NOMINATED = 1e7
+POD_PREFERENCE = 1e6
+TOPOLOGY = 1e5
+SHARING = 1e4
+AVAILABLE = 1e3
+RESOURCE_TYPE = 10.0
+DENSITY = 9.0
+
+
+def packing(table: NodeTable, row: int, among: np.ndarray | None) -> np.ndarray:
+    """0-9: the less is free, the higher, relative to the nodes considered. Nodes without the resource get 0."""
+    free = table.idle[row] + table.releasing[row]
+    owners = table.allocatable[row] != 0
+    if among is not None:
+        owners_among = owners & among
+    else:
+        owners_among = owners
+    if not owners_among.any():
+        return np.zeros(len(table))
+    considered = free[owners_among]
+    low, high = int(considered.min()), max(int(considered.max()), 0)
+    if high == 0:
+        return np.zeros(len(table))
+    if low == high:
+        return np.where(owners, DENSITY, 0.0)
+    result: np.ndarray = np.where(owners, DENSITY * (1 - (free - low) / (high - low)), 0.0)
+    return result
+
+
+def spreading(table: NodeTable, row: int) -> np.ndarray:
+    """0-1: the share of the node that is free."""
+    size = table.gpu_count if row == GPUS else table.allocatable[row]
+    free = table.idle[row] + table.releasing[row]
+    return np.divide(free, size, out=np.zeros(len(table)), where=size != 0)
+
+
+def node_scores(
+    table: NodeTable,
+    info: ShapeInfo,
+    fits_now: np.ndarray,
+    among: np.ndarray | None,
+    gpu: str,
+    cpu: str,
+    nominated: str,
+    share_first: bool = True,
+    now_first: bool = True,
+    cpu_nodes_first: bool = True,
+) -> np.ndarray:
+    """Scores of all nodes (meaningless where the task does not fit). ``among``: the nodes that are considered at all.
+    ``gpu``, ``cpu``: binpack, spread, or anything else for neither."""
+    scores: np.ndarray = np.where(fits_now, AVAILABLE, 0.0) if now_first else np.zeros(len(table))
+    if info.shape.gpu.shared and share_first:
+        for i, shared in table.shared.items():
+            if shared.groups and shared.fitting(info.shape.gpu):
+                scores[i] += SHARING
+    if info.cpu_only:
+        if cpu_nodes_first:
+            scores += np.where(table.cpu_only, RESOURCE_TYPE, 0.0)
+        row, strategy = CPU, cpu
+    else:
+        row, strategy = GPUS, gpu
+    if nominated:
+        home = table.index.get(nominated)
+        if home is not None:
+            scores[home] += NOMINATED
+    if strategy == "spread":
+        scores += spreading(table, row)
+    elif strategy == "binpack":
+        scores += packing(table, row, among)
+    return scores

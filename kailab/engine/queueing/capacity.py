@@ -1,0 +1,69 @@
+"""What queues forbid: more than a limit for anyone, more than quota for non-preemptible work; at every level of the tree.
+
+Source: KAI's capacity_policy.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import NamedTuple
+
+from kailab.engine.decisions import Code, Numbers
+from kailab.engine.snapshot.amounts import gpus_text, quantity_text
+from kailab.engine.working.queues import NAMES, RESOURCES, Amounts, WQueue
+
+
+class Refusal(NamedTuple):
+    """Why a queue will not take a job: KAI's code, a sentence, and the numbers behind it."""
+
+    code: Code
+    queue: str
+    message: str
+    numbers: Numbers
+
+
+def over_limit(queue: WQueue, wanted: Amounts) -> Refusal | None:
+    for level in queue.path:
+        for r in RESOURCES:
+            if wanted[r] and level.limit[r] < level.allocated[r] + wanted[r]:
+                return _refusal(Code.OVER_LIMIT, level, r, wanted[r], level.limit[r], level.allocated[r])
+    return None
+
+
+def over_quota(queue: WQueue, wanted: Amounts) -> Refusal | None:
+    """For non-preemptible work."""
+    for level in queue.path:
+        for r in RESOURCES:
+            if wanted[r] and level.quota[r] < level.non_preemptible[r] + wanted[r]:
+                return _refusal(
+                    Code.NON_PREEMPTIBLE_OVER_QUOTA, level, r, wanted[r], level.quota[r], level.non_preemptible[r]
+                )
+    return None
+
+
+def refuses(queue: WQueue, wanted: Amounts, preemptible: bool) -> Refusal | None:
+    refusal = over_limit(queue, wanted)
+    if refusal is None and not preemptible:
+        refusal = over_quota(queue, wanted)
+    return refusal
+
+
+def _refusal(code: Code, queue: WQueue, r: int, wanted: int, bound: float, held: int) -> Refusal:
+    want, have, cap = quantity_text(r, wanted), quantity_text(r, held), quantity_text(r, bound)
+    if code == Code.OVER_LIMIT:
+        message = (
+            f"queue {queue.name} is at its limit: limit {cap}, {have} allocated, and the workload wants {want} more"
+        )
+    else:
+        message = (
+            f"non-preemptible work may not go over quota: the workload wants {want}, the quota of queue {queue.name} is "
+            f"{cap}, and non-preemptible pods hold {have} of it; preemptible work may borrow beyond the quota"
+        )
+    numbers: Numbers = {
+        "resource": NAMES[r],
+        "requested": wanted,
+        "allocated": held,
+        "bound": -1 if bound == inf else bound,
+        "allocated_text": gpus_text(held) if r == 2 else have,
+    }
+    return Refusal(code, queue.name, message, numbers)

@@ -1,0 +1,262 @@
+"""Fair share: dividing what there is among queues, per resource, level by level from the root.
+
+The rule (source: KAI's proportion plugin, package resource_division). Among siblings, for one resource:
+
+1. each queue gets the smaller of its quota and what it can ask for (its request, capped by its limit);
+2. the rest goes by queue priority, highest band first; within a band in proportion to over-quota weight
+   among the queues that still want some: a queue that wants no more than its part gets what it wants, any
+   other gets its part in whole units; this is repeated while someone wanted less than its part;
+3. what rounding down left over goes one unit each, band by band: largest lost fraction first, then the older
+   queue, then the UID. The unit is given even where the queue wants less than a whole one.
+
+Past usage lowers a weight: with n the queue's part of the weights and u its past share of the cluster, it
+becomes max(0, n + k * (n - u)).
+
+KAI computes in floating point. Here amounts are integers and weights are ratios of integers, so that rounding
+noise never decides: 49 equal queues on 49 GPUs get one each because that is their part. Only with past usage,
+which is measured and not chosen, are weights floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import lcm
+from typing import NamedTuple, TypeAlias
+
+from kailab.engine.snapshot.records import GPU, Queue, Share
+
+WEIGHT_SCALE = 1 << 52
+
+
+class Amounts(NamedTuple):
+    """One number per resource: millicores, bytes, milli-GPU. Plain triples in this order serve as well."""
+
+    cpu: float = 0
+    memory: float = 0
+    gpu: float = 0
+
+
+# Smallest amount in which over-quota is given out: one millicore, one byte, one device.
+UNITS = Amounts(cpu=1, memory=1, gpu=GPU)
+NOTHING = Amounts()
+Triple: TypeAlias = Amounts | tuple[float, float, float] | Sequence[float]
+
+
+@dataclass(slots=True)
+class Claim:
+    """What one queue brings to the division of one resource.
+
+    ``quota`` and ``limit`` below zero: unlimited. ``usage``: past share of the cluster, 0..1. ``share``: what
+    it has already; the result is added to it. Amounts are integers in any unit, the same for all claims (a
+    float must be whole); ``created`` and ``uid`` break ties.
+    """
+
+    name: str
+    quota: float = 0
+    limit: float = -1
+    weight: float = 0
+    request: float = 0
+    usage: float = 0.0
+    priority: int = 100
+    created: float = 0.0
+    uid: str = ""
+    share: float = 0
+
+    @property
+    def requestable(self) -> float:
+        return self.request if self.limit < 0 else min(self.limit, self.request)
+
+
+def divide(
+    total: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0
+) -> tuple[float, dict[str, float]]:
+    """Divide ``total`` of one resource among sibling queues.
+
+    Returns what nobody got and each queue's fair share by name. Quotas are honoured even where they add up to
+    more than ``total``; then nothing is left over.
+    """
+    remaining = total
+    for claim in claims:
+        quota = total if claim.quota < 0 else claim.quota
+        amount = min(quota, claim.requestable)
+        claim.share += amount
+        remaining -= amount
+    remaining = divide_over_quota(remaining, claims, unit=unit, k_value=k_value) if remaining > 0 else 0
+    return remaining, {claim.name: claim.share for claim in claims}
+
+
+def divide_over_quota(amount: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0) -> float:
+    """Steps 2 and 3: give out ``amount`` beyond quotas, adding to the claims' shares. Returns what is left."""
+    bands: dict[int, list[Claim]] = {}
+    for claim in claims:
+        if claim.weight and claim.requestable > claim.share:
+            bands.setdefault(claim.priority, []).append(claim)
+    lost: list[list[tuple[float, Claim]]] = []
+    for priority in sorted(bands, reverse=True):
+        amount, fractions = _fill(amount, bands[priority], unit, k_value)
+        lost.append(fractions)
+    for fractions in lost:
+        if amount <= 0:
+            break
+        fractions.sort(key=lambda entry: (-entry[0], entry[1].created, entry[1].uid))
+        for _, claim in fractions:
+            given = min(unit, amount)
+            claim.share += given
+            amount -= given
+            if amount <= 0:
+                break
+    return amount
+
+
+def _fill(amount: float, claims: list[Claim], unit: int, k_value: float) -> tuple[float, list[tuple[float, Claim]]]:
+    """Step 2 within one priority band: what is left, and the fractions of a unit lost to rounding."""
+    lost: dict[int, tuple[float, Claim]] = {}
+    hungry = claims
+    while amount > 0 and hungry:
+        weights = _share_weights(hungry, k_value)
+        whole = sum(weights)
+        if whole == 0:
+            break
+        pool, again, still = amount, False, []
+        for claim, weight in zip(hungry, weights, strict=True):
+            wanted = claim.requestable - claim.share
+            part = pool * weight  # the part is part / whole; kept as a ratio so that it is exact
+            if wanted * whole <= part:
+                given = wanted
+                lost.pop(id(claim), None)
+                again = again or wanted * whole < part
+            else:
+                given = part // (whole * unit) * unit
+                rest = part - given * whole
+                if rest:
+                    lost[id(claim)] = (rest / whole, claim)
+                still.append(claim)
+            claim.share += given
+            amount -= given
+        hungry = still
+        if not again:
+            break
+    return amount, list(lost.values())
+
+
+def _share_weights(claims: list[Claim], k_value: float) -> list[int]:
+    """Weights in proportion as whole numbers, none below zero."""
+    if k_value and any(claim.usage for claim in claims):
+        total = sum(claim.weight for claim in claims)
+        if total == 0:
+            return [0] * len(claims)
+        parts = [(claim.weight / total, claim.usage) for claim in claims]
+        return [round(max(0.0, part + k_value * (part - usage)) * WEIGHT_SCALE) for part, usage in parts]
+    whole = [int(claim.weight) for claim in claims]
+    if any(claim.weight != rounded for claim, rounded in zip(claims, whole, strict=True)):
+        ratios = [Fraction(repr(claim.weight)) for claim in claims]  # 0.1 is meant as a tenth
+        scale = lcm(*(ratio.denominator for ratio in ratios))
+        whole = [int(ratio * scale) for ratio in ratios]
+    # A sum below zero (weight -1 stands for "unlimited") turns the signs round: the parts are positive again.
+    sign = 1 if sum(whole) > 0 else -1
+    return [max(0, weight * sign) for weight in whole] if sum(whole) else [0] * len(whole)
+
+
+def tree_shares(
+    queues: Iterable[Queue],
+    totals: Triple,
+    requests: Mapping[str, Triple],
+    *,
+    k_value: float = 0.0,
+    usage: Mapping[str, Mapping[str, float]] | None = None,
+) -> dict[str, Amounts]:
+    """Fair shares of a whole queue tree, by queue name.
+
+    ``requests``: what each queue holds and waits for, already summed up the tree (see ``sum_up``); a queue
+    that is missing asks for nothing. ``usage``: queue -> resource ("gpu", "cpu", "memory") -> past share, 0..1.
+    What a queue gets is what its children divide. A queue whose ancestors don't lead to a root gets nothing.
+    """
+    queues = list(queues)
+    children: dict[str, list[Queue]] = {}
+    for queue in queues:
+        children.setdefault(queue.parent, []).append(queue)
+    shares = dict.fromkeys((queue.name for queue in queues), NOTHING)
+    level: list[tuple[list[Queue], Triple]] = [(children.get("", []), totals)]
+    past = usage or {}
+    while level:
+        siblings, total = level.pop()
+        cpu, memory, gpu = (
+            _divide_level(siblings, total[resource.place], resource, requests, past, k_value) for resource in RESOURCES
+        )
+        for index, queue in enumerate(siblings):
+            shares[queue.name] = Amounts(cpu[index], memory[index], gpu[index])
+            if queue.name in children and queue.name:
+                level.append((children[queue.name], shares[queue.name]))
+    return shares
+
+
+class _Resource(NamedTuple):
+    name: str
+    place: int
+    unit: int
+    share: Callable[[Queue], Share]
+
+
+RESOURCES = (
+    _Resource("cpu", 0, int(UNITS.cpu), lambda queue: queue.cpu),
+    _Resource("memory", 1, int(UNITS.memory), lambda queue: queue.memory),
+    _Resource("gpu", 2, int(UNITS.gpu), lambda queue: queue.gpu),
+)
+
+
+def _divide_level(
+    siblings: list[Queue],
+    total: float,
+    resource: _Resource,
+    requests: Mapping[str, Triple],
+    usage: Mapping[str, Mapping[str, float]],
+    k_value: float,
+) -> list[float]:
+    """Shares of siblings, in their order."""
+    shares: list[float] = []
+    claims: list[Claim] = []
+    remaining = total
+    for queue in siblings:
+        asked = requests.get(queue.name)
+        request = asked[resource.place] if asked is not None else 0
+        bounds = resource.share(queue)
+        wanted = request if bounds.limit < 0 else min(bounds.limit, request)
+        given = min(total if bounds.quota < 0 else bounds.quota, wanted)
+        remaining -= given
+        shares.append(given)
+        if wanted > given and bounds.weight:
+            past = usage.get(queue.name)
+            claims.append(
+                Claim(
+                    name=str(len(shares) - 1),
+                    limit=bounds.limit,
+                    weight=bounds.weight,
+                    request=request,
+                    usage=past.get(resource.name, 0.0) if past else 0.0,
+                    priority=queue.priority,
+                    created=queue.created,
+                    uid=queue.uid or queue.name,
+                    share=given,
+                )
+            )
+    if claims and remaining > 0:
+        divide_over_quota(remaining, claims, unit=resource.unit, k_value=k_value)
+        for claim in claims:
+            shares[int(claim.name)] = claim.share
+    return shares
+
+
+def sum_up(queues: Iterable[Queue], amounts: Mapping[str, Triple]) -> dict[str, Amounts]:
+    """Add each queue's own amounts to all its ancestors. A circle of parents is followed once."""
+    parents = {queue.name: queue.parent for queue in queues}
+    sums = dict.fromkeys(parents, NOTHING)
+    for name, own in amounts.items():
+        seen: set[str] = set()
+        while name in parents and name not in seen:
+            seen.add(name)
+            there = sums[name]
+            sums[name] = Amounts(there.cpu + own[0], there.memory + own[1], there.gpu + own[2])
+            name = parents[name]
+    return sums

@@ -1,0 +1,142 @@
+"""Who comes first: jobs within a queue, queues among their siblings, tasks within a pod set, members of a subgroup.
+
+Source: KAI's proportion queue order, priority, elastic, taskorder and subgrouporder plugins.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.queueing.turns import JobCriterion, QueueCriterion
+from kailab.engine.working.queues import Amounts, WQueue
+from kailab.engine.working.state import Job, Member, WPodSet, WTask
+
+NOTHING: Amounts = (0, 0, 0)
+
+
+KAI_ORDER = (JobCriterion.PRIORITY, JobCriterion.MINIMUM, JobCriterion.AGE, JobCriterion.UID)
+"""What the parts of ``Job.order_key`` are, where no other order is configured."""
+
+
+def order_criterion(before: Job, after: Job) -> JobCriterion:
+    """What put the one before the other, both of one queue."""
+    criteria = KAI_ORDER if before.ranking is None else before.ranking.criteria
+    parts = zip(criteria, before.order_key(), after.order_key(), strict=True)
+    return next((criterion for criterion, one, other in parts if one != other), JobCriterion.UID)
+
+
+def queue_before(
+    left: WQueue, right: WQueue, left_job: Amounts, right_job: Amounts, left_lost: Amounts, right_lost: Amounts,
+    totals: list[float],
+) -> tuple[bool, QueueCriterion]:  # fmt: skip
+    """Whether ``left`` is served before ``right``, each with the amounts its next job wants (``*_job``) and the amounts its
+    chosen victims give back (``*_lost``); and what decides it."""
+    over_left, over_right = left.over_fair_share(), right.over_fair_share()
+    if over_left != over_right:
+        return over_right, QueueCriterion.FAIR_SHARE
+    starved_left, starved_right = left.within_quota_with(left_job), right.within_quota_with(right_job)
+    if starved_left != starved_right:
+        return starved_left, QueueCriterion.QUOTA
+    if left.record.priority != right.record.priority:
+        return left.record.priority > right.record.priority, QueueCriterion.PRIORITY
+    zero_left, zero_right = _uses_without_share(left, left_job), _uses_without_share(right, right_job)
+    if zero_left != zero_right:
+        return zero_right, QueueCriterion.NO_SHARE
+    share_left = left.dominant_share(totals, _minus(left_job, left_lost))
+    share_right = right.dominant_share(totals, _minus(right_job, right_lost))
+    if share_left != share_right:
+        return share_left < share_right, QueueCriterion.SHARE_WITH_JOB
+    share_left, share_right = left.dominant_share(totals), right.dominant_share(totals)
+    if share_left != share_right:
+        return share_left < share_right, QueueCriterion.SHARE
+    less = greater = False
+    for mine, theirs in zip(left.allocatable, right.allocatable, strict=True):
+        if mine < theirs:
+            less = True
+        elif mine > theirs:
+            greater = True
+    if less != greater:
+        return less, QueueCriterion.SIZE
+    older = (left.record.created, left.record.uid, left.name) < (right.record.created, right.record.uid, right.name)
+    return older, QueueCriterion.AGE
+
+
+def _minus(one: Amounts, other: Amounts) -> Amounts:
+    return (one[0] - other[0], one[1] - other[1], one[2] - other[2])
+
+
+def _uses_without_share(queue: WQueue, job: Amounts) -> bool:
+    share, held = queue.allocatable, queue.allocated
+    return (
+        (share[0] == 0 and held[0] + job[0] > 0)
+        or (share[1] == 0 and held[1] + job[1] > 0)
+        or (share[2] == 0 and held[2] + job[2] > 0)
+    )
+
+
+def member_key(
+    member: Member, counts: tuple[int, int] | None = None, by_name: bool = False
+) -> tuple[int, int, float, str]:
+    """Unsatisfied first; then required before optional, lower ratio of placed to needed first; name. ``counts`` overrides
+    (placed, needed). ``by_name``: the name alone."""
+    if by_name:
+        return (0, 0, 0.0, member.name)
+    placed, needed = counts or member.counts
+    if placed < needed:
+        return (0, 0, 0.0, member.name)
+    if needed > 0:
+        return (1, 0, placed / needed, member.name)
+    return (1, 1, placed, member.name)
+
+
+def tasks_to_allocate(job: Job) -> list[WTask]:
+    """The tasks a job is tried with next: those missing to its minimum; above it, one at a time.
+
+    Tasks evicted only in this cycle's thoughts may be placed again and count as waiting.
+    """
+    if job.todo_version != job.version:
+        job.todo = (True, tasks_anew(job))
+        job.todo_version = job.version
+    assert job.todo is not None
+    return job.todo[1]
+
+
+def tasks_anew(job: Job) -> list[WTask]:
+    """The same, whatever was looked up before."""
+    return _from_group(job.root, job.by_name)
+
+
+def _from_group(group: Member, by_name: bool) -> list[WTask]:
+    if isinstance(group, WPodSet):
+        return _from_podset(group)
+    if len(group.members) == 1:  # the plain case
+        only = group.members[0]
+        if group.needed == 1 or group.satisfied:
+            return _from_group(only, by_name)
+    children = sorted(group.members, key=lambda member: member_key(member, None, by_name))
+    if not group.satisfied:
+        tasks: list[WTask] = []
+        for child in children[: group.needed]:
+            if not child.satisfied:
+                tasks += _from_group(child, by_name)
+        return tasks
+    for child in children:
+        found = _from_group(child, by_name)
+        if found:
+            return found
+    return []
+
+
+def _from_podset(podset: WPodSet) -> list[WTask]:
+    waiting = [task for task in podset.tasks.values() if task.status == 0 or (task.virtual and task.status == 7)]
+    if not waiting:
+        return []
+    missing = podset.minimum - podset.active
+    count = missing if missing > 0 else 1
+    if count == 1 and len(waiting) > 1:
+        return [min(waiting, key=_task_key)]
+    if len(waiting) > 1:
+        waiting.sort(key=_task_key)
+    return waiting[:count]
+
+
+def _task_key(task: WTask) -> tuple[int | float | str, ...]:
+    return task.key

@@ -1,0 +1,134 @@
+"""What a victim job gives up next: surplus pods one at a time, else everything it has.
+
+Source: KAI's podgroup_info eviction order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from kailab.engine.queueing.order import member_key
+from kailab.engine.snapshot.statuses import ACTIVE, ALLOCATED
+from kailab.engine.working.queues import Amounts
+from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
+
+
+class Victim:
+    """A job seen without the tasks that have been taken already. Tasks go last in order first."""
+
+    __slots__ = ("job", "left")
+
+    def __init__(self, job: Job, left: dict[WPodSet, list[WTask]] | None = None) -> None:
+        self.job = job
+        if left is None:
+            left = {}
+            for podset in job.root.podsets:
+                active = [task for task in podset.tasks.values() if ACTIVE[task.status]]
+                active.sort(key=lambda task: task.key)
+                left[podset] = active
+        self.left = left
+
+    @property
+    def count(self) -> int:
+        return sum(len(tasks) for tasks in self.left.values())
+
+    def key(self) -> tuple[Any, ...]:
+        state = 1
+        for podset, tasks in self.left.items():
+            if len(tasks) < podset.minimum:
+                state = 0
+                break
+            if len(tasks) > podset.minimum:
+                state = 2
+        # Victims are taken from the end of the serving order: what is served first by this key is evicted last.
+        if self.job.ranking is not None:
+            return self.job.ranking.victim_key(self.job, state)
+        record = self.job.record
+        return (-record.priority, state, record.created, record.uid)
+
+    def held(self) -> Amounts:
+        return _sum(task for tasks in self.left.values() for task in tasks if ALLOCATED[task.status])
+
+    def next(self) -> list[WTask]:
+        """The tasks that would go next; they stay until ``drop``."""
+        # Surplus goes first, as the gang runs on without it. Its core goes only as a whole: fewer than the minimum
+        # can't run.
+        return self._surplus(self.job.root) or self._all(self.job.root)
+
+    def drop(self, tasks: list[WTask]) -> None:
+        for task in tasks:
+            assert task.podset is not None
+            self.left[task.podset].remove(task)
+
+    def without(self, uids: set[str]) -> Victim:
+        return Victim(
+            self.job, {podset: [t for t in tasks if t.uid not in uids] for podset, tasks in self.left.items()}
+        )
+
+    # Counts within this view
+
+    def _counts(self, member: Member) -> tuple[int, int]:
+        if isinstance(member, WPodSet):
+            return len(self.left[member]), member.minimum
+        return sum(1 for child in member.members if self._satisfied(child)), member.needed
+
+    def _satisfied(self, member: Member) -> bool:
+        placed, needed = self._counts(member)
+        return placed >= needed
+
+    def _has_surplus(self, member: Member) -> bool:
+        placed, needed = self._counts(member)
+        if placed > needed:
+            return True
+        return not isinstance(member, WPodSet) and any(self._has_surplus(child) for child in member.members)
+
+    def _last_first(self, group: WSubGroup) -> list[Member]:
+        if len(group.members) == 1:
+            return group.members
+        by_name = self.job.by_name
+        return sorted(group.members, key=lambda member: member_key(member, self._counts(member), by_name), reverse=True)
+
+    def _surplus(self, member: Member) -> list[WTask]:
+        placed, needed = self._counts(member)
+        if isinstance(member, WPodSet):
+            return self.left[member][-1:] if placed > needed else []
+        if placed == 0:
+            return []
+        order = self._last_first(member)
+        if self._has_surplus(member):
+            for child in order:
+                tasks = self._surplus(child)
+                if tasks:
+                    return tasks
+        if needed < placed:
+            for child in order:
+                tasks = self._all(child)
+                if tasks:
+                    return tasks
+        return []
+
+    def _all(self, member: Member) -> list[WTask]:
+        return [task for podset in member.podsets for task in reversed(self.left[podset])]
+
+
+def held_by(job: Job) -> Amounts:
+    """What the allocated tasks of a job asked for."""
+    cpu = memory = gpus = 0
+    for task in job.tasks.values():
+        if ALLOCATED[task.status]:
+            quota = task.info.quota
+            cpu += quota[0]
+            memory += quota[1]
+            gpus += quota[2]
+    return cpu, memory, gpus
+
+
+def _sum(tasks: Iterable[WTask]) -> Amounts:
+    cpu = memory = gpus = 0
+    for task in tasks:
+        quota = task.info.quota
+        cpu += quota[0]
+        memory += quota[1]
+        gpus += quota[2]
+    return cpu, memory, gpus

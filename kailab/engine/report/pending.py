@@ -1,0 +1,239 @@
+"""What is told about jobs that got no place: the code, a sentence, and per node what was missing."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import structs
+
+from kailab.engine.decisions import Code, Numbers, Pending, QueueState, TaskFit
+from kailab.engine.ledger import Failure, queue_state
+from kailab.engine.placing import fit
+from kailab.engine.report.serving import turns
+from kailab.engine.session import Session
+from kailab.engine.snapshot.amounts import number
+from kailab.engine.snapshot.records import Shape, Status
+from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
+from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.state import Job, ShapeInfo, WTask
+
+
+def queue_states(session: Session) -> tuple[QueueState, ...]:
+    """Where every queue stands, by name."""
+    return tuple(queue_state(queue) for _, queue in sorted(session.tree.queues.items()))
+
+
+def pending_jobs(session: Session) -> list[Pending]:
+    """Every PodGroup with tasks that wait, in the order of the working set's jobs by creation."""
+    jobs = {job.uid: job for entries in session.waiting.lists.values() for _, job in entries}
+    for job in session.jobs.values():
+        if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):
+            jobs[job.uid] = job
+    for uid in session.ledger.robbed:
+        jobs[uid] = session.jobs[uid]
+    fits: dict[int, tuple[tuple[str, int], ...]] = {}
+    found = []
+    for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
+        pending = _pending(session, job, fits)
+        if pending is not None:
+            found.append(pending)
+    promised = {pipeline.podgroup for pipeline in session.ledger.pipelines.values() if not pipeline.moved}
+    known = {pending.podgroup for pending in found}
+    for uid in sorted(promised - known):
+        job = session.jobs[uid]
+        waiting = [task for task in sorted(job, key=_order) if task.status == Status.PIPELINED]
+        found.append(
+            Pending(
+                podgroup=uid,
+                queue=job.record.queue,
+                code=Code.WAITING,
+                message="a place is promised; it is taken once the pods that leave it are gone",
+                tasks=tuple(task.uid for task in waiting),
+                amounts=tuple(session.asking(task) for task in waiting),
+            )
+        )
+    return _with_turns(session, found) if session.config.tell_turns else found
+
+
+def _with_turns(session: Session, found: list[Pending]) -> list[Pending]:
+    order = {turn.podgroup: turn for turn in turns(session, session.ledger.heirs)}
+    return [structs.replace(pending, turn=order.get(pending.podgroup)) for pending in found]
+
+
+def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], ...]]) -> Pending | None:
+    tasks = sorted((task for task in job if _waits(task)), key=_order)
+    lost = sorted((task for task in job.lost.values() if task.status == Status.PENDING), key=_order)
+    if not tasks and not lost:
+        return None
+    failure = _failure(session, job, tasks, lost)
+    reported: tuple[TaskFit, ...] = ()
+    if failure.code == Code.POD_SCHEDULING_ERRORS and tasks:
+        task = next((task for task in tasks if task.uid == failure.task), tasks[0])
+        found = _task_fit(session, task, fits)
+        failure = failure._replace(message=_with_what_keeps_off(session, task, found, failure.message))
+        reported = (found,)
+    numbers: Numbers = {**failure.numbers} if failure.numbers else {}
+    if session.ranking is not None:
+        numbers.update(session.ranking.numbers(job))
+    return Pending(
+        podgroup=job.uid,
+        queue=job.record.queue,
+        code=failure.code,
+        message=failure.message,
+        tasks=tuple(task.uid for task in (*tasks, *lost)),
+        amounts=tuple(session.asking(task) for task in (*tasks, *lost)),
+        fits=reported,
+        queue_context=failure.queue,
+        numbers=numbers,
+        tried=tuple(session.ledger.tried.get(job.uid, ())),
+    )
+
+
+def _waits(task: WTask) -> bool:
+    """Also if a place that it was given in this cycle was taken from it again."""
+    robbed = task.status == Status.RELEASING and task.record.status == Status.PENDING
+    return task.status == Status.PENDING or robbed
+
+
+def _order(task: WTask) -> tuple[int | float | str, ...]:
+    return task.key
+
+
+def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> Failure:
+    queue = session.tree.queues.get(job.record.queue)
+    name = job.record.queue
+    if queue is None:
+        text = f"queue {name} does not exist" if name else "the workload names no queue"
+        return Failure(Code.QUEUE_DOES_NOT_EXIST, text, name)
+    if queue.orphan:
+        parent = queue.record.parent
+        return Failure(
+            Code.QUEUE_DOES_NOT_EXIST, f"queue {name} hangs in the air: its parent {parent} leads to no root", name
+        )
+    if not queue.leaf:
+        children = ", ".join(sorted(child.name for child in queue.children))
+        return Failure(
+            Code.UNSCHEDULABLE, f"queue {name} has child queues ({children}); only leaf queues run workloads", name
+        )
+    if not tasks and lost:
+        subgroup = lost[0].record.subgroup
+        return Failure(Code.POD_SCHEDULING_ERRORS, f"the pod names subgroup {subgroup}, which its PodGroup has not")
+    if not job.root.ready:
+        return _not_ready(job)
+    until = session.ledger.delayed.get(job.uid)
+    failure = session.ledger.failures.get(job.uid)
+    if until is not None:
+        rest = until - session.now
+        return Failure(
+            Code.PREEMPTION_DELAY,
+            f"no free room, and for another {number(rest)} s the workload may not have others evicted "
+            f"(preemption delay of {number(job.record.preemption_delay)} s)",
+            numbers={"until": until},
+        )
+    if failure is not None:
+        return failure
+    robber = session.jobs.get(session.ledger.robbed.get(job.uid, ""))
+    if robber is not None:
+        other = f"{robber.record.namespace}/{robber.record.name}"
+        return Failure(Code.POD_SCHEDULING_ERRORS, f"there was room, and it went to {other} in the same cycle")
+    return Failure(Code.POD_SCHEDULING_ERRORS, "no node has room")
+
+
+def _not_ready(job: Job) -> Failure:
+    for podset in job.podsets.values():
+        have = podset.alive - podset.gated
+        if have < podset.minimum:
+            where = f" in subgroup {podset.name}" if len(job.podsets) > 1 else ""
+            gated = f", {podset.gated} of them gated" if podset.gated else ""
+            return Failure(
+                Code.NOT_READY,
+                f"the gang needs {podset.minimum} pods{where}; {podset.alive} exist{gated}",
+                numbers={"pods": have, "minimum": podset.minimum},
+            )
+    return Failure(Code.NOT_READY, "too few subgroups have their minimum of pods")
+
+
+def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, int], ...]]) -> TaskFit:
+    info = task.info
+    reasons = fits.get(id(info))
+    refused = (
+        session.table.claims.refusal(task.uid, info.shape, task.job.record.queue)
+        if task.job and info.shape.claims
+        else None
+    )
+    if refused is not None:
+        reasons = ((refused, len(session.table)),)
+    elif reasons is None:
+        reasons = fits[id(info)] = _reasons(session, info)
+    return TaskFit(task=task.uid, nodes=len(session.table), reasons=reasons)
+
+
+def _taint(table: NodeTable, shape: Shape, position: int | np.intp) -> str:
+    """The reason of the first taint of a node that the shape does not tolerate."""
+    taint = fit.untolerated(shape, table.nodes[position].taints)
+    assert taint is not None
+    return fit.untolerated_reason(taint)
+
+
+def _with_what_keeps_off(session: Session, task: WTask, found: TaskFit, message: str) -> str:
+    """A failure's sentence, with what on the nodes no freed room would change: all of it where no node is open at all, else the
+    taints."""
+    table, shape = session.table, task.info.shape
+    if not session.config.predicates:
+        return message
+    if shape.blocked or not fit.static_mask(table, task.info, session.working.table_version).any():
+        counted = ", ".join(f"{number} {reason}" for reason, number in found.reasons) or "there are no nodes"
+        return f"no node may take pod {task.record.namespace}/{task.record.name}: {counted}"
+    kept_off = [f"{number} {reason}" for reason, number in found.reasons if reason.startswith(fit.UNTOLERATED)]
+    return "; ".join((message, *kept_off))
+
+
+def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
+    """Each node under the first thing that keeps the shape off it."""
+    table, shape = session.table, info.shape
+    if shape.blocked:
+        return tuple((reason, len(table)) for reason in shape.blocked)
+    open_ = np.ones(len(table), dtype=bool)
+    counts: list[tuple[str, int]] = []
+
+    def rule(reason: str, mask: np.ndarray) -> None:
+        nonlocal open_
+        count = int((open_ & ~mask).sum())
+        if count:
+            counts.append((reason, count))
+            open_ = open_ & mask
+
+    for i in np.flatnonzero(~table.available):
+        counts.append((table.nodes[i].unavailable, 1))
+    open_ &= table.available
+    rule("node does not match the pod's node selector or affinity", fit.affinity_mask(table, shape))
+    taints = fit.taint_mask(table, shape)
+    counts += [(_taint(table, shape, i), 1) for i in np.flatnonzero(open_ & ~taints)]
+    open_ &= taints
+    rule("node has another kind of GPU (MIG, whole, or for claims)", fit.gpu_kind_mask(table, info))
+    names = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
+    for row, amount in info.needs:
+        name = names.get(row) or table.layout.names[row]
+        rule(f"node never had enough {name}", table.allocatable[row] >= amount)
+    if shape.claims:
+        for i in np.flatnonzero(open_):
+            lacking = table.claims.lacking(shape, int(i))
+            if lacking is not None:
+                counts.append((lacking, 1))
+                open_[i] = False
+    for row, amount in info.needs:
+        name = names.get(row) or table.layout.names[row]
+        pool = table.claims.counted(shape, table.idle) if shape.claims else table.idle
+        rule(f"not enough {name} free", pool[row] >= amount)
+    if shape.gpu.shared:
+        rule("no GPU with a large enough share free", fit.shared_fits(table, info, table.idle))
+    if table.numa:
+        aligned = table.all.copy()
+        table.numa.narrow(info, aligned)
+        rule("node can't align the pod's resources to NUMA zones as its policy demands", aligned)
+    left = int(open_.sum())
+    if left:
+        counts.append(("kept off by other pods, by topology, or by the rest of its gang", left))
+    merged: dict[str, int] = {}
+    for reason, count in counts:
+        merged[reason] = merged.get(reason, 0) + count
+    return tuple(sorted(merged.items(), key=lambda item: (-item[1], item[0])))

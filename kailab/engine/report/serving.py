@@ -1,0 +1,120 @@
+"""In which order allocate takes the jobs that wait, as things stand, and what decided it: told when somebody asks.
+
+This is the order in which jobs are tried. Whoever is tried and fits is served; with that its queue holds more, and the order
+of those that still wait may be another. So the first turn that the queue rules allow and that finds room is the next to be
+served, and all turns behind it are told as they stand before that.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections.abc import Container, Iterable, Sequence
+
+from kailab.engine.actions.allocate import promised_jobs, waiting_jobs
+from kailab.engine.decisions import Turn
+from kailab.engine.queueing.capacity import refuses
+from kailab.engine.queueing.order import NOTHING, order_criterion, queue_before
+from kailab.engine.queueing.order import tasks_to_allocate as next_tasks
+from kailab.engine.queueing.turns import PROMISED, Earlier
+from kailab.engine.session import Session
+from kailab.engine.working.queues import WQueue
+from kailab.engine.working.state import Job
+
+
+def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn, ...]:
+    """All jobs that wait and could run in their queue, in the order in which allocate takes them. ``promised``: who goes before
+    all others (PodGroup uids), where that is not whom the configuration names."""
+    found: list[Turn] = []
+    before: Job | None = None
+    heirs = dict.fromkeys(job.uid for job in promised_jobs(session, promised))
+    for job in (*(session.jobs[uid] for uid in heirs), *_in_order(session, heirs)):
+        queue = session.queue_of(job)
+        assert queue is not None
+        wanted = session.wants(next_tasks(job), session.table.max_gpu_memory)
+        refusal = refuses(queue, wanted, job.record.preemptible)
+        found.append(
+            Turn(
+                place=len(found) + 1,
+                podgroup=job.uid,
+                queue=queue.name,
+                because=_why_after(session, before, job, heirs),
+                refused=refusal.code if refusal is not None else None,
+                queue_context=refusal.queue if refusal is not None else "",
+                numbers=refusal.numbers if refusal is not None else {},
+            )
+        )
+        before = job
+    return tuple(found)
+
+
+def queues_before(session: Session, order: Sequence[Turn], name: str) -> tuple[Earlier, ...]:
+    """Queues whose turn comes before that of ``name``, or of an ancestor of it, in the order of their next turns. ``order``: all
+    turns. Turns that the queue rules refuse count only where the queue ``name`` has no other."""
+    queue = session.tree.queues.get(name)
+    if queue is None:
+        return ()
+    nearest: dict[str, Turn] = {}
+    below: dict[str, list[Turn]] = {level.name: [] for level in queue.path}
+    only_refused = all(turn.refused is not None for turn in order if turn.queue == name)
+    for turn in order:
+        for level in session.tree.queues[turn.queue].path:
+            if level.name in below:
+                below[level.name].append(turn)
+            if turn.refused is None or (only_refused and turn.queue == name):
+                nearest.setdefault(level.name, turn)
+    found: list[Earlier] = []
+    for level in queue.path:
+        own = nearest.get(level.name)
+        if own is None:
+            continue
+        for sibling in _siblings(session, level):
+            other = nearest.get(sibling.name)
+            if sibling is level or other is None or other.place > own.place:
+                continue
+            # What stood against the other's turn was the head of this queue then, whether the queue rules refuse it or not.
+            turns_below = below[level.name]
+            head = turns_below[bisect(turns_below, other.place, key=lambda turn: turn.place)]
+            why = _why_before(session, sibling, level, other, head)
+            found.append(Earlier(queue=sibling.name, over=level.name, podgroup=other.podgroup, because=why))
+    return tuple(sorted(found, key=lambda one: nearest[one.queue].place))
+
+
+def _why_before(session: Session, left: WQueue, right: WQueue, before: Turn, after: Turn) -> str:
+    if before.podgroup in session.config.promised:
+        return PROMISED
+    return _between(session, left, right, session.jobs[before.podgroup], session.jobs[after.podgroup])
+
+
+def _in_order(session: Session, leave_out: Container[str]) -> Iterable[Job]:
+    order = waiting_jobs(session, "allocate", lambda job: job.uid not in leave_out)
+    while not order.empty:
+        yield order.pop()
+
+
+def _why_after(session: Session, before: Job | None, job: Job, heirs: Container[str]) -> str:
+    if before is None:
+        return ""
+    return PROMISED if before.uid in heirs else _criterion(session, before, job)
+
+
+def _siblings(session: Session, queue: WQueue) -> Sequence[WQueue]:
+    return session.tree.roots if queue.parent is None else queue.parent.children
+
+
+def _criterion(session: Session, before: Job, after: Job) -> str:
+    left, right = session.queue_of(before), session.queue_of(after)
+    assert left is not None
+    assert right is not None
+    if left is right:
+        return order_criterion(before, after)
+    one, other = session.tree.levelled(left, right)
+    return _between(session, one, other, before, after)
+
+
+def _between(session: Session, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> str:
+    """What decides between two siblings, each with its best job."""
+    ranking = session.ranking
+    if ranking is not None and ranking.between_queues and ranking.first(left, right, left_job, right_job):
+        return ranking.criterion(left_job, right_job)
+    mine, theirs = session.wanted(left_job), session.wanted(right_job)
+    return queue_before(left, right, mine, theirs, NOTHING, NOTHING, session.tree.totals)[1]

@@ -1,0 +1,197 @@
+"""Why no search is needed: what no set of victims could change.
+
+Before victims are looked for, three bounds are drawn, each a necessary condition for any solution:
+
+* *taking*: how much GPU the queue rules let a reclaimer take, at most, from each part of the tree, plus what is free;
+* *room*: with every allowed victim gone, how many pods of each shape fit on each node; enough in all, enough in one
+  domain of a required topology level, and enough domains where pods of the job keep each other apart;
+* *reach*: those nodes must be ones the shape may go to at all.
+
+A job that breaks one can't be helped, whatever is evicted; one that keeps all is searched for. Because they are necessary
+conditions, they change no decision, only the time it takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import inf
+
+import numpy as np
+
+from kailab.engine.placing import fit
+from kailab.engine.placing.podaffinity import selects
+from kailab.engine.search.reclaimable import Demand
+from kailab.engine.session import Session
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.layout import GPUS
+from kailab.engine.working.queues import WQueue
+from kailab.engine.working.state import Job, Member, ShapeInfo, WSubGroup, WTask
+
+Pick = Callable[[Job], bool]
+
+
+class Bounds:
+    """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``. ``wanted``: for
+    reclaim, whose queue rules then count."""
+
+    def __init__(
+        self, session: Session, job: Job, pick: Pick, queues: list[WQueue], wanted: Demand | None = None
+    ) -> None:
+        self.session = session
+        self.job = job
+        self.pick = pick
+        self.queues = queues
+        self.wanted = wanted
+
+    def broken(self, tasks: list[WTask]) -> str | None:
+        """In words which bound is broken, or None where a solution is not ruled out."""
+        victims = [
+            victim
+            for queue in self.queues
+            for _, victim in self.session.victims.lists.get(queue.name, [])
+            if victim is not self.job and self.pick(victim)
+        ]
+        return self._taking(tasks, victims) or self._room(self.job, tasks, victims)
+
+    # Taking
+
+    def _taking(self, tasks: list[WTask], victims: list[Job]) -> str | None:
+        """Only where GPU alone can be over its share: then each part of the tree yields until it is down to its bound."""
+        session, tree, wanted = self.session, self.session.tree, self.wanted
+        if (
+            wanted is None
+            or wanted.amounts[2] <= 0
+            or any(task.info.shape.gpu.shared or task.info.shape.gpu.mig or task.info.shape.claims for task in tasks)
+        ):
+            return None
+        parts: dict[WQueue, list[Job]] = {}
+        for victim in victims:
+            queue = session.queue_of(victim)
+            if queue is not None:
+                parts.setdefault(tree.levelled(wanted.queue, queue)[1], []).append(victim)
+        table = session.table
+        free = int(np.maximum(table.idle[GPUS] + table.releasing[GPUS], 0).sum())
+        free += GPU * sum(len(shared.groups) for shared in table.shared.values())  # generous
+        takeable: float = 0
+        for part, jobs in parts.items():
+            held = sum(session.accepted(task)[2] for job in jobs for task in job if ACTIVE[task.status])
+            takeable += min(held, self._from(part, wanted, jobs))
+        if free + takeable >= wanted.amounts[2]:
+            return None
+        return (
+            f"it wants {wanted.amounts[2] / GPU:g} GPUs; {free / GPU:g} are free, and the queues it may reclaim from give up "
+            f"{takeable / GPU:g} at the most"
+        )
+
+    def _from(self, part: WQueue, wanted: Demand, jobs: list[Job]) -> float:
+        """The most GPU that may be taken below ``part``: units go while it is above its bound, the last one may overshoot."""
+        if any(part.allocated[r] > part.allocatable[r] or part.allocated[r] > part.quota[r] for r in (0, 1)):
+            return inf  # CPU or memory over its share may justify more
+        bound = min(part.allocatable[2], part.quota[2])
+        surplus = part.allocated[2] - bound
+        if surplus <= 0:
+            return 0
+        largest = max((_largest_unit(self.session, job) for job in jobs), default=0)
+        smallest = min((_smallest_task(self.session, job) for job in jobs), default=0)
+        if largest == smallest > 0:
+            return -(-int(surplus) // largest) * largest
+        return surplus + largest
+
+    # Room
+
+    def _room(self, job: Job, tasks: list[WTask], victims: list[Job]) -> str | None:
+        table = self.session.table
+        pool = np.maximum(table.idle + table.releasing, 0)
+        for victim in victims:
+            for task in victim:
+                i = table.index.get(task.node)
+                if i is not None and ACTIVE[task.status]:
+                    for row, amount in task.info.needs:
+                        pool[row, i] += amount
+        for home, shared in table.shared.items():
+            pool[GPUS, home] += GPU * len(shared.groups)
+        by_shape: dict[int, list[WTask]] = {}
+        for task in tasks:
+            by_shape.setdefault(id(task.info), []).append(task)
+        for same in by_shape.values():
+            info = same[0].info
+            if info.shape.gpu.shared or info.shape.affinity or info.shape.claims:
+                continue
+            counts = self._counts(info, pool)
+            short = self._apart(info, same, counts) or self._inside(job, info, same, counts)
+            if short is not None:
+                return short
+            if int(counts.sum()) < len(same):
+                return f"even with every possible victim gone there is room for {int(counts.sum())} of its {len(same)} pods"
+        return None
+
+    def _counts(self, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
+        """How many pods of a shape each node could hold."""
+        session, table = self.session, self.session.table
+        counts = np.full(len(table), np.iinfo(np.int32).max, dtype=np.int64)
+        for row, amount in info.needs:
+            counts = np.minimum(counts, pool[row] // amount)
+        if session.config.predicates:
+            counts = np.where(fit.static_mask(table, info, session.working.table_version), counts, 0)
+        return counts
+
+    def _apart(self, info: ShapeInfo, same: list[WTask], counts: np.ndarray) -> str | None:
+        """Pods that keep their own kind away need a domain each."""
+        if not self.session.config.predicates:
+            return None
+        for term in info.shape.anti_affinity:
+            if term.weight or not selects(term, info.shape):
+                continue
+            column, _ = self.session.table.column(term.topology_key)
+            domains = np.unique(column[(counts > 0) & (column >= 0)])
+            loose = int(np.minimum(counts[column < 0], len(same)).sum())
+            if len(domains) + loose < len(same):
+                return (
+                    f"its {len(same)} pods keep each other out of a {term.topology_key}, and there are {len(domains)} "
+                    "where one could go"
+                )
+        return None
+
+    def _inside(self, job: Job, info: ShapeInfo, same: list[WTask], counts: np.ndarray) -> str | None:
+        """A required level must have one domain for all pods of the group."""
+        for group in _confined(job.root):
+            constraint = group.constraint
+            assert constraint is not None
+            topology = self.session.working.topologies.get(constraint.topology)
+            if topology is None or constraint.required not in topology.levels:
+                continue
+            inside = set(group.podsets)
+            pods = sum(1 for task in same if task.podset in inside)
+            if not pods:
+                continue
+            tree = self.session.working.domain_tree(topology)
+            level = tree.level_index(constraint.required)
+            assert level is not None
+            best = max((int(counts[d.nodes].sum()) for d in tree.by_level[level].values()), default=0)
+            if best < pods:
+                return (
+                    f"its {pods} pods must share one {constraint.required}; with every possible victim gone the best one has "
+                    f"room for {best}"
+                )
+        return None
+
+
+def _confined(group: WSubGroup) -> list[Member]:
+    found: list[Member] = [group] if group.constraint is not None and group.constraint.required else []
+    for member in group.members:
+        if isinstance(member, WSubGroup):
+            found += _confined(member)
+        elif member.constraint is not None and member.constraint.required:
+            found.append(member)
+    return found
+
+
+def _largest_unit(session: Session, job: Job) -> int:
+    """The most GPU that goes in one unit: the core of the job, or a surplus pod."""
+    return sum(session.accepted(task)[2] for task in job if ACTIVE[task.status])
+
+
+def _smallest_task(session: Session, job: Job) -> int:
+    amounts = [session.accepted(task)[2] for task in job if ACTIVE[task.status]]
+    return min(amounts) if len(amounts) == 1 else -1

@@ -1,0 +1,111 @@
+"""Quick looks that spare a simulation: with these victims gone, is there enough GPU in few enough nodes, in one domain of a
+required level, on some node that the job's node affinity allows?
+
+They only ever rule out what could not work. Source: KAI's accumulated scenario filters.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kailab.engine.placing.fit import affinity_mask
+from kailab.engine.search.goal import Batch, Goal
+from kailab.engine.session import Session
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.state import WSubGroup, WTask
+
+
+class Filters:
+    """State of the looks for one goal; ``add`` each new victim, then ``pass_``."""
+
+    def __init__(self, session: Session, goal: Goal, recorded: list[Batch]) -> None:
+        self.session = session
+        table = session.table
+        self.free = table.free_gpu_vector().copy()
+        self.wanted = sorted((task.info.quota[2] for task in goal.tasks if task.info.quota[2] > 0), reverse=True)
+        # For equal requests it is enough to count how many of them all nodes together could take.
+        self._unit = self.wanted[0] if self.wanted and self.wanted[0] == self.wanted[-1] else 0
+        self._takes = int(np.maximum(self.free // self._unit, 0).sum()) if self._unit else 0
+        self.reachable = goal.nodes.copy()
+        self._affinities = self._affinity_masks(goal)
+        self._levels = self._required_levels(goal)
+        self._seen: set[str] = set()
+        for batch in recorded:
+            self.add(batch.tasks)
+
+    def add(self, tasks: list[WTask]) -> None:
+        index = self.session.table.index
+        for task in tasks:
+            i = index.get(task.node)
+            if i is not None and task.uid not in self._seen:
+                self._seen.add(task.uid)
+                before = int(self.free[i])
+                now = before + self.session.accepted(task)[2]
+                self.free[i] = now
+                if self._unit:
+                    self._takes += max(now // self._unit, 0) - max(before // self._unit, 0)
+                self.reachable[i] = True
+
+    def pass_(self) -> bool:
+        return (
+            all((mask & self.reachable).any() for mask in self._affinities)
+            and all(self._level_fits(column, amounts) for column, amounts in self._levels)
+            and self._gpus_fit()
+        )
+
+    def _gpus_fit(self) -> bool:
+        """Largest requests first, each onto the node with most GPU free; equal ones by counting."""
+        if not self.wanted:
+            return True
+        if self._unit:
+            return self._takes >= len(self.wanted)
+        count = min(len(self.wanted), len(self.free))
+        holders_free = np.sort(np.partition(self.free, len(self.free) - count)[-count:])[::-1].copy()
+        return _greedy(self.wanted, holders_free)
+
+    def _level_fits(self, column: np.ndarray, amounts: list[int]) -> bool:
+        known = column >= 0
+        if not known.any():
+            return not any(amounts)
+        capacity = np.bincount(column[known], weights=self.free[known])
+        return _greedy(sorted(amounts, reverse=True), np.sort(capacity)[::-1].copy())
+
+    def _affinity_masks(self, goal: Goal) -> list[np.ndarray]:
+        if not self.session.config.predicates:
+            return []
+        infos = {id(task.info): task.info for task in goal.tasks if task.info.shape.selector or task.info.shape.terms}
+        return [affinity_mask(self.session.table, info.shape) for info in infos.values()]
+
+    def _required_levels(self, goal: Goal) -> list[tuple[np.ndarray, list[int]]]:
+        """Per required level: the node column and the GPU each group wants there as a whole."""
+        wanted: dict[str, list[int]] = {}
+        tried = {task.uid for task in goal.tasks}
+
+        def visit(group: WSubGroup) -> None:
+            if group.constraint is not None and group.constraint.required:
+                amount = sum(
+                    task.info.quota[2]
+                    for podset in group.podsets
+                    for task in podset.tasks.values()
+                    if task.uid in tried or ACTIVE[task.status]
+                )
+                wanted.setdefault(group.constraint.required, []).append(amount)
+            for member in group.members:
+                if isinstance(member, WSubGroup):
+                    visit(member)
+
+        visit(goal.job.root)
+        return [(self.session.table.column(level)[0], amounts) for level, amounts in wanted.items()]
+
+
+def _greedy(wanted: list[int], capacity: np.ndarray) -> bool:
+    """First fit of falling requests onto falling capacities."""
+    left = capacity.copy()
+    for amount in wanted:
+        if amount == 0:
+            return True
+        room = np.flatnonzero(left >= amount)
+        if not len(room):
+            return False
+        left[room[0]] -= amount
+    return True

@@ -1,0 +1,227 @@
+"""Scenarios: sets of victims that might make room for a job, in the order in which they are worth a try.
+
+Victims accumulate, one unit after the other, last in order first. After each unit two generators in turn propose subsets of
+what has accumulated: *node local* (what sits on one node of the newest victim) and, if none of those works, *multi node*
+(victims of the k most promising nodes, k doubling its steps). Source: KAI's scenario builder, nodelocalgreedy and
+multinodegang plugins and the sub-scenario emitter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from kailab.engine.queueing.jobqueue import JobQueue
+from kailab.engine.queueing.victims import Victim
+from kailab.engine.search.filters import Filters
+from kailab.engine.search.goal import Batch, Goal
+from kailab.engine.session import Session
+from kailab.engine.working.state import Job, WTask
+
+
+class Scenario(NamedTuple):
+    """``recorded``: victims of the last successful smaller try; ``extra``: victims added now."""
+
+    recorded: list[Batch]
+    extra: list[Batch]
+
+    def evictions(self) -> list[WTask]:
+        """In order; a recorded victim may come up a second time."""
+        return [task for batch in (*self.recorded, *self.extra) for task in batch.tasks]
+
+    def tasks(self) -> list[WTask]:
+        """Each task once."""
+        return list({task.uid: task for task in self.evictions()}.values())
+
+    def by_job(self) -> dict[str, tuple[Job, list[WTask]]]:
+        """A recorded victim that comes up again counts twice here too, as in KAI's validators."""
+        victims: dict[str, tuple[Job, list[WTask]]] = {}
+        for batch in (*self.recorded, *self.extra):
+            victims.setdefault(batch.job.uid, (batch.job, []))[1].extend(batch.tasks)
+        return victims
+
+    def fingerprint(self) -> tuple[frozenset[str], frozenset[str]]:
+        return (
+            frozenset(task.uid for batch in self.recorded for task in batch.tasks),
+            frozenset(task.uid for batch in self.extra for task in batch.tasks),
+        )
+
+
+class Accumulation:
+    """The victims gathered so far for one goal."""
+
+    def __init__(
+        self,
+        session: Session,
+        goal: Goal,
+        recorded: list[Batch],
+        queue: JobQueue[Job | Victim],
+        on_advance: Callable[[], None],
+    ) -> None:
+        self.session = session
+        self.goal = goal
+        self.recorded = recorded
+        self.batches: list[Batch] = []
+        self._queue = queue
+        self._on_advance = on_advance
+        self._recorded_uids = {task.uid for batch in recorded for task in batch.tasks}
+        self._filters = Filters(session, goal, recorded)
+        self.jobs_on: dict[str, dict[str, None]] = {}  # node -> jobs with an added victim there, in order
+        self._by_job: dict[str, list[WTask]] = {}
+        if session.config.imitate_faults:  # KAI evicts recorded victims once more with the rest of their job
+            for batch in recorded:
+                self._by_job.setdefault(batch.job.uid, []).extend(batch.tasks)
+
+    @property
+    def valid(self) -> bool:
+        """Whether the victims could suffice at all."""
+        return self._filters.pass_()
+
+    def advance(self) -> bool:
+        """Add the next unit. False when there is none left."""
+        self._on_advance()
+        while not self._queue.empty:
+            found = self._queue.pop()
+            victim = found if isinstance(found, Victim) else Victim(found)
+            tasks = victim.next()
+            queue = self.session.queue_of(victim.job)
+            assert queue is not None
+            if any(task.uid in self._recorded_uids for task in tasks):
+                rest = victim.without(self._recorded_uids)
+                if rest.count:
+                    self._queue.push(queue, rest.key(), rest)
+                continue
+            victim.drop(tasks)
+            if victim.count:
+                self._queue.push(queue, victim.key(), victim)
+            if tasks:
+                self.batches.append(Batch(victim.job, tasks))
+                uid = victim.job.uid
+                self._by_job.setdefault(uid, []).extend(tasks)
+                for task in tasks:
+                    self.jobs_on.setdefault(task.node, {})[uid] = None
+                self._filters.add(tasks)
+            return True
+        return False
+
+    def whole(self, uids: dict[str, None]) -> list[Batch]:
+        """All victims of these jobs, one batch a job."""
+        return [Batch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
+
+
+def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
+    """Victims with a pod on one node of the newest victim's job, node by node."""
+    recorded = accumulation.recorded
+    if accumulation.valid and recorded:
+        yield Scenario(recorded, [])
+    while accumulation.advance():
+        if not accumulation.valid or not accumulation.batches:
+            continue
+        newest = accumulation.batches[-1].job
+        nodes = sorted({task.node for task in newest if task.node})
+        seen: set[frozenset[str]] = set()
+        for node in nodes:
+            jobs = accumulation.jobs_on.get(node)
+            if not jobs:
+                continue
+            chosen = accumulation.whole(jobs)
+            key = frozenset(task.uid for batch in chosen for task in batch.tasks)
+            if key not in seen:
+                seen.add(key)
+                yield Scenario(recorded, chosen)
+
+
+def multi_node(accumulation: Accumulation) -> Iterator[Scenario]:
+    """After each unit, victims of the smallest sets of nodes that could suffice, then of more of them."""
+    if accumulation.valid:
+        yield Scenario(accumulation.recorded, [])
+    while accumulation.advance():
+        if accumulation.valid:
+            if accumulation.batches:
+                yield from _node_subsets(accumulation)
+            else:
+                yield Scenario(accumulation.recorded, [])
+
+
+def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
+    session, goal, batches = accumulation.session, accumulation.goal, accumulation.batches
+    table = session.table
+    wanted = [task.info.quota[2] for task in goal.tasks]
+    smallest = min(wanted, default=0)
+    by_node: dict[str, list[int]] = {}
+    freed: dict[str, int] = {}
+    for number, batch in enumerate(batches):
+        for task in batch.tasks:
+            here = by_node.setdefault(task.node, [])
+            if not here or here[-1] != number:
+                here.append(number)
+            freed[task.node] = freed.get(task.node, 0) + session.accepted(task)[2]
+    for batch in accumulation.recorded:
+        for task in batch.tasks:
+            freed[task.node] = freed.get(task.node, 0) + session.accepted(task)[2]
+    capacity = {}
+    for node in by_node:
+        i = table.index.get(node)
+        capacity[node] = freed[node] + (table.free_gpus(i) if i is not None else 0)
+    order = {node: rank for rank, node in enumerate(by_node)}
+    nodes = [node for node in by_node if smallest <= 0 or capacity[node] >= smallest]
+    nodes.sort(key=lambda node: (capacity[node], order[node]))
+    missing = sum(wanted) - _baseline(accumulation, by_node, freed)
+    k = _smallest(nodes, capacity, missing)
+    step = 1
+    while k <= len(nodes):
+        picked = sorted({number for node in nodes[:k] for number in by_node[node]})
+        yield Scenario(accumulation.recorded, [batches[number] for number in picked])
+        whole = _with_surplus(batches, picked)
+        if whole != picked and not session.config.imitate_faults:
+            yield Scenario(accumulation.recorded, [batches[number] for number in whole])
+        if k == len(nodes):
+            return
+        k = min(k + step, len(nodes))
+        step *= 2
+
+
+def _with_surplus(batches: list[Batch], picked: list[int]) -> list[int]:
+    """With the core of a job goes the surplus gathered before it, which runs elsewhere: if the core finds no other place, the
+    surplus may be too few to run on."""
+    by_job: dict[str, list[int]] = {}
+    for number, batch in enumerate(batches):
+        by_job.setdefault(batch.job.uid, []).append(number)
+    chosen = set(picked)
+    for numbers in by_job.values():
+        if len(numbers) > 1 and numbers[-1] in chosen:
+            job = batches[numbers[-1]].job
+            if sum(len(batches[number].tasks) for number in numbers) >= job.active:
+                chosen.update(numbers)
+    return sorted(chosen)
+
+
+def _baseline(accumulation: Accumulation, by_node: dict[str, list[int]], freed: dict[str, int]) -> int:
+    """Milli-GPU free without the new victims, on nodes that have none of them."""
+    table = accumulation.session.table
+    free = table.free_gpu_vector()
+    mask = accumulation.goal.nodes.copy()
+    total = 0
+    for batch in accumulation.recorded:
+        for task in batch.tasks:
+            i = table.index.get(task.node)
+            if i is not None:
+                mask[i] = True
+    for node in by_node:
+        i = table.index.get(node)
+        if i is not None:
+            mask[i] = False
+    total += int(free[mask].sum())
+    total += sum(amount for node, amount in freed.items() if node not in by_node)
+    return total
+
+
+def _smallest(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
+    if missing <= 0:
+        return 0
+    total = 0
+    for count, node in enumerate(nodes, start=1):
+        total += capacity[node]
+        if total >= missing:
+            return count
+    return len(nodes) + 1

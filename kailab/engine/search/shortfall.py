@@ -1,0 +1,80 @@
+"""Scenarios that can't work, found out by counting: with these victims gone, do as many pods of each shape fit on the nodes
+as are to be placed?
+
+Where not, simulating the scenario would fail, and need not be done. The count is generous (it sees resources, not what
+pods think of each other), so it changes no decision. Where devices are shared or claimed it has no opinion.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+from kailab.engine.placing import fit
+from kailab.engine.search.goal import Goal
+from kailab.engine.session import Session
+from kailab.engine.working.state import ShapeInfo, WTask
+
+
+class Shortfall:
+    """For one search, of which every scenario begins in the state that the nodes are in now."""
+
+    def __init__(self, session: Session, nodes: np.ndarray) -> None:
+        """``nodes``: where the job may go without victims."""
+        self._session = session
+        self._nodes = nodes
+        self._pool = session.table.idle + session.table.releasing
+        self._room: dict[int, tuple[np.ndarray, int]] = {}  # by shape: per node, and on ``nodes`` in all
+
+    def proves_hopeless(self, goal: Goal, victims: list[WTask]) -> bool:
+        table = self._session.table
+        wanted = Counter(id(task.info) for task in goal.tasks)
+        infos = {id(task.info): task.info for task in goal.tasks}
+        if table.shared or any(not _countable(info) for info in infos.values()):
+            return False
+        freed: dict[int, Counter[int]] = {}
+        leaving: dict[int, ShapeInfo] = {}
+        for task in victims:
+            if task.info.shape.claims:
+                return False
+            i = table.index.get(task.node)
+            if i is not None:
+                freed.setdefault(i, Counter())[id(task.info)] += 1
+                leaving[id(task.info)] = task.info
+        return any(self._fitting(infos[key], freed, leaving) < number for key, number in wanted.items())
+
+    def _fitting(self, info: ShapeInfo, freed: dict[int, Counter[int]], leaving: dict[int, ShapeInfo]) -> int:
+        """How many pods of a shape fit at the most."""
+        room, total = self._room_of(info)
+        for i, numbers in freed.items():
+            if not self._allowed(info)[i]:
+                continue
+            more = {row: 0 for row, _ in info.needs}
+            for key, number in numbers.items():
+                for row, amount in leaving[key].needs:
+                    if row in more:
+                        more[row] += number * amount
+            here = min((int(self._pool[row, i]) + more[row]) // amount for row, amount in info.needs)
+            total += max(here, 0) - (int(room[i]) if self._nodes[i] else 0)
+        return total
+
+    def _room_of(self, info: ShapeInfo) -> tuple[np.ndarray, int]:
+        found = self._room.get(id(info))
+        if found is None:
+            room = np.full(len(self._nodes), np.iinfo(np.int32).max, dtype=np.int64)
+            for row, amount in info.needs:
+                room = np.minimum(room, self._pool[row] // amount)
+            room = np.where(self._allowed(info), np.maximum(room, 0), 0)
+            found = self._room[id(info)] = (room, int(room[self._nodes].sum()))
+        return found
+
+    def _allowed(self, info: ShapeInfo) -> np.ndarray:
+        session = self._session
+        if not session.config.predicates:
+            return session.table.all
+        return fit.static_mask(session.table, info, session.working.table_version)
+
+
+def _countable(info: ShapeInfo) -> bool:
+    return bool(info.needs) and not info.shape.gpu.shared and not info.shape.claims

@@ -1,0 +1,83 @@
+"""Comparing jobs by how hard they are to place.
+
+Two jobs are comparable if their tasks obey the same rules (selectors, affinity, tolerations, topology ...). Then the one
+with more pods, or with larger ones, is not easier. Source: KAI's MinimalJobRepresentatives.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.state import Job, Member, ShapeInfo
+
+Size = tuple[int, int, int, int, int]
+
+
+def rules(info: ShapeInfo) -> tuple[Any, ...]:
+    """All of a shape that restricts where it may go, but not how much it wants."""
+    shape = info.shape
+    gpu = shape.gpu
+    return (
+        shape.selector, shape.terms, shape.tolerations, shape.affinity, shape.anti_affinity, shape.ports, shape.claims,
+        shape.blocked, shape.labels, bool(gpu.mig), bool(gpu.memory_mib), gpu.shared, bool(gpu.dra), info.cpu_only,
+    )  # fmt: skip
+
+
+def signature(job: Job) -> tuple[Any, ...]:
+    parts = []
+    for podset in job.podsets.values():
+        waiting = {id(task.info): task.info for task in podset.tasks.values() if not ACTIVE[task.status]}
+        if not waiting:
+            continue
+        chain = []
+        member: Member | None = podset
+        while member is not None:
+            chain.append(member.constraint)
+            member = member.parent
+        parts.append((tuple(chain), frozenset(rules(info) for info in waiting.values())))
+    return tuple(sorted(parts, key=repr)) if len(parts) > 1 else tuple(parts)
+
+
+def sizes(job: Job) -> list[Size]:
+    """What each pending task wants, smallest first."""
+    found: list[Size] = []
+    for task in job:
+        if task.status == Status.PENDING:
+            info = task.info
+            gpu = info.shape.gpu
+            found.append((info.quota[2], info.quota[0], info.quota[1], gpu.memory_mib, gpu.devices))
+    return sorted(found)
+
+
+class Representatives:
+    """The easiest job that failed, per signature."""
+
+    def __init__(self) -> None:
+        self._failed: dict[tuple[Any, ...], list[Size]] = {}
+
+    def easier(self, job: Job) -> bool:
+        """Whether the job is worth a try: easier to place than what failed, or not comparable to it."""
+        failed = self._failed.get(signature(job))
+        if failed is None:
+            return True
+        mine = sizes(job)
+        if not mine or not failed:
+            return False
+        if len(failed) > len(mine):
+            return True
+        return any(_less_equal(one, other) and one != other for one, other in zip(mine, failed, strict=False))
+
+    def add(self, job: Job) -> None:
+        key, mine = signature(job), sizes(job)
+        known = self._failed.get(key)
+        if known is not None and not (
+            mine and known and len(mine) <= len(known) and all(map(_less_equal, mine, known))
+        ):
+            return
+        self._failed[key] = mine
+
+
+def _less_equal(one: Size, other: Size) -> bool:
+    return all(a <= b for a, b in zip(one, other, strict=True))

@@ -1,0 +1,340 @@
+"""The search for victims: for how many of the job's tasks can room be made, and by whose going?
+
+A gang is tried with 1, 2, 4 ... of its tasks, then by halving, then whole; the victims of the largest success are where
+the next try starts. Each scenario is simulated: its victims leave, the job and then the victims themselves are placed
+again; victims that find another place are moved, not lost. Source: KAI's JobSolver and byPodSolver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.policies.budget import BudgetSpent
+from kailab.engine.policies.victims import LowestNewest
+from kailab.engine.queueing.jobqueue import JobQueue, Key
+from kailab.engine.queueing.order import tasks_anew, tasks_to_allocate
+from kailab.engine.queueing.victims import Victim, held_by
+from kailab.engine.search.bounds import Bounds
+from kailab.engine.search.goal import Batch, Goal
+from kailab.engine.search.scenario import Accumulation, Scenario, multi_node, node_local
+from kailab.engine.search.shortfall import Shortfall
+from kailab.engine.session import Session
+from kailab.engine.snapshot.records import Status
+from kailab.engine.working.queues import Amounts, WQueue
+from kailab.engine.working.state import Job, WTask
+
+Generator = Callable[[Accumulation], Iterator[Scenario]]
+# By the plugin that brings it: KAI's name for it in budgets, and the generator.
+GENERATORS: dict[str, tuple[str, Generator]] = {
+    "sg-nodelocalgreedy": ("NodeLocalGreedy", node_local),
+    "sg-multinodegang": ("MultiNodeGang", multi_node),
+}
+
+# Effort of a search: 1 for a victim looked at, SIMULATION for a scenario tried. At PATIENCE the bounds are drawn, once.
+SIMULATION = 8
+PATIENCE = 64
+
+
+class _Hopeless(Exception):
+    """Not an error: the search has its answer."""
+
+
+class Solution(NamedTuple):
+    """A scenario that worked: the units of victims that really go or move, and whether all of them simply go."""
+
+    victims: list[Batch]
+    all_gone: bool
+
+
+class Solver:
+    """One search. ``victim_jobs(queue)`` picks who may be a victim; ``valid(scenario)`` has the last word on a solution."""
+
+    def __init__(
+        self,
+        session: Session,
+        allocator: Allocator,
+        job: Job,
+        pick: Callable[[Job], bool],
+        queues: list[WQueue],
+        valid: Callable[[Scenario], bool],
+        bounds: Bounds,
+    ) -> None:
+        self.session = session
+        self.allocator = allocator
+        self.job = job
+        self._pick = pick
+        self._queues = queues
+        self._valid = valid
+        self._failed: set[tuple[int, frozenset[str], frozenset[str]]] = set()
+        self._nodes = self._feasible_nodes()
+        self._shortfall: Shortfall | None = None  # from the first scenario that failed
+        self._bounds = bounds
+        self._tasks: list[WTask] = []
+        self._counts = False  # scenarios that fall short may be passed over
+        self._effort = 0
+        self.budget = session.budget.job()
+        self.simulated = 0
+        self.hopeless = ""
+
+    def solve(self) -> bool:
+        """On success the solution stands in the session's journal, uncommitted. On failure ``hopeless`` says which bound
+        cut the search short, if one did."""
+        tasks = tasks_to_allocate(self.job)
+        self.session.taking.begin(self.session.wants(tasks, self.session.table.min_gpu_memory))
+        if not tasks or not self._queues:
+            return False
+        self._tasks = tasks
+        self._counts = tasks == tasks_anew(self.job)
+        mark = self.session.mark()
+        try:
+            return any(self._within_budget(*GENERATORS[plugin], tasks) for plugin in self.session.switches.generators)
+        except _Hopeless as reason:
+            self.session.undo(mark)
+            self.hopeless = str(reason)
+            return False
+        except BudgetSpent:
+            self.session.undo(mark)
+            return False
+
+    def _within_budget(self, name: str, generator: Generator, tasks: list[WTask]) -> bool:
+        mark = self.session.mark()
+        self.budget.begin(name)
+        try:
+            return self._solve_with(generator, tasks)
+        except BudgetSpent as spent:
+            if not spent.generator_only:
+                raise
+            self.session.undo(mark)
+            return False
+
+    def _spend(self, effort: int) -> None:
+        """Most searches end at once; one that has cost some effort is worth the look at its bounds."""
+        before, self._effort = self._effort, self._effort + effort
+        if before < PATIENCE <= self._effort:
+            reason = self._bounds.broken(self._tasks)
+            if reason is not None:
+                raise _Hopeless(reason)
+
+    def _solve_with(self, generator: Generator, tasks: list[WTask]) -> bool:
+        session, count = self.session, len(tasks)
+        recorded: list[Batch] = []
+        mark = session.mark()
+        used = self.job.used
+        stands = False
+
+        def possible(k: int) -> bool:
+            nonlocal recorded, stands
+            solution = self._probe(generator, tasks[:k], recorded)
+            # Where every unit of victims is needed, the whole job's try would be repeated just as it was.
+            stands = k == count and solution is not None and solution.all_gone
+            if not stands:
+                session.undo(mark)
+            if solution is not None:
+                recorded = solution.victims
+            return solution is not None
+
+        if _largest(count, possible) == 0:
+            return False
+        if not stands and self._probe(generator, tasks, recorded) is None:
+            session.undo(mark)
+            return False
+        if not self.job.gang_satisfied or self.job.used <= used:
+            session.undo(mark)
+            return False
+        return True
+
+    def _feasible_nodes(self) -> np.ndarray:
+        table = self.session.table
+        # A node without a free GPU is no place for a GPU task before somebody leaves it; the victims' nodes are added
+        # by each scenario.
+        if any(task.info.cpu_only for task in self.job):
+            return table.all
+        return table.free_gpu_vector() > 0
+
+    def _probe(self, generator: Generator, tasks: list[WTask], recorded: list[Batch]) -> Solution | None:
+        """The first scenario that works (the journal then holds it), or None."""
+        goal = Goal(self.job, tasks, self._nodes)
+        accumulation = Accumulation(self.session, goal, recorded, self._victim_queue(), lambda: self._spend(1))
+        for scenario in generator(accumulation):
+            # Both generators, and one try after another of as many tasks, come to the same victims: simulating them
+            # again would cost as much.
+            fingerprint = (len(tasks), *scenario.fingerprint())
+            if fingerprint in self._failed:
+                continue
+            solution = self._simulate(goal, scenario)
+            if solution is not None:
+                return solution
+            self._failed.add(fingerprint)
+        return None
+
+    def _victim_queue(self) -> JobQueue[Job | Victim]:
+        config = self.session.config
+        over_all = config.victim_order == "priority" or config.victim_order_policy is not None
+        order = LowestNewest(self.session, self.job) if over_all else None
+        queue: JobQueue[Job | Victim] = JobQueue(self.session.tree, held=_held, precedence=order)
+        lists = self.session.victims.lists
+        for leaf in self._queues:
+            queue.load(leaf, lists.get(leaf.name, []), self._pick)  # type: ignore[arg-type]
+        return queue
+
+    def _simulate(self, goal: Goal, scenario: Scenario) -> Solution | None:
+        session = self.session
+        victims = scenario.tasks()
+        if not victims:
+            return None
+        self.budget.use()
+        self.simulated += 1
+        self._spend(SIMULATION)
+        if self._shortfall is not None and self._shortfall.proves_hopeless(goal, victims):
+            for task in victims:
+                assert task.job is not None
+                task.job.version += (
+                    1  # as if it had been gone and come back: what was looked up of it is looked up anew
+                )
+            return None
+        mark = session.mark()
+        # Nodes that the victims leave become feasible for this scenario alone.
+        nodes = goal.nodes.copy()
+        index = session.table.index
+        for task in victims:
+            i = index.get(task.node)
+            if i is not None:
+                nodes[i] = True
+        whole = [job for job, _ in scenario.by_job().values() if job.root.satisfied]
+        for task in scenario.evictions():
+            session.evict(task)
+        if (
+            not self._place_all(goal, victims, nodes)
+            or not self._valid(scenario)
+            or self._leaves_in_part(whole)
+            or not session.taking.allows(session, mark)
+        ):
+            session.undo(mark)
+            if self._shortfall is None and self._counts:
+                self._shortfall = Shortfall(session, self._nodes)
+            return None
+        gone = (Status.RELEASING, Status.PIPELINED)
+        batches = [*scenario.recorded, *scenario.extra]
+        needed = [batch for batch in batches if any(task.status in gone for task in batch.tasks)]
+        all_gone = len(needed) == len(batches) and all(task.status == Status.RELEASING for task in victims)
+        return Solution(needed, all_gone)
+
+    def _leaves_in_part(self, jobs: list[Job]) -> bool:
+        """Whether one of these, which had its gang, would run on without."""
+        if self.session.config.imitate_faults:
+            return False
+        return any(job.active > 0 and not job.root.satisfied for job in jobs)
+
+    def _place_all(self, goal: Goal, victims: list[WTask], nodes: np.ndarray) -> bool:
+        """Place the job and, as far as there is room, its victims, in queue order. False if the job finds no room."""
+        jobs = {task.job.uid: task.job for task in victims if task.job is not None}
+        jobs[goal.job.uid] = goal.job
+        jobs_left = JobsLeftByQueue(self.session, jobs)
+        queue = self._placing_order(goal, jobs, jobs_left)
+        placed = False
+        while jobs_left.left and not queue.empty:
+            job = queue.pop()
+            if job.uid not in jobs:
+                continue
+            jobs_left.done(job, queue)
+            if job is goal.job:
+                if not self.allocator.place(job, nodes, True, goal.tasks):
+                    return False
+                placed = True
+                continue
+            mark = self.session.mark()
+            if not self.allocator.place(job, nodes, True):
+                self.session.undo(mark)
+                tasks_to_allocate(job)  # what KAI looks up now it goes by until a task of the job changes again
+        return placed
+
+    def _placing_order(self, goal: Goal, jobs: dict[str, Job], jobs_left: JobsLeftByQueue) -> JobQueue[Job]:
+        """All waiting jobs stand in this order, though only those of the simulation are placed: the others decide, by what they
+        want, when their queue's turn comes."""
+        session = self.session
+        goal_wants = session.wants(goal.tasks, session.table.min_gpu_memory)
+
+        def wanted(job: Job) -> Amounts:
+            return goal_wants if job is goal.job else session.wanted(job)
+
+        order: JobQueue[Job] = JobQueue(session.tree, wanted=wanted, precedence=session.precedence)
+        concerned_jobs: dict[str, list[tuple[Key, Job]]] = {}
+        for job in jobs.values():
+            concerned_jobs.setdefault(job.record.queue, []).append((job.order_key(), job))
+        for queue in session.tree.leaves:
+            entries = session.waiting.lists.get(queue.name, [])
+            mine = concerned_jobs.get(queue.name, ())
+            if mine or (entries and jobs_left.matters(queue)):
+                order.load(queue, entries, lambda job: job.uid not in jobs, mine)
+        return order
+
+
+class JobsLeftByQueue:
+    """How many of the jobs to be placed are left below each queue: where there are none, the rest of the waiting jobs can
+    be passed over, as long as that changes no comparison between queues that still matter."""
+
+    def __init__(self, session: Session, jobs: dict[str, Job]) -> None:
+        self._below: dict[str, int] = {}
+        self._paths = {}
+        self.left = 0
+        for job in jobs.values():
+            queue = session.queue_of(job)
+            if queue is None or not queue.leaf:
+                continue
+            self.left += 1
+            self._paths[job.uid] = queue.path
+            for level in queue.path:
+                self._below[level.name] = self._below.get(level.name, 0) + 1
+
+    def matters(self, queue: WQueue) -> bool:
+        """Whether jobs of a leaf can influence the order of those that are placed."""
+        return self._idle(queue.path) is None
+
+    def done(self, job: Job, order: JobQueue[Job]) -> None:
+        path = self._paths[job.uid]
+        self.left -= 1
+        for level in path:
+            self._below[level.name] -= 1
+        idle = self._idle(path)
+        if idle is not None:
+            order.forget(idle)
+
+    def _idle(self, path: list[WQueue]) -> WQueue | None:
+        """The highest queue of the path without jobs to be placed, if its parent has all of them below it, or is none."""
+        idle = None
+        for level in path:
+            if self._below.get(level.name):
+                break
+            idle = level
+        if idle is None:
+            return None
+        parent = idle.parent
+        return idle if parent is None or self._below.get(parent.name, 0) == self.left else None
+
+
+def _held(item: Job | Victim) -> Amounts:
+    return item.held() if isinstance(item, Victim) else held_by(item)
+
+
+def _largest(count: int, possible: Callable[[int], bool]) -> int:
+    """The largest k up to ``count`` for which ``possible``, by doubling and halving; 0 if not even 1."""
+    low, k = 0, 1
+    while True:
+        if not possible(k):
+            high = k
+            break
+        low = k
+        if k == count:
+            return count
+        k = min(2 * k, count)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if possible(middle):
+            low = middle
+        else:
+            high = middle
+    return low

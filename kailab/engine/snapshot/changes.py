@@ -1,0 +1,102 @@
+"""What became of a cluster's records from one moment to another, as a value that applies to an older one.
+
+A working set collects it for whoever follows it (``WorkingSet.follow``): that costs what changed, and nothing where nobody
+follows. ``Snapshot`` + ``Changes`` = the next ``Snapshot``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from kailab.engine.snapshot import jsonform
+from kailab.engine.snapshot.snapshot import FORMAT, IDENTITY, Snapshot
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """Identities of records that are gone, by kind, sorted."""
+
+    nodes: tuple[str, ...] = ()
+    queues: tuple[str, ...] = ()
+    podgroups: tuple[str, ...] = ()
+    tasks: tuple[str, ...] = ()
+    topologies: tuple[str, ...] = ()
+    claims: tuple[str, ...] = ()
+
+
+class Changes(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+    tag_field="format",
+    tag=FORMAT,
+):
+    """``set``: records that are new or replace one of the same identity. ``removed``: of records that need not have been there.
+    ``whole``: ``set`` is all there is, whatever was there before."""
+
+    set: Snapshot = Snapshot()
+    removed: Removed = Removed()
+    whole: bool = False
+
+    def applied_to(self, snapshot: Snapshot) -> Snapshot:
+        """The snapshot with these changes."""
+        if self.whole:
+            return self.set
+        kinds: dict[str, Any] = {}
+        for kind, identity in IDENTITY.items():
+            records = {identity(record): record for record in getattr(snapshot, kind)}
+            for name in getattr(self.removed, kind):
+                records.pop(name, None)
+            records |= {identity(record): record for record in getattr(self.set, kind)}
+            kinds[kind] = tuple(records.values())
+        return Snapshot(**kinds)
+
+    def as_json(self) -> bytes:
+        return jsonform.encode(self)
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Changes:
+        """Raises InputError where these are no changes, or of another format."""
+        return jsonform.decode(data, Changes, "record changes", FORMAT)
+
+
+class Records(Protocol):
+    """Where the records are now."""
+
+    def record(self, kind: str, identity: str) -> Any: ...
+
+    def value(self) -> Snapshot: ...
+
+
+class Follower:
+    """Remembers which records changed until they are asked for."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+        self._begun = False
+        self._touched: dict[str, dict[str, None]] = {kind: {} for kind in IDENTITY}
+
+    def note(self, kind: str, identity: str) -> None:
+        self._touched[kind][identity] = None
+
+    def take(self) -> Changes:
+        """All changes since the last call, each record as it is now; from the first call, everything there is."""
+        if not self._begun:
+            self._begun = True
+            self._forget()
+            return Changes(set=self._records.value(), whole=True)
+        found: dict[str, tuple[Any, ...]] = {}
+        removed: dict[str, tuple[str, ...]] = {}
+        for kind, touched in self._touched.items():
+            now = {identity: self._records.record(kind, identity) for identity in sorted(touched)}
+            found[kind] = tuple(record for record in now.values() if record is not None)
+            removed[kind] = tuple(identity for identity, record in now.items() if record is None)
+        self._forget()
+        return Changes(set=Snapshot(**found), removed=Removed(**removed))
+
+    def _forget(self) -> None:
+        for touched in self._touched.values():
+            touched.clear()

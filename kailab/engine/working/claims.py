@@ -1,0 +1,250 @@
+"""Resource claims (DRA): devices that tasks hold by name, several tasks perhaps the same ones.
+
+Whoever names a claim first decides its node; all others must follow. A device that several tasks share through one claim is
+counted once on its node, from the cycle after the first of them was bound. When the last holder leaves, the claim is free to
+go elsewhere. Where a claim is not allocated yet, devices are chosen for it as they will be when its pod is bound.
+Source: KAI's dynamicresources plugin and node_info's sharing of DRA devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+
+import numpy as np
+
+from kailab.engine.snapshot.devices import DeviceId, choose, device_id, plain
+from kailab.engine.snapshot.records import GPU, ResourceClaim, Shape, Status
+from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.gpus import Group
+from kailab.engine.working.layout import GPUS
+from kailab.engine.working.state import WTask
+from kailab.engine.working.supply import Supply
+from kailab.model.device_selectors import Device
+
+MOST_HOLDERS = 256  # pods that one claim can be reserved for, in Kubernetes
+
+_NOWHERE = -1  # not on a node, or on any
+_LEAVING = (Status.RELEASING, Status.STUCK_RELEASING)
+
+
+class Claims:
+    """The claims on the nodes of one table. ``records`` and ``tasks`` are the working set's own."""
+
+    def __init__(
+        self,
+        records: Mapping[str, ResourceClaim],
+        tasks: Container[str],
+        index: Mapping[str, int],
+        devices: Sequence[tuple[Device, ...] | None],
+    ) -> None:
+        self._records = records
+        self._tasks = tasks
+        self._index = index
+        self._supply = Supply(devices)
+        self._holders: dict[str, dict[str, tuple[int, bool]]] = {}  # claim -> task -> (node, as the cluster has it)
+        self._held: dict[str, tuple[int, tuple[DeviceId, ...]]] = {}  # claim -> (node, devices) that count as taken
+        self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}  # what this cycle chose, should it come back
+        self._users: dict[str, int] = {}  # claim -> tasks that the cluster says are on a node
+        self._shared: dict[str, dict[int, Group]] = {}  # claim in use -> node -> who counts for its GPUs there
+        self.refresh(records)
+
+    def begin(self) -> None:
+        """A new cycle chooses anew."""
+        self._given.clear()
+
+    @property
+    def taken(self) -> list[list[DeviceId]]:
+        """Per node."""
+        return [sorted(of_node) for of_node in self._supply.taken]
+
+    # Who holds what
+
+    def told(self, task: WTask, sign: int) -> None:
+        """The cluster says that a task with claims is on a node (1), or no longer (-1)."""
+        for name in task.info.shape.claims:
+            self._users[name] = self._users.get(name, 0) + sign
+
+    def enter(self, task: WTask, shape: Shape) -> None:
+        """The task is where it is now: on a node, or waiting, perhaps with a claim reserved for it already."""
+        as_told = task.status == task.record.status
+        holds = ACTIVE[task.status] or (task.status in _LEAVING and as_told)
+        i = self._index.get(task.node, _NOWHERE) if holds else _NOWHERE
+        here = as_told if task.status == Status.PENDING else task.node == task.record.node
+        for name in shape.claims:
+            record = self._records.get(name)
+            kept = here and record is not None and record.allocated and task.uid in record.reserved
+            if i != _NOWHERE or (kept and task.status == Status.PENDING):
+                self._holders.setdefault(name, {})[task.uid] = (i, kept)
+        self.refresh(shape.claims)
+
+    def leave(self, task: WTask, shape: Shape) -> None:
+        for name in shape.claims:
+            holders = self._holders.get(name)
+            if holders is not None and holders.pop(task.uid, None) is not None and not holders:
+                del self._holders[name]
+        self.refresh(shape.claims)
+
+    def refresh(self, names: Iterable[str]) -> None:
+        """Count anew where the devices of these claims are taken."""
+        for name in names:
+            i, devices = self._held.pop(name, (_NOWHERE, ()))
+            if i >= 0:
+                self._supply.take(i, devices, -1)
+            place = self.place_of(name)
+            record = self._records.get(name)
+            if place is None or record is None:
+                continue
+            holders = self._holders.get(name)
+            if place == _NOWHERE and holders:
+                place = max(node for node, _ in holders.values())
+            if 0 <= place < len(self._supply.devices):
+                devices = self._devices(record, place)
+                self._held[name] = (place, devices)
+                self._supply.take(place, devices, 1)
+
+    def _devices(self, record: ResourceClaim, i: int) -> tuple[DeviceId, ...]:
+        """What the claim has, or would be given, on a node. A claim that comes back gets what it had there."""
+        if record.held and self._index.get(record.node, i) == i:
+            return record.held
+        taken = self._supply.taken[i]
+        before = self._given.get((record.name, i))
+        if before is not None and not any(device in taken for device in before):
+            return before
+        chosen = choose(record.requests, self._supply.devices[i] or (), taken.__contains__)
+        if isinstance(chosen, str):
+            return ()
+        found = tuple(device_id(choice.device) for choice in chosen if not choice.admin)
+        self._given[record.name, i] = found
+        return found
+
+    def place_of(self, name: str) -> int | None:
+        """The node that holders of the claim must go to; -1: any node; past the last: none that is here; None: the claim is not
+        allocated."""
+        record = self._records.get(name)
+        holders = self._holders.get(name, {})
+        if record is not None and record.allocated:
+            kept = any(kept for _, kept in holders.values()) or not record.reserved
+            if kept or any(uid not in self._tasks for uid in record.reserved):
+                return self._index.get(record.node, len(self._supply.devices)) if record.node else _NOWHERE
+        return max((node for node, _ in holders.values()), default=None)
+
+    # Where a task may go
+
+    def refusal(self, task: str, shape: Shape, queue: str) -> str | None:
+        """Why no node at all may take this task (by UID) with its claims, or None."""
+        for name in shape.claims:
+            record = self._records.get(name)
+            if record is None:
+                return f"resource claim {name} does not exist"
+            if self._consumers(record, task) >= MOST_HOLDERS:
+                return f"resource claim {name} is reserved for {MOST_HOLDERS} pods, the most there may be"
+            if record.queue is not None and record.queue != queue:
+                label = f"the queue label {record.queue}" if record.queue else "no queue label"
+                return f"GPU claim {name} is shared and has {label}; it must name queue {queue}"
+            if record.requests.fault and not record.allocated:
+                return f"resource claim {name}: {record.requests.fault}"
+        return None
+
+    def _consumers(self, record: ResourceClaim, but: str) -> int:
+        """Pods that the claim is or will be reserved for, besides one."""
+        holders = self._holders.get(record.name, {})
+        strangers = sum(uid not in self._tasks for uid in record.reserved) if record.reserved else 0
+        return len(holders) - (but in holders) + strangers
+
+    def narrow(self, shape: Shape, candidates: np.ndarray) -> None:
+        """Leave the nodes where allocated claims are, and those with devices for the others."""
+        wanted = []
+        for name in dict.fromkeys(shape.claims):
+            place = self.place_of(name)
+            record = self._records.get(name)
+            if place is None:
+                if record is not None:
+                    wanted.append(record)
+            elif place >= 0:
+                only = np.zeros(len(candidates), dtype=bool)
+                only[place : place + 1] = True
+                candidates &= only
+        wishes = [plain(record.requests) for record in wanted]
+        for wish in wishes:
+            if wish is not None:
+                candidates &= self._supply.enough(wish)
+        if len(wanted) > 1 or None in wishes:
+            for i in np.flatnonzero(candidates & ~self._supply.unknown):
+                candidates[i] = self._lacking(wanted, int(i)) is None
+
+    def _lacking(self, wanted: Iterable[ResourceClaim], i: int) -> str | None:
+        """Why a node can't serve these claims at once, or None."""
+        own: set[DeviceId] = set()
+        taken = self._supply.taken[i]
+        for record in wanted:
+            chosen = choose(record.requests, self._supply.devices[i] or (), lambda one: one in taken or one in own)
+            if isinstance(chosen, str):
+                return f"resource claim {record.name}: {chosen}"
+            own.update(device_id(choice.device) for choice in chosen if not choice.admin)
+        return None
+
+    def lacking(self, shape: Shape, i: int) -> str | None:
+        """Why a node can't serve a task's claims, or None."""
+        wanted = []
+        for name in dict.fromkeys(shape.claims):
+            place, record = self.place_of(name), self._records.get(name)
+            if place is None and record is not None:
+                wanted.append(record)
+            elif place is not None and place not in (_NOWHERE, i):
+                return f"resource claim {name} is held on another node"
+        if not wanted or self._supply.unknown[i]:
+            return None
+        if not self._supply.devices[i]:
+            return f"resource claim {wanted[0].name}: the node has no devices (no ResourceSlice tells of any)"
+        wish = plain(wanted[0].requests) if len(wanted) == 1 else None
+        if wish is None:
+            return self._lacking(wanted, i)
+        lack = self._supply.lack(wish, i)
+        return f"resource claim {wanted[0].name}: {lack}" if lack else None
+
+    # GPUs of claims that several tasks share
+
+    def own_gpus(self, shape: Shape, amount: int) -> int:
+        """Milli-GPU of ``amount`` that a task takes by itself: claims in use are counted apart."""
+        return max(0, amount - sum(self._gpus(name) for name in shape.claims))
+
+    def change(self, i: int, status: Status, shape: Shape, sign: int) -> tuple[int, int]:
+        """A task comes (1) to the node or goes (-1): what that changes of (idle, releasing) milli-GPU."""
+        idle = releasing = 0
+        for name in shape.claims:
+            gpus = self._gpus(name)
+            if not gpus:
+                continue
+            group = self._shared.setdefault(name, {}).setdefault(i, Group())
+            before = group.pools()
+            if status == Status.PIPELINED:
+                group.waiting += sign
+            else:
+                group.holders += sign
+                if status == Status.RELEASING:
+                    group.leaving += sign
+            after = group.pools()
+            if group.empty:
+                del self._shared[name][i]
+            idle += (after[0] - before[0]) * gpus
+            releasing += (after[1] - before[1]) * gpus
+        return idle, releasing
+
+    def counted(self, shape: Shape, pool: np.ndarray) -> np.ndarray:
+        """The pool with what the task's claims hold on each node already: it needs no more for them."""
+        credits = [
+            (i, self._gpus(name))
+            for name in shape.claims
+            for i, group in self._shared.get(name, {}).items()
+            if sum(group.pools()) < 0
+        ]
+        if not credits:
+            return pool
+        pool = pool.copy()
+        for i, gpus in credits:
+            pool[GPUS, i] += gpus
+        return pool
+
+    def _gpus(self, name: str) -> int:
+        record = self._records.get(name)
+        return record.gpus * GPU if record is not None and (record.allocated or self._users.get(name)) else 0

@@ -1,0 +1,121 @@
+"""Shared GPUs of one node: which tasks sit together on which device, and what that leaves.
+
+A *group* is one physical device that is shared. Its effect on the node's whole-device pools depends only on who is on it:
+
+================================  ======  ===========
+on the group                       idle    releasing
+================================  ======  ===========
+somebody stays                      -1        0
+all are leaving                     -1       +1
+all are leaving, someone waits      -1        0
+only tasks that wait (pipelined)     0       -1
+================================  ======  ===========
+
+Memory is in MiB; a share of a device counts as that share of the node's GPU memory, rounded down, as KAI does.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.snapshot.counting import portion
+from kailab.engine.snapshot.records import GPU, GpuRequest, Status
+
+
+class Group:
+    """One shared device: memory held (``allocated``), of it leaving, and promised to waiting tasks."""
+
+    __slots__ = ("allocated", "holders", "leaving", "leaving_memory", "promised", "waiting")
+
+    def __init__(self) -> None:
+        self.allocated = 0
+        self.leaving_memory = 0
+        self.promised = 0
+        self.holders = 0
+        self.leaving = 0
+        self.waiting = 0
+
+    def pools(self) -> tuple[int, int]:
+        """(idle, releasing) devices that this group adds to the node's pools."""
+        if self.holders:
+            return -1, 1 if self.leaving == self.holders and not self.waiting else 0
+        return 0, -1 if self.waiting else 0
+
+    @property
+    def used(self) -> int:
+        return self.allocated + self.promised
+
+    @property
+    def empty(self) -> bool:
+        return not self.holders and not self.waiting
+
+
+class SharedGpus:
+    """The groups of one node."""
+
+    __slots__ = ("groups", "memory")
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.groups: dict[str, Group] = {}
+
+    def change(self, group_id: str, status: Status, memory: int, sign: int) -> tuple[int, int]:
+        """Add (sign 1) or take away (-1) a task; returns the change of (idle, releasing) in milli-GPU."""
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = Group()
+        idle, releasing = group.pools()
+        if status == Status.PIPELINED:
+            group.promised += sign * memory
+            group.waiting += sign
+        else:
+            group.allocated += sign * memory
+            group.holders += sign
+            if status == Status.RELEASING:
+                group.leaving_memory += sign * memory
+                group.leaving += sign
+        new_idle, new_releasing = group.pools()
+        if group.empty:
+            del self.groups[group_id]
+        return (new_idle - idle) * GPU, (new_releasing - releasing) * GPU
+
+    def memory_of(self, request: GpuRequest) -> int:
+        """MiB that one device's share of the request takes on this node."""
+        return request.memory_mib or request.portion * self.memory // GPU
+
+    def fits(self, group: Group, memory: int) -> bool:
+        """Whether a share fits on the group once leaving tasks are gone. A device that everyone leaves is a free one."""
+        leaving = group.leaving_memory - group.promised
+        return group.used != 0 and self.memory - group.allocated + leaving - memory >= 0 and group.allocated != leaving
+
+    def fits_now(self, group: Group, memory: int) -> bool:
+        return group.holders > 0 and self.memory - group.allocated - memory >= 0
+
+    def fitting(self, request: GpuRequest) -> int:
+        """How many groups could take one device's share of the request."""
+        memory = self.memory_of(request)
+        return sum(1 for group in self.groups.values() if self.fits(group, memory))
+
+    def idle_shares(self) -> int:
+        """Milli-GPU free on shared devices that somebody holds, each rounded as KAI rounds (to 0.01 device)."""
+        return sum(GPU - self._portion(group.allocated) for group in self.groups.values() if group.allocated > 0)
+
+    def releasing_shares(self) -> int:
+        total = 0
+        for group in self.groups.values():
+            leaving = group.leaving_memory - group.promised
+            if leaving > 0 and not (group.used and leaving == group.used):
+                total += self._portion(leaving)
+        return total
+
+    def available_shares(self) -> int:
+        """Milli-GPU that shares could still take on devices in use."""
+        if self.memory <= 0:
+            return 0
+        total = 0
+        for group in self.groups.values():
+            free = self.memory - group.allocated + group.leaving_memory - group.promised
+            if group.used > 0 and free > 0:
+                total += free * GPU // self.memory
+        return total
+
+    def _portion(self, memory: int) -> int:
+        return portion(memory, self.memory)

@@ -1,0 +1,56 @@
+"""Rows of the resource arrays: which resource stands where, and in what unit.
+
+Rows 0-3 are fixed (CPU in millicores, memory in bytes, whole GPUs in milli-GPU, pod slots); every other resource that
+some node offers or some task asks for gets a row of its own, in order of appearance.
+"""
+
+from __future__ import annotations
+
+from kailab.engine.snapshot.records import GPU, Node, Shape
+
+CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
+FIXED = 4
+
+# The three resources that queues divide, in the order in which KAI looks at them.
+QUEUE_RESOURCES = (CPU, MEMORY, GPUS)
+RESOURCE_NAMES = {CPU: "CPU", MEMORY: "Memory", GPUS: "GPU"}
+
+MIG_PREFIX = "nvidia.com/mig-"
+
+
+class Layout:
+    """Grows as resources appear; a row never changes its meaning."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, int] = {}
+        self.names: list[str] = ["cpu", "memory", "nvidia.com/gpu", "pods"]
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def row(self, name: str) -> int:
+        row = self.rows.get(name)
+        if row is None:
+            row = self.rows[name] = len(self.names)
+            self.names.append(name)
+        return row
+
+    def of_node(self, node: Node) -> dict[int, int]:
+        rows = {CPU: node.cpu, MEMORY: node.memory, GPUS: node.gpus, PODS: node.pods}
+        for name, amount in node.extended:
+            rows[self.row(name)] = amount
+        return rows
+
+    def of_shape(self, shape: Shape) -> dict[int, int]:
+        """What a task of this shape takes from a node's pools. A share of a device takes no row of its own: shared
+        devices are accounted for by ``kailab.engine.working.gpus``."""
+        gpu = shape.gpu
+        rows = {CPU: shape.cpu, MEMORY: shape.memory, GPUS: 0, PODS: 1}
+        if not gpu.shared:
+            rows[GPUS] = gpu.devices * GPU + sum(count for _, count in gpu.dra) * GPU
+        for name, amount in shape.extended:
+            rows[self.row(name)] = amount
+        for name, count in gpu.mig:
+            row = self.row(name)
+            rows[row] = max(rows.get(row, 0), count)
+        return rows

@@ -1,0 +1,249 @@
+"""The state of all nodes in arrays: one column a node (sorted by name), one row a resource.
+
+``idle`` is what nobody holds, ``releasing`` what leaving tasks will free less what is promised of it already; both in the
+units of ``kailab.engine.working.layout``. A task changes them by ``place``; taking it away again restores them exactly (integers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+
+import numpy as np
+
+from kailab.engine.snapshot.counting import DEFAULT_GPU_MEMORY, device_memory, held_gpus, mig_gpus, smallest_device
+from kailab.engine.snapshot.records import GPU, GpuRequest, Node, ResourceClaim, Status
+from kailab.engine.snapshot.statuses import ACTIVE, ON_NODE
+from kailab.engine.working.claims import Claims
+from kailab.engine.working.gpus import SharedGpus
+from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
+from kailab.engine.working.numa import NumaNodes
+from kailab.engine.working.state import ShapeInfo, WTask
+
+MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
+MIG_STRATEGY = "nvidia.com/mig.strategy"
+GPU_COUNT = "nvidia.com/gpu.count"
+
+
+class NodeTable:
+    """Made anew when nodes change, not when tasks do; masks per shape are valid for one table. ``claims`` and ``tasks``: the
+    working set's resource claims, and all tasks it knows."""
+
+    def __init__(
+        self,
+        nodes: Iterable[Node],
+        layout: Layout,
+        claims: Mapping[str, ResourceClaim] | None = None,
+        tasks: Container[str] = (),
+    ) -> None:
+        self.layout = layout
+        self.nodes = sorted(nodes, key=lambda node: node.name)
+        self.index = {node.name: i for i, node in enumerate(self.nodes)}
+        count = len(self.nodes)
+        rows = [layout.of_node(node) for node in self.nodes]
+        self.allocatable = np.zeros((len(layout), count), dtype=np.int64)
+        for i, amounts in enumerate(rows):
+            for row, amount in amounts.items():
+                self.allocatable[row, i] = amount
+        self.idle = self.allocatable.copy()
+        self.releasing = np.zeros_like(self.allocatable)
+        self.labels = [dict(node.labels) for node in self.nodes]
+        self.available = np.array([not node.unavailable for node in self.nodes], dtype=bool)
+        self.gpu_memory = np.array([device_memory(node.gpu_memory_mib) for node in self.nodes], dtype=np.int64)
+        self.memory_known = np.array([node.gpu_memory_mib > 0 for node in self.nodes], dtype=bool)
+        self.mig = np.array([self._mig(i) for i in range(count)], dtype=object)
+        self.claimed_gpus = np.array([node.claimed_gpus for node in self.nodes], dtype=bool)
+        self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
+        self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
+        self.shared: dict[int, SharedGpus] = {}
+        self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
+        self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # kept once somebody asks
+        self.has_gpus = bool((self.allocatable[GPUS] > 0).any())
+        known = [int(m) for m in self.gpu_memory if m > DEFAULT_GPU_MEMORY]
+        self.min_gpu_memory = smallest_device(known)
+        self.max_gpu_memory = max(known, default=DEFAULT_GPU_MEMORY)
+        self._columns: dict[str, tuple[np.ndarray, dict[str, int]]] = {}
+        self.all = np.ones(count, dtype=bool)
+        self.numa = NumaNodes(self.nodes)
+        devices = [node.devices for node in self.nodes]
+        self.claims = Claims({} if claims is None else claims, tasks, self.index, devices)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def _mig(self, i: int) -> str:
+        """'' where devices are whole, else the MIG strategy: 'none', 'single' or 'mixed'."""
+        labels = self.labels[i]
+        enabled = labels.get(MIG_ENABLED)
+        if enabled is not None:
+            on = enabled.lower() in ("true", "1", "t")
+        else:
+            on = self.nodes[i].mig or any(
+                mig_gpus(name) and self.allocatable[row, i] > 0 for name, row in self.layout.rows.items()
+            )
+        if not on:
+            return ""
+        strategy = labels.get(MIG_STRATEGY, "")
+        return strategy if strategy in ("mixed", "single") else "none"
+
+    def _gpu_count(self, i: int) -> int:
+        try:
+            return int(self.labels[i][GPU_COUNT]) * GPU
+        except (KeyError, ValueError):
+            return int(self.allocatable[GPUS, i])
+
+    def grow(self) -> None:
+        """Make room for resources that appeared since."""
+        missing = len(self.layout) - len(self.allocatable)
+        if missing > 0:
+            empty = np.zeros((missing, len(self.nodes)), dtype=np.int64)
+            self.allocatable = np.vstack([self.allocatable, empty])
+            self.idle = np.vstack([self.idle, empty])
+            self.releasing = np.vstack([self.releasing, empty])
+
+    def column(self, key: str) -> tuple[np.ndarray, dict[str, int]]:
+        """A node label as codes (-1: absent) and the code of each value."""
+        found = self._columns.get(key)
+        if found is None:
+            codes: dict[str, int] = {}
+            column = np.full(len(self.nodes), -1, dtype=np.int64)
+            for i, labels in enumerate(self.labels):
+                value = labels.get(key)
+                if value is not None:
+                    column[i] = codes.setdefault(value, len(codes))
+            found = self._columns[key] = (column, codes)
+        return found
+
+    def sharing(self, i: int) -> SharedGpus:
+        shared = self.shared.get(i)
+        if shared is None:
+            shared = self.shared[i] = SharedGpus(int(self.gpu_memory[i]))
+        return shared
+
+    def place(self, task: WTask, status: Status, node: str, groups: tuple[str, ...], sign: int) -> None:
+        """Add (1) or take away (-1) what a task in ``status`` means to ``node``. Unknown nodes are passed over."""
+        i = self.index.get(node)
+        if i is None or not ON_NODE[status]:
+            return
+        info = task.info
+        if info.shape.claims:
+            self._place_claims(info, i, status, sign)
+        if self.numa and ACTIVE[status] and task.zones:
+            self.numa.change(i, task, sign)
+        if status == Status.PIPELINED:
+            pools = self.releasing
+            for row, amount in info.needs:
+                pools[row, i] -= sign * amount
+        else:
+            pools = self.idle
+            for row, amount in info.needs:
+                pools[row, i] -= sign * amount
+            if status == Status.RELEASING:
+                pools = self.releasing
+                for row, amount in info.needs:
+                    pools[row, i] += sign * amount
+        if info.shape.gpu.shared:
+            shared = self.sharing(i)
+            memory = shared.memory_of(info.shape.gpu)
+            for group in groups:
+                idle, releasing = shared.change(group, status, memory, sign)
+                self.idle[GPUS, i] += idle
+                self.releasing[GPUS, i] += releasing
+
+    def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
+        """GPUs of allocated claims count once a node; what ``place`` counts for them with the rest goes back here."""
+        twice = info.rows[GPUS] - self.claims.own_gpus(info.shape, info.rows[GPUS])
+        idle, releasing = self.claims.change(i, status, info.shape, sign)
+        if status == Status.PIPELINED:
+            releasing += sign * twice
+        else:
+            idle += sign * twice
+            if status == Status.RELEASING:
+                releasing -= sign * twice
+        self.idle[GPUS, i] += idle
+        self.releasing[GPUS, i] += releasing
+
+    def host(self, task: WTask, node: str, here: bool) -> None:
+        """Keep the list of tasks a node knows of (for pod affinity and for reports)."""
+        i = self.index.get(node)
+        if i is None:
+            return
+        if self._residents is not None and (task.uid in self.tasks[i]) != here:
+            self._settle_resident(self._residents, task.info, i, 1 if here else -1)
+        if here:
+            self.tasks[i][task.uid] = task
+        else:
+            self.tasks[i].pop(task.uid, None)
+
+    @property
+    def residents(self) -> dict[ShapeInfo, dict[int, int]]:
+        """Shape -> node -> how many such tasks it knows of."""
+        if self._residents is None:
+            self._residents = {}
+            for i, tasks in enumerate(self.tasks):
+                for task in tasks.values():
+                    self._settle_resident(self._residents, task.info, i, 1)
+        return self._residents
+
+    @staticmethod
+    def _settle_resident(residents: dict[ShapeInfo, dict[int, int]], info: ShapeInfo, i: int, change: int) -> None:
+        """Who moves in (1) or out (-1); a shape that nobody has any more is forgotten."""
+        homes = residents.setdefault(info, {})
+        homes[i] = homes.get(i, 0) + change
+        if not homes[i]:
+            del homes[i]
+            if not homes:
+                del residents[info]
+
+    def accepted_gpus(self, info: ShapeInfo, node: str) -> int:
+        """Milli-GPU that a task of this shape counts for in its queue once it sits on ``node``."""
+        gpu = info.shape.gpu
+        if gpu.memory_mib:
+            i = self.index.get(node)
+            return held_gpus(gpu, int(self.gpu_memory[i]) if i is not None else self.min_gpu_memory)
+        return info.quota[2]
+
+    def total(self) -> list[int]:
+        """Capacity of all available nodes, per queue resource; MIG profiles count by their leading number."""
+        totals = [int(self.allocatable[row][self.available].sum()) for row in QUEUE_RESOURCES]
+        for name, row in self.layout.rows.items():
+            weight = mig_gpus(name)
+            if weight and row < len(self.allocatable):
+                totals[2] += weight * int(self.allocatable[row][self.available].sum())
+        return totals
+
+    def _mig_pool(self, pool: np.ndarray, i: int) -> int:
+        return sum(
+            mig_gpus(name) * int(pool[row, i])
+            for name, row in self.layout.rows.items()
+            if mig_gpus(name) and row < len(pool)
+        )
+
+    def free_gpus(self, i: int) -> int:
+        """Milli-GPU idle or releasing on a node, free parts of shared devices included."""
+        free = int(self.idle[GPUS, i] + self.releasing[GPUS, i])
+        if self.layout.rows:
+            free += self._mig_pool(self.idle, i) + self._mig_pool(self.releasing, i)
+        shared = self.shared.get(i)
+        if shared is not None and shared.groups:
+            free += shared.idle_shares() + shared.releasing_shares()
+        return free
+
+    def unheld_gpus(self, i: int) -> int:
+        """Milli-GPU of a node that nobody holds, free parts of shared devices included."""
+        shared = self.shared.get(i)
+        return int(self.idle[GPUS, i]) + self._mig_pool(self.idle, i) + (shared.idle_shares() if shared else 0)
+
+    def free_gpu_vector(self) -> np.ndarray:
+        """``free_gpus`` of all nodes."""
+        free = self.idle[GPUS] + self.releasing[GPUS]
+        for name, row in self.layout.rows.items():
+            weight = mig_gpus(name)
+            if weight and row < len(self.idle):
+                free = free + weight * (self.idle[row] + self.releasing[row])
+        for i, shared in self.shared.items():
+            if shared.groups:
+                free[i] += shared.idle_shares() + shared.releasing_shares()
+        return free
+
+    def request_memory(self, gpu: GpuRequest, i: int) -> int:
+        return gpu.memory_mib or gpu.portion * int(self.gpu_memory[i]) // GPU

@@ -1,0 +1,267 @@
+"""NUMA alignment: on which zones of a node the kubelet would let a task sit, and what is left in each.
+
+The kubelet's Topology Manager refuses a pod that its policy can't align (single-numa-node, restricted) or makes the best of
+it (best-effort). What zones have left is what they have less what the tasks on the node hold of them; a task that leaves
+frees its part at once, as in KAI. Source: KAI's numa plugin.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+
+from kailab.engine.snapshot.records import ContainerRequest, Node, Numa, Shape, ZoneShare
+from kailab.engine.working.state import ShapeInfo, WTask
+
+GPU_RESOURCE = "nvidia.com/gpu"
+SCORE = 100.0  # for one zone; half of it for two, and so on
+REFUSING = ("single-numa-node", "restricted")
+
+Request = dict[str, int]
+Drawn = dict[int, Request]  # zone number -> resource -> amount
+
+
+def only_if_guaranteed(resource: str) -> bool:
+    """CPU and memory are aligned for Guaranteed pods alone; devices for all."""
+    return resource in ("cpu", "memory") or resource.startswith("hugepages-")
+
+
+class Zones:
+    """The zones of one node, lowest number first."""
+
+    def __init__(self, numa: Numa) -> None:
+        self.policy = numa.policy
+        self.scope = numa.scope
+        zones = sorted(numa.zones, key=lambda zone: _zone_order(zone.name))
+        self.names = [zone.name for zone in zones]
+        self.index = {name: i for i, name in enumerate(self.names)}
+        self.allocatable = [dict(zone.allocatable) for zone in zones]
+        self.available = [dict(zone) for zone in self.allocatable]
+        self.resources = sorted({name for zone in self.allocatable for name in zone})
+
+    def change(self, held: tuple[ZoneShare, ...], sign: int) -> None:
+        """Take (1) or give back (-1). What names a zone that is not here is not known to sit anywhere."""
+        if any(share.zone not in self.index for share in held):
+            return
+        for share in held:
+            left = self.available[self.index[share.zone]]
+            for resource, amount in share.amounts:
+                if resource in left:
+                    left[resource] -= sign * amount
+
+    def align(self, info: ShapeInfo) -> Drawn | None:
+        """Where the kubelet would draw the task's requests from, or None where it can't align them."""
+        shape = info.shape
+        resources = [name for name in self.resources if shape.guaranteed or not only_if_guaranteed(name)]
+        together, one_by_one = requests(shape, self.scope)
+        left = [dict(zone) for zone in self.available]
+        drawn: Drawn = {}
+        for request in together:
+            wanted = {name: request[name] for name in resources if request.get(name, 0) > 0}
+            mask = self._mask(wanted, left)
+            if mask is None:
+                return None
+            _draw(wanted, mask, left, drawn)
+        for request in one_by_one:
+            wanted = {name: request[name] for name in resources if request.get(name, 0) > 0}
+            if self._mask(wanted, self.available) is None:
+                return None
+        return drawn
+
+    def _mask(self, wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
+        """The zones that the policy picks for one request."""
+        if self.policy == "best-effort":
+            return _greedy(wanted, left)
+        width = 1
+        if self.policy == "restricted":
+            widths = {self._width(name, amount) for name, amount in wanted.items()}
+            if not widths:
+                return ()
+            if len(widths) > 1 or None in widths:
+                return None
+            width = widths.pop() or 1
+        for mask in combinations(range(len(left)), width):
+            if all(sum(left[z].get(name, 0) for z in mask) >= amount for name, amount in wanted.items()):
+                return mask
+        return None
+
+    def _width(self, resource: str, amount: int) -> int | None:
+        """The fewest zones that could ever hold the amount."""
+        total = 0
+        for count, size in enumerate(sorted((zone.get(resource, 0) for zone in self.allocatable), reverse=True), 1):
+            total += size
+            if total >= amount:
+                return count
+        return None
+
+    def shares(self, drawn: Drawn) -> tuple[ZoneShare, ...]:
+        return tuple(
+            ZoneShare(zone=self.names[z], amounts=tuple(sorted(amounts.items())))
+            for z, amounts in sorted(drawn.items())
+        )
+
+
+def _zone_order(name: str) -> tuple[bool, int, str]:
+    digits = name[len(name.rstrip("0123456789")) :]
+    return (not digits, int(digits) if digits else 0, name)
+
+
+def _greedy(wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
+    """Zones that cover most of what is still missing, one after the other."""
+    missing = dict(wanted)
+    mask: list[int] = []
+    while any(amount > 0 for amount in missing.values()):
+        best, most = -1, 0
+        for z, zone in enumerate(left):
+            if z in mask:
+                continue
+            cover = sum(min(amount, zone.get(name, 0)) for name, amount in missing.items() if amount > 0)
+            if cover > most:
+                best, most = z, cover
+        if best < 0:
+            return None
+        mask.append(best)
+        for name in missing:
+            missing[name] -= left[best].get(name, 0)
+    return tuple(mask)
+
+
+def _draw(wanted: Request, mask: tuple[int, ...], left: list[Request], drawn: Drawn) -> None:
+    for name, amount in wanted.items():
+        for z in mask:
+            take = min(left[z].get(name, 0), amount)
+            if take > 0:
+                left[z][name] -= take
+                amount -= take
+                zone = drawn.setdefault(z, {})
+                zone[name] = zone.get(name, 0) + take
+
+
+def requests(shape: Shape, scope: str) -> tuple[list[Request], list[Request]]:
+    """(requests that hold their zones side by side, requests of init containers, each on its own).
+
+    CPU counts only where a container of a Guaranteed pod asks for whole cores: only then has it cores of its own.
+    """
+    whole = _whole(shape)
+    containers = shape.containers or (ContainerRequest(amounts=tuple(whole.items())),)
+    cores = [_cores(shape, container) for container in containers]
+    if scope == "pod":
+        stay = peak = 0
+        for container, amount in zip(containers, cores, strict=True):
+            if container.stage == "sidecar":
+                stay += amount
+            elif container.stage == "init":
+                peak = max(peak, stay + amount)
+        stay += sum(amount for container, amount in zip(containers, cores, strict=True) if container.stage == "app")
+        return [{**whole, "cpu": max(stay, peak)}], []
+    each = [{**dict(container.amounts), "cpu": amount} for container, amount in zip(containers, cores, strict=True)]
+    stages = [container.stage for container in containers]
+    return (
+        [request for request, stage in zip(each, stages, strict=True) if stage != "init"],
+        [request for request, stage in zip(each, stages, strict=True) if stage == "init"],
+    )
+
+
+def _whole(shape: Shape) -> Request:
+    """The pod's requests by resource name. Shares of a device are no request that the kubelet sees."""
+    gpu = shape.gpu
+    whole = {"cpu": shape.cpu, "memory": shape.memory, **dict(shape.extended), **dict(gpu.mig)}
+    if gpu.devices and not gpu.shared:
+        whole[GPU_RESOURCE] = gpu.devices
+    return whole
+
+
+def _cores(shape: Shape, container: ContainerRequest) -> int:
+    cpu = dict(container.amounts).get("cpu", 0)
+    return cpu if shape.guaranteed and cpu % 1000 == 0 else 0
+
+
+class _Verdicts:
+    """What the nodes say to one shape, and for which state of each."""
+
+    def __init__(self, count: int) -> None:
+        self.seen = np.full(count, -1, dtype=np.int64)
+        self.refused = np.zeros(count, dtype=bool)
+        self.scores = np.zeros(count)
+
+
+class NumaNodes:
+    """All nodes that report zones. ``version`` per node grows with every change of what its zones have left."""
+
+    def __init__(self, nodes: list[Node]) -> None:
+        self.zones = {i: Zones(node.numa) for i, node in enumerate(nodes) if node.numa is not None and node.numa.zones}
+        self.most = max((len(zones.names) for zones in self.zones.values()), default=0)
+        self.version = np.zeros(len(nodes), dtype=np.int64)
+        self._devices = {
+            name
+            for zones in self.zones.values()
+            if zones.policy != "none"
+            for name in zones.resources
+            if not only_if_guaranteed(name)
+        }
+        self._verdicts: dict[ShapeInfo, _Verdicts] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.zones)
+
+    def change(self, i: int, task: WTask, sign: int) -> None:
+        zones = self.zones.get(i)
+        if zones is not None:
+            zones.change(task.zones, sign)
+            self.version[i] += 1
+
+    def concerns(self, info: ShapeInfo) -> bool:
+        """Whether alignment says anything to this shape."""
+        return info.shape.guaranteed or any(_asks(info, name) for name in self._devices)
+
+    def narrow(self, info: ShapeInfo, candidates: np.ndarray) -> None:
+        """Take away nodes whose kubelet would refuse the task."""
+        if self.concerns(info):
+            candidates &= ~self._look(info).refused
+
+    def scores(self, info: ShapeInfo) -> np.ndarray | None:
+        """The fewer zones a task would span, the better the node; None where it does not matter."""
+        return self._look(info).scores if self.concerns(info) else None
+
+    def place(self, info: ShapeInfo, i: int) -> tuple[ZoneShare, ...]:
+        """What the task would hold of the node's zones."""
+        zones = self.zones.get(i)
+        if zones is None or not _handled(zones, info):
+            return ()
+        drawn = zones.align(info)
+        return zones.shares(drawn) if drawn else ()
+
+    def _look(self, info: ShapeInfo) -> _Verdicts:
+        verdicts = self._verdicts.get(info)
+        if verdicts is None:
+            verdicts = self._verdicts[info] = _Verdicts(len(self.version))
+            verdicts.scores[:] = SCORE / self.most
+        for i in np.flatnonzero(verdicts.seen != self.version):
+            zones = self.zones.get(int(i))
+            if zones is not None:
+                self._judge(info, zones, verdicts, int(i))
+        verdicts.seen[:] = self.version
+        return verdicts
+
+    @staticmethod
+    def _judge(info: ShapeInfo, zones: Zones, verdicts: _Verdicts, i: int) -> None:
+        if not _handled(zones, info):
+            verdicts.scores[i] = SCORE / len(zones.names)
+            return
+        drawn = zones.align(info)
+        verdicts.refused[i] = drawn is None and zones.policy in REFUSING
+        verdicts.scores[i] = 0.0 if drawn is None else SCORE / max(1, len(drawn))
+
+
+def _handled(zones: Zones, info: ShapeInfo) -> bool:
+    if zones.policy == "none":
+        return False
+    return info.shape.guaranteed or any(_asks(info, name) for name in zones.resources if not only_if_guaranteed(name))
+
+
+def _asks(info: ShapeInfo, resource: str) -> bool:
+    if resource == GPU_RESOURCE:
+        return info.request > 0
+    shape = info.shape
+    return dict(shape.extended).get(resource, 0) > 0 or dict(shape.gpu.mig).get(resource, 0) > 0

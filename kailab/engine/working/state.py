@@ -1,0 +1,312 @@
+"""Working state behind the records: tasks with where they are now, pod sets with their counts, the subgroup tree.
+
+Records (``kailab.engine.snapshot.records``) are what was told; these objects are what a cycle changes and undoes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kailab.engine.snapshot.counting import fixed_gpus, mig_gpus
+from kailab.engine.snapshot.records import Constraint, PodGroup, Shape, Status, SubGroup, Task
+from kailab.engine.snapshot.statuses import ACTIVE, ALIVE, ALLOCATED, ON_NODE
+from kailab.engine.working.layout import Layout
+
+if TYPE_CHECKING:
+    from kailab.engine.policies.ranking import Ranking
+    from kailab.engine.snapshot.records import PodSet as PodSetRecord
+
+Place = tuple[str, tuple[str, ...]]  # node name, GPU groups
+
+
+class ShapeInfo:
+    """A shape with what the engine derives from it once."""
+
+    __slots__ = (
+        "cpu_only", "liked", "mask", "mask_version", "needs", "prefers_pods", "quota", "request",
+        "requires_pods", "rows", "shape", "size",
+    )  # fmt: skip
+
+    def __init__(self, shape: Shape, layout: Layout) -> None:
+        self.shape = shape
+        self.rows = layout.of_shape(shape)
+        self.needs = tuple((row, amount) for row, amount in self.rows.items() if amount > 0)
+        gpu = shape.gpu
+        self.cpu_only = not (gpu.devices or gpu.memory_mib or gpu.mig or gpu.dra)
+        gpus = fixed_gpus(gpu)
+        self.request = gpus - sum(mig_gpus(name) * count for name, count in gpu.mig)  # but for GPU memory and MIG
+        # What it counts for in quotas (CPU, memory, GPU); GPU memory is added where the device size is known.
+        self.quota = (shape.cpu, shape.memory, gpus)
+        terms = (*shape.affinity, *shape.anti_affinity)
+        self.requires_pods = any(not term.weight for term in terms)
+        self.prefers_pods = any(term.weight for term in terms)
+        self.liked: dict[ShapeInfo, tuple[tuple[str, int], ...]] = {}  # what podaffinity found out about other shapes
+        self.mask: np.ndarray | None = None
+        self.mask_version = -1
+        self.size = (gpus, shape.cpu, shape.memory, gpu.memory_mib)
+
+    @property
+    def empty(self) -> bool:
+        """Asks for nothing but a pod slot (best effort)."""
+        return self.cpu_only and all(row == 3 for row, _ in self.needs)
+
+
+class WTask:
+    """A task where it is now. ``left``: the place it was evicted from while it is promised another one."""
+
+    __slots__ = (
+        "groups", "info", "job", "key", "left", "node", "podset", "record", "status", "uid", "virtual", "zones",
+    )  # fmt: skip
+
+    def __init__(self, record: Task, info: ShapeInfo, job: Job | None) -> None:
+        self.record = record
+        self.uid = record.uid
+        self.info = info
+        self.job = job
+        self.podset: WPodSet | None = None
+        self.status = record.status
+        self.node = record.node if ON_NODE[record.status] else ""
+        self.groups = record.gpu_groups
+        self.zones = record.numa_zones
+        self.left: Place | None = None
+        self.virtual = False  # its state is this cycle's idea, not the cluster's
+        self.key = self.natural_key()
+
+    def natural_key(self) -> tuple[int, int, float, str]:
+        """Sort key among tasks of a pod set: labelled priority, age, UID."""
+        record, priority = self.record, self.record.priority
+        labelled = (1, 0) if priority is None else (0, -priority)
+        return (*labelled, record.created, record.uid)
+
+    def __repr__(self) -> str:
+        return f"<{self.record.namespace}/{self.record.name} {self.status.name} {self.node}>"
+
+
+class WPodSet:
+    """A leaf of the subgroup tree with counts kept up to date."""
+
+    __slots__ = ("active", "alive", "constraint", "gated", "job", "minimum", "name", "parent", "tasks", "used")
+
+    def __init__(self, record: PodSetRecord, job: Job, parent: WSubGroup) -> None:
+        self.name = record.name
+        self.minimum = record.min_available
+        self.constraint = record.constraint
+        self.job = job
+        self.parent = parent
+        self.tasks: dict[str, WTask] = {}
+        self.active = 0  # KAI: active allocated
+        self.used = 0  # active or leaving
+        self.alive = 0
+        self.gated = 0
+
+    def count(self, status: Status, sign: int) -> None:
+        if ACTIVE[status]:
+            self.active += sign
+        if ON_NODE[status]:
+            self.used += sign
+        if ALIVE[status]:
+            self.alive += sign
+        if status == Status.GATED:
+            self.gated += sign
+
+    @property
+    def satisfied(self) -> bool:
+        return self.active >= self.minimum
+
+    @property
+    def ready(self) -> bool:
+        return self.alive - self.gated >= self.minimum
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """(members placed, members needed)."""
+        return self.active, self.minimum
+
+    @property
+    def podsets(self) -> list[WPodSet]:
+        return [self]
+
+
+class WSubGroup:
+    """An inner node of the subgroup tree."""
+
+    __slots__ = ("constraint", "members", "min_members", "name", "parent", "podsets")
+
+    def __init__(self, record: SubGroup, job: Job, parent: WSubGroup | None = None) -> None:
+        self.name = record.name
+        self.constraint: Constraint | None = record.constraint
+        self.min_members = record.min_members
+        self.parent = parent
+        self.members: list[WSubGroup | WPodSet] = [WSubGroup(group, job, self) for group in record.groups]
+        self.members += [WPodSet(podset, job, self) for podset in record.podsets]
+        self.podsets: list[WPodSet] = [podset for member in self.members for podset in member.podsets]
+
+    @property
+    def needed(self) -> int:
+        return len(self.members) if self.min_members is None else self.min_members
+
+    @property
+    def placed(self) -> int:
+        return sum(1 for member in self.members if member.satisfied)
+
+    @property
+    def satisfied(self) -> bool:
+        return self.placed >= self.needed
+
+    @property
+    def ready(self) -> bool:
+        return sum(1 for member in self.members if member.ready) >= self.needed
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        return self.placed, self.needed
+
+
+Member = WSubGroup | WPodSet
+
+
+class Job:
+    """A PodGroup with its tasks. ``version`` grows with every change of a task, for caches."""
+
+    __slots__ = (
+        "allocated", "last_evicted", "last_start", "lost", "pending", "podsets", "ranking", "record", "root", "succeeded",
+        "tasks", "todo", "todo_version", "uid", "version",
+    )  # fmt: skip
+
+    def __init__(self, record: PodGroup) -> None:
+        self.uid = record.uid
+        self.tasks: dict[str, WTask] = {}
+        self.pending = 0
+        self.succeeded = 0
+        self.allocated = 0  # KAI: allocated (without pipelined)
+        self.version = 0
+        self.todo: tuple[bool, list[WTask]] | None = None
+        self.todo_version = -1
+        self.last_start: float | None = None
+        self.last_evicted: float | None = None
+        self.lost: dict[str, WTask] = {}  # tasks that name a subgroup which does not exist
+        self.ranking: Ranking | None = None  # set while a cycle with another order than KAI's runs
+        self._set_record(record)
+
+    def _set_record(self, record: PodGroup) -> None:
+        self.record = record
+        self.last_start = record.last_start
+        self.last_evicted = record.last_evicted
+        self.root = WSubGroup(record.root, self)
+        self.podsets: dict[str, WPodSet] = {podset.name: podset for podset in self.root.podsets}
+
+    def update(self, record: PodGroup) -> None:
+        """Take a changed record; the tasks stay."""
+        same_tree = record.root == self.record.root
+        if same_tree:
+            self.record = record
+            self.last_start = record.last_start
+            self.last_evicted = record.last_evicted
+        else:
+            tasks = list(self.tasks.values()) + list(self.lost.values())
+            self.tasks, self.lost = {}, {}
+            self.pending = self.succeeded = self.allocated = 0
+            self._set_record(record)
+            for task in tasks:
+                self.add(task)
+        self.version += 1
+
+    def add(self, task: WTask) -> None:
+        podset = self.podsets.get(task.record.subgroup or "default")
+        if podset is None:
+            task.podset = None
+            self.lost[task.uid] = task
+            self.version += 1
+            return
+        task.podset = podset
+        self.tasks[task.uid] = task
+        podset.tasks[task.uid] = task
+        self.count(task, task.status, 1)
+
+    def remove(self, task: WTask) -> None:
+        if self.lost.pop(task.uid, None) is not None:
+            return
+        if self.tasks.pop(task.uid, None) is not None:
+            assert task.podset is not None
+            del task.podset.tasks[task.uid]
+            self.count(task, task.status, -1)
+
+    def count(self, task: WTask, status: Status, sign: int) -> None:
+        assert task.podset is not None
+        task.podset.count(status, sign)
+        if status == Status.PENDING:
+            self.pending += sign
+        elif status == Status.SUCCEEDED:
+            self.succeeded += sign
+        if ALLOCATED[status]:
+            self.allocated += sign
+        self.version += 1
+
+    @property
+    def active(self) -> int:
+        return sum(podset.active for podset in self.podsets.values())
+
+    @property
+    def used(self) -> int:
+        return sum(podset.used for podset in self.podsets.values())
+
+    @property
+    def elastic(self) -> bool:
+        """More tasks than its minimum in some pod set."""
+        return any(podset.minimum < len(podset.tasks) for podset in self.podsets.values())
+
+    @property
+    def gang_satisfied(self) -> bool:
+        """Source: KAI IsGangSatisfied (leaving tasks still count)."""
+        return all(podset.used >= podset.minimum for podset in self.podsets.values())
+
+    @property
+    def stale(self) -> bool:
+        """Runs in part only. A job with a succeeded pod is winding down, not stale."""
+        return not self.succeeded and self.used > 0 and not self.gang_satisfied
+
+    def delayed_until(self) -> float | None:
+        """The end of its preemption delay, or None without one."""
+        delay = self.record.preemption_delay
+        if delay <= 0:
+            return None
+        anchor = self.record.created
+        if self.last_evicted is not None and self.last_evicted > anchor:
+            anchor = self.last_evicted
+        return anchor + delay
+
+    def order_key(self) -> tuple[Any, ...]:
+        """Sort key among jobs of a queue: priority; below its minimum, at it, above it; age; UID."""
+        if self.ranking is not None:
+            return self.ranking.order_key(self)
+        return (-self.record.priority, self.elastic_state(), self.record.created, self.uid)
+
+    def victim_key(self) -> tuple[Any, ...]:
+        """Sort key among victims of a queue, of which the last go first: the same, unless configured otherwise."""
+        if self.ranking is not None:
+            return self.ranking.victim_key(self, self.elastic_state())
+        return (-self.record.priority, self.elastic_state(), self.record.created, self.uid)
+
+    @property
+    def by_name(self) -> bool:
+        """Its subgroups come in the order of their names alone (KAI without its subgrouporder plugin)."""
+        return self.ranking is not None and not self.ranking.subgroup_order
+
+    def elastic_state(self) -> int:
+        """0: below its minimum, 1: at it, 2: above it."""
+        state = 1
+        for podset in self.podsets.values():
+            if podset.active < podset.minimum:
+                return 0
+            if podset.active > podset.minimum:
+                state = 2
+        return state
+
+    def __iter__(self) -> Iterator[WTask]:
+        return iter(self.tasks.values())
+
+    def __repr__(self) -> str:
+        return f"<job {self.record.name}>"

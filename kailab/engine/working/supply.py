@@ -1,0 +1,78 @@
+"""The devices of all nodes and which are taken: where a request would find enough free ones, as one array over the nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from kailab.engine.snapshot.devices import DeviceId, Wish, device_id, lack_of, meant, tolerated
+from kailab.model.device_selectors import Device
+
+
+class Supply:
+    """``devices``: per node; None where no ResourceSlices are told of, so that nothing is checked there."""
+
+    def __init__(self, devices: Sequence[tuple[Device, ...] | None]) -> None:
+        self.devices = devices
+        self.unknown = np.array([of_node is None for of_node in devices], dtype=bool)
+        self.taken: list[dict[DeviceId, int]] = [{} for _ in devices]  # by how many claims: one, if all is well
+        self._offers: dict[Wish, _Offer] = {}
+
+    def take(self, i: int, ids: Iterable[DeviceId], sign: int) -> None:
+        """Devices of a node are taken (1) or free again (-1)."""
+        taken = self.taken[i]
+        for device in ids:
+            before = taken.get(device, 0)
+            after = before + sign
+            if after:
+                taken[device] = after
+            else:
+                taken.pop(device, None)
+            if not before or not after:
+                for offer in self._offers.values():
+                    offer.count(i, device, -sign)
+
+    def enough(self, wish: Wish) -> np.ndarray:
+        """The nodes on which the request finds free devices enough."""
+        offer = self._offer(wish)
+        wanted = wish.count or offer.all
+        return ((offer.free >= wanted) & (offer.all > 0)) | self.unknown
+
+    def lack(self, wish: Wish, i: int) -> str | None:
+        """Why the request does not find them on a node, or None."""
+        offer = self._offer(wish)
+        return offer.untold.get(i) or lack_of(wish, int(offer.free[i]), int(offer.all[i]))
+
+    def _offer(self, wish: Wish) -> _Offer:
+        offer = self._offers.get(wish)
+        if offer is None:
+            offer = self._offers[wish] = _Offer(wish, self.devices, self.taken)
+        return offer
+
+
+class _Offer:
+    """What one request means on each node, and how much of that is free. ``untold``: nodes with a device for which a selector
+    has no value, and what that is."""
+
+    def __init__(
+        self, wish: Wish, devices: Sequence[tuple[Device, ...] | None], taken: Sequence[dict[DeviceId, int]]
+    ) -> None:
+        self._admin = wish.admin
+        self._usable: list[frozenset[DeviceId]] = []
+        self.untold: dict[int, str] = {}
+        self.all = np.zeros(len(devices), dtype=np.int64)
+        self.free = np.zeros(len(devices), dtype=np.int64)
+        for i, of_node in enumerate(devices):
+            found = meant(wish, of_node or ())
+            if isinstance(found, str):
+                self.untold[i] = found
+                found = []
+            usable = frozenset(device_id(device) for device in found if tolerated(wish, device))
+            self._usable.append(usable)
+            self.all[i] = len(found)
+            self.free[i] = len(usable) if wish.admin else sum(one not in taken[i] for one in usable)
+
+    def count(self, i: int, device: DeviceId, change: int) -> None:
+        if not self._admin and device in self._usable[i]:
+            self.free[i] += change
