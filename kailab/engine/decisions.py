@@ -175,6 +175,16 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
     priorities: tuple[int, int] | None = None
 
 
+class Taker(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that could reclaim GPUs of another. ``beside``: that other, or the ancestor of it that is a sibling of ``queue``.
+    ``rule``: what it has a claim by; ``amount``: up to how many milli-GPU (-1: its quota is unlimited)."""
+
+    queue: str
+    beside: str
+    rule: Literal["fair share", "quota"]
+    amount: int
+
+
 class Evict(msgspec.Struct, frozen=True, kw_only=True):
     """``beneficiary`` is the PodGroup uid for which the victim goes ("" for a stale gang).
 

@@ -131,16 +131,6 @@ class Shares:
         """Milli-GPU of its quota that siblings use now."""
         return sum(amount for _, amount in self.borrowers(name))
 
-    def owners_below(self, name: str) -> list[QueueStanding]:
-        """Queues that would get GPUs back from this one if they asked: siblings of it or of its ancestors that use
-        less than their quota, while this side of the tree holds more than its own."""
-        found: list[QueueStanding] = []
-        for own in lineage(name, {queue.name: queue.parent for queue in self.queues.values()}):
-            if self.queues[own].borrowed:
-                level = self._level(self.queues[own])
-                found += (q for q in self.children(level) if q.name != own and q.unused)
-        return found
-
     def _level(self, queue: QueueStanding) -> str:
         return queue.parent if queue.parent in self.queues else ""
 

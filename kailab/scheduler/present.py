@@ -16,10 +16,11 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import QueueState, Turn
+from kailab.engine.decisions import QueueState, Taker, Turn
 from kailab.engine.queueing.turns import Earlier
 from kailab.engine.report.pending import queue_states
 from kailab.engine.report.serving import queues_before, turns
+from kailab.engine.search.reclaimable import takers
 from kailab.engine.session import Session
 from kailab.engine.snapshot.counting import offered_gpus
 from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
@@ -62,6 +63,11 @@ class Present:
         with self._session() as session:
             return queues_before(session, self.order, name)
 
+    def takers(self, name: str) -> tuple[Taker, ...]:
+        """Queues that could reclaim GPUs of one."""
+        with self._session() as session:
+            return takers(session.tree, name)
+
     def keep(self) -> PresentRecord:
         """All of it."""
         with self._session() as session:
@@ -73,6 +79,7 @@ class Present:
                 order=order,
                 names={turn.podgroup: self.podgroup(turn.podgroup) for turn in order},
                 before=None if names is None else {name: queues_before(session, order, name) for name in names},
+                takers=None if names is None else {name: takers(session.tree, name) for name in names},
             )
 
     def podgroup(self, uid: str) -> str:

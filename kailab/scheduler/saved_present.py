@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kailab.engine.decisions import QueueState, Turn
+from kailab.engine.decisions import QueueState, Taker, Turn
 from kailab.engine.queueing.turns import Earlier
 
 
@@ -19,20 +19,23 @@ class Room(NamedTuple):
 
 
 class PresentRecord(msgspec.Struct, kw_only=True):
-    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``: by
-    queue; None where it is not kept."""
+    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``,
+    ``takers``: by queue; None where they are not kept."""
 
     queues: tuple[QueueState, ...]
     room: dict[str, Room]
     order: tuple[Turn, ...]
     names: dict[str, str]
     before: dict[str, tuple[Earlier, ...]] | None
+    takers: dict[str, tuple[Taker, ...]] | None = None
 
 
 class Reckoned(Protocol):
     """A present that is made from the objects, as far as it is asked here."""
 
     def queues_before(self, name: str) -> tuple[Earlier, ...]: ...
+
+    def takers(self, name: str) -> tuple[Taker, ...]: ...
 
     def podgroup(self, uid: str) -> str: ...
 
@@ -51,6 +54,11 @@ class SavedPresent:
         """See ``Present``."""
         before = self._record.before
         return before.get(name, ()) if before is not None else self._again().queues_before(name)
+
+    def takers(self, name: str) -> tuple[Taker, ...]:
+        """See ``Present``."""
+        takers = self._record.takers
+        return takers.get(name, ()) if takers is not None else self._again().takers(name)
 
     def podgroup(self, uid: str) -> str:
         """See ``Present``."""

@@ -112,6 +112,42 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
     assert lender.data["lent_to"] == {"a": 12000}
 
 
+def who_could_reclaim(lab, name):
+    told = lab.explain_queue(name)
+    return told.data["could_reclaim"], next(line for line in told.lines if "could reclaim" in line)
+
+
+def test_who_could_reclaim_is_the_engines_word(lab, queue, job):
+    """Through the parents; within its limit; and without end where the quota has none."""
+    lab.apply(queue("org-a", 8), queue("a", 4, parent="org-a"), queue("rest", 0, parent="org-a"))
+    lab.apply(queue("org-b", 16, limit=6), queue("b", 16, parent="org-b"), job("work", "a", 12))
+    lab.settle()
+    assert who_could_reclaim(lab, "a") == (
+        ["org-b"],
+        "Who could reclaim it, by asking: org-b (up to 6 GPUs of its quota).",
+    )
+    lab.apply(queue("endless", -1))
+    assert who_could_reclaim(lab, "a") == (
+        ["endless", "org-b"],
+        "Who could reclaim it, by asking: endless (its quota is unlimited), org-b (up to 6 GPUs of its quota).",
+    )
+
+
+@pytest.mark.parametrize("actions", ["allocate", "allocate, reclaim"])
+def test_who_could_reclaim_up_to_the_fair_share(queue, job, actions):
+    """Whoever waits below its fair share, from a queue above its own. One that borrows its fair share keeps it."""
+    with Lab.open("lesson", config={"actions": actions}) as lab:
+        lab.apply(queue("a", 0), queue("b", 0), job("work", "a", 32))
+        lab.settle()
+        nobody = ([], "Nobody could reclaim it: no other queue is below its quota.")
+        assert who_could_reclaim(lab, "a") == nobody
+        lab.apply(job("more", "b", 20))
+        lab.settle()
+        b = (["b"], "Who could reclaim it: b, below their fair share now.")
+        assert who_could_reclaim(lab, "a") == (b if actions == "allocate" else nobody)
+        assert lab.picture().shares["a"].borrowed == (32000 if actions == "allocate" else 16000)
+
+
 def test_a_running_pod(lab, queue, job):
     lab.apply(queue("team", 4), job("work", "team", 1))
     lab.settle()

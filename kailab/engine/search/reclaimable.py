@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import inf
 from typing import Literal, NamedTuple
 
-from kailab.engine.decisions import Ground
+from kailab.engine.decisions import Ground, Taker
 from kailab.engine.session import Session
 from kailab.engine.working.queues import CPU, GPU, MEMORY, NAMES, RESOURCES, Amounts, QueueTree, WQueue
 from kailab.engine.working.state import Job, WTask
@@ -94,6 +94,43 @@ def owed_quota(held: Sequence[int], wanted: Amounts, mine: WQueue, theirs: WQueu
 def _beyond(held: Sequence[int], bounds: Sequence[float]) -> int | None:
     """The first resource, GPUs before all, of which more is held than the bound; None: in none."""
     return next((r for r in (GPU, CPU, MEMORY) if held[r] > bounds[r]), None)
+
+
+def takers(tree: QueueTree, name: str) -> tuple[Taker, ...]:
+    """Queues that could have GPUs of a queue, or of an ancestor of it, as things stand: those within their quota by asking, and
+    those beyond it that wait below their fair share."""
+    queue = tree.queues.get(name)
+    found: list[Taker] = []
+    for theirs in queue.path if queue is not None else ():
+        beside = tree.roots if theirs.parent is None else theirs.parent.children
+        for mine in sorted(beside, key=lambda queue: queue.name):
+            if mine is not theirs and (taker := _taker(tree, mine, theirs)) is not None:
+                found.append(taker)
+    return tuple(found)
+
+
+def _taker(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Taker | None:
+    held = mine.allocated[GPU]
+    unused = min(mine.quota[GPU], mine.limit[GPU], max(tree.totals[GPU], held + 1)) - held
+    if unused >= 1:
+        # Whoever asks within the quota has a fair share for it: only the quota has to be looked at.
+        wanted = _gpus_of(mine, int(unused))
+        if may_yield(tree, wanted, theirs) and owed_quota(
+            mine.allocated, wanted.amounts, mine, theirs, theirs.allocated
+        ):
+            amount = -1 if mine.quota[GPU] == inf else int(unused)
+            return Taker(queue=mine.name, beside=theirs.name, rule="quota", amount=amount)
+    due = int(min(mine.fair[GPU], mine.request[GPU]) - held)
+    if due < 1:
+        return None
+    wanted = _gpus_of(mine, due)
+    if can_reclaim(wanted) and may_yield(tree, wanted, theirs) and above_share(theirs, theirs.allocated):
+        return Taker(queue=mine.name, beside=theirs.name, rule="fair share", amount=due)
+    return None
+
+
+def _gpus_of(queue: WQueue, amount: int) -> Demand:
+    return Demand(queue, (0, 0, amount), frozenset((GPU,)), preemptible=True)
 
 
 class Standing:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from kailab.engine.decisions import Taker
 from kailab.errors import NotFound
 from kailab.lab.explain.explanation import Explanation, count, gpus, some
 from kailab.lab.picture import Picture
@@ -30,7 +31,7 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
     lines += _borrowing(picture, shares, queue)
     lines += _lending(shares, queue)
     lines += _waiting(picture, shares, queue)
-    return Explanation("queue", name, tuple(lines), _data(shares, queue))
+    return Explanation("queue", name, tuple(lines), _data(picture, shares, queue))
 
 
 def _head(queue: QueueStanding) -> str:
@@ -57,21 +58,26 @@ def _borrowing(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterab
     if queue.fair_share is None:
         yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."
         return
-    owners = shares.owners_below(queue.name)
-    # A queue beyond its own quota may still reclaim up to its fair share, so those below their share count too.
-    takers = [q for q in shares.queues.values() if _underserved_beside(shares, q, queue)]
-    if owners:
-        each = ", ".join(f"{owner.name} (up to {gpus(owner.unused)} of its quota)" for owner in owners)
-        yield f"Who could reclaim it, by asking: {each}."
-    elif takers:
-        yield f"Who could reclaim it: {some([taker.name for taker in takers])}, below their fair share now."
-    else:
+    takers = _takers(picture, queue)
+    if not takers:
         yield "Nobody could reclaim it: no other queue is below its quota."
+    elif takers[0].rule == "quota":
+        yield f"Who could reclaim it, by asking: {', '.join(map(_owner, takers))}."
+    else:
+        yield f"Who could reclaim it: {some([taker.queue for taker in takers])}, below their fair share now."
 
 
-def _underserved_beside(shares: Shares, other: QueueStanding, queue: QueueStanding) -> bool:
-    beside = other.parent == queue.parent and other.name != queue.name
-    return beside and other.fair_share is not None and bool(other.waiting) and other.allocated < other.fair_share
+def _takers(picture: Picture, queue: QueueStanding) -> list[Taker]:
+    """By the engine. Those that the quota entitles, else those that wait below their fair share."""
+    if not queue.borrowed or queue.fair_share is None:
+        return []
+    takers = picture.present.takers(queue.name)
+    owners = [taker for taker in takers if taker.rule == "quota"]
+    return owners or list(takers)
+
+
+def _owner(taker: Taker) -> str:
+    return f"{taker.queue} ({'its quota is unlimited' if taker.amount < 0 else f'up to {gpus(taker.amount)} of its quota'})"
 
 
 def _lending(shares: Shares, queue: QueueStanding) -> Iterable[str]:
@@ -113,12 +119,12 @@ def _from(lenders: list[tuple[str, int]]) -> str:
     )
 
 
-def _data(shares: Shares, queue: QueueStanding) -> dict[str, Any]:
+def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, Any]:
     return {
         **asdict(queue),
         "borrowed": queue.borrowed,
         "borrowed_from": dict(shares.lenders(queue.name)),
         "lent": shares.lent(queue.name),
         "lent_to": dict(shares.borrowers(queue.name)),
-        "could_reclaim": [owner.name for owner in shares.owners_below(queue.name)] if queue.borrowed else [],
+        "could_reclaim": [taker.queue for taker in _takers(picture, queue)],
     }
