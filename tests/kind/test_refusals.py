@@ -123,6 +123,17 @@ def test_a_folder_with_something_in_it(kind_here: None, tmp_path: Path, programs
     assert (tmp_path / "mine").read_text() == "kept"
 
 
+def test_a_folder_of_its_own(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "lab"
+    kindfolder.claim(folder)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / "mine").write_text("kept")
+    with pytest.raises(StateError, match=r"not empty \(mine \.\.\.\); a kind cluster needs a folder of its own"):
+        kindfolder.claim(folder)
+    with pytest.raises(StateError, match="can't be the folder of a kind cluster"):
+        kindfolder.claim(folder / "mine")
+
+
 @pytest.mark.slow
 def test_what_kind_says_is_told(kind_here: None, tmp_path: Path, programs: ComponentSet) -> None:
     config = tmp_path / "kind.yaml"

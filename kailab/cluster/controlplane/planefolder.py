@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -58,26 +59,34 @@ def claimed(folder: Path) -> Path:
         if _starts(known):
             raise StateError(told_unfinished(folder, known))
         remove(folder)
-    # Where somebody removed the folder alone, its processes still hold memory.
+    made(folder, "a control plane", _begin)
+    return folder
+
+
+def made(folder: Path, what: str, begin: Callable[[Path], None] = lambda _: None) -> None:
+    """A folder that one cluster has to itself. ``what``: is to be in it, ``begin``: comes first there. Raises StateError: something is
+    in it, or it can't be used."""
+    # Where somebody removed the folder alone, its processes still run and hold memory.
     Supervision(folder).end_all()
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         strange = sorted(path.name for path in folder.iterdir())
         if strange:
-            raise StateError(
-                f"{folder}: not empty ({', '.join(strange[:3])} ...); a control plane needs a folder of its own"
-            )
+            raise StateError(f"{folder}: not empty ({', '.join(strange[:3])} ...); {what} needs a folder of its own")
         folder.chmod(0o700)
-        _mark(folder)
-        free = shutil.disk_usage(folder).free
+        begin(folder)
     except OSError as error:
-        raise StateError(f"{folder}: can't be the folder of a control plane: {error.strerror or error}") from error
+        raise StateError(f"{folder}: can't be the folder of {what}: {error.strerror or error}") from error
+
+
+def _begin(folder: Path) -> None:
+    _mark(folder)
+    free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
         remove(folder)
         raise StateError(
             f"{folder}: {free // 10**6} MB are free there; a control plane needs {LEAST_FREE_BYTES // 10**6} MB"
         )
-    return folder
 
 
 def _mark(folder: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from kailab.cluster.controlplane.certificates import write_private
-from kailab.cluster.controlplane.supervision import Supervision
+from kailab.cluster.controlplane.planefolder import made
 from kailab.cluster.processes import find, this_process
 from kailab.errors import StateError
 from kailab.model import typed
@@ -49,18 +49,7 @@ class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 def claim(folder: Path) -> None:
     """Make a folder fit for a new cluster. Raises StateError: something is in it, or it can't be used."""
-    # Where somebody removed the folder alone, its processes still run.
-    Supervision(folder).end_all()
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        strange = sorted(path.name for path in folder.iterdir())
-        if strange:
-            raise StateError(
-                f"{folder}: not empty ({', '.join(strange[:3])} ...); a kind cluster needs a folder of its own"
-            )
-        folder.chmod(0o700)
-    except OSError as error:
-        raise StateError(f"{folder}: can't be the folder of a kind cluster: {error.strerror or error}") from error
+    made(folder, "a kind cluster")
 
 
 def read(folder: Path) -> KindRecord | None:
