@@ -102,6 +102,8 @@ def takers(tree: QueueTree, name: str) -> tuple[Taker, ...]:
     queue = tree.queues.get(name)
     found: list[Taker] = []
     for theirs in queue.path if queue is not None else ():
+        if not any(theirs.allocated[r] > min(theirs.quota[r], theirs.allocatable[r]) for r in RESOURCES):
+            continue  # no rule takes anything from it
         beside = tree.roots if theirs.parent is None else theirs.parent.children
         for mine in sorted(beside, key=lambda queue: queue.name):
             if mine is not theirs and (taker := _taker(tree, mine, theirs)) is not None:
