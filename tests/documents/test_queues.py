@@ -35,7 +35,7 @@ def test_production_inference_takes_the_gpu_of_a_background_pod(block, open_lab,
     expect(lab.app("serving")).pending(pods=1)
     lab.advance(15)
     expect(lab.app("serving")).running(pods=1)
-    assert [entry["pod"] for entry in lab.log.evictions] == ["default/background-training-job-1"]
+    assert [entry.pod for entry in lab.log.evictions] == ["default/background-training-job-1"]
 
 
 def test_against_the_text_the_class_background_training_is_never_preempted(block, open_lab, queue, work):

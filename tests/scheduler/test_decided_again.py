@@ -8,15 +8,24 @@ from kailab.engine.snapshot import jsonform
 from kailab.engine.snapshot.changes import Changes
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.scheduler import Scheduler
+from kailab.scheduler.observers import Observer
+
+
+class Keeper(Observer):
+    def __init__(self):
+        self.records = []
+
+    def on_cycle(self, record):
+        self.records.append(record)
 
 
 def watched(lab, **config):
     """The lab's scheduler made anew, and the list that its cycles' records go to."""
-    records = []
+    keeper = Keeper()
     lab.scheduler.close()
-    lab.scheduler = Scheduler(lab.cluster, EngineConfig(**config), records.append)
+    lab.scheduler = Scheduler(lab.cluster, EngineConfig(**config), keeper)
     lab.scheduler.follow_records()
-    return records
+    return keeper.records
 
 
 def decided_again(records):
