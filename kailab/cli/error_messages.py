@@ -6,7 +6,6 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import traceback
 from typing import Any
 
 import click
@@ -67,4 +66,6 @@ def _unforeseen(error: Exception) -> int:
 
 def _traceback(error: BaseException) -> None:
     if os.environ.get(DEBUG):
+        import traceback
+
         traceback.print_exception(error, file=sys.stderr)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -22,7 +22,9 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.decisions import QueueState
 from kailab.errors import ApiError, NotFound
 from kailab.model import typed
-from kailab.model.cron import Cron
+
+if TYPE_CHECKING:
+    from kailab.model.cron import Cron
 
 NAMESPACE = "kai-scheduler"
 CONFIG_MAP = "kailab-queue-usage"
@@ -38,7 +40,7 @@ Usage = dict[str, dict[str, float]]
 
 class UsageParams(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds throughout. ``half_life`` None: no decay. A tumbling window starts anew every ``window`` seconds,
-    counted from ``tumbling_start``; a cron window at the moments that ``cron`` names (kailab.scheduler.cron). Source: KAI usagedb UsageParams and its defaults."""
+    counted from ``tumbling_start``; a cron window at the moments that ``cron`` names (kailab.model.cron). Source: KAI usagedb UsageParams and its defaults."""
 
     window: float = 7 * 86_400.0
     half_life: float | None = None
@@ -66,7 +68,7 @@ class UsageHistory:
     def __init__(self, cluster: Cluster, params: UsageParams, pieces: Iterable[Piece] = ()) -> None:
         self._cluster = cluster
         self._params = params
-        self._cron = Cron(params.cron) if params.window_type == "cron" else None
+        self._cron = _moments(params) if params.window_type == "cron" else None
         self._pieces = list(pieces)
         self._fetched_at: float | None = None
         self._shares: Usage = {}
@@ -194,6 +196,12 @@ class UsageHistory:
                 return  # kept in memory; the next change writes it all
         except ApiError:
             return
+
+
+def _moments(params: UsageParams) -> Cron:
+    from kailab.model.cron import Cron  # and time zones, of which a command that only looks has no need
+
+    return Cron(params.cron)
 
 
 def _join(first: Piece, first_end: float, second: Piece, second_end: float) -> Piece:

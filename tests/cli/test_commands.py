@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import click
 import pytest
@@ -14,8 +15,13 @@ from kailab.cli.main import app
 
 HEAVY = {
     "aiohttp", "asyncio", "cryptography", "email", "http.client", "jinja2", "jsonschema", "kubernetes", "multiprocessing",
-    "numpy", "prometheus_client", "psutil", "pydantic", "pytest", "rich", "ssl", "tenacity", "typer", "yaml",
+    "numpy", "prometheus_client", "psutil", "pydantic", "pytest", "rich", "ssl", "tenacity", "traceback", "typer", "yaml",
 }  # fmt: skip
+WORKING = (
+    "importlib.metadata", "kailab.components", "kailab.engine.actions", "kailab.evidence.record", "kailab.fleet", "kailab.grouping",
+    "kailab.lab.settle", "kailab.model.cron", "kailab.model.manifests", "kailab.scheduler.loop", "kailab.workloads", "zoneinfo",
+)  # fmt: skip
+"""What a lab at work needs: what decides, what acts on kinds, what reads manifests and entry points."""
 
 
 def imported_by(*arguments: str) -> set[str]:
@@ -50,7 +56,12 @@ def test_the_list_of_commands_imports_none() -> None:
 def test_a_look_at_a_lab_loads_neither_engine_nor_libraries(busy, command: str) -> None:
     loaded = imported_by(*command.split())
     assert not loaded & HEAVY
-    assert not {name for name in loaded if name.startswith("kailab.engine.actions")}
+    assert not {name for name in loaded if f"{name}.".startswith(tuple(f"{part}." for part in WORKING))}
+
+
+@pytest.mark.parametrize("name", WORKING)
+def test_what_a_look_does_without_is_there_by_that_name(name: str) -> None:
+    assert find_spec(name) is not None
 
 
 @pytest.mark.parametrize(
