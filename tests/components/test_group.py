@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -39,16 +39,19 @@ def test_an_interruption_is_told_though_the_command_has_ended() -> None:
         leave("exit 0", lambda process: process.wait(), KeyboardInterrupt())
 
 
+@pytest.fixture
+def hears_interruptions() -> Iterator[None]:
+    """A process that a shell started in the background ignores SIGINT, tests that run in it too."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("hears_interruptions")
 def test_an_interruption_while_the_last_of_it_ends() -> None:
     """Ctrl-C reaches who waits, and the wait takes note of the end before it goes on."""
-
-    def waits(process: subprocess.Popen[bytes]) -> None:
-        process.wait(60)
-        # A signal for the process may be taken by another of its threads: then it gets to this one a moment later.
-        time.sleep(60)
-
     with pytest.raises(KeyboardInterrupt):
-        leave(f"kill -INT {os.getpid()}; exit 1", waits, AssertionError("it came too late"))
+        leave(f"kill -INT {os.getpid()}; exit 1", lambda process: process.wait(60), AssertionError("it came too late"))
 
 
 def test_what_outlives_its_command_ends_too(tmp_path: Path) -> None:
