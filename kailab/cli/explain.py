@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("what", nargs=-1, required=True, help="pod NAME, podgroup NAME, queue NAME or a workload")
 @options.namespace
+@click.option("--all", "all_of_it", is_flag=True, help="Everything known, not only a screen of it.")
 @options.output
 @options.state
-def explain(what: tuple[str, ...], namespace: str, output: TextOrJson, state: Path) -> None:
+def explain(what: tuple[str, ...], namespace: str, all_of_it: bool, output: TextOrJson, state: Path) -> None:
     """Say why a pod or podgroup waits and what would let it run; what a queue holds, borrows and lends. A workload
     (job NAME, deployment NAME ...) is explained by its podgroups."""
     from kailab.cli.naming import targets
@@ -37,10 +38,10 @@ def explain(what: tuple[str, ...], namespace: str, output: TextOrJson, state: Pa
             for name in names:
                 found += lab.explain(kind, name, namespace)
     if output is TextOrJson.json:
-        data = [{"kind": one.kind, "name": one.name, "lines": one.lines, **one.data} for one in found]
+        data = [{"kind": one.kind, "name": one.name, "lines": [*one.lines, *one.more], **one.data} for one in found]
         terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
     else:
-        terminal.say(told(found))
+        terminal.say(told(found, all_of_it))
 
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:

@@ -1,6 +1,6 @@
-"""Where queues stand in GPUs: what each owns, holds and asks for, and who lives on whose unused quota.
+"""Where queues stand in GPUs, or in another resource: what each owns, holds and asks for, and who lives on whose unused quota.
 
-Amounts are milli-GPU; -1 as quota or limit is unlimited. GPUs carry no owner's mark, so who borrows from whom
+Amounts are milli-GPU (millicores, bytes); -1 as quota or limit is unlimited. GPUs carry no owner's mark, so who borrows from whom
 is bookkeeping: level by level, borrowers in order of name take from the lender with the most unused quota
 first; what siblings can't cover comes through the parent, from the parent's siblings, and last from capacity
 that is nobody's quota."""
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from kailab.cluster.protocol import Object
-from kailab.engine.decisions import QueueState
+from kailab.engine.decisions import QueueShare, QueueState
 from kailab.evidence.entries import PodRow
 from kailab.model.quantities import queue_gpu
 
@@ -21,7 +22,7 @@ NOBODY = ""  # the lender of capacity that is no queue's quota
 
 @dataclass(frozen=True)
 class QueueStanding:
-    """One queue's GPUs. ``fair_share`` is None where no scheduler has worked one out."""
+    """One queue in one resource. ``fair_share`` is None where no scheduler has worked one out."""
 
     name: str
     parent: str = ""
@@ -57,24 +58,25 @@ class Shares:
     _ledgers: dict[str, dict[tuple[str, str], int]] = field(default_factory=dict)
 
     @classmethod
-    def counted(cls, states: Iterable[QueueState], fair: bool = True) -> Shares:
+    def counted(
+        cls, states: Iterable[QueueState], fair: bool = True, resource: Literal["gpu", "cpu", "memory"] = "gpu"
+    ) -> Shares:
         """As the engine counts them. ``fair``: whether the scheduler under test gives them the share that it works out."""
-        return cls(
-            {
-                state.name: QueueStanding(
-                    name=state.name,
-                    parent=state.parent,
-                    priority=state.priority,
-                    quota=state.gpu.quota,
-                    limit=state.gpu.limit,
-                    allocated=state.gpu.allocated,
-                    requested=state.gpu.requested,
-                    non_preemptible=state.gpu.non_preemptible,
-                    fair_share=state.gpu.fair_share if fair else None,
-                )
-                for state in states
-            }
-        )
+        standings = {}
+        for state in states:
+            share: QueueShare = getattr(state, resource)
+            standings[state.name] = QueueStanding(
+                name=state.name,
+                parent=state.parent,
+                priority=state.priority,
+                quota=share.quota,
+                limit=share.limit,
+                allocated=share.allocated,
+                requested=share.requested,
+                non_preemptible=share.non_preemptible,
+                fair_share=share.fair_share if fair else None,
+            )
+        return cls(standings)
 
     @classmethod
     def observed(cls, queues: Iterable[Object], pods: Iterable[PodRow]) -> Shares:

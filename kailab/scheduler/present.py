@@ -17,8 +17,11 @@ import msgspec
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import QueueState, Taker, Turn
+from kailab.engine.queueing.division import Division
+from kailab.engine.queueing.returns import Return
 from kailab.engine.queueing.turns import Earlier
 from kailab.engine.report.pending import queue_states
+from kailab.engine.report.returning import Returns, divisions
 from kailab.engine.report.serving import queues_before, turns
 from kailab.engine.search.reclaimable import takers
 from kailab.engine.session import Session
@@ -68,6 +71,17 @@ class Present:
         with self._session() as session:
             return takers(session.tree, name)
 
+    @cached_property
+    def divisions(self) -> tuple[Division, ...]:
+        """How the fair shares came about, of every resource and level of the tree, from the root down."""
+        with self._session() as session:
+            return divisions(session)
+
+    def returns(self, *names: str) -> dict[str, tuple[Return, ...]]:
+        """Of each queue named what others could take from it, or from an ancestor of it, and what stops them."""
+        with self._session() as session:
+            return _returns(session, names)
+
     def keep(self) -> PresentRecord:
         """All of it."""
         with self._session() as session:
@@ -80,6 +94,8 @@ class Present:
                 names={turn.podgroup: self.podgroup(turn.podgroup) for turn in order},
                 before=None if names is None else {name: queues_before(session, order, name) for name in names},
                 takers=None if names is None else {name: takers(session.tree, name) for name in names},
+                divisions=None if names is None else divisions(session),
+                returns=None if names is None else _returns(session, names),
             )
 
     def podgroup(self, uid: str) -> str:
@@ -93,6 +109,11 @@ class Present:
             yield session
         finally:
             session.close()
+
+
+def _returns(session: Session, names: Iterable[str]) -> dict[str, tuple[Return, ...]]:
+    returns = Returns(session)
+    return {name: returns.of(name) for name in names}
 
 
 def _room(session: Session) -> dict[str, Room]:

@@ -8,6 +8,8 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from kailab.engine.decisions import QueueState, Taker, Turn
+from kailab.engine.queueing.division import Division
+from kailab.engine.queueing.returns import Return
 from kailab.engine.queueing.turns import Earlier
 
 
@@ -20,7 +22,7 @@ class Room(NamedTuple):
 
 class PresentRecord(msgspec.Struct, kw_only=True):
     """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``,
-    ``takers``: by queue; None where they are not kept."""
+    ``takers``, ``returns``: by queue; these and ``divisions`` are None where they are not kept."""
 
     queues: tuple[QueueState, ...]
     room: dict[str, Room]
@@ -28,6 +30,8 @@ class PresentRecord(msgspec.Struct, kw_only=True):
     names: dict[str, str]
     before: dict[str, tuple[Earlier, ...]] | None
     takers: dict[str, tuple[Taker, ...]] | None = None
+    divisions: tuple[Division, ...] | None = None
+    returns: dict[str, tuple[Return, ...]] | None = None
 
 
 class Reckoned(Protocol):
@@ -36,6 +40,11 @@ class Reckoned(Protocol):
     def queues_before(self, name: str) -> tuple[Earlier, ...]: ...
 
     def takers(self, name: str) -> tuple[Taker, ...]: ...
+
+    @property
+    def divisions(self) -> tuple[Division, ...]: ...
+
+    def returns(self, *names: str) -> dict[str, tuple[Return, ...]]: ...
 
     def podgroup(self, uid: str) -> str: ...
 
@@ -59,6 +68,17 @@ class SavedPresent:
         """See ``Present``."""
         takers = self._record.takers
         return takers.get(name, ()) if takers is not None else self._again().takers(name)
+
+    @property
+    def divisions(self) -> tuple[Division, ...]:
+        """See ``Present``."""
+        kept = self._record.divisions
+        return kept if kept is not None else self._again().divisions
+
+    def returns(self, *names: str) -> dict[str, tuple[Return, ...]]:
+        """See ``Present``."""
+        kept = self._record.returns
+        return {name: kept.get(name, ()) for name in names} if kept is not None else self._again().returns(*names)
 
     def podgroup(self, uid: str) -> str:
         """See ``Present``."""

@@ -106,6 +106,10 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
         "It holds 20 GPUs of 20 GPUs asked for.",
         "It borrows 12 GPUs: 12 GPUs from the unused quota of b.",
         "Who could reclaim it, by asking: b (up to 24 GPUs of its quota).",
+        "GPU share of a: 32 GPUs (all there is), divided among 2 queues.",
+        "  Quota first: a 8 GPUs (quota 8 GPUs, asks for 20 GPUs), b 0 GPUs (asks for 0 GPUs, quota 24 GPUs); 24 GPUs left.",
+        "  Priority 100, 24 GPUs by weight: a 12 GPUs (weight 1: 100 %, all it wants).",
+        "  So a is due 20 GPUs; 12 GPUs nobody gets.",
     )
     lender = lab.explain_queue("b")
     assert "Of its quota it lends 12 GPUs to a; it gets them back by reclaim when it asks." in lender.lines

@@ -25,7 +25,9 @@ from fractions import Fraction
 from math import lcm
 from typing import NamedTuple, TypeAlias
 
+from kailab.engine.queueing.division import Division, Entitled, Part, Remainder, Round
 from kailab.engine.snapshot.records import GPU, Queue, Share
+from kailab.engine.working.queues import NAMES
 
 WEIGHT_SCALE = 1 << 52
 
@@ -69,6 +71,14 @@ class Claim:
         return self.request if self.limit < 0 else min(self.limit, self.request)
 
 
+class Told:
+    """Collects how one division went; what nobody asks for is not kept."""
+
+    def __init__(self) -> None:
+        self.rounds: list[Round] = []
+        self.remainders: list[Remainder] = []
+
+
 def divide(
     total: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0
 ) -> tuple[float, dict[str, float]]:
@@ -87,30 +97,37 @@ def divide(
     return remaining, {claim.name: claim.share for claim in claims}
 
 
-def divide_over_quota(amount: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0) -> float:
-    """Steps 2 and 3: give out ``amount`` beyond quotas, adding to the claims' shares. Returns what is left."""
+def divide_over_quota(
+    amount: float, claims: Sequence[Claim], *, unit: int = 1, k_value: float = 0.0, told: Told | None = None
+) -> float:
+    """Steps 2 and 3: give out ``amount`` beyond quotas, adding to the claims' shares. Returns what is left. ``told``: is given each
+    round and each remainder."""
     bands: dict[int, list[Claim]] = {}
     for claim in claims:
         if claim.weight and claim.requestable > claim.share:
             bands.setdefault(claim.priority, []).append(claim)
     lost: list[list[tuple[float, Claim]]] = []
     for priority in sorted(bands, reverse=True):
-        amount, fractions = _fill(amount, bands[priority], unit, k_value)
+        amount, fractions = _fill(amount, bands[priority], unit, k_value, told)
         lost.append(fractions)
     for fractions in lost:
         if amount <= 0:
             break
         fractions.sort(key=lambda entry: (-entry[0], entry[1].created, entry[1].uid))
-        for _, claim in fractions:
+        for fraction, claim in fractions:
             given = min(unit, amount)
             claim.share += given
             amount -= given
+            if told is not None:
+                told.remainders.append(Remainder(queue=claim.name, priority=claim.priority, lost=fraction, given=given))
             if amount <= 0:
                 break
     return amount
 
 
-def _fill(amount: float, claims: list[Claim], unit: int, k_value: float) -> tuple[float, list[tuple[float, Claim]]]:
+def _fill(
+    amount: float, claims: list[Claim], unit: int, k_value: float, told: Told | None
+) -> tuple[float, list[tuple[float, Claim]]]:
     """Step 2 within one priority band: what is left, and the fractions of a unit lost to rounding."""
     lost: dict[int, tuple[float, Claim]] = {}
     hungry = claims
@@ -119,7 +136,7 @@ def _fill(amount: float, claims: list[Claim], unit: int, k_value: float) -> tupl
         whole = sum(weights)
         if whole == 0:
             break
-        pool, again, still = amount, False, []
+        pool, again, still, parts = amount, False, [], []
         for claim, weight in zip(hungry, weights, strict=True):
             wanted = claim.requestable - claim.share
             part = pool * weight  # the part is part / whole; kept as a ratio so that it is exact
@@ -135,6 +152,10 @@ def _fill(amount: float, claims: list[Claim], unit: int, k_value: float) -> tupl
                 still.append(claim)
             claim.share += given
             amount -= given
+            if told is not None:
+                parts.append(Part(queue=claim.name, weight=weight, wanted=wanted, given=given))
+        if told is not None:
+            told.rounds.append(Round(priority=claims[0].priority, amount=pool, weights=whole, parts=tuple(parts)))
         hungry = still
         if not again:
             break
@@ -166,29 +187,32 @@ def tree_shares(
     *,
     k_value: float = 0.0,
     usage: Mapping[str, Mapping[str, float]] | None = None,
+    tell: Callable[[Division], None] | None = None,
 ) -> dict[str, Amounts]:
     """Fair shares of a whole queue tree, by queue name.
 
     ``requests``: what each queue holds and waits for, already summed up the tree (see ``sum_up``); a queue
     that is missing asks for nothing. ``usage``: queue -> resource ("gpu", "cpu", "memory") -> past share, 0..1.
-    What a queue gets is what its children divide. A queue whose ancestors don't lead to a root gets nothing.
+    What a queue gets is what its children divide. A queue whose ancestors don't lead to a root gets nothing. ``tell``: is given
+    each division, from the root down, the resources in their order.
     """
     queues = list(queues)
     children: dict[str, list[Queue]] = {}
     for queue in queues:
         children.setdefault(queue.parent, []).append(queue)
     shares = dict.fromkeys((queue.name for queue in queues), NOTHING)
-    level: list[tuple[list[Queue], Triple]] = [(children.get("", []), totals)]
+    level: list[tuple[str, list[Queue], Triple]] = [("", children.get("", []), totals)]
     past = usage or {}
     while level:
-        siblings, total = level.pop()
+        parent, siblings, total = level.pop()
         cpu, memory, gpu = (
-            _divide_level(siblings, total[resource.place], resource, requests, past, k_value) for resource in RESOURCES
+            _divide_level(parent, siblings, total[resource.place], resource, requests, past, k_value, tell)
+            for resource in RESOURCES
         )
         for index, queue in enumerate(siblings):
             shares[queue.name] = Amounts(cpu[index], memory[index], gpu[index])
             if queue.name in children and queue.name:
-                level.append((children[queue.name], shares[queue.name]))
+                level.append((queue.name, children[queue.name], shares[queue.name]))
     return shares
 
 
@@ -207,16 +231,18 @@ RESOURCES = (
 
 
 def _divide_level(
+    parent: str,
     siblings: list[Queue],
     total: float,
     resource: _Resource,
     requests: Mapping[str, Triple],
     usage: Mapping[str, Mapping[str, float]],
     k_value: float,
+    tell: Callable[[Division], None] | None,
 ) -> list[float]:
     """Shares of siblings, in their order."""
     shares: list[float] = []
-    claims: list[Claim] = []
+    claims: list[tuple[int, Claim]] = []
     remaining = total
     for queue in siblings:
         asked = requests.get(queue.name)
@@ -225,27 +251,64 @@ def _divide_level(
         wanted = request if bounds.limit < 0 else min(bounds.limit, request)
         given = min(total if bounds.quota < 0 else bounds.quota, wanted)
         remaining -= given
-        shares.append(given)
         if wanted > given and bounds.weight:
-            past = usage.get(queue.name)
-            claims.append(
-                Claim(
-                    name=str(len(shares) - 1),
-                    limit=bounds.limit,
-                    weight=bounds.weight,
-                    request=request,
-                    usage=past.get(resource.name, 0.0) if past else 0.0,
-                    priority=queue.priority,
-                    created=queue.created,
-                    uid=queue.uid or queue.name,
-                    share=given,
-                )
+            claim = Claim(
+                name=queue.name,
+                limit=bounds.limit,
+                weight=bounds.weight,
+                request=request,
+                usage=_used(usage, queue.name, resource),
+                priority=queue.priority,
+                created=queue.created,
+                uid=queue.uid or queue.name,
+                share=given,
             )
+            claims.append((len(shares), claim))
+        shares.append(given)
+    told = None if tell is None else Told()
+    by_quota = tuple(shares) if tell is not None else ()
+    left = max(remaining, 0)
     if claims and remaining > 0:
-        divide_over_quota(remaining, claims, unit=resource.unit, k_value=k_value)
-        for claim in claims:
-            shares[int(claim.name)] = claim.share
+        left = divide_over_quota(
+            remaining, [claim for _, claim in claims], unit=resource.unit, k_value=k_value, told=told
+        )
+        for at, claim in claims:
+            shares[at] = claim.share
+    if tell is not None and told is not None:
+        entitled = tuple(
+            _entitled(queue, resource, requests, usage, first, share)
+            for queue, first, share in zip(siblings, by_quota, shares, strict=True)
+        )
+        tell(
+            Division(
+                parent=parent, resource=NAMES[resource.place], total=total, unit=resource.unit, k_value=k_value,
+                queues=entitled, over_quota=remaining, rounds=tuple(told.rounds), remainders=tuple(told.remainders),
+                left=left,
+            )
+        )  # fmt: skip
     return shares
+
+
+def _entitled(
+    queue: Queue,
+    resource: _Resource,
+    requests: Mapping[str, Triple],
+    usage: Mapping[str, Mapping[str, float]],
+    by_quota: float,
+    fair_share: float,
+) -> Entitled:
+    bounds = resource.share(queue)
+    asked = requests.get(queue.name)
+    return Entitled(
+        queue=queue.name, priority=queue.priority, quota=bounds.quota, limit=bounds.limit, weight=bounds.weight,
+        requested=asked[resource.place] if asked is not None else 0, usage=_used(usage, queue.name, resource),
+        by_quota=by_quota, fair_share=fair_share,
+    )  # fmt: skip
+
+
+def _used(usage: Mapping[str, Mapping[str, float]], queue: str, resource: _Resource) -> float:
+    past = usage.get(queue)
+    return past.get(resource.name, 0.0) if past else 0.0
 
 
 def sum_up(queues: Iterable[Queue], amounts: Mapping[str, Triple]) -> dict[str, Amounts]:

@@ -22,11 +22,17 @@ class MinRuntime:
         queue = self.session.queue_of(victim)
         if queue is None:
             return False
+        return self._young(victim, self.reclaim_runtime(pending, queue))
+
+    def reclaim_runtime(self, pending: WQueue, queue: WQueue) -> float:
+        """For how many seconds after its start work of ``queue`` is no victim of ``pending``."""
+        if not self.session.switches.min_runtime:
+            return 0.0
         key = (pending.name, queue.name)
         runtime = self._reclaim.get(key)
         if runtime is None:
             runtime = self._reclaim[key] = self._resolve_reclaim(pending, queue)
-        return self._young(victim, runtime)
+        return runtime
 
     def preempt_protects(self, victim: Job) -> bool:
         queue = self.session.queue_of(victim)

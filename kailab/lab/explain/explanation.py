@@ -9,12 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Explanation:
-    """``lines[0]`` says what is; the rest why, what would change it, and who is ahead."""
+    """``lines[0]`` says what is; the rest why, what would change it, and who is ahead. ``more``: lines for whoever asks for all."""
 
     kind: str
     name: str
     lines: tuple[str, ...]
     data: dict[str, Any] = field(default_factory=dict)
+    more: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return "\n".join(self.lines)
@@ -25,14 +26,16 @@ class Explanation:
         return "\n".join([by + first, *(by * 2 + line for line in rest)])
 
 
-def told(found: Sequence[Explanation]) -> str:
-    """Explanations as text. Of those that give the same reason the first is told in full, and the others by name: a Deployment of
+def told(found: Sequence[Explanation], all_of_it: bool = False) -> str:
+    """Explanations as text, ``all_of_it`` or a screen. Of those that give the same reason the first is told in full, and the others by name: a Deployment of
     many replicas is a screen to read."""
     alike: dict[tuple[str, str], list[Explanation]] = {}
     for one in found:
         pending = one.data.get("pending")
         reason = pending["reason"] if pending else one.lines[0].replace(one.name, "")
         alike.setdefault((one.kind, reason), []).append(one)
+    if all_of_it:
+        return "\n\n".join("\n".join((*one.lines, *one.more)) for one in found)
     return "\n\n".join(_with_those_like_it(first, others) for first, *others in alike.values())
 
 

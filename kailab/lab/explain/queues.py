@@ -4,16 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from kailab.engine.decisions import Taker
+import msgspec
+
+from kailab.engine.queueing.returns import Return
+from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
-from kailab.lab.explain.explanation import Explanation, count, gpus, some
+from kailab.lab.explain.explanation import Explanation, count, gpus
+from kailab.lab.explain.queue_returns import entitled, return_data, return_lines
+from kailab.lab.explain.queue_share import divided, share_lines
 from kailab.lab.picture import Picture
 from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
+
+RESOURCES: tuple[QueueResource, ...] = ("GPU", "CPU", "Memory")
+_OTHERS: tuple[Literal["cpu", "memory"], ...] = ("cpu", "memory")
 
 
 def about_queue(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
@@ -22,7 +30,7 @@ def about_queue(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanat
 
 
 def explain_queue(picture: Picture, name: str) -> Explanation:
-    """Raises NotFound for a queue that there is not."""
+    """``more`` has the arithmetic of CPU and memory where that does not decide. Raises NotFound for a queue that there is not."""
     shares = picture.shares
     if name not in shares:
         raise NotFound(f'queues.scheduling.run.ai "{name}" not found')
@@ -31,7 +39,24 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
     lines += _borrowing(picture, shares, queue)
     lines += _lending(shares, queue)
     lines += _waiting(picture, shares, queue)
-    return Explanation("queue", name, tuple(lines), _data(picture, shares, queue))
+    decisive, more = _arithmetic(picture, queue)
+    return Explanation("queue", name, (*lines, *decisive), _data(picture, shares, queue), tuple(more))
+
+
+def _arithmetic(picture: Picture, queue: QueueStanding) -> tuple[list[str], list[str]]:
+    """How the fair share came about: lines of the resources in which it keeps the queue short, and GPUs; and those of the others."""
+    decisive: list[str] = []
+    more: list[str] = []
+    if queue.fair_share is None:
+        return decisive, more
+    line = lineage(queue.name, {one.name: one.parent for one in picture.shares.queues.values()})
+    for resource in RESOURCES:
+        divisions = divided(picture.present.divisions, line, resource)
+        lines = list(share_lines(divisions, line))
+        own = [one for division in divisions for one in division.queues if one.queue == queue.name]
+        short = any(one.fair_share < one.requested for one in own)
+        (decisive if short or resource == "GPU" else more).extend(lines)
+    return decisive, more
 
 
 def _head(queue: QueueStanding) -> str:
@@ -58,26 +83,14 @@ def _borrowing(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterab
     if queue.fair_share is None:
         yield "The scheduler of this lab knows no queues: it holds none of them to its share and gives nobody theirs back."
         return
-    takers = _takers(picture, queue)
-    if not takers:
-        yield "Nobody could reclaim it: no other queue is below its quota."
-    elif takers[0].rule == "quota":
-        yield f"Who could reclaim it, by asking: {', '.join(map(_owner, takers))}."
-    else:
-        yield f"Who could reclaim it: {some([taker.queue for taker in takers])}, below their fair share now."
+    yield from return_lines(_returns(picture, queue))
 
 
-def _takers(picture: Picture, queue: QueueStanding) -> list[Taker]:
+def _returns(picture: Picture, queue: QueueStanding) -> list[Return]:
     """By the engine. Those that the quota entitles, else those that wait below their fair share."""
     if not queue.borrowed or queue.fair_share is None:
         return []
-    takers = picture.present.takers(queue.name)
-    owners = [taker for taker in takers if taker.rule == "quota"]
-    return owners or list(takers)
-
-
-def _owner(taker: Taker) -> str:
-    return f"{taker.queue} ({'its quota is unlimited' if taker.amount < 0 else f'up to {gpus(taker.amount)} of its quota'})"
+    return entitled(picture.present.returns(queue.name)[queue.name])
 
 
 def _lending(shares: Shares, queue: QueueStanding) -> Iterable[str]:
@@ -120,11 +133,33 @@ def _from(lenders: list[tuple[str, int]]) -> str:
 
 
 def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, Any]:
+    returns = _returns(picture, queue)
+    data = {
+        **_standing_data(shares, queue),
+        "could_reclaim": [one.taker.queue for one in returns],
+        "returns": [return_data(one) for one in returns],
+    }
+    if not picture.scheduler.knows_queues:
+        return data
+    line = lineage(queue.name, {one.name: one.parent for one in shares.queues.values()})
+    others = {
+        name: Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=name)
+        for name in _OTHERS
+    }
+    data["resources"] = {name: _standing_data(each, each[queue.name]) for name, each in others.items()}
+    if queue.fair_share is not None:
+        divisions = picture.present.divisions
+        data["divisions"] = [
+            msgspec.to_builtins(one) for resource in RESOURCES for one in divided(divisions, line, resource)
+        ]
+    return data
+
+
+def _standing_data(shares: Shares, queue: QueueStanding) -> dict[str, Any]:
     return {
         **asdict(queue),
         "borrowed": queue.borrowed,
         "borrowed_from": dict(shares.lenders(queue.name)),
         "lent": shares.lent(queue.name),
         "lent_to": dict(shares.borrowers(queue.name)),
-        "could_reclaim": [taker.queue for taker in _takers(picture, queue)],
     }

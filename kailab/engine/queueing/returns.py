@@ -1,0 +1,37 @@
+"""What a queue could take back from another and what stops it, as records: reckoned by ``report.returning``."""
+
+from __future__ import annotations
+
+import msgspec
+
+from kailab.engine.decisions import Taker
+
+
+class Return(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``taker.queue`` could take from the work of ``taker.beside`` and of the queues below it. Milli-GPU.
+
+    ``beyond``: what ``beside`` holds beyond what the taker's rule leaves it. Of all that it holds, ``firm`` is held by non-preemptible
+    work and ``young`` by work within a minimum runtime, which ends between ``young_first`` and ``young_last``; ``open`` is held by work
+    that nothing protects. ``waiting``: what the taker asks for and does not hold, ``delayed`` of it by jobs with a preemption delay, the
+    first of which ends at ``delayed_until``. ``reclaims``: whether the scheduler reclaims at all.
+    """
+
+    taker: Taker
+    beyond: int
+    firm: int = 0
+    young: int = 0
+    young_first: float | None = None
+    young_last: float | None = None
+    open: int = 0
+    waiting: int = 0
+    delayed: int = 0
+    delayed_until: float | None = None
+    reclaims: bool = True
+
+    @property
+    def now(self) -> int:
+        """Up to how much could be taken at this moment; 0 where something stops all of it. Gangs go as a whole, so it may be less."""
+        if not self.reclaims:
+            return 0
+        amount = self.beyond if self.taker.amount < 0 else min(self.beyond, self.taker.amount)
+        return min(amount, self.open)

@@ -1,0 +1,152 @@
+"""What queues could take back from each other as things stand, and what stops them: told when somebody asks.
+
+Who has a claim is the word of ``search.reclaimable``; what keeps a victim from being taken are the rules of the reclaim action.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+from itertools import accumulate
+from math import inf
+from typing import NamedTuple
+
+from kailab.engine.decisions import Taker
+from kailab.engine.queueing.division import Division
+from kailab.engine.queueing.fairshare import tree_shares
+from kailab.engine.queueing.order import tasks_to_allocate
+from kailab.engine.queueing.returns import Return
+from kailab.engine.search.minruntime import MinRuntime
+from kailab.engine.search.reclaimable import takers
+from kailab.engine.session import Session
+from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.working.queues import GPU, WQueue
+from kailab.engine.working.state import Job
+
+
+def divisions(session: Session) -> tuple[Division, ...]:
+    """How the fair shares of this session came about: the division itself, carried out once more and asked to tell."""
+    told: list[Division] = []
+    tree = session.tree
+    tree_shares(
+        session.working.queues.values(),
+        [int(total) for total in tree.totals],
+        {name: queue.request for name, queue in tree.queues.items()},
+        k_value=session.config.k_value,
+        usage=session.config.usage,
+        tell=told.append,
+    )
+    return tuple(told)
+
+
+class _Holders(NamedTuple):
+    """Preemptible work of a leaf, by when it started. ``core``: sums of the milli-GPU that a minimum runtime protects, up to each;
+    ``surplus``: what it never protects."""
+
+    starts: list[float]
+    core: list[int]
+    surplus: int
+
+
+class _Waiters(NamedTuple):
+    delayed: int
+    until: float | None
+
+
+class Returns:
+    """Of one session, whose queues stand as its cycle began."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._runtime = MinRuntime(session)
+        self._leaves: dict[str, list[WQueue]] = {}
+        for leaf in session.tree.leaves:
+            for level in leaf.path:
+                self._leaves.setdefault(level.name, []).append(leaf)
+        self._holders: dict[str, _Holders] = {}
+        self._waiters: dict[str, _Waiters] = {}
+        self._found: dict[Taker, Return] = {}
+
+    def of(self, name: str) -> tuple[Return, ...]:
+        """What others could take from a queue, or from an ancestor of it."""
+        return tuple(self._return(taker) for taker in takers(self._session.tree, name))
+
+    def _return(self, taker: Taker) -> Return:
+        found = self._found.get(taker)
+        if found is None:
+            found = self._found[taker] = self._reckoned(taker)
+        return found
+
+    def _reckoned(self, taker: Taker) -> Return:
+        mine, theirs = self._session.tree.queues[taker.queue], self._session.tree.queues[taker.beside]
+        bound = theirs.quota[GPU] if taker.rule == "quota" else theirs.allocatable[GPU]
+        young, unprotected = 0, 0
+        ends: list[float] = []
+        for leaf in self._leaves.get(theirs.name, ()):
+            holders = self._held(leaf)
+            runtime = self._runtime.reclaim_runtime(mine, leaf)
+            first = _first_young(holders.starts, runtime, self._session.now)
+            total, old = holders.core[-1], holders.core[first]
+            young += total - old
+            unprotected += holders.surplus + old
+            if total > old:
+                ends += [holders.starts[first] + runtime, holders.starts[-1] + runtime]
+        waiters = self._delayed(mine)
+        return Return(
+            taker=taker,
+            beyond=0 if bound == inf else max(0, theirs.allocated[GPU] - int(bound)),
+            firm=theirs.non_preemptible[GPU],
+            young=young,
+            young_first=min(ends, default=None),
+            young_last=max(ends, default=None),
+            open=unprotected,
+            waiting=max(0, mine.request[GPU] - mine.allocated[GPU]),
+            delayed=waiters.delayed,
+            delayed_until=waiters.until,
+            reclaims="reclaim" in self._session.config.actions,
+        )
+
+    def _held(self, leaf: WQueue) -> _Holders:
+        found = self._holders.get(leaf.name)
+        if found is None:
+            cores, surplus = [], 0
+            for _, job in self._session.victims.lists.get(leaf.name, ()):
+                core, more = _core_and_surplus(self._session, job)
+                # Work whose start is not known is protected by no minimum runtime.
+                cores.append((-inf if job.last_start is None else job.last_start, core))
+                surplus += more
+            cores.sort()
+            sums = [0, *accumulate(core for _, core in cores)]
+            found = self._holders[leaf.name] = _Holders([start for start, _ in cores], sums, surplus)
+        return found
+
+    def _delayed(self, queue: WQueue) -> _Waiters:
+        found = self._waiters.get(queue.name)
+        if found is None:
+            now, amount, first = self._session.now, 0, inf
+            for job in self._waiting(queue):
+                until = job.delayed_until()
+                if until is not None and now < until:
+                    amount += self._session.wants(tasks_to_allocate(job), self._session.table.min_gpu_memory)[GPU]
+                    first = min(first, until)
+            found = self._waiters[queue.name] = _Waiters(amount, None if first == inf else first)
+        return found
+
+    def _waiting(self, queue: WQueue) -> Iterable[Job]:
+        for leaf in self._leaves.get(queue.name, ()):
+            yield from (job for _, job in self._session.waiting.lists.get(leaf.name, ()))
+
+
+def _first_young(starts: list[float], runtime: float, now: float) -> int:
+    return bisect_right(starts, now, key=lambda start: start + runtime) if runtime > 0 else len(starts)
+
+
+def _core_and_surplus(session: Session, job: Job) -> tuple[int, int]:
+    """Milli-GPU of the tasks that must run together, and of those that may go without the others."""
+    core = surplus = 0
+    for podset in job.podsets.values():
+        tasks = sorted((task for task in podset.tasks.values() if ALLOCATED[task.status]), key=lambda task: task.key)
+        held = [session.accepted(task)[GPU] for task in tasks]
+        core += sum(held[: podset.minimum])
+        surplus += sum(held[podset.minimum :])
+    return core, surplus

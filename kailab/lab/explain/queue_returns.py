@@ -1,0 +1,73 @@
+"""Who could take back what a queue holds beyond its quota, and what stops them, in words: the engine's ``Return`` told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kailab.engine.queueing.returns import Return
+from kailab.lab.explain.explanation import gpus, some
+from kailab.model.times import format_time
+
+
+def entitled(returns: Sequence[Return]) -> list[Return]:
+    """Those that the quota entitles, else those that wait below their fair share."""
+    owners = [one for one in returns if one.taker.rule == "quota"]
+    return owners or list(returns)
+
+
+def return_lines(returns: Sequence[Return]) -> Iterable[str]:
+    """``returns``: of those that are entitled."""
+    if not returns:
+        yield "Nobody could reclaim it: no other queue is below its quota."
+        return
+    if returns[0].taker.rule == "quota":
+        yield f"Who could reclaim it, by asking: {', '.join(map(_owner, returns))}."
+    else:
+        yield f"Who could reclaim it: {some([one.taker.queue for one in returns])}, below their fair share now."
+    told: dict[str, list[str]] = {}
+    for one in returns:
+        for text in stops(one):
+            told.setdefault(text, []).append(one.taker.queue)
+    for text, queues in told.items():
+        whom = "" if len(queues) == len(returns) else f"{some(queues)}: "
+        yield f"What stands against it: {whom}{text}."
+
+
+def stops(one: Return) -> list[str]:
+    """What keeps the taker from what it has a claim on, now. Empty: nothing does, as far as the rules of queues go."""
+    if not one.reclaims:
+        return ["this scheduler does not reclaim (its actions leave it out)"]
+    found = []
+    if one.young:
+        until = _until(one.young_first, one.young_last)
+        found.append(f"{gpus(one.young)} of {one.taker.beside} are protected by a minimum runtime {until}")
+    if one.firm:
+        found.append(f"{gpus(one.firm)} of {one.taker.beside} are held by non-preemptible work")
+    if one.delayed_until is not None:
+        found.append(
+            f"work of {one.taker.queue} for {gpus(one.delayed)} may not have others evicted before "
+            f"{format_time(one.delayed_until)} (its preemption delay)"
+        )
+    return found
+
+
+def return_data(one: Return) -> dict[str, Any]:
+    """As the engine has it, with what could be taken ``now``, and ``stops`` in words."""
+    data: dict[str, Any] = msgspec.to_builtins(one)
+    return {**data.pop("taker"), **data, "now": one.now, "stops": stops(one)}
+
+
+def _until(first: float | None, last: float | None) -> str:
+    if first is None or last is None:
+        return ""
+    if first == last:
+        return f"until {format_time(last)}"
+    return f"from {format_time(first)} to {format_time(last)}, one after the other"
+
+
+def _owner(one: Return) -> str:
+    amount = one.taker.amount
+    return f"{one.taker.queue} ({'its quota is unlimited' if amount < 0 else f'up to {gpus(amount)} of its quota'})"

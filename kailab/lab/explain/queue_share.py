@@ -1,0 +1,92 @@
+"""Why a queue has the fair share that it has, in words: the division itself is the engine's (kailab.engine.queueing.division)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from kailab.engine.queueing.division import Division, Entitled, Part, Round
+from kailab.engine.snapshot.amounts import number, quantity_text
+from kailab.engine.working.queues import NAMES, QueueResource
+from kailab.lab.explain.explanation import count, gpus, some
+
+
+def amount_text(resource: QueueResource, amount: float) -> str:
+    """An amount in engine units as people say it; -1: unlimited.
+
+    >>> amount_text("GPU", 2000), amount_text("CPU", 500), amount_text("Memory", -1)
+    ('2 GPUs', '0.5 CPU', 'unlimited')
+    """
+    if resource == "GPU":
+        return gpus(amount)
+    return quantity_text(NAMES.index(resource), inf if amount == -1 else amount)
+
+
+def divided(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:
+    """Those that a queue took part in, from the root down. ``line``: the queue and its ancestors, from itself up."""
+    parents = ["", *reversed(line[1:])]
+    found = {one.parent: one for one in divisions if one.resource == resource and one.parent in parents}
+    return [found[parent] for parent in parents if parent in found]
+
+
+def share_lines(divisions: Sequence[Division], line: Sequence[str]) -> Iterable[str]:
+    """The arithmetic of one resource, level by level from the root, each level told from the queue (of ``line``) that took part."""
+    for division, name in zip(divisions, reversed(line), strict=False):
+        own = next((one for one in division.queues if one.queue == name), None)
+        if own is not None:
+            yield from _level(division, own)
+
+
+def _level(division: Division, own: Entitled) -> Iterable[str]:
+    def told(amount: float) -> str:
+        return amount_text(division.resource, amount)
+
+    # The queue itself comes first, and those with it that got most.
+    others = sorted((one for one in division.queues if one is not own), key=lambda one: (-one.fair_share, one.queue))
+    whose = f"the fair share of {division.parent}" if division.parent else "all there is"
+    yield f"{division.resource} share of {own.queue}: {told(division.total)} ({whose}), divided among {count(len(division.queues), 'queue')}."
+    quotas = [f"{one.queue} {told(one.by_quota)} {_why_quota(division, one)}" for one in (own, *others)]
+    yield f"  Quota first: {some(quotas)}; {_left_of(division)}."
+    for one in division.rounds:
+        yield f"  Priority {one.priority}, {told(one.amount)} by weight: {_round(division, one, own.queue)}."
+    if division.remainders:
+        each = [f"{one.queue} {told(one.given)}" for one in division.remainders]
+        yield f"  What rounding to whole units left, one each: {some(each)}."
+    if not own.weight and own.requested > own.by_quota:
+        yield f"  {own.queue} has weight 0: it gets nothing beyond its quota."
+    left = f"; {told(division.left)} nobody gets" if division.left else ""
+    yield f"  So {own.queue} is due {told(own.fair_share)}{left}."
+
+
+def _why_quota(division: Division, one: Entitled) -> str:
+    def told(amount: float) -> str:
+        return amount_text(division.resource, amount)
+
+    if one.limit >= 0 and one.by_quota == one.limit and one.limit < one.requested:
+        return f"(limit {told(one.limit)})"
+    if one.quota >= 0 and one.by_quota == one.quota and one.quota < one.requested:
+        return f"(quota {told(one.quota)}, asks for {told(one.requested)})"
+    return f"(asks for {told(one.requested)}, quota {told(one.quota)})"
+
+
+def _left_of(division: Division) -> str:
+    if division.over_quota < 0:
+        return f"that is {amount_text(division.resource, -division.over_quota)} more than there is"
+    if not division.over_quota:
+        return "nothing is left"
+    return f"{amount_text(division.resource, division.over_quota)} left"
+
+
+def _round(division: Division, one: Round, name: str) -> str:
+    parts = sorted(one.parts, key=lambda part: (part.queue != name, -part.given, part.queue))
+    return some([_part(division, one, part) for part in parts])
+
+
+def _part(division: Division, one: Round, part: Part) -> str:
+    entitled = next(queue for queue in division.queues if queue.queue == part.queue)
+    weight = f"weight {number(entitled.weight)}"
+    if entitled.usage and division.k_value:
+        weight += f", past usage {number(entitled.usage)}, k {number(division.k_value)}"
+    ratio = f"{100 * part.weight / one.weights:.4g} %" if one.weights else "nothing"
+    wanted = ", all it wants" if part.given == part.wanted else ""
+    return f"{part.queue} {amount_text(division.resource, part.given)} ({weight}: {ratio}{wanted})"

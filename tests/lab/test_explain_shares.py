@@ -1,0 +1,98 @@
+"""``explain queue``: the arithmetic of its share, in every resource, and what stands against taking back what it borrows."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.lab import Lab
+
+
+@pytest.fixture
+def lab():
+    with Lab.open() as lab:
+        yield lab
+
+
+def given(division, name):
+    """What a queue got by its quota, in the rounds and of the remainders."""
+    parts = [part for one in division["rounds"] for part in one["parts"]]
+    each = [
+        *(one["by_quota"] for one in division["queues"] if one["queue"] == name),
+        *(part["given"] for part in [*parts, *division["remainders"]] if part["queue"] == name),
+    ]
+    return sum(each)
+
+
+def test_the_arithmetic_of_all_levels_and_resources(lab, queue, job):
+    lab.apply(queue("org", 16), queue("a", 4, parent="org", weight=3), queue("b", 4, parent="org"), queue("other", 8))
+    lab.apply(job("one", "a", 30), job("two", "b", 12), job("three", "other", 8))
+    lab.settle()
+    told = lab.explain_queue("a")
+    levels = [(one["resource"], one["parent"]) for one in told.data["divisions"]]
+    assert levels == [(name, parent) for name in ("GPU", "CPU", "Memory") for parent in ("", "org")]
+    gpu = told.data["divisions"][1]
+    assert gpu["total"] == 24_000
+    assert given(gpu, "a") == told.data["fair_share"] == 16_000
+    assert given(gpu, "b") == lab.explain_queue("b").data["fair_share"] == 8_000
+    text = str(told)
+    assert "GPU share of org: 32 GPUs (all there is), divided among 2 queues." in text
+    assert "GPU share of a: 24 GPUs (the fair share of org), divided among 2 queues." in text
+    assert "Priority 100, 16 GPUs by weight: a 12 GPUs (weight 3: 75 %), b 4 GPUs (weight 1: 25 %)." in text
+    # Nobody is short of memory: its arithmetic is for whoever asks for all.
+    assert "Memory share" not in text
+    assert any(line.startswith("Memory share of a") for line in told.more)
+    parent = lab.explain_queue("org").data
+    assert [(one["resource"], one["parent"]) for one in parent["divisions"]] == [
+        ("GPU", ""),
+        ("CPU", ""),
+        ("Memory", ""),
+    ]
+
+
+def test_another_resource_is_on_the_screen_where_it_keeps_the_queue_short(lab, queue, job):
+    short = queue("a", 8)
+    short["spec"]["resources"]["cpu"] = {"quota": 2000, "limit": 4000, "overQuotaWeight": 1}
+    work = job("work", "a", 8)
+    work["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
+    lab.apply(short, queue("b", 8), work)
+    lab.settle()
+    told = lab.explain_queue("a")
+    assert "CPU share of a: " in str(told)
+    assert told.data["resources"]["cpu"]["limit"] == 4000
+    assert told.data["resources"]["cpu"]["borrowed"] == 2000
+
+
+def test_weight_zero_and_an_unlimited_quota(lab, queue, job):
+    lab.apply(queue("none", 4, weight=0), queue("endless", -1), job("one", "none", 20), job("two", "endless", 2))
+    lab.settle()
+    assert "none has weight 0: it gets nothing beyond its quota." in str(lab.explain_queue("none"))
+    assert "endless 2 GPUs (asks for 2 GPUs, quota unlimited)" in str(lab.explain_queue("endless"))
+
+
+def test_what_stands_against_taking_it_back(queue, job):
+    protected = queue("a", 8)
+    protected["spec"]["reclaimMinRuntime"] = "10m"
+    firm = {"priorityClassName": "build"}
+    with Lab.open() as lab:
+        lab.apply(protected, queue("b", 24), job("firm", "a", 4, labels=firm), job("work", "a", 16, gang=True))
+        lab.settle()
+        begun = lab.now
+        lab.apply(job("back", "b", 24, gang=True))
+        lab.settle()
+        told = lab.explain_queue("a")
+        (one,) = told.data["returns"]
+        assert (one["queue"], one["firm"], one["young"], one["open"], one["now"]) == ("b", 4000, 16_000, 0, 0)
+        assert begun - 60 < one["young_last"] - 600 <= begun
+        assert "What stands against it: 16 GPUs of a are protected by a minimum runtime until " in str(told)
+        assert "What stands against it: 4 GPUs of a are held by non-preemptible work." in told.lines
+        lab.advance(601)
+        assert lab.picture().shares["b"].allocated == 24_000
+
+
+def test_without_reclaim_nobody_takes_anything(queue, job):
+    with Lab.open(config={"actions": "allocate"}) as lab:
+        lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 20))
+        lab.settle()
+        told = lab.explain_queue("a")
+        assert told.data["could_reclaim"] == ["b"]
+        assert "What stands against it: this scheduler does not reclaim (its actions leave it out)." in told.lines
