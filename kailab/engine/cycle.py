@@ -24,16 +24,21 @@ _ACTIONS: dict[str, Callable[[Session, Allocator], None]] = {
 
 
 def run_cycle(
-    working: WorkingSet, config: EngineConfig, now: float, on_phase: Callable[[str], None] | None = None
+    working: WorkingSet,
+    config: EngineConfig,
+    now: float,
+    on_phase: Callable[[str], None] | None = None,
+    only: frozenset[str] | None = None,
 ) -> Decisions:
     """Decide once. The working set is as before when this returns.
 
     ``on_phase`` is told the name of each phase as it begins ("fairshare", an action's name, "report"): for timing by
-    callers, since the engine has no clock.
+    callers, since the engine has no clock. ``only``: the PodGroups (UIDs) that have a turn and are reported on; all others still
+    count, and may be evicted.
     """
     tell = on_phase or _nobody
     tell("fairshare")
-    session = Session(working, config, now)
+    session = Session(working, config, now, only)
     try:
         queues = queue_states(session)
         allocator = Allocator(session)

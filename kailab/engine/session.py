@@ -49,8 +49,9 @@ class Entry(NamedTuple):
 class Session:
     """``journal`` is how to take things back, ``ledger`` what has been decided and why."""
 
-    def __init__(self, working: WorkingSet, config: EngineConfig, now: float) -> None:
+    def __init__(self, working: WorkingSet, config: EngineConfig, now: float, only: frozenset[str] | None = None):
         self.working = working
+        self.only = only  # jobs that have a turn; None: all
         self.config = config
         self.now = now
         self.table = working.table
@@ -126,6 +127,10 @@ class Session:
                 level.allocated[r] += allocated * amount
                 level.request[r] += request * amount
                 level.non_preemptible[r] += firm * amount
+
+    def has_turn(self, job: Job) -> bool:
+        """Whether it is tried in this cycle at all."""
+        return self.only is None or job.uid in self.only
 
     def queue_of(self, job: Job) -> WQueue | None:
         return self.tree.queues.get(job.record.queue)

@@ -23,7 +23,7 @@ def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] |
     depth = session.config.queue_depth.get(action, -1)
 
     def chosen(job: Job) -> bool:
-        return job.root.ready and (pick is None or pick(job))
+        return job.root.ready and session.has_turn(job) and (pick is None or pick(job))
 
     for queue in session.tree.leaves:
         entries = session.waiting.lists.get(queue.name)
@@ -60,7 +60,11 @@ def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> li
     return [
         job
         for job in jobs
-        if job.pending and job.root.ready and (queue := session.queue_of(job)) is not None and queue.leaf
+        if job.pending
+        and job.root.ready
+        and session.has_turn(job)
+        and (queue := session.queue_of(job)) is not None
+        and queue.leaf
     ]
 
 

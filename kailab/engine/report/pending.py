@@ -33,7 +33,7 @@ def pending_jobs(session: Session) -> list[Pending]:
     fits: dict[int, tuple[tuple[str, int], ...]] = {}
     found = []
     for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
-        pending = _pending(session, job, fits)
+        pending = _pending(session, job, fits) if session.has_turn(job) else None
         if pending is not None:
             found.append(pending)
     promised = {pipeline.podgroup for pipeline in session.ledger.pipelines.values() if not pipeline.moved}

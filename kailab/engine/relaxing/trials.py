@@ -1,0 +1,131 @@
+"""Cycles on a changed input, one after the other on the same working set: what would become of some PodGroups?
+
+Each trial is one cycle in which only the subject has a turn: whether it would be served then does not depend on who comes before it. All
+others stay, count, and may be evicted for it. ``everyone`` gives all their turns, as a cycle does. A change is applied and
+undone, unless so much changes that a new working set costs less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
+from kailab.engine.relaxing.draft import Draft, by_identity
+from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.engine.working.workingset import WorkingSet
+
+REBUILD = 0.3
+"""The part of all records from which on a new working set costs less than to change and to undo."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one cycle decides for the subject. ``waiting``: UIDs of its tasks that waited when it began."""
+
+    subject: tuple[str, ...]
+    waiting: frozenset[str]
+    decisions: Decisions
+
+    @cached_property
+    def binds(self) -> tuple[Bind, ...]:
+        """Of the subject: places that it gets at once."""
+        return tuple(one for one in self.decisions.binds if one.podgroup in self.subject)
+
+    @cached_property
+    def promises(self) -> tuple[Pipeline, ...]:
+        """Of the subject: places that it gets once others have left."""
+        return tuple(
+            one for one in self.decisions.pipelines if one.podgroup in self.subject and one.task in self.waiting
+        )
+
+    @cached_property
+    def evictions(self) -> tuple[Evict, ...]:
+        """Of others, for the subject."""
+        return tuple(one for one in self.decisions.evictions if one.beneficiary in self.subject)
+
+    @cached_property
+    def pending(self) -> tuple[Pending, ...]:
+        """Why what still waits of the subject does."""
+        left = self.waiting - self._placed
+        return tuple(
+            one for one in self.decisions.pending if one.podgroup in self.subject and not left.isdisjoint(one.tasks)
+        )
+
+    @cached_property
+    def _placed(self) -> frozenset[str]:
+        return frozenset(one.task for one in self.binds) | frozenset(one.task for one in self.promises)
+
+    @property
+    def served(self) -> int:
+        """How many of its tasks get or are promised a place."""
+        return len(self._placed)
+
+    @property
+    def further(self) -> bool:
+        """It gets something. Of surplus above a gang's minimum an evicting action takes one pod a cycle."""
+        return bool(self._placed)
+
+    @property
+    def whole(self) -> bool:
+        """Nothing of it waits any more."""
+        return bool(self.waiting) and self.waiting <= self._placed
+
+
+class Trials:
+    """All trials for one moment of a cluster and one subject (UIDs of PodGroups). Pure: equal trials give equal outcomes."""
+
+    def __init__(self, snapshot: Snapshot, config: EngineConfig, now: float, subject: Iterable[str]) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        self.now = now
+        self.subject = tuple(subject)
+        self._records = by_identity(snapshot)
+        self._total = sum(map(len, self._records.values()))
+        self._known: dict[tuple[tuple[Relaxation, ...], bool], Outcome] = {}
+
+    @cached_property
+    def working(self) -> WorkingSet:
+        """Of the snapshot as it is. Whoever changes it puts it back."""
+        return WorkingSet.of(self.snapshot)
+
+    def __call__(self, *relaxations: Relaxation, everyone: bool = False) -> Outcome:
+        """One cycle with all of these, made in this order. Asked again, the outcome is the one that was found."""
+        key = (relaxations, everyone)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._try(relaxations, everyone)
+        return found
+
+    def draft(self, *relaxations: Relaxation) -> Draft:
+        """The input with all of these."""
+        draft = Draft(self._records, self.config, self.now, self.subject)
+        for relaxation in relaxations:
+            relaxation.change(draft)
+        return draft
+
+    def _try(self, relaxations: tuple[Relaxation, ...], everyone: bool) -> Outcome:
+        draft = self.draft(*relaxations)
+        only = None if everyone else frozenset(self.subject)
+        if draft.size > REBUILD * self._total:
+            decisions = run_cycle(WorkingSet.of(draft.whole()), draft.config, draft.now, only=only)
+        else:
+            self.working.apply(draft.changes())
+            try:
+                decisions = run_cycle(self.working, draft.config, draft.now, only=only)
+            finally:
+                self.working.apply(draft.undoing())
+        waiting = frozenset(task.uid for task in draft.tasks() if task.status == Status.PENDING)
+        return Outcome(self.subject, waiting, decisions)
+
+
+def would_run(
+    snapshot: Snapshot, config: EngineConfig, now: float, subject: Iterable[str], *relaxations: Relaxation
+) -> Outcome:
+    """One trial. For more than one about the same moment keep ``Trials``."""
+    return Trials(snapshot, config, now, subject)(*relaxations)

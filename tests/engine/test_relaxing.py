@@ -1,0 +1,216 @@
+"""Relaxations: what would become of a job if one thing did not stand in its way."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import decide
+from kailab.engine.decisions import Code
+from kailab.engine.relaxing.others import OthersGone, OthersPreemptible
+from kailab.engine.relaxing.queue_rules import (
+    DelayGone,
+    Later,
+    LimitsLifted,
+    MadePreemptible,
+    QueuesUnprotected,
+    QuotasRaised,
+    QuotasTaken,
+    RefusalsForgotten,
+    WeightsGiven,
+)
+from kailab.engine.relaxing.trials import Trials, would_run
+from tests.engine.conftest import NOW, World
+
+KAI = EngineConfig()
+
+
+def trials(world, *subject, **config):
+    return Trials(world.working().value(), EngineConfig(**config), NOW, subject)
+
+
+def test_without_a_relaxation_only_the_subject_has_a_turn(world):
+    """Two wait for one GPU; either would get it at its turn, and the other is still there."""
+    world.node("node-1", gpus=1)
+    world.queue("team", quota=1)
+    world.job("first")
+    world.job("second")
+    found = trials(world, "second")
+    assert [bind.task for bind in found().binds] == ["second-0"]
+    assert not found(everyone=True).further
+    [pending] = found(everyone=True).pending
+    assert pending.podgroup == "second"
+
+
+def test_a_limit_lifted_at_the_level_that_has_it(world):
+    world.node("node-1", gpus=8)
+    world.queue("department", quota=8, limit=2)
+    world.queue("team", quota=4, limit=4, parent="department")
+    world.job("held", tasks=2, gang=2, on="node-1")
+    world.job("mine")
+    found = trials(world, "mine")
+    assert found().pending[0].code == Code.OVER_LIMIT
+    assert not found(LimitsLifted(("team",))).further
+    assert found(LimitsLifted(("department",))).whole
+
+
+def test_of_another_resource_a_limit_stays(world):
+    world.node("node-1", gpus=8)
+    world.queue("team", limit=0)
+    world.job("mine")
+    assert not trials(world, "mine")(LimitsLifted(("team",), ("cpu", "memory"))).further
+    assert trials(world, "mine")(LimitsLifted(("team",), ("gpu",))).whole
+
+
+@pytest.mark.parametrize("change", [QuotasRaised(("team",)), MadePreemptible()])
+def test_non_preemptible_work_needs_quota_or_to_be_preemptible(world, change):
+    world.node("node-1")
+    world.queue("team", quota=1)
+    world.job("mine", gpus=2, preemptible=False)
+    assert not trials(world, "mine")().further
+    assert trials(world, "mine")(change).whole
+
+
+def test_a_weight_gives_a_share_to_reclaim_by(world):
+    world.node("node-1", gpus=4)
+    world.queue("team", quota=0, weight=0)
+    world.queue("other", quota=0, weight=1)
+    for number in range(4):
+        world.job(f"o{number}", queue="other", on="node-1")
+    world.job("mine")
+    outcome = trials(world, "mine")(WeightsGiven(("team",)))
+    assert [promise.task for promise in outcome.promises] == ["mine-0"]
+    assert [evict.task for evict in outcome.evictions] == ["o3-0"]
+    assert not trials(world, "mine")().further
+
+
+def test_a_quota_taken_from_others_makes_victims_of_them(world):
+    world.node("node-1", gpus=4)
+    world.queue("team", quota=2)
+    world.queue("other", quota=4)
+    for number in range(4):
+        world.job(f"o{number}", queue="other", on="node-1")
+    world.job("mine")
+    assert not trials(world, "mine")().further
+    assert trials(world, "mine")(QuotasTaken(("other",))).whole
+
+
+def borrowed(world, **victim):
+    world.node("node-1", gpus=1)
+    world.queue("team", quota=1)
+    world.queue("other", quota=0)
+    world.job("theirs", queue="other", on="node-1", **victim)
+
+
+def test_protection_and_time(world):
+    borrowed(world, last_start=NOW - 10)
+    world.job("mine")
+    found = trials(world, "mine", reclaim_min_runtime=60.0)
+    assert not found().further
+    assert found(QueuesUnprotected()).whole
+    assert not found(Later(40)).further
+    assert found(Later(60)).whole
+
+
+def test_preemptibility_of_others_and_their_going(world):
+    borrowed(world, preemptible=False)
+    world.job("mine")
+    assert not trials(world, "mine")().further
+    assert trials(world, "mine")(OthersPreemptible()).whole
+    alone = trials(world, "mine")(OthersGone())
+    assert alone.whole
+    assert not alone.evictions
+
+
+def test_delay_and_refused_binding(world):
+    borrowed(world)
+    world.job("mine", preemption_delay=60.0, created=NOW)
+    assert not trials(world, "mine")().further
+    assert trials(world, "mine")(DelayGone()).whole
+    refused = trials(world, "mine", refused=frozenset({"mine-0"}))
+    assert not refused(DelayGone()).further
+    assert refused(RefusalsForgotten(), DelayGone()).whole
+
+
+def test_those_that_wait_may_go_alone(world):
+    """What others ask for takes part in fair shares, also while it waits."""
+    world.node("node-1", gpus=2)
+    world.queue("team")
+    world.queue("other")
+    world.queue("third")
+    for name in ("one", "two"):
+        world.job(name, queue="other", on="node-1")
+    for number in range(4):
+        world.job(f"w{number}", queue="third")
+    world.job("mine", gpus=2)
+    found = trials(world, "mine")
+    assert not found(OthersGone(placed=False)).further
+    assert found(OthersGone(waiting=False)).whole
+
+
+def test_surplus_of_a_job_that_runs_is_told_by_its_waiting_pods(world):
+    world.node("node-1", gpus=2)
+    world.queue("team", quota=2)
+    world.job("mine", tasks=4, on=["node-1"])
+    outcome = trials(world, "mine")()
+    assert (outcome.further, outcome.whole, outcome.served) == (True, False, 1)
+    assert outcome.waiting == {"mine-1", "mine-2", "mine-3"}
+
+
+@st.composite
+def worlds(draw):
+    """A few nodes and queues, jobs that run and jobs that wait."""
+    world = World()
+    world.node("node-1", gpus=draw(st.integers(1, 4)))
+    world.node("node-2", gpus=draw(st.integers(1, 4)))
+    for name in ("team", "other"):
+        quota = draw(st.integers(0, 3))
+        world.queue(name, quota=quota, limit=draw(st.sampled_from([-1, quota])), weight=draw(st.integers(0, 2)))
+    free = {node.name: node.gpus // 1000 for node in world.records if hasattr(node, "gpus")}
+    for number in range(draw(st.integers(0, 5))):
+        node = draw(st.sampled_from(sorted(free)))
+        if free[node]:
+            free[node] -= 1
+            world.job(f"r{number}", queue=draw(st.sampled_from(["team", "other"])), on=node)
+    for number in range(draw(st.integers(1, 3))):
+        world.job(
+            f"w{number}",
+            queue=draw(st.sampled_from(["team", "other"])),
+            tasks=draw(st.integers(1, 2)),
+            preemptible=draw(st.booleans()),
+        )
+    return world
+
+
+CHANGES = [
+    (),
+    (LimitsLifted(("team", "other")),),
+    (QuotasRaised(("team",)), MadePreemptible()),
+    (OthersGone(),),
+    (OthersGone(placed=False),),
+    (Later(100),),
+    (QuotasTaken(("other",)), OthersPreemptible()),
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.permutations(CHANGES))
+def test_trials_leave_no_trace(world, order):
+    """Each trial decides what a cycle on the changed snapshot would, whatever was tried before, and the working set ends as it
+    began."""
+    snapshot = world.working().value()
+    found = Trials(snapshot, KAI, NOW, ("w0",))
+    for change in order:
+        draft = found.draft(*change)
+        everyone = found(*change, everyone=True)
+        assert everyone.decisions == decide(draft.whole(), draft.config, draft.now)
+        assert found(*change) == would_run(snapshot, KAI, NOW, ("w0",), *change)
+    assert found.working.value() == snapshot
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_a_turn_of_one_s_own_is_never_worse_than_among_all(world):
+    """What a cycle gives a job without evicting anybody it would give it too if it came first."""
+    found = Trials(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
+    assert found().served >= found(everyone=True).served
