@@ -25,6 +25,12 @@ class Retries(Generic[K]):
         self._until: dict[K, float] = {}
         self._failed_at: dict[K, float] = {}
 
+    def carry_on(self, other: Retries[K]) -> None:
+        """Remember what another remembers, too."""
+        self._failures |= other._failures
+        self._until |= other._until
+        self._failed_at |= other._failed_at
+
     def failed(self, key: K, now: float) -> float:
         """Note a failure. Returns the time at which to try again."""
         state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})

@@ -69,6 +69,12 @@ class Names:
                 else:
                     self._known[metadata["uid"]] = Named(name)
 
+    def carry_on(self, other: Names) -> None:
+        """Know whom another knows, too."""
+        if other._watch is not None:
+            other.refresh()
+        self._known = other._known | self._known
+
     def everyone(self) -> Iterable[Named]:
         """All that there ever were."""
         self.refresh()
@@ -105,6 +111,13 @@ class DecisionLog(Observer):
         self._opened = opened
         self._tell = tell or Observer()
         self._pending: dict[str, tuple[str, str]] = {}
+
+    def carry_on(self, other: DecisionLog) -> None:
+        """Go on where another is; what it decided so far counts as decided here."""
+        self.cycle, self.last, self._pending = other.cycle, other.last, other._pending
+        self.evictions = list(other.evictions)
+        if isinstance(self.names, Names) and isinstance(other.names, Names):
+            self.names.carry_on(other.names)
 
     def on_cycle(self, record: CycleRecord) -> None:
         entries = self.take(record.decisions, record.failures)

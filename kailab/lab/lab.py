@@ -19,7 +19,6 @@ import msgspec
 from msgspec import structs
 
 from kailab.cluster.embedded.storage.persistence import collection_paused
-from kailab.engine.snapshot.records import GPU
 from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.lab import saved, subjects
@@ -34,7 +33,6 @@ from kailab.lab.subjects import Subject
 from kailab.lab.venues import Place, Venue, provider_of, venue_for
 from kailab.lab.watching import inside
 from kailab.scheduler.observers import Observer, Observers, Opening
-from kailab.scheduler.reading.accounts import Accounts
 from kailab.undertest.compatibility import check_lab
 from kailab.undertest.naming import chosen
 
@@ -98,6 +96,14 @@ class Lab(Changing):
         self._changed = lab.changed
         if read_only:
             self._saved_parts = file.state.get("looks", {})
+
+    def carry_on(self, before: Lab) -> None:
+        """Go on where another lab is that has the same objects: with what was decided, promised and refused there. See
+        ``kailab.lab.fork``."""
+        self.base, self._changed = before.base, before._changed
+        self.log.carry_on(before.log)
+        if before._running is not None:
+            self._parts.carry_on(before._parts)
 
     @property
     def fleet(self) -> str:
@@ -263,20 +269,9 @@ class Lab(Changing):
 
     def facts(self) -> dict[str, Any]:
         """What the lab is made of, as plain values."""
-        nodes = self.cluster.list("Node")
-        accounts = Accounts(self.cluster, (), {})
-        gpus = sum(accounts.offered(node) for node in nodes) // GPU
-        return {
-            "fleet": self.fleet,
-            "backend": self.backend,
-            "scheduler": self.scheduler,
-            **({"kubernetes": self.kubernetes} if self.kubernetes else {}),
-            "config": msgspec.to_builtins(self.config),
-            **({"adopt_default_scheduler": True} if self.adopt_default_scheduler else {}),
-            **({"devices": True} if self.devices else {}),
-            "nodes": len(nodes),
-            "gpus": gpus,
-        }
+        from kailab.lab import record_facts
+
+        return record_facts.made_of(self)
 
     # --- time ----------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec import structs
 
@@ -17,6 +17,7 @@ from kailab.model import kinds
 from kailab.undertest.contract import SchedulerUnderTest
 
 if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
     from kailab.scheduler.present import Present
 
 
@@ -71,6 +72,12 @@ class Looking:
         if self._saved_parts:
             return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
         return Picture(self.cluster, self.log, self._present, self.under_test)
+
+    def fork(self) -> Lab:
+        """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is."""
+        from kailab.lab import fork
+
+        return fork.fork(cast("Lab", self))
 
     def _present(self, promised: tuple[str, ...]) -> Present:
         raise NotImplementedError

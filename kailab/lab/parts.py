@@ -11,7 +11,7 @@ from kailab.evidence.observed import DecisionReader
 from kailab.model.kinds import register_installed
 from kailab.scheduler.observers import Observer
 from kailab.scheduler.present import PresentReader
-from kailab.undertest.contract import Decider, PresentSource, Stepped, Wiring
+from kailab.undertest.contract import Decider, PresentSource, Remembering, Stepped, Wiring
 
 if TYPE_CHECKING:
     from kailab.lab.spec import LabSpec
@@ -26,6 +26,14 @@ class Parts:
     scheduler: Decider
     onlooker: PresentSource
     retry_at: Callable[[float], float | None] = lambda since: None
+
+    def carry_on(self, before: Parts) -> None:
+        """Remember what parts over another cluster remember beside its objects."""
+        for mine, theirs in zip(
+            (*self.controllers, self.scheduler), (*before.controllers, before.scheduler), strict=False
+        ):
+            if isinstance(mine, Remembering) and type(mine) is type(theirs):
+                mine.carry_on(theirs)
 
     def close(self) -> None:
         """End all their watches."""

@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from kailab import __version__
+from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import LabFacts, Settings
+from kailab.scheduler.reading.accounts import Accounts
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
+
+
+def made_of(lab: Lab) -> dict[str, Any]:
+    """What a lab is made of, as plain values."""
+    nodes = lab.cluster.list("Node")
+    accounts = Accounts(lab.cluster, (), {})
+    gpus = sum(accounts.offered(node) for node in nodes) // GPU
+    return {
+        "fleet": lab.fleet,
+        "backend": lab.backend,
+        "scheduler": lab.scheduler,
+        **({"kubernetes": lab.kubernetes} if lab.kubernetes else {}),
+        "config": msgspec.to_builtins(lab.config),
+        **({"adopt_default_scheduler": True} if lab.adopt_default_scheduler else {}),
+        **({"devices": True} if lab.devices else {}),
+        "nodes": len(nodes),
+        "gpus": gpus,
+    }
 
 
 def told(lab: Lab) -> LabFacts:

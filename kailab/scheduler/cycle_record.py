@@ -75,6 +75,10 @@ class History:
         self._size = 0
         self._pending: dict[str, Pending] = {}
 
+    def carry_on(self, other: History) -> None:
+        """Remember what another remembers."""
+        self._records, self._size, self._pending = other._records.copy(), other._size, other._pending
+
     def add(self, record: CycleRecord) -> None:
         self._records.append(record)
         self._size += record.size

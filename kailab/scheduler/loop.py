@@ -130,6 +130,21 @@ class Scheduler:
             return False
         return now - latest.now >= holds
 
+    def carry_on(self, before: Scheduler) -> None:
+        """Go on where another is, over a cluster with the same objects: with what it promised, what it was refused, what it has told,
+        past use. A cycle that the other would leave out is left out."""
+        self.cycles = before.cycles
+        self.history.carry_on(before.history)
+        self._promised, self._refused = before._promised, before._refused
+        self._retry, self._wake_at = before._retry, before._wake_at
+        self._reporter.carry_on(before._reporter)
+        self.mirror.update()
+        self._carrier.carry_on(before._carrier)
+        if self._usage is not None and before._usage is not None:
+            self._usage.carry_on(before._usage)
+        if before._seen == before.mirror.working.version and self.mirror.agrees(before.mirror):
+            self._seen = self.mirror.working.version
+
     def cycle(self) -> CycleRecord:
         """One cycle in any case."""
         self.mirror.update()

@@ -83,6 +83,11 @@ class UsageHistory:
             pieces = []
         return cls(cluster, params, pieces)
 
+    def carry_on(self, other: UsageHistory) -> None:
+        """Remember what another remembers."""
+        self._pieces = list(other._pieces)
+        self._fetched_at, self._shares = other._fetched_at, other._shares
+
     @property
     def next_refresh(self) -> float | None:
         """When usage is next reckoned anew."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from kailab import __version__
 from kailab.cluster.protocol import Cluster, Object
@@ -87,6 +87,14 @@ class Stepped(Protocol):
         """Act; True if anything was written."""
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A part that keeps more than the objects tell."""
+
+    def carry_on(self, before: Any) -> None:
+        """Remember what ``before`` remembers, one of the same type over a cluster with the same objects. It is not changed."""
 
 
 class Decider(Stepped, Protocol):

@@ -20,7 +20,7 @@ from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
 from kailab.cluster.writes import Chain, Outcome, in_turn
-from kailab.errors import AlreadyExists, Conflict, StateError
+from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
 from kailab.model.times import format_time
 
 Objects: TypeAlias = list[Object]
@@ -39,12 +39,13 @@ class EmbeddedCluster:
     """
 
     def __init__(self, start: float = EPOCH) -> None:
-        self._begin(start)
+        self._begin(start, Store())
         for obj in base_objects():
             self.create(obj)
 
-    def _begin(self, start: float) -> None:
-        self.store = Store()
+    def _begin(self, start: float, store: Store) -> None:
+        self.store = store
+        self._refusals: list[tuple[str, str, str]] = []
         self.clock = VirtualClock(start)
         self._admission = Admission(self.store)
         self._deletion = Deletion(self.store, self.clock)
@@ -217,6 +218,12 @@ class EmbeddedCluster:
                 return
         self._deletion.delete(kind, key, self.store.get(kind, key), grace_seconds)
 
+    def refuse_binds(self, namespace: str, prefix: str, message: str) -> None:
+        """For tests, in place of a webhook or an API server that says no: from now on the binding of every pod of a namespace whose
+        name begins with ``prefix`` is refused (Forbidden) with ``message``. No object says so and no file keeps it: a lab sees the
+        refusals only. They stay in force in forks."""
+        self._refusals.append((namespace, prefix, message))
+
     # --- pods -------------------------------------------------------------------------------------------------------
 
     def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
@@ -228,6 +235,9 @@ class EmbeddedCluster:
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is being deleted and can't be bound")
         if old["spec"].get("schedulingGates"):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} has scheduling gates and can't be bound")
+        for where, prefix, message in self._refusals:
+            if namespace == where and pod.startswith(prefix):
+                raise Forbidden(message)
         self.store.replace("Pod", key, old, podwrites.bound(old, node, annotations, self._stamp()))
 
     def evict(self, namespace: str, pod: str, reason: str, message: str, grace_seconds: float | None = None) -> None:
@@ -288,8 +298,8 @@ class EmbeddedCluster:
         """The cluster that a ``dump`` was taken of, or that ``read_state`` read. ``read_only``: it can't be changed, and takes in
         only what is asked for."""
         cluster = cls.__new__(cls)
-        cluster._begin(float(state["now"]))
-        store = cluster.store
+        store = Store()
+        cluster._begin(float(state["now"]), store)
         store.version = int(state["version"])
         store.uids = int(state["uids"])
         store.names = dict(state["names"])
@@ -300,7 +310,20 @@ class EmbeddedCluster:
             store.sealed = True
             return cluster
         store.complete()
-        cluster._deletion.restore()
-        cluster.kubelet.restore()
-        cluster._nodes.restore()
+        cluster._take_up()
         return cluster
+
+    def fork(self) -> EmbeddedCluster:
+        """A cluster of its own as this one is now: objects, time, counters, and what binds are refused. Whatever happens there is
+        never seen here."""
+        forked = EmbeddedCluster.__new__(EmbeddedCluster)
+        forked._begin(self.clock.now, self.store.fork())
+        forked._refusals = self._refusals.copy()
+        forked._take_up()
+        return forked
+
+    def _take_up(self) -> None:
+        """Set what is not kept anew from the objects."""
+        self._deletion.restore()
+        self.kubelet.restore()
+        self._nodes.restore()

@@ -32,6 +32,15 @@ class BindBackoff:
         self._held: dict[str, float] = {}
         self._refused: set[str] = set()
 
+    def carry_on(self, other: BindBackoff) -> None:
+        """Remember what another remembers, over a mirror that may show the same pods."""
+        self._retries.carry_on(other._retries)
+        self._as_tried |= other._as_tried
+        self._held |= other._held
+        self._refused |= other._refused
+        for uid in other._held:
+            self._mirror.hold_back(uid, other._mirror.why_held_back(uid))
+
     @property
     def next_at(self) -> float | None:
         return min(self._held.values(), default=None)

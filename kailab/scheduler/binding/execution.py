@@ -68,6 +68,13 @@ class DecisionExecutor:
         self.failures: list[Failure] = []
         self.wrote = False
 
+    def carry_on(self, other: DecisionExecutor) -> None:
+        """Remember what another remembers."""
+        self._complained |= other._complained
+        self._labelled |= other._labelled
+        self._evictions.carry_on(other._evictions)
+        self.held_back.carry_on(other.held_back)
+
     @property
     def retry_at(self) -> float | None:
         """When something that failed is to be tried again."""

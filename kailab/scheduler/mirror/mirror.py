@@ -114,6 +114,21 @@ class Mirror:
         if uid in self.pods:
             self._refresh(uid)
 
+    def why_held_back(self, uid: str) -> str | None:
+        return self._shapes.why_held_back(uid)
+
+    def agrees(self, other: Mirror) -> bool:
+        """Whether the records are the same."""
+        mine, theirs = self.working, other.working
+        return (
+            self.tasks == other.tasks
+            and self.podgroups == other.podgroups
+            and mine.nodes == theirs.nodes
+            and self.queues == other.queues
+            and mine.topologies == theirs.topologies
+            and mine.claims == theirs.claims
+        )
+
     def is_held_back(self, uid: str) -> bool:
         return self._shapes.is_held_back(uid)
 

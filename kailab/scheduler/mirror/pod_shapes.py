@@ -67,6 +67,9 @@ class PodShapes:
         else:
             self._held_back[uid] = why
 
+    def why_held_back(self, uid: str) -> str | None:
+        return self._held_back.get(uid)
+
     def is_held_back(self, uid: str) -> bool:
         return uid in self._held_back
 

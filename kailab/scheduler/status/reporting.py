@@ -49,6 +49,13 @@ class Reporter:
         self._retries: Retries[None] = Retries()
         self.wrote = False
 
+    def carry_on(self, other: Reporter) -> None:
+        """Remember what another has told."""
+        self._said, self._promised, self._queues = other._said, other._promised, other._queues
+        self._recorded = None if other._recorded is None else set(other._recorded)
+        self._starts_written = other._starts_written
+        self._retries.carry_on(other._retries)
+
     def report(self, decisions: Decisions, bound: Iterable[str], evicted: Iterable[str]) -> None:
         """``bound``, ``evicted``: PodGroups of which pods really were bound or evicted."""
         self.wrote = False

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from kailab.cluster.embedded.storage.persistence import Packed
 from kailab.cluster.embedded.storage.table import Key
@@ -19,8 +20,8 @@ from kailab.model.times import format_time
 LIMIT = 400_000
 
 
-class EventRecord(msgspec.Struct):
-    """What is kept of one event and its repeats. ``first`` and ``last`` are seconds since the epoch."""
+class EventRecord(msgspec.Struct, frozen=True):
+    """What is kept of one event and its repeats: a repeat takes the place of the record before it. ``first`` and ``last`` are seconds since the epoch."""
 
     name: str
     namespace: str
@@ -75,6 +76,12 @@ class EventLog:
         self._records: dict[Identity, EventRecord] = {}
         self._saved: Packed | None = None  # a saved log that nobody has asked for yet
 
+    def fork(self) -> EventLog:
+        """The same events in a log of its own."""
+        forked = EventLog()
+        forked._records, forked._saved = self._records.copy(), self._saved
+        return forked
+
     @property
     def records(self) -> dict[Identity, EventRecord]:
         """Events by their identity, oldest first."""
@@ -104,10 +111,8 @@ class EventLog:
         identity = (uid or meta.get("namespace", "") + "/" + meta["name"], type, reason, message)
         old = self.records.get(identity)
         if old is not None:
-            old.count += 1
-            old.last = now
-            old.version = version
-            return old, False
+            repeat = self._records[identity] = structs.replace(old, count=old.count + 1, last=now, version=version)
+            return repeat, False
         namespace = meta.get("namespace", "")
         event_uid = new_uid()
         record = EventRecord(
@@ -145,7 +150,7 @@ class EventLog:
 
     def dump(self) -> dict[str, list[Any]]:
         """By kind, as objects are dumped; empty where there is none."""
-        rows = [msgspec.structs.astuple(record) for record in self.records.values()]
+        rows = [structs.astuple(record) for record in self.records.values()]
         return {"Event": rows} if rows else {}
 
     def restore(self, saved: Mapping[str, list[Any] | Packed]) -> None:

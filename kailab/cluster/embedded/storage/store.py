@@ -228,6 +228,22 @@ class Store:
         else:
             self._fill(kind, objects)
 
+    def fork(self) -> Store:
+        """A store of its own that holds the same: the objects themselves are shared, since no stored one is ever changed. Nobody
+        watches it yet. It may be written to, also where this one may not."""
+        forked = Store()
+        forked.version, forked.uids, forked.names = self.version, self.uids, self.names.copy()
+        forked.events = self.events.fork()
+        if self.sealed:  # what owns what was not taken in
+            for kind in self.filled():
+                table = self._tables.get(kind)
+                forked._fill(kind, self._saved[kind].unpack() if table is None else list(table))
+        else:
+            self.complete()
+            forked._tables = {kind: table.fork() for kind, table in self._tables.items()}
+            forked.dependents = {owner: owned.copy() for owner, owned in self.dependents.items()}
+        return forked
+
     def complete(self) -> None:
         """Have all that was put back at hand."""
         for kind in list(self._saved):

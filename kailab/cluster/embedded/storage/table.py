@@ -25,6 +25,13 @@ class Table:
         self._stale = False
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
 
+    def fork(self) -> Table:
+        """The same objects in a table of its own."""
+        forked = Table(self.kind)
+        forked.objects = self.objects.copy()
+        forked._order, forked._new, forked._stale = self._order.copy(), self._new.copy(), self._stale
+        return forked
+
     def __len__(self) -> int:
         return len(self.objects)
 

@@ -1,0 +1,176 @@
+"""What can be done to a lab, as data: the forms of steps.
+
+    apply: [{apiVersion: ..., kind: ..., ...}]                                # objects; a bare object counts as applied
+    patch: {kind: Queue, name: team-a, patch: {spec: {...}}}                  # a JSON merge patch
+    delete: {kind: Deployment, name: api, namespace: web}
+    advance: 600                                                              # seconds
+
+``namespace`` is ``default`` where it is left out."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError, Where
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+DEFAULT_NAMESPACE = "default"
+FORMS = "apply, patch, delete, advance, or an object"
+
+
+class Change(ABC):
+    """One change: ``Apply``, ``Patch``, ``Delete`` or ``Advance``."""
+
+    @staticmethod
+    def read(data: Any, where: Where | None = None) -> Change:
+        """From one entry of a list of steps. Raises InputError that names the field at fault."""
+        return _read(data, where or Where())
+
+    @abstractmethod
+    def data(self) -> dict[str, Any]:
+        """The same in the form that ``read`` takes."""
+
+    @abstractmethod
+    def do(self, lab: Lab) -> None:
+        """Carry it out, without settling. Raises InputError."""
+
+
+@dataclass(frozen=True)
+class Apply(Change):
+    """Apply objects, as ``kubectl apply`` does."""
+
+    objects: tuple[Object, ...]
+    namespace: str = DEFAULT_NAMESPACE
+
+    def data(self) -> dict[str, Any]:
+        spaced = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
+        return {"apply": list(self.objects), **spaced}
+
+    def do(self, lab: Lab) -> None:
+        lab.apply(list(self.objects), namespace=self.namespace)
+
+
+@dataclass(frozen=True)
+class Patch(Change):
+    """A JSON merge patch (RFC 7386) of one object."""
+
+    kind: str
+    name: str
+    patch: Mapping[str, Any]
+    namespace: str = DEFAULT_NAMESPACE
+
+    def data(self) -> dict[str, Any]:
+        return {"patch": {**_reference(self.kind, self.name, self.namespace), "patch": dict(self.patch)}}
+
+    def do(self, lab: Lab) -> None:
+        lab.patch(self.kind, self.name, dict(self.patch), self.namespace)
+
+
+@dataclass(frozen=True)
+class Delete(Change):
+    kind: str
+    name: str
+    namespace: str = DEFAULT_NAMESPACE
+
+    def data(self) -> dict[str, Any]:
+        return {"delete": _reference(self.kind, self.name, self.namespace)}
+
+    def do(self, lab: Lab) -> None:
+        lab.delete(self.kind, self.name, self.namespace)
+
+
+@dataclass(frozen=True)
+class Advance(Change):
+    """Let time pass."""
+
+    seconds: float
+
+    def data(self) -> dict[str, Any]:
+        return {"advance": self.seconds}
+
+    def do(self, lab: Lab) -> None:
+        lab.settle_if_changed()
+        lab.advance(self.seconds)
+
+
+def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:
+    """A list of changes. Raises InputError that names the entry (from 0) and the field at fault."""
+    where = where or Where()
+    if not isinstance(data, list):
+        raise InputError(f"expected a list of changes, not {_type(data)}", where)
+    return tuple(_read(entry, _inside(where, f"[{index}]")) for index, entry in enumerate(data))
+
+
+def carry_out(lab: Lab, changes: Iterable[Change]) -> None:
+    """In order; the lab settles after each. Raises InputError for what the lab refuses, and NotSettled."""
+    for change in changes:
+        change.do(lab)
+        lab.settle()
+
+
+def _read(data: Any, where: Where) -> Change:
+    if not isinstance(data, dict):
+        raise InputError(f"expected a change ({FORMS}), not {_type(data)}", where)
+    if "kind" in data and "apiVersion" in data:
+        return Apply((data,))
+    forms = [form for form in ("apply", "patch", "delete", "advance") if form in data]
+    if len(forms) != 1:
+        raise InputError(f"expected exactly one of: {FORMS}; found: {', '.join(map(str, data)) or 'nothing'}", where)
+    form = forms[0]
+    also = {"namespace"} if form == "apply" else set()
+    if unknown := [str(key) for key in data if key != form and key not in also]:
+        raise InputError(f"unknown field beside {form}: {', '.join(unknown)}", where)
+    inside = _inside(where, f".{form}" if where.field else form)
+    value = data[form]
+    if form == "apply":
+        return Apply(_objects(value, inside), _text(data, "namespace", where, DEFAULT_NAMESPACE))
+    if form == "advance":
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
+            raise InputError(f"expected seconds (0 or more), not {value!r:.40}", inside)
+        return Advance(float(value))
+    fields = ("kind", "name", "namespace") if form == "delete" else ("kind", "name", "namespace", "patch")
+    if not isinstance(value, dict):
+        raise InputError(f"expected a mapping with {', '.join(fields)}, not {_type(value)}", inside)
+    if unknown := [str(key) for key in value if key not in fields]:
+        raise InputError(f"unknown field: {', '.join(unknown)}; expected {', '.join(fields)}", inside)
+    kind, name = _text(value, "kind", inside), _text(value, "name", inside)
+    namespace = _text(value, "namespace", inside, DEFAULT_NAMESPACE)
+    if form == "delete":
+        return Delete(kind, name, namespace)
+    patch = value.get("patch")
+    if not isinstance(patch, dict):
+        raise InputError(f"expected a JSON merge patch (a mapping), not {_type(patch)}", _inside(inside, ".patch"))
+    return Patch(kind, name, patch, namespace)
+
+
+def _objects(value: Any, where: Where) -> tuple[Object, ...]:
+    objects: Sequence[Any] = [value] if isinstance(value, dict) else value
+    if not isinstance(objects, list) or not all(isinstance(obj, dict) for obj in objects):
+        raise InputError("expected a list of objects", where)
+    return tuple(objects)
+
+
+def _text(value: Mapping[str, Any], field: str, where: Where, default: str = "") -> str:
+    text = value.get(field, default)
+    if not isinstance(text, str) or not text:
+        raise InputError(f"expected text, not {_type(text)}", _inside(where, f".{field}" if where.field else field))
+    return text
+
+
+def _reference(kind: str, name: str, namespace: str) -> dict[str, str]:
+    return {"kind": kind, "name": name, "namespace": namespace}
+
+
+def _inside(where: Where, step: str) -> Where:
+    return Where(where.file, where.line, where.object, f"{where.field}{step}")
+
+
+def _type(value: Any) -> str:
+    return "nothing" if value in (None, "") else f"{type(value).__name__} {value!r:.40}"

@@ -1,0 +1,55 @@
+"""A copy of a lab in which anything can be tried.
+
+    with fork(lab) as trial:
+        trial.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"quota": 8}}}})
+        trial.settle()
+
+A fork is an embedded lab with the same objects (uids, times and status included), clock, settings and scheduler configuration. Controllers
+and scheduler are made anew over them, with what they remember beside the objects: promises, refused binds, past use. So a fork to which
+nothing is done decides what the lab would decide. Whatever happens in a fork, the lab stays as it is. The objects themselves are
+shared, as no cluster changes one that it holds."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.embedded.adoption import adopted
+from kailab.lab.garbage import collector_off
+from kailab.lab.spec import LabSpec
+from kailab.lab.venues import LabCluster
+from kailab.lab.venues.embedded import EmbeddedVenue
+from kailab.model.kinds import KINDS
+from kailab.undertest.contract import SchedulerUnderTest
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+OWN_SCHEDULER = "kailab"
+
+
+def fork(lab: Lab) -> Lab:
+    """A fork of a lab, to be closed (it is a context manager). Of a lab on a real API server it is a copy of the objects as they are
+    now. A scheduler that only decides as processes beside a cluster is stood in for by kailab's own, with the same configuration
+    (``fork.scheduler`` says which decides)."""
+    with collector_off():
+        venue = EmbeddedVenue(_copied(lab.cluster))
+        forked = type(lab)(venue, _spec(lab.spec), end=venue.close)
+        forked.carry_on(lab)
+    return forked
+
+
+def _copied(cluster: LabCluster) -> EmbeddedCluster:
+    if isinstance(cluster, EmbeddedCluster):
+        return cluster.fork()
+    kinds = dict.fromkeys((*KINDS, *cluster.kinds()))
+    found = {kind: cluster.list(kind) for kind in kinds if kind != "Event"}
+    return adopted({kind: objects for kind, objects in found.items() if objects}, cluster.now())
+
+
+def _spec(spec: LabSpec) -> LabSpec:
+    if type(spec.under_test).within is not SchedulerUnderTest.within:
+        return spec
+    return structs.replace(spec, scheduler=OWN_SCHEDULER, kind=OWN_SCHEDULER, options={})
