@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -26,6 +26,7 @@ from kailab.engine.report.serving import queues_before, turns
 from kailab.engine.search.reclaimable import takers
 from kailab.engine.session import Session
 from kailab.engine.snapshot.counting import offered_gpus
+from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.scheduler.mirror import COUNTED_KINDS, Mirror
 from kailab.scheduler.saved_present import PresentRecord, Room
 from kailab.scheduler.settings.policies import with_policies
@@ -33,6 +34,14 @@ from kailab.scheduler.usage import UsageHistory, UsageParams
 
 KEPT_QUEUES = 200
 """In a cluster of more queues, which of them is served before which is not kept: it is reckoned when somebody asks."""
+
+
+class Moment(NamedTuple):
+    """What a cycle depends on: see ``engine.cycle.decide``."""
+
+    snapshot: Snapshot
+    config: EngineConfig
+    now: float
 
 
 class Present:
@@ -81,6 +90,10 @@ class Present:
         """Of each queue named what others could take from it, or from an ancestor of it, and what stops them."""
         with self._session() as session:
             return _returns(session, names)
+
+    def moment(self) -> Moment:
+        """All that a cycle would decide by now, as a value."""
+        return Moment(self._mirror.working.value(), self._config, self._now)
 
     def keep(self) -> PresentRecord:
         """All of it."""

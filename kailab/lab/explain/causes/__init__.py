@@ -1,0 +1,37 @@
+"""Why work waits: finders, in the order of what has to go first. Each says what it finds of one case, or nothing.
+
+A finder is a function ``(Case) -> Iterable[Cause]`` in a module of this package, with a line in ``FINDERS``. Modules are imported when
+they are asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import TypeAlias
+
+from kailab.lab.explain.cause import LAST, Cause
+from kailab.lab.explain.causes.case import Case
+
+Finder: TypeAlias = Callable[[Case], Iterable[Cause]]
+
+FINDERS: tuple[str, ...] = (
+    "objects:suspended",
+    "objects:priority_class",
+    "objects:gated",
+    "queue_there:queue_there",
+    "objects:incomplete",
+    "objects:refused",
+    "objects:not_created",
+)
+"""``module:function`` in this package, in order."""
+
+
+def causes_of(case: Case) -> tuple[Cause, ...]:
+    """The first comes first: those that say least, only where no other explains why."""
+    found: list[Cause] = []
+    for place in FINDERS:
+        module, _, function = place.partition(":")
+        finder: Finder = getattr(import_module(f"{__name__}.{module}"), function)
+        found += [cause for cause in finder(case) if cause.code not in {one.code for one in found}]
+    return tuple(sorted(found, key=lambda cause: cause.code in LAST))

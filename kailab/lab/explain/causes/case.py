@@ -1,0 +1,101 @@
+"""Pods of one PodGroup that wait, and their surroundings: what a finder of causes looks at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Object
+from kailab.engine.snapshot.records import PodGroup, Status, Task
+from kailab.evidence.entries import PodRow, Reason
+from kailab.lab.explain.subject import Standing, Subject
+from kailab.lab.picture import Picture, group_of
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+    from kailab.scheduler.present import Moment
+
+
+@dataclass(frozen=True)
+class Case:
+    """``group``: ``namespace/name`` of the PodGroup; empty for pods that have none, and for pods that do not exist. ``pods``: those of
+    the subject that wait in it; none where the subject has no pods."""
+
+    standing: Standing
+    group: str
+    pods: tuple[PodRow, ...]
+
+    @property
+    def lab(self) -> Lab:
+        return self.standing.lab
+
+    @property
+    def picture(self) -> Picture:
+        return self.standing.picture
+
+    @property
+    def subject(self) -> Subject:
+        return self.standing.subject
+
+    @property
+    def moment(self) -> Moment:
+        """The engine's snapshot, its configuration and the time. See ``kailab.engine.report.relaxing``."""
+        return self.standing.moment
+
+    @property
+    def entry(self) -> Reason | None:
+        """Why the group waits, by the last cycle."""
+        return self.picture.pending.get(self.group) if self.group else None
+
+    @property
+    def podgroup(self) -> Object | None:
+        """The object; None where there is none."""
+        namespace, _, name = self.group.partition("/")
+        return self.picture.podgroups.get((namespace, name))
+
+    @cached_property
+    def record(self) -> PodGroup | None:
+        """As the engine knows it; None where it does not: it is of a node pool that is not served, say."""
+        found = self.podgroup
+        return None if found is None else self.standing.records.get(found["metadata"]["uid"])
+
+    @cached_property
+    def tasks(self) -> tuple[Task, ...]:
+        """Pods of the whole group, as the engine knows them."""
+        return () if self.record is None else tuple(self.standing.tasks.get(self.record.uid, ()))
+
+    @property
+    def waiting(self) -> tuple[Task, ...]:
+        """Those of them that are to be placed."""
+        return tuple(task for task in self.tasks if task.status == Status.PENDING)
+
+    @property
+    def queue(self) -> str:
+        """The queue that it counts for; empty where it names none."""
+        if self.podgroup is not None:
+            return str(self.podgroup["spec"].get("queue") or "")
+        return self.pods[0].queue if self.pods else ""
+
+    def pod(self, row: PodRow) -> Object:
+        """The object of one of its pods."""
+        namespace, _, name = row.name.partition("/")
+        return self.lab.cluster.get("Pod", name, namespace)
+
+
+def cases(standing: Standing) -> list[Case]:
+    """The PodGroups of a subject's pods that wait, in the order in which they are served; those that have no turn, by name."""
+    groups: dict[str, list[PodRow]] = {}
+    for row in standing.waiting:
+        groups.setdefault(group_of(row) if row.podgroup else "", []).append(row)
+    turns = standing.picture.turns
+    order = sorted(groups, key=lambda group: (turns[group].place if group in turns else len(turns) + 1, group))
+    found: list[Case] = []
+    for group in order:
+        # Pods that have no PodGroup share nothing: each is a case of its own.
+        found += (
+            [Case(standing, group, tuple(groups[group]))]
+            if group
+            else [Case(standing, "", (row,)) for row in groups[group]]
+        )
+    return found

@@ -1,0 +1,74 @@
+"""What became of pods that were evicted: when, by which action, for whom, and what decided it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kailab.engine.decisions import Ground
+from kailab.engine.snapshot.amounts import quantity_text
+from kailab.engine.working.queues import NAMES
+from kailab.evidence.entries import Evicted
+from kailab.lab.explain.cause import Cause, Code, Ref
+from kailab.lab.explain.explanation import count, some
+
+STALE = "stalegangeviction"
+
+
+def evicted(entries: Sequence[Evicted]) -> Cause:
+    """``entries``: evictions of the subject's pods, at least one; the last ones tell why."""
+    last = entries[-1]
+    same = [one for one in entries if one.t == last.t and one.beneficiary == last.beneficiary]
+    names = [one.pod.partition("/")[2] for one in same]
+    what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
+    return Cause(
+        Code.EVICTED,
+        f"{what} evicted at {last.time} by {_by(last)}{_for(last)}. {' '.join(grounds(last.ground))}".rstrip(),
+        tuple(Ref("Pod", *one.pod.split("/", 1)) for one in same),
+        {
+            "time": last.time,
+            "action": last.action,
+            "beneficiary": last.beneficiary,
+            "beneficiaryQueue": last.beneficiary_queue,
+            "pods": [one.pod for one in same],
+        },
+    )
+
+
+def _by(entry: Evicted) -> str:
+    return f"the stale gang eviction ({entry.action})" if entry.action == STALE else entry.action
+
+
+def _for(entry: Evicted) -> str:
+    if entry.beneficiary:
+        return f" for {entry.beneficiary.partition('/')[2]} of queue {entry.beneficiary_queue}"
+    if entry.action == STALE:
+        return f" from {entry.node}: fewer pods of its gang ran than must run together, for longer than its grace"
+    return ""
+
+
+def grounds(ground: Ground | None) -> Iterable[str]:
+    """What let the pod be taken, with the numbers before and after."""
+    if ground is None:
+        return
+    if ground.priorities:
+        victim, beneficiary = ground.priorities
+        yield f"Priority decided in queue {ground.queue}: {beneficiary} over {victim}."
+    if ground.resource:
+        r = NAMES.index(ground.resource)
+        held, bound, left = (quantity_text(r, amount) for amount in (ground.before, ground.bound, ground.after))
+        yield (
+            f"It was decided between the queues {ground.queue} and {ground.beside}: {ground.queue} held {held}, beyond its "
+            f"{ground.rule} of {bound}, and {left} after it."
+        )
+
+
+def evictions_told(entries: Sequence[Evicted]) -> list[str]:
+    """All evictions, in short, the latest first."""
+    groups: dict[tuple[str, str, str], int] = {}
+    for one in reversed(entries):
+        key = (one.time, _by(one), one.beneficiary)
+        groups[key] = groups.get(key, 0) + 1
+    return [
+        f"Evicted at {time}: {count(number, 'pod')} by {by}{f' for {beneficiary}' if beneficiary else ''}."
+        for (time, by, beneficiary), number in groups.items()
+    ]

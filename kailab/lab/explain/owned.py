@@ -1,0 +1,49 @@
+"""What a workload owns, down to its pods' controllers, and who is at the top of a pod."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Object
+from kailab.errors import NotFound
+from kailab.model.kinds import KINDS, is_namespaced
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+
+def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
+    """Objects that it owns, directly or through others, but pods: nearest first."""
+    uids = {owner["metadata"]["uid"]}
+    namespace = owner["metadata"].get("namespace")
+    candidates = [
+        obj
+        for kind in lab.cluster.kinds()
+        if kind in KINDS and KINDS[kind].owns_pods and kind != "Pod" and is_namespaced(kind)
+        for obj in lab.cluster.list(kind, namespace)
+    ]
+    found = True
+    while found:
+        found = False
+        for obj in list(candidates):
+            if any(reference.get("uid") in uids for reference in obj["metadata"].get("ownerReferences") or ()):
+                candidates.remove(obj)
+                uids.add(obj["metadata"]["uid"])
+                found = True
+                yield obj
+
+
+def top_of(lab: Lab, obj: Object) -> Object:
+    """The topmost owner of an object that there is; the object itself where it has none."""
+    seen: set[str] = set()
+    while obj["metadata"]["uid"] not in seen:
+        seen.add(obj["metadata"]["uid"])
+        references = obj["metadata"].get("ownerReferences") or ()
+        if not references:
+            break
+        try:
+            obj = lab.cluster.get(references[0]["kind"], references[0]["name"], obj["metadata"].get("namespace"))
+        except NotFound:
+            break
+    return obj

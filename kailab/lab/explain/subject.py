@@ -1,0 +1,167 @@
+"""What is asked about: the pods it wants, those that run, and whether it runs.
+
+A subject runs when all its pods run: as many as it wants, and none of its pods waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Object
+from kailab.engine.snapshot.records import PodGroup, Task
+from kailab.errors import InputError, NotFound
+from kailab.evidence.entries import Evicted, PodRow
+from kailab.lab import subjects
+from kailab.lab.explain.wanted import min_member, wanted_pods
+from kailab.lab.picture import Picture
+from kailab.model.kinds import is_namespaced
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+    from kailab.scheduler.present import Moment
+
+_ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """``kind``: a kind key. ``namespace`` is empty for what has none."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, lab: Lab, kind: str, name: str, namespace: str = "default") -> Subject:
+        """Raises NotFound for what there is not and never was, InputError for a kind that has no pods."""
+        if kind == "Queue":
+            subject = cls(kind, "", name)
+        elif kind in ("Pod", "PodGroup") or is_namespaced(kind):
+            subject = cls(kind, namespace, name)
+        else:
+            raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
+        subject.rule(lab)
+        return subject
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
+
+    def rule(self, lab: Lab) -> subjects.Subject:
+        """By which pods belong to it. Raises NotFound."""
+        if self.kind == "Queue":
+            lab.cluster.get("Queue", self.name)
+            return subjects.queue(lab, self.name)
+        if self.kind == "Pod":
+            return subjects.pod(lab, self.name, self.namespace)
+        if self.kind == "PodGroup":
+            return subjects.podgroup(lab, self.name, self.namespace)
+        return subjects.workload(lab, self.kind, self.name, self.namespace)
+
+    def object(self, lab: Lab) -> Object | None:
+        """None for one that is gone."""
+        try:
+            return lab.cluster.get(self.kind, self.name, self.namespace or None)
+        except NotFound:
+            return None
+
+    def standing(self, lab: Lab, picture: Picture | None = None) -> Standing:
+        """Its pods now. ``picture``: of the lab, where there is one already."""
+        return Standing(self, lab, picture or lab.picture())
+
+    def runs(self, lab: Lab) -> bool:
+        """Whether all its pods run, as many as it wants."""
+        return self.standing(lab).runs
+
+
+class Standing:
+    """The pods of a subject at one moment."""
+
+    def __init__(self, subject: Subject, lab: Lab, picture: Picture) -> None:
+        self.subject = subject
+        self.picture = picture
+        self.lab = lab
+        self._rule = subject.rule(lab)
+
+    @cached_property
+    def object(self) -> Object | None:
+        return self.subject.object(self.lab)
+
+    @cached_property
+    def pods(self) -> list[PodRow]:
+        """That neither ended nor are on their way out."""
+        return [row for row in self._all if row.phase not in (*_ENDED, "Terminating")]
+
+    @cached_property
+    def done(self) -> int:
+        return sum(row.phase == "Succeeded" for row in self._all)
+
+    @cached_property
+    def running(self) -> list[PodRow]:
+        """That have a node."""
+        return [row for row in self.pods if row.node]
+
+    @cached_property
+    def waiting(self) -> list[PodRow]:
+        return [row for row in self.pods if not row.node]
+
+    @cached_property
+    def evictions(self) -> list[Evicted]:
+        """Of its pods, since the lab opened."""
+        return self._rule.evictions(self.picture)
+
+    @cached_property
+    def wanted(self) -> int:
+        """Pods that are to run: of a queue all that there are."""
+        kind, there = self.subject.kind, len(self.pods)
+        if kind == "Pod":
+            return 0 if self.done else 1
+        if kind == "Queue":
+            return there
+        if self.object is None:
+            return max(there, 1)
+        if kind == "PodGroup":
+            return max(0, min_member(self.object) - self.done)
+        told = wanted_pods(self.object)
+        if told is None:
+            return max(there, self._least)
+        return told if kind in ("Job", "CronJob") else max(0, told - self.done)
+
+    @cached_property
+    def moment(self) -> Moment:
+        """All that the next cycle depends on."""
+        return self.picture.reckoned().moment()
+
+    @cached_property
+    def records(self) -> dict[str, PodGroup]:
+        """PodGroups as the engine knows them, by UID."""
+        return {record.uid: record for record in self.moment.snapshot.podgroups}
+
+    @cached_property
+    def tasks(self) -> dict[str, list[Task]]:
+        """Pods as the engine knows them, by the UID of their PodGroup."""
+        found: dict[str, list[Task]] = {}
+        for task in self.moment.snapshot.tasks:
+            found.setdefault(task.podgroup, []).append(task)
+        return found
+
+    @property
+    def runs(self) -> bool:
+        return bool(self.running) and len(self.running) >= self.wanted and not self.waiting
+
+    @property
+    def missing(self) -> int:
+        """Pods that are wanted and do not exist."""
+        return max(0, self.wanted - len(self.pods))
+
+    @cached_property
+    def _all(self) -> list[PodRow]:
+        return self._rule.pods(self.picture)
+
+    @property
+    def _least(self) -> int:
+        """Pods that the PodGroups of its pods say must start together."""
+        groups = {(self.subject.namespace, row.podgroup) for row in self.pods if row.podgroup}
+        return sum(min_member(self.picture.podgroups[name]) for name in groups if name in self.picture.podgroups)

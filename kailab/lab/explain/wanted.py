@@ -1,0 +1,108 @@
+"""How many pods a workload wants: replicas, parallelism, the replicas of all its roles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kailab.cluster.protocol import Object
+
+_Count = Callable[[Object], int]
+
+
+def wanted_pods(obj: Object) -> int | None:
+    """Of an object that is to have pods; None for a kind that does not say, and while it is suspended or ended as for any other
+    time: what it wants when it works."""
+    count = _KINDS.get(obj["kind"])
+    return None if count is None else max(0, count(obj))
+
+
+def min_member(podgroup: Object) -> int:
+    """Pods of a PodGroup that must start together, by its leaves where it has subgroups."""
+    spec = podgroup["spec"]
+    subgroups = spec.get("subGroups") or ()
+    parents = {one.get("parent") for one in subgroups}
+    leaves = [one for one in subgroups if one.get("name") not in parents]
+    own = int(spec.get("minMember") or 0)
+    return max(own, sum(int(one.get("minMember") or 0) for one in leaves), 1)
+
+
+def _spec(obj: Object) -> Mapping[str, Any]:
+    spec = obj.get("spec")
+    return spec if isinstance(spec, Mapping) else {}
+
+
+def _number(holder: Any, field: str, default: int = 1) -> int:
+    value = holder.get(field) if isinstance(holder, Mapping) else None
+    return default if value is None else int(value)
+
+
+def _replicas(obj: Object) -> int:
+    return _number(_spec(obj), "replicas")
+
+
+def _job(obj: Object) -> int:
+    spec, done = _spec(obj), _number(obj.get("status"), "succeeded", 0)
+    wanted = _number(spec, "parallelism")
+    if spec.get("completions") is not None:
+        return min(wanted, int(spec["completions"]) - done)
+    return 0 if done else wanted
+
+
+def _cron_job(obj: Object) -> int:
+    return _job({"spec": _spec(obj).get("jobTemplate", {}).get("spec") or {}})
+
+
+def _daemon_set(obj: Object) -> int:
+    return _number(obj.get("status"), "desiredNumberScheduled", 0)
+
+
+def _job_set(obj: Object) -> int:
+    return sum(
+        _number(role, "replicas") * _job({"spec": (role.get("template") or {}).get("spec") or {}})
+        for role in _spec(obj).get("replicatedJobs") or ()
+    )
+
+
+def _leader_worker_set(obj: Object) -> int:
+    return _replicas(obj) * _number(_spec(obj).get("leaderWorkerTemplate"), "size")
+
+
+def _roles(field: str) -> _Count:
+    return lambda obj: sum(_number(role, "replicas") for role in (_spec(obj).get(field) or {}).values())
+
+
+def _ray_cluster(spec: Mapping[str, Any]) -> int:
+    groups = [group for group in spec.get("workerGroupSpecs") or () if not group.get("suspend")]
+    return 1 + sum(_number(group, "replicas", 0) * _number(group, "numOfHosts") for group in groups)
+
+
+def _ray_part(*fields: str) -> _Count:
+    return lambda obj: _ray_cluster(next((found for field in fields if (found := _spec(obj).get(field))), {}))
+
+
+def _spark(obj: Object) -> int:
+    return 1 + _number(_spec(obj).get("executor"), "instances")
+
+
+_KINDS: Mapping[str, _Count] = {
+    "Deployment": _replicas,
+    "ReplicaSet": _replicas,
+    "ReplicationController": _replicas,
+    "StatefulSet": _replicas,
+    "DaemonSet": _daemon_set,
+    "Job": _job,
+    "CronJob": _cron_job,
+    "JobSet": _job_set,
+    "LeaderWorkerSet": _leader_worker_set,
+    "PyTorchJob": _roles("pytorchReplicaSpecs"),
+    "TFJob": _roles("tfReplicaSpecs"),
+    "XGBoostJob": _roles("xgbReplicaSpecs"),
+    "JAXJob": _roles("jaxReplicaSpecs"),
+    "PaddleJob": _roles("paddleReplicaSpecs"),
+    "MPIJob": _roles("mpiReplicaSpecs"),
+    "RayCluster": lambda obj: _ray_cluster(_spec(obj)),
+    "RayJob": _ray_part("rayClusterSpec"),
+    "RayService": _ray_part("rayClusterConfig", "rayClusterSpec"),
+    "SparkApplication": _spark,
+}
