@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import NotFound, NothingThere
 from kailab.evidence.entries import Evicted, PodRow
-from kailab.lab.explain.explanation import some
 from kailab.lab.picture import Picture
+from kailab.lab.wording import some
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from kailab.lab.explain.cause import Cause
-from kailab.lab.explain.explanation import count, some
+from kailab.lab.wording import count, some
 
 SHOWN = 3
 """Steps that are told where not all is asked for."""

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from kailab.lab.wording import count as count
+from kailab.lab.wording import gpus as gpus
+from kailab.lab.wording import some as some
+
 
 @dataclass(frozen=True)
 class Explanation:
@@ -45,30 +49,3 @@ def _with_those_like_it(first: Explanation, others: Sequence[Explanation]) -> st
     pending = first.data.get("pending")
     how = f"wait for the same reason ({pending['reason']})" if pending else "stand like it"
     return f"{first}\n{len(others)} more {how}: {some([one.name for one in others])}."
-
-
-def gpus(milli: float) -> str:
-    """Milli-GPU as people say it.
-
-    >>> gpus(1000), gpus(2500), gpus(-1)
-    ('1 GPU', '2.5 GPUs', 'unlimited')
-    """
-    if milli == -1:
-        return "unlimited"
-    amount = f"{milli / 1000:.3f}".rstrip("0").rstrip(".")
-    return f"{amount} GPU" if amount == "1" else f"{amount} GPUs"
-
-
-def count(number: int, noun: str) -> str:
-    """A number of things in words.
-
-    >>> count(1, "pod"), count(3, "pod")
-    ('1 pod', '3 pods')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
-
-
-def some(names: Sequence[str], limit: int = 3) -> str:
-    """The first names, and how many more there are."""
-    shown = ", ".join(names[:limit])
-    return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown

@@ -9,7 +9,7 @@ from kailab.engine.snapshot.amounts import quantity_text
 from kailab.engine.working.queues import NAMES
 from kailab.evidence.entries import Evicted
 from kailab.lab.explain.cause import Cause, Code, Ref
-from kailab.lab.explain.explanation import count, some
+from kailab.lab.wording import count, some
 
 STALE = "stalegangeviction"
 

@@ -8,9 +8,9 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.explain.explanation import count
 from kailab.lab.explain.owned import owned_by
 from kailab.lab.explain.wanted import min_member
+from kailab.lab.wording import count
 from kailab.model.validation.hints import pod_templates
 
 
