@@ -114,25 +114,32 @@ def taint_mask(table: NodeTable, shape: Shape) -> np.ndarray:
     return mask
 
 
-def gpu_kind_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
-    """MIG work to MIG nodes and nothing else there, by the node's MIG strategy. Parts of GPUs not where GPUs are for claims
-    (KAI: HasDRAGPUs)."""
+def mig_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
+    """MIG work to MIG nodes and nothing else there, by the node's MIG strategy."""
     gpu = info.shape.gpu
     mask = np.ones(len(table), dtype=bool)
+    if not info.cpu_only and (gpu.mig or any(table.mig)):
+        for i, strategy in enumerate(table.mig):
+            if not strategy:
+                mask[i] = not gpu.mig
+            elif strategy == "single":
+                mask[i] = not gpu.mig and not gpu.shared
+            elif strategy == "mixed":
+                mask[i] = bool(gpu.mig)
+    return mask
+
+
+def gpu_kind_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
+    """Where the kind of GPU is right: MIG or whole; of known memory, for who asks by memory. Parts of GPUs not where GPUs are for
+    claims (KAI: HasDRAGPUs)."""
+    gpu = info.shape.gpu
+    mask = mig_mask(table, info)
     if info.cpu_only:
         return mask
     if gpu.memory_mib:
         mask &= table.memory_known
     if gpu.shared:
         mask &= ~table.claimed_gpus
-    if gpu.mig or any(table.mig):
-        for i, strategy in enumerate(table.mig):
-            if not strategy:
-                mask[i] &= not gpu.mig
-            elif strategy == "single":
-                mask[i] &= not gpu.mig and not gpu.shared
-            elif strategy == "mixed":
-                mask[i] &= bool(gpu.mig)
     return mask
 
 

@@ -62,19 +62,7 @@ class Placer:
         if fast is not None:
             return fast
         table = self.table
-        releasing = table.releasing.any()
-        pool = table.idle + table.releasing if releasing else table.idle
-        idle = table.idle
-        if info.shape.claims:
-            pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
-        now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
-        candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.working.table_version)
-        if not self.session.config.predicates:
-            candidates = fit.fits(table, info, pool).copy()
-        if nodes is not None:
-            candidates &= nodes
-        self._narrow(task, info, candidates)
-        self._narrow_devices(info, candidates)
+        now, candidates = self.candidates(task, nodes)
         if self.preferred is not None:
             candidates &= ~np.isnan(self.preferred)
         if not candidates.any():
@@ -105,6 +93,24 @@ class Placer:
                 self._last = Pick(info, nodes, self.session.changes, i, liked is not None)
                 return True
             scores[i] = -np.inf
+
+    def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
+        """Where the task fits by what nobody holds, as far as amounts go; and where it may go, now or once leaving tasks are gone."""
+        info, table = task.info, self.table
+        pool = table.idle + table.releasing if table.releasing.any() else table.idle
+        idle = table.idle
+        if info.shape.claims:
+            pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
+        now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
+        if self.session.config.predicates:
+            candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.working.table_version)
+        else:
+            candidates = fit.fits(table, info, pool).copy()
+        if nodes is not None:
+            candidates &= nodes
+        self._narrow(task, info, candidates)
+        self._narrow_devices(info, candidates)
+        return now, candidates
 
     def blocked(self, task: WTask) -> bool:
         """No node at all could ever take it (KAI: pre-predicates that don't depend on victims)."""

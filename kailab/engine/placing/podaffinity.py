@@ -6,6 +6,8 @@ A pod in thought (promised or leaving) counts where it is.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from kailab.engine.placing.fit import matches
@@ -73,6 +75,55 @@ def _respect_others(table: NodeTable, task: WTask, candidates: np.ndarray) -> No
                         candidates &= column != column[i]
 
 
+class Conflict(NamedTuple):
+    """What stands between a task and a node. ``other``: the pod that it is about; None where the term wants one and there is none.
+    ``own``: the term is the task's, else the other's."""
+
+    term: PodTerm
+    other: WTask | None
+    own: bool
+
+
+class Conflicts:
+    """Why ``narrow`` takes nodes away: the first term and the first pod, by one look through the pods that are there."""
+
+    def __init__(self, table: NodeTable, task: WTask) -> None:
+        self._table = table
+        shape = task.info.shape
+        self._own = [term for term in shape.anti_affinity if not term.weight]
+        self._wanted = [term for term in shape.affinity if not term.weight]
+        self._keeping: dict[tuple[str, int], Conflict] = {}  # by topology key and domain
+        for i, tasks in enumerate(table.tasks):
+            for other in tasks.values():
+                if other is not task:
+                    self._look(i, other, shape)
+        self._allowed = []
+        for term in self._wanted:
+            mask = table.all.copy()
+            _require(table, task, term, mask)
+            self._allowed.append(mask)
+
+    def _look(self, i: int, other: WTask, shape: Shape) -> None:
+        sides = ((term, True) for term in self._own if selects(term, other.info.shape))
+        theirs = other.info.shape.anti_affinity
+        others = ((term, False) for term in theirs if not term.weight and selects(term, shape)) if theirs else ()
+        for term, own in (*sides, *others):
+            code = int(self._table.column(term.topology_key)[0][i])
+            if code >= 0:
+                self._keeping.setdefault((term.topology_key, code), Conflict(term, other, own))
+
+    def at(self, i: int) -> Conflict | None:
+        """Of one node."""
+        for term, allowed in zip(self._wanted, self._allowed, strict=True):
+            if not allowed[i]:
+                return Conflict(term, None, True)
+        for key in dict.fromkeys(key for key, _ in self._keeping):
+            found = self._keeping.get((key, int(self._table.column(key)[0][i])))
+            if found is not None:
+                return found
+        return None
+
+
 def preferences(table: NodeTable, info: ShapeInfo) -> np.ndarray | None:
     """Points per node from preferred terms, those of the shape and those of pods that are there and mean it; None where no
     term has a say. Required terms of others give none: KAI leaves their weight (hardPodAffinityWeight) at zero."""
@@ -112,10 +163,17 @@ def _liking(info: ShapeInfo, other: ShapeInfo) -> tuple[tuple[str, int], ...]:
 
 def narrow_ports(table: NodeTable, shape: Shape, candidates: np.ndarray) -> None:
     for i in np.flatnonzero(candidates):
-        for other in table.tasks[i].values():
-            if any(_clash(mine, theirs) for mine in shape.ports for theirs in other.info.shape.ports):
-                candidates[i] = False
-                break
+        if holder_of_port(table, shape, int(i)) is not None:
+            candidates[i] = False
+
+
+def holder_of_port(table: NodeTable, shape: Shape, i: int) -> tuple[WTask, int] | None:
+    """Who has a host port on a node that the shape wants, and which."""
+    for other in table.tasks[i].values():
+        for mine in shape.ports:
+            if any(_clash(mine, theirs) for theirs in other.info.shape.ports):
+                return other, mine[2]
+    return None
 
 
 def _clash(one: tuple[str, str, int], other: tuple[str, str, int]) -> bool:

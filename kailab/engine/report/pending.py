@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from msgspec import structs
 
@@ -9,9 +11,10 @@ from kailab.engine.decisions import Code, Numbers, Pending, QueueState, TaskFit
 from kailab.engine.ledger import Failure, queue_state
 from kailab.engine.placing import fit
 from kailab.engine.report.serving import turns
+from kailab.engine.report.sieve import NodeRule, Stage, sift
 from kailab.engine.session import Session
 from kailab.engine.snapshot.amounts import number
-from kailab.engine.snapshot.records import Shape, Status
+from kailab.engine.snapshot.records import Status
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, ShapeInfo, WTask
@@ -167,13 +170,6 @@ def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, in
     return TaskFit(task=task.uid, nodes=len(session.table), reasons=reasons)
 
 
-def _taint(table: NodeTable, shape: Shape, position: int | np.intp) -> str:
-    """The reason of the first taint of a node that the shape does not tolerate."""
-    taint = fit.untolerated(shape, table.nodes[position].taints)
-    assert taint is not None
-    return fit.untolerated_reason(taint)
-
-
 def _with_what_keeps_off(session: Session, task: WTask, found: TaskFit, message: str) -> str:
     """A failure's sentence, with what on the nodes no freed room would change: all of it where no node is open at all, else the
     taints."""
@@ -192,48 +188,43 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
     table, shape = session.table, info.shape
     if shape.blocked:
         return tuple((reason, len(table)) for reason in shape.blocked)
-    open_ = np.ones(len(table), dtype=bool)
-    counts: list[tuple[str, int]] = []
-
-    def rule(reason: str, mask: np.ndarray) -> None:
-        nonlocal open_
-        count = int((open_ & ~mask).sum())
-        if count:
-            counts.append((reason, count))
-            open_ = open_ & mask
-
-    for i in np.flatnonzero(~table.available):
-        counts.append((table.nodes[i].unavailable, 1))
-    open_ &= table.available
-    rule("node does not match the pod's node selector or affinity", fit.affinity_mask(table, shape))
-    taints = fit.taint_mask(table, shape)
-    counts += [(_taint(table, shape, i), 1) for i in np.flatnonzero(open_ & ~taints)]
-    open_ &= taints
-    rule("node has another kind of GPU (MIG, whole, or for claims)", fit.gpu_kind_mask(table, info))
-    names = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
-    for row, amount in info.needs:
-        name = names.get(row) or table.layout.names[row]
-        rule(f"node never had enough {name}", table.allocatable[row] >= amount)
-    if shape.claims:
-        for i in np.flatnonzero(open_):
-            lacking = table.claims.lacking(shape, int(i))
-            if lacking is not None:
-                counts.append((lacking, 1))
-                open_[i] = False
-    for row, amount in info.needs:
-        name = names.get(row) or table.layout.names[row]
-        pool = table.claims.counted(shape, table.idle) if shape.claims else table.idle
-        rule(f"not enough {name} free", pool[row] >= amount)
-    if shape.gpu.shared:
-        rule("no GPU with a large enough share free", fit.shared_fits(table, info, table.idle))
-    if table.numa:
-        aligned = table.all.copy()
-        table.numa.narrow(info, aligned)
-        rule("node can't align the pod's resources to NUMA zones as its policy demands", aligned)
-    left = int(open_.sum())
+    sieve = sift(table, info)
+    counts: dict[str, int] = {}
+    for stage in sieve.stages:
+        for reason, count in _told(table, info, stage):
+            counts[reason] = counts.get(reason, 0) + count
+    left = int(sieve.open.sum())
     if left:
-        counts.append(("kept off by other pods, by topology, or by the rest of its gang", left))
-    merged: dict[str, int] = {}
-    for reason, count in counts:
-        merged[reason] = merged.get(reason, 0) + count
-    return tuple(sorted(merged.items(), key=lambda item: (-item[1], item[0])))
+        counts["kept off by other pods, by topology, or by the rest of its gang"] = left
+    return tuple(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+
+_KIND = "node has another kind of GPU (MIG, whole, or for claims)"
+_RULES = {
+    NodeRule.SELECTOR: "node does not match the pod's node selector or affinity",
+    NodeRule.GPU_MEMORY: _KIND,
+    NodeRule.GPU_KIND: _KIND,
+    NodeRule.CAPACITY: "node never had enough {resource}",
+    NodeRule.FREE: "not enough {resource} free",
+    NodeRule.SHARE: "no GPU with a large enough share free",
+    NodeRule.NUMA: "node can't align the pod's resources to NUMA zones as its policy demands",
+}
+_RESOURCES = {CPU: "CPU", MEMORY: "memory", GPUS: "GPUs", PODS: "pod slots"}
+
+
+def _told(table: NodeTable, info: ShapeInfo, stage: Stage) -> Iterable[tuple[str, int]]:
+    """What is said of the nodes of one stage, and of how many."""
+    sentence = _RULES.get(stage.rule)
+    if sentence is not None:
+        resource = _RESOURCES.get(stage.row) or table.layout.names[stage.row]
+        yield sentence.format(resource=resource), int(stage.refused.sum())
+        return
+    for i in np.flatnonzero(stage.refused):
+        if stage.rule == NodeRule.UNAVAILABLE:
+            yield table.nodes[i].unavailable, 1
+        elif stage.rule == NodeRule.TAINT:
+            taint = fit.untolerated(info.shape, table.nodes[i].taints)
+            assert taint is not None
+            yield fit.untolerated_reason(taint), 1
+        else:
+            yield table.claims.lacking(info.shape, int(i)) or "", 1

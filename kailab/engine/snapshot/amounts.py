@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import inf
 
+from kailab.model.quantities import format_bytes
+
 
 def number(value: float) -> str:
     """At most three decimals, no trailing zeros."""
@@ -23,3 +25,10 @@ def quantity_text(r: int, amount: float) -> str:
     if r == 0:
         return f"{number(amount / 1000)} CPU"
     return f"{number(amount / 1e9)} GB memory"
+
+
+def resource_text(name: str, amount: int) -> str:
+    """An amount of a resource of nodes, by its name as nodes report it, in the unit in which manifests give it."""
+    if name == "memory":
+        return format_bytes(amount)
+    return number(amount / 1000) if name in ("cpu", "nvidia.com/gpu") else str(amount)

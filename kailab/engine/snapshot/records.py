@@ -221,6 +221,11 @@ class ResourceClaim(_Record, frozen=True, kw_only=True):
     queue: str | None = None
 
 
+CORDONED = "node is unschedulable"
+NOT_READY = "node has NotReady condition"
+"""Why a node takes nothing new, in KAI's words."""
+
+
 class Node(_Record, frozen=True, kw_only=True):
     """``gpus``: whole devices allocatable, as milli-GPU. ``extended``: every other allocatable resource, in units
     (MIG profiles by their resource name). ``unavailable``: why nothing new may go here (not ready, cordoned);

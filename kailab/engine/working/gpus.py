@@ -81,13 +81,17 @@ class SharedGpus:
         """MiB that one device's share of the request takes on this node."""
         return request.memory_mib or request.portion * self.memory // GPU
 
+    def left(self, group: Group) -> int:
+        """MiB of a shared device that nobody holds."""
+        return self.memory - group.allocated
+
     def fits(self, group: Group, memory: int) -> bool:
         """Whether a share fits on the group once leaving tasks are gone. A device that everyone leaves is a free one."""
         leaving = group.leaving_memory - group.promised
         return group.used != 0 and self.memory - group.allocated + leaving - memory >= 0 and group.allocated != leaving
 
     def fits_now(self, group: Group, memory: int) -> bool:
-        return group.holders > 0 and self.memory - group.allocated - memory >= 0
+        return group.holders > 0 and self.left(group) >= memory
 
     def fitting(self, request: GpuRequest) -> int:
         """How many groups could take one device's share of the request."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.engine.snapshot.records import GPU, Node, Numa
+from kailab.engine.snapshot.records import CORDONED, GPU, NOT_READY, Node, Numa
 from kailab.model import labels as names
 from kailab.model.device_selectors import Device
 from kailab.scheduler.reading import affinity, requests
@@ -59,11 +59,11 @@ def gpu_memory(labels: Mapping[str, Any]) -> int:
 
 def unavailable(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """Why nothing new may go there, in KAI's words; empty when it is available."""
-    reasons = ["node is unschedulable"] if spec.get("unschedulable") else []
+    reasons = [CORDONED] if spec.get("unschedulable") else []
     for condition in status.get("conditions") or ():
         kind, state = condition.get("type"), condition.get("status")
         if kind == "Ready" and state != "True":
-            reasons.append("node has NotReady condition")
+            reasons.append(NOT_READY)
         elif kind in _BAD_IF_TRUE and state != "False":
             reasons.append(f"node has {kind} condition")
     return ", ".join(reasons)

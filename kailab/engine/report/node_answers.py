@@ -1,0 +1,186 @@
+"""What each node says to a task: that it takes it, or the first rule that keeps the task off, with both values. Told when somebody
+asks, by the filters that place tasks; nodes that say the same are told together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+import msgspec
+import numpy as np
+
+from kailab.engine.placing import fit, podaffinity
+from kailab.engine.placing.placement import Placer
+from kailab.engine.report.domain_answers import DomainAnswers
+from kailab.engine.report.node_values import (
+    affinity_text,
+    kind_text,
+    lack_text,
+    share_text,
+    unavailable_text,
+    untolerated_text,
+)
+from kailab.engine.report.sieve import NodeRule, Sieve, sift
+from kailab.engine.session import Session
+from kailab.engine.snapshot.statuses import ON_NODE
+from kailab.engine.working.layout import PODS
+from kailab.engine.working.nodes import NodeTable
+from kailab.engine.working.state import WTask
+
+
+class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ``nodes`` say, all the same. ``rule``: None where they take the task now. ``text``: with both values. ``resource``: of
+    which there is too little (as nodes report it), with ``free``, ``capacity`` and ``wanted`` in engine units."""
+
+    text: str
+    nodes: tuple[str, ...]
+    rule: NodeRule | None = None
+    resource: str = ""
+    free: int = 0
+    capacity: int = 0
+    wanted: int = 0
+
+
+def node_answers(session: Session, task: WTask) -> tuple[NodeAnswer, ...]:
+    """To a task of a PodGroup, the most nodes first. What the queue rules say, and whether the rest of its gang finds room, is not
+    in it. To a task that is on a node: what the others say to it, as things stand."""
+    table = session.table
+    if not len(table):
+        return ()
+    placer = Placer(session)
+    wrong = _wrong_everywhere(placer, task)
+    if wrong:
+        return (NodeAnswer(rule=NodeRule.BLOCKED, text=wrong, nodes=tuple(node.name for node in table.nodes)),)
+    here = table.index.get(task.node, -1) if ON_NODE[task.status] else -1
+    sieve = sift(table, task.info, session.config.predicates)
+    conflicts = _ask_about_pods(session, placer, task, sieve)
+    domains = DomainAnswers(session, task)
+    for mask in domains.masks:
+        sieve.keep(NodeRule.TOPOLOGY, mask)
+    said: dict[NodeAnswer, list[str]] = {}
+
+    def note(answer: NodeAnswer, i: int) -> None:
+        said.setdefault(answer, []).append(table.nodes[i].name)
+
+    told = _Telling(table, task, conflicts, domains.text)
+    for stage in sieve.stages:
+        for i in np.flatnonzero(stage.refused):
+            if i != here:
+                note(told.answer(stage.rule, stage.row, int(i)), int(i))
+    for i in np.flatnonzero(sieve.open):
+        if i != here:
+            note(NodeAnswer(text="takes it", nodes=()), int(i))
+    if here >= 0:
+        note(NodeAnswer(text="it is here", nodes=()), here)
+    found = [msgspec.structs.replace(answer, nodes=tuple(names)) for answer, names in said.items()]
+    return tuple(sorted(found, key=lambda one: (one.rule is not None, -len(one.nodes), one.text)))
+
+
+def _wrong_everywhere(placer: Placer, task: WTask) -> str:
+    if task.info.shape.blocked and placer.session.config.predicates:
+        return "; ".join(task.info.shape.blocked)
+    return placer.claims_refused(task) or ""
+
+
+def _ask_about_pods(session: Session, placer: Placer, task: WTask, sieve: Sieve) -> podaffinity.Conflicts | None:
+    """Ask the rules between pods, and what else keeps the placer from a node that is open so far."""
+    table, shape = session.table, task.info.shape
+    conflicts = None
+    if session.config.predicates and sieve.open.any():
+        if task.info.requires_pods or session.working.has_anti_affinity:
+            conflicts = podaffinity.Conflicts(table, task)
+            for rule, terms in ((NodeRule.AFFINITY, False), (NodeRule.ANTI_AFFINITY, True)):
+                passing = table.all.copy()
+                podaffinity.narrow(table, task, passing)
+                for i in np.flatnonzero(sieve.open & ~passing):
+                    conflict = conflicts.at(int(i))
+                    if conflict is not None and (conflict.other is not None) != terms:
+                        passing[i] = True
+                sieve.keep(rule, passing)
+        if shape.ports:
+            passing = sieve.open.copy()
+            podaffinity.narrow_ports(table, shape, passing)
+            sieve.keep(NodeRule.PORT, passing)
+    if shape.gpu.shared and sieve.open.any():
+        _, candidates = placer.candidates(task, None)
+        slots = table.idle[PODS] + table.releasing[PODS] >= 2
+        sieve.keep(NodeRule.RESERVATION, candidates | slots)
+        sieve.keep(NodeRule.QUEUE, candidates)
+    return conflicts
+
+
+class _Telling:
+    """The words for each rule on each node."""
+
+    def __init__(
+        self, table: NodeTable, task: WTask, conflicts: podaffinity.Conflicts | None, domain: Callable[[int], str]
+    ) -> None:
+        self._table = table
+        self._task = task
+        self._conflicts = conflicts
+        self._domain = domain
+
+    @cached_property
+    def _mig_mask(self) -> np.ndarray:
+        return fit.mig_mask(self._table, self._task.info)
+
+    def answer(self, rule: NodeRule, row: int, i: int) -> NodeAnswer:
+        table, shape = self._table, self._task.info.shape
+        if rule in (NodeRule.CAPACITY, NodeRule.FREE):
+            wanted = self._task.info.rows[row]
+            pool = table.claims.counted(shape, table.idle) if shape.claims else table.idle
+            free, capacity = max(0, int(pool[row, i])), int(table.allocatable[row, i])
+            name = table.layout.names[row]
+            leaving = int(table.releasing[row, i]) if rule == NodeRule.FREE else 0
+            text = lack_text(name, free, capacity, wanted, leaving, ever=rule == NodeRule.FREE)
+            return NodeAnswer(
+                rule=rule, text=text, nodes=(), resource=name, free=free, capacity=capacity, wanted=wanted
+            )
+        return NodeAnswer(rule=rule, text=self._text(rule, i), nodes=())
+
+    def _text(self, rule: NodeRule, i: int) -> str:
+        table, info = self._table, self._task.info
+        match rule:
+            case NodeRule.UNAVAILABLE:
+                return unavailable_text(table.nodes[i])
+            case NodeRule.SELECTOR:
+                return affinity_text(table.nodes[i].name, table.labels[i], info.shape)
+            case NodeRule.TAINT:
+                return untolerated_text(info.shape, table.nodes[i].taints)
+            case NodeRule.GPU_KIND | NodeRule.GPU_MEMORY:
+                return kind_text(table, info, i, bool(self._mig_mask[i]))
+            case NodeRule.CLAIM:
+                return table.claims.lacking(info.shape, i) or "can't serve its resource claims"
+            case NodeRule.SHARE:
+                return share_text(table, info, i)
+            case NodeRule.NUMA:
+                policy = table.numa.zones[i].policy if i in table.numa.zones else "none"
+                return f"can't align it to NUMA zones, as policy {policy} demands"
+            case NodeRule.AFFINITY | NodeRule.ANTI_AFFINITY:
+                return self._pods_text(i)
+            case NodeRule.PORT:
+                holder = podaffinity.holder_of_port(table, info.shape, i)
+                assert holder is not None
+                return f"host port {holder[1]} is taken by pod {_name(holder[0])}"
+            case NodeRule.RESERVATION:
+                return "no second pod slot free, for the pod that reserves a shared GPU"
+            case NodeRule.QUEUE:
+                return "its share of a GPU here would be more than its queue may have"
+            case NodeRule.TOPOLOGY:
+                return self._domain(i)
+        return str(rule)
+
+    def _pods_text(self, i: int) -> str:
+        conflict = self._conflicts.at(i) if self._conflicts is not None else None
+        if conflict is None:
+            return "kept off by other pods"
+        key = conflict.term.topology_key
+        where = "" if key == "kubernetes.io/hostname" else f" in {key}={self._table.labels[i].get(key, '')}"
+        if conflict.other is None:
+            return f"no pod{where} that its affinity wants to be with"
+        whose = "its anti-affinity" if conflict.own else "their anti-affinity"
+        return f"pod {_name(conflict.other)} is{where or ' there'}: kept apart by {whose}"
+
+
+def _name(task: WTask) -> str:
+    return f"{task.record.namespace}/{task.record.name}"
