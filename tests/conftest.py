@@ -1,9 +1,10 @@
 """Settings for all tests."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
+import tenacity
 from hypothesis import HealthCheck, settings
 
 from kailab.cli.error_messages import DEBUG
@@ -38,3 +39,17 @@ def _no_debugging_left_on() -> Iterator[None]:
     """``--debug`` is for the process that it is given to; here that is the one of all tests."""
     yield
     os.environ.pop(DEBUG, None)
+
+
+@pytest.fixture
+def eventually() -> Callable[[Callable[[], bool]], None]:
+    """Fails only if something does not come true in the time that anything here could need."""
+
+    def waiting(holds: Callable[[], bool]) -> None:
+        tenacity.Retrying(
+            wait=tenacity.wait_fixed(0.1),
+            stop=tenacity.stop_after_delay(300),
+            retry=tenacity.retry_if_result(lambda result: not result),
+        )(holds)
+
+    return waiting

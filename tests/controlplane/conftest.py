@@ -9,7 +9,6 @@ from typing import Any
 
 import psutil
 import pytest
-import tenacity
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.controlplane.supervision import MARK
@@ -43,20 +42,6 @@ def connect() -> Iterator[Callable[[Path], KubernetesCluster]]:
 def left_over() -> Callable[[Path], list[psutil.Process]]:
     """Finds what is left of the control plane of a folder."""
     return processes_of
-
-
-@pytest.fixture
-def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Fails only if something does not come true in the time that anything here could need."""
-
-    def waiting(holds: Callable[[], bool]) -> None:
-        tenacity.Retrying(
-            wait=tenacity.wait_fixed(0.1),
-            stop=tenacity.stop_after_delay(300),
-            retry=tenacity.retry_if_result(lambda result: not result),
-        )(holds)
-
-    return waiting
 
 
 @pytest.fixture

@@ -89,12 +89,17 @@ def two(field: Field) -> tuple[dict[str, Candidate], dict[str, Proxy]]:
     return candidates, proxies
 
 
-def test_a_leader_that_dies(field: Field) -> None:
-    candidates, _ = two(field)
+def led(field: Field) -> tuple[work.Work, str]:
+    """A filling under way, and who leads."""
     filling = work.filling()
     field.create(*filling.objects)
     field.until(lambda seen: sum(seen.used().values()) > 0, "the first pods are bound")
-    leader = holder(field)
+    return filling, holder(field)
+
+
+def test_a_leader_that_dies(field: Field) -> None:
+    candidates, _ = two(field)
+    filling, leader = led(field)
     candidates[leader].crash()
     field.create(work.pod("late", "team-b", 0))
     field.settled({**filling.owed, "late": 1}, filling.full)
@@ -104,10 +109,7 @@ def test_a_leader_that_dies(field: Field) -> None:
 def test_a_leader_that_is_frozen_beyond_its_lease(field: Field) -> None:
     """When it goes on, another one leads, and it writes nothing any more: it only asks for the lease."""
     candidates, proxies = two(field)
-    filling = work.filling()
-    field.create(*filling.objects)
-    field.until(lambda seen: sum(seen.used().values()) > 0, "the first pods are bound")
-    leader = holder(field)
+    filling, leader = led(field)
     candidates[leader].signal(signal.SIGSTOP)
     proxies[leader].take_in()
     frozen = time.monotonic()

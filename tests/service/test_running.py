@@ -118,17 +118,21 @@ def test_a_server_that_does_not_answer_is_not_hammered(service, world, build, mo
     assert world.node_of("p") == "n1"
 
 
-def test_observers_that_fail_do_not_hold_up_the_scheduler(world, build, tmp_path, caplog) -> None:
-    blocked = tmp_path / "file"
-    blocked.write_text("not a folder")
-    service = Service(
+def deciding_into(path, world) -> Service:
+    return Service(
         world.cluster,
         Settings(),
         Alone(),
         clock=world.cluster.now,
         rest=world.cluster.advance,
-        observers=lambda cluster: [DecisionFile(blocked / "decisions.json", cluster.now(), cluster.now)],
+        observers=lambda cluster: [DecisionFile(path, cluster.now(), cluster.now)],
     )
+
+
+def test_observers_that_fail_do_not_hold_up_the_scheduler(world, build, tmp_path, caplog) -> None:
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    service = deciding_into(blocked / "decisions.json", world)
     world.cluster.create(build.pod("p"))
     with caplog.at_level(logging.WARNING, "kailab.scheduler"):
         turns(service, world, 5)
@@ -143,15 +147,7 @@ def test_observers_that_fail_do_not_hold_up_the_scheduler(world, build, tmp_path
 def told(world, tmp_path):
     """A service that keeps its decisions, and where."""
     path = tmp_path / "sub" / "decisions.json"
-    service = Service(
-        world.cluster,
-        Settings(),
-        Alone(),
-        clock=world.cluster.now,
-        rest=world.cluster.advance,
-        observers=lambda cluster: [DecisionFile(path, cluster.now(), cluster.now)],
-    )
-    return service, path
+    return deciding_into(path, world), path
 
 
 def test_decisions_are_kept_as_a_saved_lab_keeps_them(told, world, build) -> None:

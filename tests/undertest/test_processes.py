@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tenacity
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import KubernetesCluster
@@ -21,15 +20,8 @@ from kailab.undertest.naming import chosen
 
 pytestmark = pytest.mark.slow
 
+Waits = Callable[[Callable[[], bool]], None]
 MANIFESTS = Path(__file__).parents[2] / "exercises" / "quota" / "manifests"
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    tenacity.Retrying(
-        wait=tenacity.wait_fixed(0.1),
-        stop=tenacity.stop_after_delay(300),
-        retry=tenacity.retry_if_result(lambda x: not x),
-    )(condition)
 
 
 def running(plane: ControlPlane) -> set[str]:
@@ -69,7 +61,9 @@ def started(beside: Beside, cluster: KubernetesCluster, **config: Any) -> None:
     beside.start(cluster, Start(SchedulerSettings(engine=EngineConfig(**config))))
 
 
-def test_kube_scheduler_places_pods_and_is_missed(plane: ControlPlane, cluster: KubernetesCluster, nodes: None) -> None:
+def test_kube_scheduler_places_pods_and_is_missed(
+    plane: ControlPlane, cluster: KubernetesCluster, nodes: None, eventually: Waits
+) -> None:
     kube = chosen("kube-scheduler").beside(plane)
     assert kube is not None
     started(kube, cluster)
@@ -97,7 +91,9 @@ def kai(plane: ControlPlane, kai_folder: Path) -> Iterator[Beside]:
     assert not running(plane) & set(NAMES)
 
 
-def test_kai_decides(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, nodes: None) -> None:
+def test_kai_decides(
+    plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, nodes: None, eventually: Waits
+) -> None:
     started(kai, cluster)
     kai.check()
     assert running(plane) >= set(NAMES[:4])
@@ -119,7 +115,9 @@ def test_kai_is_started_once(plane: ControlPlane, cluster: KubernetesCluster, ka
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_each_process_of_kai_is_missed(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, name: str) -> None:
+def test_each_process_of_kai_is_missed(
+    plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, name: str, eventually: Waits
+) -> None:
     started(kai, cluster)
     if name not in running(plane):
         pytest.skip(f"{name} is left out here: its port is taken")
@@ -129,7 +127,9 @@ def test_each_process_of_kai_is_missed(plane: ControlPlane, cluster: KubernetesC
         kai.check()
 
 
-def test_rest_is_two_cycles_without_a_change(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside) -> None:
+def test_rest_is_two_cycles_without_a_change(
+    plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, eventually: Waits
+) -> None:
     started(kai, cluster)
     rest = kai.rest(cluster)
     assert not rest.at_rest()
@@ -139,7 +139,9 @@ def test_rest_is_two_cycles_without_a_change(plane: ControlPlane, cluster: Kuber
     eventually(rest.at_rest)
 
 
-def test_what_is_under_way_is_no_rest(plane: ControlPlane, cluster: KubernetesCluster, kai: Beside) -> None:
+def test_what_is_under_way_is_no_rest(
+    plane: ControlPlane, cluster: KubernetesCluster, kai: Beside, eventually: Waits
+) -> None:
     """A pod that no PodGroup was made for: the podgrouper is dead, which is told as soon as it is looked for."""
     started(kai, cluster)
     rest = kai.rest(cluster)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from kailab.undertest.contract import NotExpressible, SchedulerUnderTest, Wiring
 from kailab.undertest.naming import chosen
 from kailab.undertest.registry import SCHEDULERS, Clash, SchedulerKind
 
+Makes = Callable[[str], Object]
 EXERCISE = Path(__file__).parents[2] / "exercises" / "quota" / "manifests"
 
 
@@ -80,19 +81,7 @@ def third() -> Iterator[str]:
     SCHEDULERS._choices.pop("third")
 
 
-def pod(name: str) -> Object:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "work", "kai.scheduler/queue": "team-a"}},
-        "spec": {
-            "schedulerName": "kai-scheduler",
-            "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
-        },
-    }
-
-
-def test_it_decides_in_a_lab(third: str, tmp_path: Path) -> None:
+def test_it_decides_in_a_lab(third: str, tmp_path: Path, pod: Makes) -> None:
     with Lab.open(scheduler=third, observers=[Recorder("lab")]) as lab:
         applied = lab.apply(EXERCISE / "queues.yaml", [pod("a"), pod("b")])
         assert "ConfigMap/quota-team-a created" in map(str, applied.changes)
@@ -109,7 +98,7 @@ def test_it_decides_in_a_lab(third: str, tmp_path: Path) -> None:
         expect(again.app("work")).running(3)
 
 
-def test_what_it_has_no_words_for_changes_nothing(third: str) -> None:
+def test_what_it_has_no_words_for_changes_nothing(third: str, pod: Makes) -> None:
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "g"}, "spec": {}}
     with Lab.open(scheduler=third) as lab:
         with pytest.raises(NotExpressible, match="PodGroup/g: not expressible for third, which has no gang") as caught:
@@ -118,7 +107,7 @@ def test_what_it_has_no_words_for_changes_nothing(third: str) -> None:
         assert lab.cluster.list("Pod") == []
 
 
-def test_its_queues_are_shown_as_those_of_one_that_knows_none(third: str) -> None:
+def test_its_queues_are_shown_as_those_of_one_that_knows_none(third: str, pod: Makes) -> None:
     with Lab.open(scheduler=third) as lab:
         lab.apply(EXERCISE / "queues.yaml", [pod("a")])
         lab.settle()

@@ -1,29 +1,20 @@
 """Two real KAIs in one process, each in a lab of its own."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from kailab.cluster.protocol import Object
 from kailab.lab import Lab, expect
 from kailab.undertest.kai.folder import BINARIES_ENV
 
 pytestmark = pytest.mark.slow
 
+Makes = Callable[[str], Object]
 OTHER_ENV = "KAILAB_OTHER_KAI_BIN"
 QUEUES = Path(__file__).parents[2] / "exercises" / "quota" / "manifests" / "queues.yaml"
-
-
-def pod(name: str) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "work", "kai.scheduler/queue": "team-a"}},
-        "spec": {
-            "schedulerName": "kai-scheduler",
-            "containers": [{"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
-        },
-    }
 
 
 @pytest.fixture
@@ -36,7 +27,7 @@ def folders() -> tuple[Path, Path]:
 
 
 @pytest.mark.usefixtures("components")
-def test_two_folders_decide_side_by_side(folders: tuple[Path, Path], tmp_path: Path) -> None:
+def test_two_folders_decide_side_by_side(folders: tuple[Path, Path], tmp_path: Path, pod: Makes) -> None:
     other = tmp_path / "kai-v0.99.0"
     other.symlink_to(folders[1])
     second = folders[1] if folders[0] != folders[1] else other
