@@ -163,7 +163,7 @@ class Recorder(Observer):
 
     def scrub(self, text: str) -> str:
         """Text that tells of this lab, without what evidence leaves out."""
-        return self._sanitizer().text.text(text)
+        return self._sanitizer().text.text(text) if text else text
 
     def write(self, folder: Path) -> None:
         """All of it into ``folder``, which is made."""
@@ -193,7 +193,7 @@ class Recorder(Observer):
         states = {f"{name}.json": canonical.pretty(text.entry(state)) for name, state in recording.states}
         _write_all(folder / "states", states)
         for name, objects in (("before", keeping.before), ("after", keeping.after)):
-            looks = {f"{kind}.json": canonical.pretty(text.value(found)) for kind, found in objects.items()}
+            looks = {f"{kind}.json": canonical.pretty(found) for kind, found in objects.items()}
             _write_all(folder / name, looks)
 
     def _sanitizer(self) -> Sanitizer:

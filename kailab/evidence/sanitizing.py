@@ -47,8 +47,10 @@ class Sanitizer:
         redaction.learn(patch for _, patch in patches)
         self._applied = [(name, *self._cut(objects)) for name, objects in manifests]
         redaction.fields = set()
-        self.before = self._look(before)
-        self.after = self._look(after)
+        # Most objects are the same at both looks: each is cut once.
+        cut = {key: redaction.object(obj) for key, obj in _by_identity(before, after).items()}
+        self._before = _replaced(before, cut)
+        self._after = _replaced(after, cut)
         self._patches = [self._patch(kind, patch) for kind, patch in patches]
         for one in refused:
             self._refused(one)
@@ -61,6 +63,21 @@ class Sanitizer:
             told = ", ".join(["comments", *sorted(fields)])
             found[name] = (HEADER.format(name=name, fields=told) + dump(self.text.value(objects))).encode()
         return found
+
+    @cached_property
+    def _looks(self) -> tuple[Looks, Looks]:
+        scrubbed = {key: self.text.value(obj) for key, obj in _by_identity(self._before, self._after).items()}
+        return _replaced(self._before, scrubbed), _replaced(self._after, scrubbed)
+
+    @property
+    def before(self) -> Looks:
+        """The first look, cut."""
+        return self._looks[0]
+
+    @property
+    def after(self) -> Looks:
+        """The last look, cut."""
+        return self._looks[1]
 
     @cached_property
     def text(self) -> Scrubber:
@@ -92,9 +109,6 @@ class Sanitizer:
         self._redaction.fields = fields
         return [self._redaction.object(obj) for obj in objects], fields
 
-    def _look(self, looks: Looks) -> dict[str, list[Object]]:
-        return {name: [self._redaction.object(obj) for obj in objects] for name, objects in looks.items()}
-
     def _patch(self, kind: str, patch: Object) -> Object:
         kept = self._redaction.object({**patch, "kind": kind.partition(".")[0]})
         return kept if "kind" in patch else {key: value for key, value in kept.items() if key != "kind"}
@@ -120,11 +134,20 @@ class Sanitizer:
         found: set[str] = set(self._names)
         for _, objects, _ in self._applied:
             _texts(objects, found)
-        for looks in (self.before, self.after):
+        for looks in (self._before, self._after):
             for objects in looks.values():
                 for obj in objects:
                     _texts(obj.get("metadata"), found)
         return found
+
+
+def _by_identity(*looks: Looks) -> dict[int, Object]:
+    return {id(obj): obj for look in looks for objects in look.values() for obj in objects}
+
+
+def _replaced(looks: Looks, by: Mapping[int, Object]) -> dict[str, list[Object]]:
+    """``by``: the identity of an object -> what stands in its place."""
+    return {name: [by[id(obj)] for obj in objects] for name, objects in looks.items()}
 
 
 def _texts(value: Any, found: set[str]) -> None:
