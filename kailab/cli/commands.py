@@ -32,6 +32,7 @@ COMMANDS: Mapping[str, Entry] = {
     "delete": Entry("objects", "delete", "Delete objects, then run the lab until nothing changes."),
     "get": Entry("get", "get", "Show objects: pods, queues, podgroups, nodes, jobs ..."),
     "explain": Entry("explain", "explain", "Say why something waits and what would let it run."),
+    "audit": Entry("audit", "audit", "Look through all queues: who starves, what is idle, what can never run."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "report": Entry("evidence", "report", "Report on a test run: expected, seen, and why."),
     "doctor": Entry("doctor", "doctor", "Say what is installed: Python, packages, backends, tools."),

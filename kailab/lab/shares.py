@@ -141,6 +141,7 @@ class Shares:
         parent's level cover what siblings can't."""
         if level in self._ledgers:
             return self._ledgers[level]
+        self._ledgers[level] = {}  # parents in a ring come back here
         siblings = self.children(level)
         unused = {q.name: q.unused for q in sorted(siblings, key=lambda q: (-q.unused, q.name))}
         beyond = dict(self.lenders(level)) if level else {}

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from kailab.engine.queueing.returns import Return
-from kailab.lab.explain.explanation import gpus, some
+from kailab.lab.wording import gpus, some
 from kailab.model.times import format_time
 
 

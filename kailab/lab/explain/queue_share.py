@@ -8,7 +8,7 @@ from math import inf
 from kailab.engine.queueing.division import Division, Entitled, Part, Round
 from kailab.engine.snapshot.amounts import number, quantity_text
 from kailab.engine.working.queues import NAMES, QueueResource
-from kailab.lab.explain.explanation import count, gpus, some
+from kailab.lab.wording import count, gpus, some
 
 
 def amount_text(resource: QueueResource, amount: float) -> str:

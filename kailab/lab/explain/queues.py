@@ -11,11 +11,12 @@ import msgspec
 from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
-from kailab.lab.explain.explanation import Explanation, count, gpus
+from kailab.lab.explain.explanation import Explanation
 from kailab.lab.explain.queue_returns import entitled, return_data, return_lines
 from kailab.lab.explain.queue_share import divided, share_lines
 from kailab.lab.picture import Picture
 from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
+from kailab.lab.wording import count, gpus
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab

@@ -1,0 +1,111 @@
+"""Work that waits and that no emptied cluster would hold: every node as it is, and nobody on it.
+
+Each group is placed by the engine itself, alone, without any rule of queues; groups that are alike are tried once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import msgspec
+from msgspec import structs
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.session import Session
+from kailab.engine.snapshot.records import UNLIMITED, PodGroup, Queue, ResourceClaim, Share, Status, Task
+from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.engine.working.workingset import WorkingSet
+
+_ENDED = (Status.SUCCEEDED, Status.FAILED, Status.UNKNOWN)
+_WAITS = (Status.PENDING, Status.GATED)
+_ALL = "all"
+_FREE = Share(quota=UNLIMITED, limit=UNLIMITED, weight=1.0)
+
+
+class Unheld(msgspec.Struct, frozen=True, kw_only=True):
+    """Groups (``podgroups``: uids) for which there is no room even then, and why: the engine's words about the first. ``pods``: that
+    must start together. ``gpu``: milli-GPU that they want; ``placed``: how many of them found a place."""
+
+    podgroups: tuple[str, ...]
+    message: str
+    pods: int
+    gpu: int
+    placed: int = 0
+
+
+class _Group(NamedTuple):
+    record: PodGroup
+    tasks: list[Task]
+
+
+def fitting_nowhere(snapshot: Snapshot, config: EngineConfig, now: float) -> tuple[Unheld, ...]:
+    """Of groups that wait as a whole. Those that have to be where other work is can't be judged by this, and are left out."""
+    alike: dict[object, list[_Group]] = {}
+    for group in _waiting(snapshot):
+        key = (group.record.root, tuple(sorted((id(task.shape), task.subgroup) for task in group.tasks)))
+        alike.setdefault(key, []).append(group)
+    session = Session(_emptied(snapshot, [groups[0] for groups in alike.values()]), config, now)
+    found = []
+    try:
+        allocator = Allocator(session)
+        for groups in alike.values():
+            unheld = _tried(session, allocator, groups)
+            if unheld is not None:
+                found.append(unheld)
+    finally:
+        session.close()
+    return tuple(found)
+
+
+def _waiting(snapshot: Snapshot) -> Iterable[_Group]:
+    members: dict[str, list[Task]] = {}
+    for task in snapshot.tasks:
+        if task.podgroup and task.status not in _ENDED:
+            members.setdefault(task.podgroup, []).append(task)
+    for record in snapshot.podgroups:
+        tasks = members.get(record.uid, [])
+        if not tasks or any(task.status not in _WAITS for task in tasks):
+            continue
+        if any(not term.weight for task in tasks for term in task.shape.affinity):
+            continue
+        yield _Group(record, tasks)
+
+
+def _emptied(snapshot: Snapshot, groups: list[_Group]) -> WorkingSet:
+    named = {name for group in groups for task in group.tasks for name in task.shape.claims}
+    return WorkingSet.of(
+        Snapshot(
+            nodes=snapshot.nodes,
+            queues=(Queue(name=_ALL, gpu=_FREE, cpu=_FREE, memory=_FREE),),
+            podgroups=tuple(structs.replace(group.record, queue=_ALL, preemptible=True) for group in groups),
+            tasks=tuple(task for group in groups for task in group.tasks),
+            topologies=snapshot.topologies,
+            claims=tuple(_unheld_claim(claim) for claim in snapshot.claims if claim.name in named),
+        )
+    )
+
+
+def _unheld_claim(claim: ResourceClaim) -> ResourceClaim:
+    # The label that has to name the queue is a rule of queues: the queue here is none that a claim could name.
+    return structs.replace(claim, allocated=False, held=(), node="", reserved=(), queue=None)
+
+
+def _tried(session: Session, allocator: Allocator, groups: list[_Group]) -> Unheld | None:
+    job = session.jobs[groups[0].record.uid]
+    if not job.root.ready:
+        return None  # fewer pods than its minimum: that is another matter
+    mark = session.mark()
+    placed = allocator.place(job, None, False)
+    session.undo(mark)
+    if placed:
+        return None
+    failure = session.ledger.failures.get(job.uid)
+    return Unheld(
+        podgroups=tuple(group.record.uid for group in groups),
+        message=failure.message if failure is not None else "no node has room",
+        pods=sum(podset.minimum for podset in job.podsets.values()),
+        gpu=session.wanted(job)[2],
+        placed=int((failure.numbers or {}).get("placed", 0)) if failure is not None else 0,
+    )

@@ -1,0 +1,138 @@
+"""Who holds less than its due and who more than its quota, what stands against taking it back, and quota that nobody uses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Literal
+
+from kailab.engine.queueing.returns import Return
+from kailab.engine.working.queues import QueueResource
+from kailab.lab.audit.finding import Finding, FindingCode, Severity
+from kailab.lab.explain.queue_returns import entitled, return_data, stops
+from kailab.lab.explain.queue_share import amount_text
+from kailab.lab.picture import Picture
+from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares
+from kailab.lab.wording import gpus, some
+
+Resource = Literal["gpu", "cpu", "memory"]
+RESOURCES: dict[Resource, QueueResource] = {"gpu": "GPU", "cpu": "CPU", "memory": "Memory"}
+
+
+def standings(picture: Picture, resource: Resource) -> Shares:
+    """Where queues stand in one resource."""
+    if resource == "gpu" or not picture.scheduler.knows_queues:
+        return picture.shares
+    return Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=resource)
+
+
+def starved(picture: Picture) -> Iterable[Finding]:
+    """Leaf queues whose work waits while they hold less than their due: of the first resource that they wait for."""
+    if not picture.scheduler.knows_queues:
+        return
+    every: dict[Resource, Shares] = {resource: standings(picture, resource) for resource in RESOURCES}
+    parents = {queue.parent for queue in picture.shares.queues.values()}
+    pairs = _pairs(picture)
+    reasons: dict[str, Counter[str]] = {}
+    for entry in picture.pending.values():
+        reasons.setdefault(entry.queue, Counter())[entry.reason] += 1
+    for name in sorted(picture.shares.queues):
+        short: Resource | None = next((one for one in RESOURCES if every[one][name].waiting), None)
+        if name in parents or short is None:
+            continue
+        queue = every[short][name]
+        bounds = (one for one in (queue.quota, queue.limit) if one != UNLIMITED)
+        entitled_to = min((queue.requested, *bounds))
+        due = entitled_to if queue.fair_share is None else min(queue.fair_share, queue.requested)
+        if due > queue.allocated:
+            claims = [one for level in picture.lines[name] for one in pairs.get(level, ())] if short == "gpu" else []
+            yield _starved(queue, RESOURCES[short], due, entitled_to, claims, reasons.get(name, Counter()))
+
+
+def _pairs(picture: Picture) -> dict[str, list[Return]]:
+    """Queue -> what it could take back from others."""
+    names = sorted(picture.shares.queues)
+    found: dict[str, dict[str, Return]] = {}
+    for returns in picture.present.returns(*names).values():
+        for one in entitled(returns):
+            found.setdefault(one.taker.queue, {})[one.taker.beside] = one
+    return {name: [ones[beside] for beside in sorted(ones)] for name, ones in found.items()}
+
+
+def _starved(
+    queue: QueueStanding,
+    resource: QueueResource,
+    due: float,
+    entitled_to: int,
+    claims: list[Return],
+    reasons: Counter[str],
+) -> Finding:
+    by_quota = queue.allocated < entitled_to
+    which = f"its quota of {amount_text(resource, queue.quota)}" if by_quota else "its fair share"
+    parts = [
+        f"{queue.name} holds {amount_text(resource, queue.allocated)} of {amount_text(resource, due)} that are its due "
+        f"by {which}, and {amount_text(resource, queue.waiting)} wait"
+    ]
+    for one in claims:
+        against = "; ".join(stops(one)) or f"up to {gpus(one.now)} could be taken now"
+        parts.append(f"{one.taker.beside} holds {gpus(one.beyond)} beyond its own: {against}")
+    if reasons:
+        parts.append(
+            "its pod groups wait with " + ", ".join(f"{code} ({count})" for code, count in reasons.most_common())
+        )
+    numbers: dict[str, Any] = {
+        "resource": resource,
+        "owed": due - queue.allocated,
+        "due": due,
+        "allocated": queue.allocated,
+        "requested": queue.requested,
+        "quota": queue.quota,
+        "fair_share": queue.fair_share,
+        "from": [return_data(one) for one in claims],
+        "reasons": dict(reasons),
+    }
+    objects = (f"queue/{queue.name}", *(f"queue/{one.taker.beside}" for one in claims))
+    severity = Severity.ERROR if by_quota else Severity.WARNING
+    return Finding(FindingCode.STARVED, severity, ". ".join(parts) + ".", objects, numbers)
+
+
+def borrowing(picture: Picture) -> Iterable[Finding]:
+    """Every queue that lives on more than its quota: whose it is, and what stands against its return."""
+    if not picture.scheduler.knows_queues:
+        return
+    shares = picture.shares
+    borrowers = [queue for _, queue in sorted(shares.queues.items()) if queue.borrowed]
+    returns = picture.present.returns(*(queue.name for queue in borrowers))
+    for queue in borrowers:
+        lenders = shares.lenders(queue.name)
+        each = [f"{gpus(amount)} {f'of {lender}' if lender != NOBODY else 'of no quota'}" for lender, amount in lenders]
+        own = [one for one in entitled(returns[queue.name]) if one.taker.beside == queue.name]
+        against = list(dict.fromkeys(text for one in own for text in stops(one)))
+        tail = f"; against its return: {'; '.join(against)}" if against else ""
+        yield Finding(
+            FindingCode.BORROWING,
+            Severity.INFO,
+            f"{queue.name} holds {gpus(queue.borrowed)} beyond its quota of {gpus(queue.quota)}: {some(each)}{tail}.",
+            (f"queue/{queue.name}", *(f"queue/{lender}" for lender, _ in lenders if lender != NOBODY)),
+            {"borrowed": queue.borrowed, "from": dict(lenders), "returns": [return_data(one) for one in own]},
+        )
+
+
+def idle(picture: Picture) -> Iterable[Finding]:
+    """Leaf queues with quota that neither they nor anybody else uses."""
+    shares = picture.shares
+    parents = {queue.parent for queue in shares.queues.values()}
+    for name, queue in sorted(shares.queues.items()):
+        if name in parents or queue.waiting:
+            continue
+        lent = shares.lent(name)
+        if queue.unused > lent:
+            rest = f", of which others use {gpus(lent)}" if lent else ""
+            yield Finding(
+                FindingCode.IDLE_QUOTA,
+                Severity.INFO,
+                f"{name} uses {gpus(queue.allocated)} of its quota of {gpus(queue.quota)} and asks for no more; "
+                f"{gpus(queue.unused)} are unused{rest}.",
+                (f"queue/{name}",),
+                {"quota": queue.quota, "allocated": queue.allocated, "lent": lent, "idle": queue.unused - lent},
+            )

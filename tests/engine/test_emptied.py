@@ -1,0 +1,53 @@
+"""Work that no emptied cluster holds: what the engine can't place although nobody is there."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kailab.conformance.fuzzing.randomcluster import random_opening
+from kailab.conformance.opening import NOW
+from kailab.conformance.table import Table
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.report.emptied import fitting_nowhere
+from kailab.engine.snapshot.records import PodTerm
+
+
+def nowhere(world) -> dict[str, int]:
+    """Group -> how many of its pods found a place."""
+    return {
+        uid: one.placed
+        for one in fitting_nowhere(world.working().value(), EngineConfig(), NOW)
+        for uid in one.podgroups
+    }
+
+
+def test_what_others_hold_and_what_queues_forbid_does_not_count(world):
+    world.node("n", gpus=8)
+    world.queue("team", quota=8, limit=4)
+    world.job("filler", tasks=8, on="n")
+    world.job("fits", tasks=8, gang=8)
+    world.job("firm", tasks=8, gang=8, preemptible=False)
+    world.job("large", tasks=9, gang=9)
+    world.job("wide", gpus=9)
+    assert nowhere(world) == {"large": 8, "wide": 0}
+
+
+def test_what_runs_in_part_or_needs_others_beside_it_is_not_judged(world):
+    world.node("n", gpus=8)
+    world.queue("team", quota=8)
+    world.job("elastic", tasks=20, on=["n"] * 8)
+    term = PodTerm(topology_key="kubernetes.io/hostname", requirements=(), namespaces=("default",))
+    world.job("beside", gpus=9, shape={"affinity": (term,)})
+    world.job("incomplete", tasks=2, gang=3, gpus=9)
+    assert nowhere(world) == {}
+
+
+@settings(max_examples=40, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.data())
+def test_nothing_that_a_cycle_starts_is_said_to_fit_nowhere(data):
+    opening = random_opening(lambda options: data.draw(st.sampled_from(options)))
+    working = Table(opening).working()
+    unheld = {uid for one in fitting_nowhere(working.value(), opening.config, NOW) for uid in one.podgroups}
+    assert not unheld & set(run_cycle(working, opening.config, NOW).started)

@@ -1,0 +1,215 @@
+"""An audit of the whole queue tree: each finding where it is true, none where nothing is wrong."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.lab import Lab
+from kailab.lab.audit import Audit, Finding, FindingCode, Severity, audit
+
+
+@pytest.fixture
+def lab():
+    with Lab.open() as lab:
+        yield lab
+
+
+def found(lab, code: FindingCode) -> list[Finding]:
+    return [one for one in audited(lab).findings if one.code is code]
+
+
+def audited(lab) -> Audit:
+    return audit(lab.picture())
+
+
+def test_a_cluster_in_which_nothing_is_wrong(lab, queue, job):
+    lab.apply(queue("a", 16), queue("b", 16), job("one", "a", 16), job("two", "b", 16))
+    lab.settle()
+    assert audited(lab) == Audit(queues=lab_queues(lab), findings=(), waits=())
+
+
+def lab_queues(lab) -> int:
+    return len(lab.get("queue"))
+
+
+def test_a_starved_queue_and_what_blocks_the_return(queue, job):
+    protected = queue("a", 8)
+    protected["spec"]["reclaimMinRuntime"] = "1h"
+    with Lab.open() as lab:
+        lab.apply(protected, queue("b", 24), job("work", "a", 32, gang=True))
+        lab.settle()
+        begun = lab.now
+        lab.apply(job("back", "b", 20, gang=True))
+        lab.settle()
+        (one,) = found(lab, FindingCode.STARVED)
+        assert one.severity is Severity.ERROR
+        assert one.objects == ("queue/b", "queue/a")
+        assert one.numbers["owed"] == 20_000
+        (pair,) = one.numbers["from"]
+        assert (pair["beside"], pair["beyond"], pair["young"], pair["now"]) == ("a", 24_000, 32_000, 0)
+        assert begun - 60 <= pair["young_last"] - 3600 <= begun
+        assert "b holds 0 GPUs of 20 GPUs that are its due by its quota of 24 GPUs, and 20 GPUs wait." in one.sentence
+        assert "a holds 24 GPUs beyond its own: 32 GPUs of a are protected by a minimum runtime until" in one.sentence
+        (borrower,) = found(lab, FindingCode.BORROWING)
+        assert borrower.numbers["from"] == {"b": 24_000}
+        assert "against its return: 32 GPUs of a are protected" in borrower.sentence
+        lab.advance(3601)
+        assert not found(lab, FindingCode.STARVED)
+
+
+def test_below_its_fair_share_only_is_a_warning(queue, job):
+    with Lab.open(config={"actions": "allocate"}) as lab:
+        lab.apply(queue("a", 0), queue("b", 0), job("work", "a", 32))
+        lab.settle()
+        lab.apply(job("more", "b", 20))
+        lab.settle()
+        (one,) = found(lab, FindingCode.STARVED)
+        assert (one.severity, one.numbers["owed"]) == (Severity.WARNING, 16_000)
+        assert "this scheduler does not reclaim" in one.sentence
+
+
+def test_a_queue_that_is_owed_through_its_parent(lab, queue, job):
+    firm = {"priorityClassName": "build"}
+    lab.apply(queue("org-a", 32), queue("a", 32, parent="org-a"), job("firm", "a", 32, labels=firm))
+    lab.settle()
+    lab.apply(queue("org-b", 8), queue("b", 8, parent="org-b"), job("work", "b", 8))
+    lab.settle()
+    (one,) = found(lab, FindingCode.STARVED)
+    assert one.numbers["from"] == []
+    assert "PodSchedulingErrors" in one.sentence
+    (beyond,) = found(lab, FindingCode.QUOTA_BEYOND_CAPACITY)
+    assert (beyond.numbers["promised"], beyond.numbers["bound"]) == (40_000, 32_000)
+
+
+def test_idle_quota(lab, queue, job):
+    lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 12), job("little", "b", 2))
+    lab.settle()
+    (one,) = found(lab, FindingCode.IDLE_QUOTA)
+    assert one.objects == ("queue/b",)
+    assert dict(one.numbers) == {"quota": 24_000, "allocated": 2_000, "lent": 4_000, "idle": 18_000}
+
+
+def test_quotas_of_children_beyond_their_parents_in_any_resource(lab, queue):
+    a, b, org = queue("a", 6, parent="org"), queue("b", 6, parent="org"), queue("org", 8)
+    for one, cpu in ((a, 1000), (b, 3000), (org, 3500)):
+        one["spec"]["resources"]["cpu"] = {"quota": cpu, "limit": -1, "overQuotaWeight": 1}
+    lab.apply(org, a, b)
+    lab.settle()
+    both = {one.numbers["resource"]: one for one in found(lab, FindingCode.QUOTA_BEYOND_CAPACITY)}
+    assert {name: (one.numbers["promised"], one.numbers["bound"]) for name, one in both.items()} == {
+        "GPU": (12_000, 8_000),
+        "CPU": (4_000, 3_500),
+    }
+    assert both["GPU"].objects == ("queue/org", "queue/a", "queue/b")
+    assert (
+        "GPU quotas below org add up to 12 GPUs; the quota of org is 8 GPUs (a 6 GPUs, b 6 GPUs)."
+        in both["GPU"].sentence
+    )
+    lab.apply(queue("a", -1, parent="org"))
+    endless = next(one for one in found(lab, FindingCode.QUOTA_BEYOND_CAPACITY) if one.numbers["resource"] == "GPU")
+    assert endless.numbers["promised"] == -1
+
+
+def bare(name: str, parent: str = "", labels: dict | None = None) -> dict:
+    spec = {"parentQueue": parent} if parent else {}
+    metadata = {"name": name, "labels": labels or {}}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": metadata, "spec": spec}
+
+
+def test_queues_that_can_run_nothing(lab, queue, job):
+    pooled = queue("pooled", 4)
+    pooled["metadata"]["labels"] = {"kai.scheduler/node-pool": "h100"}
+    lab.apply(bare("bare"), queue("zero", 4, limit=0), queue("lost", 4, parent="nowhere"), pooled)
+    lab.apply(queue("org", 8), queue("leaf", 8, parent="org"))
+    lab.settle()
+    codes = {
+        one.objects[0]: one.code
+        for one in audited(lab).findings
+        if one.severity is Severity.WARNING and one.code is not FindingCode.QUOTA_BEYOND_CAPACITY
+    }
+    assert codes == {
+        "queue/bare": FindingCode.QUEUE_HAS_NO_RESOURCES,
+        "queue/zero": FindingCode.LIMIT_ZERO,
+        "queue/lost": FindingCode.QUEUE_PARENT_MISSING,
+        "queue/pooled": FindingCode.NODE_POOL_NOT_SERVED,
+    }
+    lab.apply(job("one", "bare", 1), job("two", "zero", 1), job("three", "lost", 1), job("four", "org", 1))
+    lab.apply(job("five", "nosuch", 1))
+    lab.settle()
+    errors = {one.objects[0]: one.code for one in audited(lab).findings if one.severity is Severity.ERROR}
+    assert errors == {
+        "queue/bare": FindingCode.QUEUE_HAS_NO_RESOURCES,
+        "queue/zero": FindingCode.LIMIT_ZERO,
+        "queue/lost": FindingCode.QUEUE_PARENT_MISSING,
+        "queue/org": FindingCode.QUEUE_NOT_LEAF,
+        "queue/nosuch": FindingCode.QUEUE_MISSING,
+    }
+
+
+def test_a_ring_of_parents(lab, queue):
+    lab.apply(queue("b", 4), queue("a", 4, parent="b"), queue("leaf", 4, parent="b"))
+    lab.cluster.patch(
+        "Queue", "b", None, {"spec": {"parentQueue": "a"}}
+    )  # nobody can apply it, but an API server takes it
+    lab.settle()
+    one = next(one for one in found(lab, FindingCode.QUEUE_PARENT_MISSING) if one.objects == ("queue/leaf",))
+    assert "its parents are a ring" in one.sentence
+
+
+def test_work_that_no_emptied_cluster_holds(lab, queue, job):
+    lab.apply(queue("team", -1), job("filler", "team", 32), job("fits", "team", 20, gang=True))
+    lab.apply(job("gang", "team", 33, gang=True), job("wide", "team", 1, gpus=9), job("wide-too", "team", 1, gpus=9))
+    lab.settle()
+    told = {one.numbers["gpu"]: one for one in found(lab, FindingCode.FITS_NOWHERE)}
+    assert sorted(told) == [9_000, 33_000]
+    assert told[33_000].numbers["placed"] == 32
+    assert "there is room for 32 of the 33 pods that must start together" in told[33_000].sentence
+    assert told[9_000].numbers["groups"] == 2
+    assert len(told[9_000].objects) == 2
+
+
+def test_a_gang_larger_than_any_domain(lab, queue, job):
+    fleet_labels = {key for node in lab.get("node") for key in node["metadata"]["labels"]}
+    level = "kubernetes.io/hostname"
+    assert level in fleet_labels
+    lab.apply(
+        {
+            "apiVersion": "kai.scheduler/v1alpha1",
+            "kind": "Topology",
+            "metadata": {"name": "floor"},
+            "spec": {"levels": [{"nodeLabel": level}]},
+        }
+    )
+    where = {"kai.scheduler/topology": "floor", "kai.scheduler/topology-required-placement": level}
+    lab.apply(queue("team", -1), job("big", "team", 9, gang=True, annotations=where))
+    lab.apply(job("filler", "team", 30), job("small", "team", 8, gang=True, annotations=where))
+    lab.settle()
+    (one,) = found(lab, FindingCode.FITS_NOWHERE)
+    assert "big" in one.objects[0]
+    assert "no domain of level kubernetes.io/hostname" in one.sentence
+
+
+def test_queues_by_how_long_their_work_waits(lab, queue, job):
+    lab.apply(queue("full", 32, limit=32), job("filler", "full", 32), queue("late", 4, limit=0))
+    lab.settle()
+    lab.apply(job("first", "full", 1))
+    lab.settle()
+    lab.advance(100)
+    lab.apply(job("second", "late", 1), job("third", "full", 1))
+    lab.settle()
+    lab.advance(50)
+    waits = audited(lab).waits
+    assert [(one.queue, one.groups) for one in waits] == [("full", 2), ("late", 1)]
+    assert "first" in waits[0].longest
+    assert waits[0].seconds >= 150
+    assert 50 <= waits[1].seconds < 100
+    assert waits[1].seconds <= waits[0].p50 <= waits[0].p99 <= waits[0].seconds
+
+
+def test_under_kube_scheduler_shares_are_not_judged(queue, job):
+    with Lab.open(scheduler="kube-scheduler") as lab:
+        lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 40))
+        lab.settle()
+        told = audited(lab)
+        assert not [one for one in told.findings if one.code in (FindingCode.STARVED, FindingCode.BORROWING)]
+        assert "knows no queues" in told.unknown[0]
