@@ -34,6 +34,8 @@ COMMANDS: Mapping[str, Entry] = {
     "explain": Entry("explain", "explain", "Say why something waits and what would let it run."),
     "audit": Entry("audit", "audit", "Look through all queues: who starves, what is idle, what can never run."),
     "run": Entry("life", "run", "Let time pass in the lab."),
+    "open": Entry("open", "open_lab", "Open a snapshot of a cluster as a lab."),
+    "snapshot": Entry("snapshot", "group", "Take a snapshot of a cluster."),
     "report": Entry("evidence", "report", "Report on a test run: expected, seen, and why."),
     "doctor": Entry("doctor", "doctor", "Say what is installed: Python, packages, backends, tools."),
     "fleet": Entry("fleets", "group", "List, show and check fleets: files that describe fake nodes."),

@@ -30,7 +30,7 @@ TEXT = frozenset(
         "submissionMode", "sparkVersion", "coreRequest", "coreLimit", "cores", "memory", "memoryOverhead", "minMember",
         "targetReplicatedJobs", "dependsOn", "action", "startupPolicy",
         "replicas", "minAvailable", "maxUnavailable", "maxSurge", "partition", "cliqueStartupType", "startsAfter", "cliqueNames",
-        "quantity", "amount", "duration", "timeout", "podSetName", "subGroupPolicyType",
+        "quantity", "amount", "duration", "timeout", "podSetName", "subGroupPolicyType", "updateRevision", "currentRevision",
         # nodes, storage
         "architecture", "operatingSystem", "kubeletVersion", "storageClassName", "volumeBindingMode", "provisioner", "accessModes",
         "volumeMode", "volumeName", "claimName",

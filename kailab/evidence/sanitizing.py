@@ -84,6 +84,11 @@ class Sanitizer:
         """Cuts free text."""
         return Scrubber(self._redaction.left_out, self._words())
 
+    @property
+    def cut(self) -> int:
+        """How many different texts were left out."""
+        return len(self._redaction.left_out)
+
     def keeps_label(self, key: str) -> bool:
         """Whether a label of that key is kept."""
         return self._redaction.keeps_label(key)

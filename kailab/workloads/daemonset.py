@@ -10,6 +10,7 @@ from kailab.cluster.selectors import Term
 from kailab.workloads.bench import Reference, Workbench, is_active, is_ended, is_ready, owner_reference
 from kailab.workloads.controller import Controller
 from kailab.workloads.deployment import template_hash
+from kailab.workloads.revisions import revision_of
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _ADDED_TOLERATIONS: tuple[dict[str, str], ...] = tuple(
@@ -47,7 +48,8 @@ class DaemonSetController(Controller):
         if "deletionTimestamp" in owner["metadata"]:
             return
         bench, spec = self._bench, owner["spec"]
-        revision = template_hash(spec["template"])
+        digest = template_hash(spec["template"])
+        revision = revision_of(owner, digest, digest)
         fitting = [node["metadata"]["name"] for node in bench.cluster.list("Node") if may_run(spec["template"], node)]
         wanted = dict.fromkeys(fitting)
         there: dict[str, Object] = {}

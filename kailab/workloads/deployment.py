@@ -40,7 +40,7 @@ class DeploymentController(Controller):
         sets = bench.owned(owner, "ReplicaSet")
         digest = template_hash(spec["template"])
         name = f"{owner['metadata']['name']}-{digest}"
-        current = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
+        current = _current(owner, name, sets)
         older = [rs for rs in sets if rs is not current]
         if not spec.get("paused"):
             recreate = (spec.get("strategy") or {}).get("type") == "Recreate"
@@ -145,8 +145,9 @@ class DeploymentController(Controller):
         bench = self._bench
         wanted = owner["spec"].get("replicas", 1)
         sets = bench.owned(owner, "ReplicaSet")
-        current = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
+        current = _current(owner, name, sets)
         if current is not None:
+            name = current["metadata"]["name"]
             revision = current["metadata"]["annotations"].get(REVISION, "")
             owner = bench.patch(self.kind, owner, {"metadata": {"annotations": {REVISION: revision}}})
         totals = {
@@ -187,6 +188,22 @@ class DeploymentController(Controller):
             observedGeneration=owner["metadata"]["generation"],
             conditions=set_conditions((owner.get("status") or {}).get("conditions"), available, progressing),
         )
+
+
+def _current(owner: Object, name: str, sets: list[Object]) -> Object | None:
+    """The set of the present template: by the name it gets here, else (another controller made it) the oldest with this template."""
+    named = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
+    if named is not None:
+        return named
+    template = _without_hash(owner["spec"]["template"])
+    return next((rs for rs in sets if _without_hash(rs["spec"]["template"]) == template), None)
+
+
+def _without_hash(template: Object) -> Object:
+    meta = template.get("metadata") or {}
+    labels = {key: value for key, value in (meta.get("labels") or {}).items() if key != HASH}
+    kept = {key: value for key, value in meta.items() if value is not None and key != "labels"}
+    return {**template, "metadata": {**kept, "labels": labels}}
 
 
 def _revision(replica_set: Object) -> int:

@@ -90,3 +90,10 @@ class KnativeController(Controller):
                 "template": {"metadata": {"labels": labels, "annotations": inner_notes}, "spec": pod_spec},
             },
         })  # fmt: skip
+
+
+def noted_revision(owner: Object, revisions: list[Object]) -> Object:
+    """The newest of a service's revisions, noted as that of its present template: it was made from it, here or elsewhere."""
+    newest = max(revisions, key=lambda one: (str(one["metadata"]["creationTimestamp"]), one["metadata"]["name"]))
+    notes = {**(newest["metadata"].get("annotations") or {}), TEMPLATE: template_hash(owner["spec"]["template"])}
+    return {**newest, "metadata": {**newest["metadata"], "annotations": notes}}

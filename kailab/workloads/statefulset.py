@@ -10,8 +10,7 @@ from kailab.model.quantities import counted
 from kailab.workloads.bench import is_active, is_ended, is_ready, owner_reference
 from kailab.workloads.controller import Controller
 from kailab.workloads.deployment import template_hash
-
-REVISION = "controller-revision-hash"
+from kailab.workloads.revisions import REVISION, revision_of
 
 
 class StatefulSetController(Controller):
@@ -19,7 +18,8 @@ class StatefulSetController(Controller):
         if "deletionTimestamp" in owner["metadata"]:
             return
         bench, spec = self._bench, owner["spec"]
-        revision = f"{owner['metadata']['name']}-{template_hash(spec['template'])}"
+        digest = template_hash(spec["template"])
+        revision = revision_of(owner, digest, f"{owner['metadata']['name']}-{digest}")
         start = (spec.get("ordinals") or {}).get("start", 0)
         wanted = range(start, start + spec.get("replicas", 1))
         parallel = spec.get("podManagementPolicy", "OrderedReady") == "Parallel"

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from kailab.cluster.kubernetes.apiclient import requests
 from kailab.cluster.kubernetes.apiclient.connection import Connection
-from kailab.cluster.kubernetes.apiclient.listing import list_all
+from kailab.cluster.kubernetes.apiclient.listing import METADATA, list_all
 from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.requests import body_of
 from kailab.cluster.kubernetes.apiclient.resources import Resources
@@ -206,6 +206,15 @@ class KubernetesCluster(OneByOne):
             found = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
         chosen = found if not selector else [obj for obj in found if _matches(selector, obj)]
         return sorted(chosen, key=key_of)
+
+    def list_metadata(self, kind: str) -> Objects:
+        """Objects of a kind with nothing but their metadata: the server sends no more."""
+        try:
+            resource = self.resources.of(kind)
+        except NotFound:
+            return []
+        asked = list_all(self.transport, resource, patience=self._patience, accept=METADATA)
+        return sorted(self.transport.call(asked).objects, key=key_of)
 
     def kinds(self) -> Names:
         """Keys of the kinds that the server has by CRD, sorted."""

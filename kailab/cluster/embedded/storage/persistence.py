@@ -1,9 +1,7 @@
 """A whole cluster in one file, written so that a killed command leaves the previous state whole.
 
-The file is a line of JSON that says what follows (magic, format version, length, checksum), then the state as
-MessagePack, in which what is large lies packed, part by part. It is written beside its place, flushed to disk, and renamed
-over the old one. While a command works on a lab it holds a lock file with its process id, so that two of them do not
-interleave.
+The file is sealed (``storage.sealed``); its body is the state as MessagePack, in which what is large lies packed, part by part.
+While a command works on a lab it holds a lock file with its process id, so that two of them do not interleave.
 
 A packed part is unpacked when somebody asks for it: a command that looks at one queue of a large lab needs none of its pods.
 """
@@ -13,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import gc
-import hashlib
 import os
 import zlib
 from collections.abc import Iterator
@@ -23,6 +20,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kailab.cluster.embedded.storage.sealed import AnotherFile, Damaged, Header, check, header_of, seal
 from kailab.errors import InputError, StateError
 from kailab.model import typed
 from kailab.model.files import read_bytes
@@ -33,7 +31,6 @@ VERSION = 2
 PLAIN_VERSION = 1
 """As the present format, but nothing of it packed. Still read."""
 
-_LONGEST_HEADER = 4096
 PACKED = ("objects", "events", "looks")
 _FRESH = "start afresh with `kailab down` and `kailab up`"
 _NOTHING = msgspec.msgpack.encode([])
@@ -94,15 +91,6 @@ def _damage_told() -> Iterator[None]:
         raise StateError(f"the state of the lab is damaged: {error}; {_FRESH}") from None
 
 
-class Header(msgspec.Struct):
-    """First line of a state file. ``sha256`` is of the ``length`` bytes after the line."""
-
-    magic: str
-    version: int
-    length: int
-    sha256: str
-
-
 def write_state(path: Path, state: dict[str, Any]) -> None:
     """Put the state in place atomically. ``state``: by section; those of ``PACKED`` are mappings, each entry a part to pack.
     Raises StateError if it can't be written."""
@@ -110,25 +98,9 @@ def write_state(path: Path, state: dict[str, Any]) -> None:
         name: {key: bytes(Packed.of(value)) for key, value in section.items()} if name in PACKED else section
         for name, section in state.items()
     }
-    body = msgspec.msgpack.encode(sections)
-    header = Header(MAGIC, VERSION, len(body), hashlib.sha256(body).hexdigest())
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(temporary, "wb") as file:
-            file.write(msgspec.json.encode(header) + b"\n")
-            file.write(body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        directory = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        seal(path, MAGIC, VERSION, msgspec.msgpack.encode(sections))
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise StateError(f"{path}: the state of the lab can't be written: {error.strerror or error}") from error
 
 
@@ -141,22 +113,19 @@ def read_state(path: Path) -> dict[str, Any]:
         if isinstance(error.__cause__, FileNotFoundError):
             raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
         raise StateError(f"{path}: the state of the lab {error.message}") from error
-    line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
-        header = typed.decode_json(line, Header)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        header = Header("", 0, 0, "")
-    if not newline or header.magic != MAGIC:
-        raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}")
+        header, body = header_of(data, MAGIC)
+    except AnotherFile:
+        raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}") from None
     if header.version not in (VERSION, PLAIN_VERSION):
         raise StateError(
             f"{path}: written in format {header.version}, this kailab reads format {VERSION}; "
             f"use the kailab that wrote it, or {_FRESH}"
         )
-    if len(body) != header.length:
-        raise StateError(f"{path}: damaged: {header.length} bytes expected, {len(body)} found; {_FRESH}")
-    if hashlib.sha256(body).hexdigest() != header.sha256:
-        raise StateError(f"{path}: damaged: its checksum does not match; {_FRESH}")
+    try:
+        check(header, body)
+    except Damaged as error:
+        raise StateError(f"{path}: damaged: {error}; {_FRESH}") from None
     try:
         return _unpacked(body, header)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -1,0 +1,77 @@
+"""A file that says what it is, and whether it is whole: a line of JSON (magic, format, length, checksum), then the body.
+
+It is written beside its place, flushed to disk, and renamed over what was there, so that a killed command leaves that whole.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from kailab.model import typed
+
+_LONGEST_HEADER = 4096
+
+
+class Header(msgspec.Struct):
+    """First line of the file. ``version``: of the format. ``sha256`` is of the ``length`` bytes after the line."""
+
+    magic: str
+    version: int
+    length: int
+    sha256: str
+
+
+class Damaged(ValueError):
+    """The file is not what was written."""
+
+
+class AnotherFile(ValueError):
+    """The file does not begin with such a line."""
+
+
+def seal(path: Path, magic: str, version: int, body: bytes) -> None:
+    """Put a file in place atomically. Raises OSError; then what was there is still there."""
+    header = Header(magic, version, len(body), hashlib.sha256(body).hexdigest())
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            file.write(msgspec.json.encode(header) + b"\n")
+            file.write(body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        directory = os.open(path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+
+
+def header_of(data: bytes, magic: str) -> tuple[Header, bytes]:
+    """The first line of a file and what comes after it, unchecked. Raises AnotherFile."""
+    line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
+    try:
+        header = typed.decode_json(line, Header)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        raise AnotherFile from None
+    if not newline or header.magic != magic:
+        raise AnotherFile
+    return header, body
+
+
+def check(header: Header, body: bytes) -> None:
+    """Raises Damaged, saying how."""
+    if len(body) != header.length:
+        raise Damaged(f"{header.length} bytes expected, {len(body)} found")
+    if hashlib.sha256(body).hexdigest() != header.sha256:
+        raise Damaged("its checksum does not match")

@@ -1,0 +1,110 @@
+"""How a real KAI is set in its cluster: its configuration from the ConfigMap that its scheduler mounts, its flags from the arguments
+of the Deployment. Both are read here and kept as settings; their text is not kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import structs
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import ApiError
+from kailab.model.labels import SCHEDULER_NAME
+from kailab.model.times import duration_seconds
+from kailab.scheduler import SchedulerSettings, read_settings
+from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
+
+_FLAG = re.compile(r"--([a-z-]+)(?:=(.*))?", re.DOTALL)
+_CONFIG = "scheduler-conf"
+
+
+class KaiSettings(NamedTuple):
+    """``notices``: what of it can't be followed here. ``version``: of the scheduler, as its image says; empty where nobody does."""
+
+    settings: SchedulerSettings
+    node_pool: str = DEFAULT_NODE_POOL
+    notices: tuple[str, ...] = ()
+    version: str = ""
+
+
+def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiSettings | None:
+    """Of the scheduler that works for ``schedulerName: kai-scheduler``, the default node pool's first. None where no Deployment runs
+    one. Raises InputError for a configuration that can't be read."""
+    found = [
+        (flags, deployment, container)
+        for deployment in looks.get("Deployment", ())
+        for container in _containers(deployment)
+        if (flags := _flags(container)) is not None and flags.get("scheduler-name", SCHEDULER_NAME) == SCHEDULER_NAME
+    ]
+    if not found:
+        return None
+    flags, deployment, container = min(found, key=lambda one: bool(one[0].get("partition-label-value")))
+    others = [one[0].get("partition-label-value", "") for one in found if one[0] is not flags]
+    text, notices = _text(cluster, deployment)
+    settings = read_settings(text, f"KAI's configuration, of Deployment {deployment['metadata']['name']}")
+    if others:
+        notices = (
+            *notices,
+            f"schedulers of other node pools are not followed: {', '.join(sorted(filter(None, others)))}",
+        )
+    settings = structs.replace(settings, engine=with_flags(settings, flags))
+    version = str(container.get("image", "")).rpartition(":")[2]
+    return KaiSettings(
+        settings,
+        flags.get("partition-label-value") or DEFAULT_NODE_POOL,
+        (*settings.notices, *notices),
+        f"kai {version}".strip(),
+    )
+
+
+def with_flags(settings: SchedulerSettings, flags: Mapping[str, Any]) -> Any:
+    """The engine's configuration with what KAI's scheduler takes by flags."""
+    values: dict[str, Any] = {}
+    if (most := flags.get("max-consolidation-preemptees")) is not None:
+        values["max_consolidation_victims"] = int(most)
+    for flag, field in (
+        ("allow-consolidating-reclaim", "allow_consolidating_reclaim"),
+        ("use-scheduling-signatures", "use_signatures"),
+    ):
+        if flag in flags:
+            values[field] = str(flags[flag]).lower() != "false"
+    if (grace := flags.get("default-staleness-grace-period")) is not None:
+        values["staleness_grace"] = _seconds(str(grace))
+    return structs.replace(settings.engine, **values)
+
+
+def _seconds(text: str) -> float:
+    return -1.0 if text.startswith("-") else duration_seconds(text)
+
+
+def _containers(deployment: Object) -> Iterable[Object]:
+    template = (deployment.get("spec") or {}).get("template") or {}
+    return [one for one in (template.get("spec") or {}).get("containers") or () if isinstance(one, dict)]
+
+
+def _flags(container: Object) -> dict[str, str] | None:
+    """Flag -> value of a container that runs KAI's scheduler."""
+    arguments = [*(container.get("command") or ()), *(container.get("args") or ())]
+    flags = {match[1]: match[2] or "true" for text in arguments if (match := _FLAG.fullmatch(str(text)))}
+    return flags if _CONFIG in flags else None
+
+
+def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
+    """The configuration's text; empty, with a notice, where it may not be read."""
+    spec = ((deployment.get("spec") or {}).get("template") or {}).get("spec") or {}
+    names = [
+        volume["configMap"]["name"]
+        for volume in spec.get("volumes") or ()
+        if (volume.get("configMap") or {}).get("name")
+    ]
+    for name in names:
+        try:
+            data = cluster.get("ConfigMap", name, deployment["metadata"].get("namespace")).get("data") or {}
+        except ApiError as error:
+            return "", (f"KAI's configuration can't be read, its defaults are taken: {error}",)
+        for text in data.values():
+            if "actions:" in text or "tiers:" in text:
+                return text, ()
+    return "", ("no configuration is mounted by KAI's scheduler, its defaults are taken",)

@@ -1,0 +1,37 @@
+"""By what name the pods of a template go: worked out here, or as another controller named them before.
+
+A real StatefulSet or DaemonSet controller names templates by a hash of its own. Where its objects were taken over, a note on the
+workload says which of its names stands for which template, so that nothing is rolled out that did not change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from kailab.cluster.protocol import Object
+from kailab.workloads.deployment import template_hash
+
+TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
+REVISION = "controller-revision-hash"
+
+
+def revision_of(owner: Object, digest: str, default: str) -> str:
+    """What pods of the workload's template carry. ``digest``: of the template; ``default``: the name that it has here."""
+    note = (owner["metadata"].get("annotations") or {}).get(TAKEN_OVER, "")
+    known, _, name = note.partition("=")
+    return name if known == digest and name else default
+
+
+def taken_over(owner: Object, pods: Iterable[Object]) -> Object:
+    """A StatefulSet or DaemonSet of another controller with its note; ``pods`` are its own."""
+    newest = (owner.get("status") or {}).get("updateRevision")
+    if not newest:  # a DaemonSet does not say: the most of its pods do
+        carried = Counter((pod["metadata"].get("labels") or {}).get(REVISION) for pod in pods)
+        newest = max(carried, key=lambda name: (carried[name], name or "")) if carried else None
+    template = (owner.get("spec") or {}).get("template")
+    if not newest or not isinstance(template, dict):
+        return owner
+    meta = owner["metadata"]
+    notes = {**(meta.get("annotations") or {}), TAKEN_OVER: f"{template_hash(template)}={newest}"}
+    return {**owner, "metadata": {**meta, "annotations": notes}}

@@ -1,0 +1,80 @@
+"""``snapshot take`` and ``open``: a lab goes into a file and comes out of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kailab.model.kinds import KINDS
+
+
+def test_a_lab_is_taken_and_opened(busy, home: Path, state: Path) -> None:
+    before = busy("get", "pods", "-o", "wide").out
+    why = busy("explain", "job", "train").out
+    done = busy("snapshot", "take", "lab.snap")
+    assert (done.code, "5 nodes, 32 GPUs" in done.out) == (0, True)
+    assert busy("down").code == 0
+    done = busy("open", "lab.snap")
+    assert done.code == 0, done.err
+    assert done.out == "lab.snap is open, a snapshot of 2026-01-01T00:00:01Z: 5 nodes, 32 GPUs, 20 pods\n"
+    assert busy("get", "pods", "-o", "wide").out == before
+    assert busy("explain", "job", "train").out == why
+    assert busy("run", "--for", "1h").code == 0
+    assert busy("get", "pods", "-o", "wide").out.count("Running") == 16
+    assert busy("evidence", "capture").code == 0
+
+
+def test_a_lab_that_is_up_is_kept(busy, state: Path) -> None:
+    assert busy("snapshot", "take", "lab.snap").code == 0
+    there = state.read_bytes()
+    done = busy("open", "lab.snap")
+    assert done.code == 2
+    assert "a lab is up already" in done.err
+    assert "--fresh" in done.err
+    assert state.read_bytes() == there
+    assert busy("open", "lab.snap", "--fresh").code == 0
+
+
+def test_a_file_that_is_there_is_kept(busy, home: Path) -> None:
+    (home / "lab.snap").write_text("mine")
+    done = busy("snapshot", "take", "lab.snap")
+    assert done.code == 2
+    assert "lab.snap: is there already" in done.err
+    assert (home / "lab.snap").read_text() == "mine"
+    assert busy("snapshot", "take", "lab.snap", "--force").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["open", "none.snap"], "none.snap: there is no such file or folder"),
+        (["open", "notes"], "notes: is nothing that can be opened; expected a snapshot"),
+        (["open", "notes", "--at", "last"], "a test and --at are for evidence"),
+        (["open", "notes", "--assume-runtime", "soon"], "--assume-runtime: "),
+        (["snapshot", "take"], "say where to write it"),
+        (["snapshot", "take", "x.snap", "--kubeconfig", "none"], "none: there is no such kubeconfig"),
+    ],
+)
+def test_bad_input_is_told(kailab, home: Path, state: Path, arguments: list[str], told: str) -> None:
+    (home / "notes").write_text("nothing to open")
+    done = kailab(*arguments)
+    assert done.code == 2
+    assert told in done.err
+    assert not state.exists()
+
+
+def test_the_rights_are_to_get_and_to_list(kailab) -> None:
+    done = kailab("snapshot", "take", "--rights")
+    role = yaml.safe_load(done.out)
+    assert role["kind"] == "ClusterRole"
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list"}
+    named = {(group, one) for rule in role["rules"] for group in rule["apiGroups"] for one in rule["resources"]}
+    assert {
+        ("", "pods"),
+        ("scheduling.run.ai", "queues"),
+        ("batch", "jobs"),
+        ("resource.k8s.io", "resourceslices"),
+    } <= named
+    assert ("", KINDS["Secret"].plural) not in named
