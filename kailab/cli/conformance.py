@@ -217,6 +217,50 @@ def odd(cases: int, seed: int, minutes: float | None, verbose: bool, output: Tex
     _end(report, output, report.text(verbose))
 
 
+@group.command()
+@click.option("--cases", type=click.IntRange(min=1), default=100, help="How many situations.")
+@_seed
+@click.option("--case", type=click.IntRange(min=0), help="Only the situation of this seed.")
+@click.option("--budget", type=click.FloatRange(min=0), metavar="SECONDS", help="Begin no further one after this time.")
+@click.option(
+    "--at-least", type=click.FloatRange(0, 100), default=99.5, help="The share, per cent, below which it fails."
+)
+@click.option("--shrink", type=click.IntRange(min=0), default=1, help="How many of what failed are cut down and shown.")
+@_workers
+@options.output
+def explain(
+    cases: int,
+    seed: int,
+    case: int | None,
+    budget: float | None,
+    at_least: float,
+    shrink: int,
+    workers: int,
+    output: TextOrJson,
+) -> None:
+    """Random situations in labs, and what `kailab explain` says of all that waits in them, each answer tried.
+
+    A cause is taken away in the manifests, a verdict tried on the emptied lab, each step carried out on a lab made anew. Exit code 1
+    where fewer answers than --at-least are right.
+    """
+    from kailab.conformance.explaining.run import run_seeds
+    from kailab.conformance.explaining.shrinking import shrunk
+
+    seeds = range(seed, seed + cases) if case is None else range(case, case + 1)
+    with terminal.progress_bars() as tell:
+        findings = run_seeds(seeds, workers, budget, tell)
+    if output is TextOrJson.json:
+        terminal.say(findings.as_json())
+    else:
+        for number, judged in findings.failed[:shrink]:
+            with terminal.waiting(f"cutting down case {number}"):
+                smallest = shrunk(number, judged)
+            terminal.say(f"---\n{smallest.as_yaml()}")
+        terminal.say(findings.text())
+    if findings.share < at_least or any(one.broken for one in findings.results):
+        raise click.exceptions.Exit(1)
+
+
 def _need(chosen: Iterable[object]) -> None:
     from kailab.errors import InputError
 

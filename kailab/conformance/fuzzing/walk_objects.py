@@ -13,7 +13,8 @@ _FREE = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _PRIORITIES = ("train", "train", "build", "inference", "build-preemptible")
 
 
-def _queue(name: str, parent: str, quota: int, limit: int, weight: int) -> Object:
+def queue(name: str, parent: str, quota: int, limit: int, weight: int) -> Object:
+    """GPUs as told, CPU and memory without bounds. An empty ``parent``: a root."""
     resources = {"gpu": {"quota": quota, "limit": limit, "overQuotaWeight": weight}, "cpu": _FREE, "memory": _FREE}
     spec: dict[str, Any] = {"resources": resources}
     if parent:
@@ -23,14 +24,14 @@ def _queue(name: str, parent: str, quota: int, limit: int, weight: int) -> Objec
 
 def queue_tree(leaves: Sequence[str]) -> list[Object]:
     """An organisation, two departments, and the leaves below them by halves."""
-    tree = [_queue("org", "", -1, -1, 1), _queue("da", "org", 12, -1, 1), _queue("db", "org", 12, 20, 1)]
-    return tree + [_queue(name, _parent(name, leaves), 6, -1, 1) for name in leaves]
+    tree = [queue("org", "", -1, -1, 1), queue("da", "org", 12, -1, 1), queue("db", "org", 12, 20, 1)]
+    return tree + [queue(name, _parent(name, leaves), 6, -1, 1) for name in leaves]
 
 
 def queue_with(name: str, leaves: Sequence[str], chance: Random) -> Object:
     """A leaf with other amounts."""
     quota, limit = chance.choice((0, 2, 4, 8, -1)), chance.choice((-1, -1, 8, 12))
-    return _queue(name, _parent(name, leaves), quota, limit, chance.choice((1, 1, 2)))
+    return queue(name, _parent(name, leaves), quota, limit, chance.choice((1, 1, 2)))
 
 
 def _parent(name: str, leaves: Sequence[str]) -> str:

@@ -1,0 +1,191 @@
+"""An answer held against labs: each thing that it says is carried out on a lab made anew, and looked at.
+
+- The verdict: what is called ``never`` runs neither alone nor in time, within a day; what is called ``later`` does.
+- The first cause: taken away in the manifests, the work runs or something else keeps it; and with everything else that came up
+  taken away, but not this, it does not run.
+- The steps: what says that it was checked lets the work run.
+- The numbers: what a cause's sentence has to name is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
+from kailab.conformance.explaining.removal import Removed, removed
+from kailab.conformance.explaining.situation import Situation
+from kailab.conformance.explaining.subject import Work, waiting
+from kailab.errors import KailabError
+from kailab.lab.explain import answer
+from kailab.lab.explain.answer import Answer, Verdict
+from kailab.lab.explain.cause import Code
+from kailab.lab.lab import Lab
+
+DEEPEST = 6
+"""Causes that are taken away one after the other."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """An answer about ``work``, and what of it is not so, each with the part that it is of. ``named_next``: whether the causes that
+    came up after the first had been named in the answer; None where there was none."""
+
+    work: Work
+    verdict: str
+    code: str
+    sentence: str = ""
+    faults: tuple[tuple[str, str], ...] = ()
+    steps: int = 0
+    named_next: bool | None = None
+    next_code: str = ""
+
+    @property
+    def right(self) -> bool:
+        return not self.faults
+
+
+@dataclass
+class _Case:
+    situation: Situation
+    lab: Lab
+    work: Work
+    told: Answer
+    faults: list[tuple[str, str]] = field(default_factory=list)
+
+
+def judge(situation: Situation) -> list[Judged]:
+    """Every workload of a situation that waits. Raises KailabError for a situation that can't be carried out."""
+    with situation.opened() as lab:
+        return [judge_one(situation, lab, work) for work in waiting(situation, lab)]
+
+
+def judge_one(situation: Situation, lab: Lab, work: Work) -> Judged:
+    """``lab``: the situation, carried out; it is only looked at. A failure of kailab is a fault of its answer."""
+    try:
+        told = answer(lab, work.kind, work.name, work.namespace)
+        return _judged(_Case(situation, lab, work, told))
+    except KailabError as error:
+        return Judged(work, "", "", faults=(("failed", f"{type(error).__name__}: {error}"),))
+    except Exception as error:
+        place = _place_of(error)
+        return Judged(work, "", "", faults=(("failed", f"{type(error).__name__}: {error} ({place})"),))
+
+
+def _place_of(error: Exception) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return "" if trace is None else f"{trace.tb_frame.f_code.co_filename.rpartition('/')[2]}:{trace.tb_lineno}"
+
+
+def _judged(case: _Case) -> Judged:
+    told = case.told
+    code = str(told.cause.code) if told.cause else ""
+    case.faults += _verdict(case)
+    case.faults += _steps(case)
+    following: list[str] = []
+    if not code:
+        case.faults.append(("cause", "no cause is given"))
+    elif told.verdict != Verdict.GONE:
+        following = _cause(case, code)
+    named = {str(one.code) for one in told.more}
+    return Judged(
+        case.work,
+        str(told.verdict),
+        code,
+        told.cause.sentence if told.cause else "",
+        tuple(case.faults),
+        sum(step.checked for step in told.steps),
+        following[0] in named if following else None,
+        following[0] if following else "",
+    )
+
+
+# --- the verdict --------------------------------------------------------------------------------------------------------
+
+
+def _verdict(case: _Case) -> Iterator[tuple[str, str]]:
+    verdict, work = case.told.verdict, case.work
+    evicted = [one for one in case.lab.log.evictions if one.app == work.name]
+    if verdict == Verdict.GONE:
+        if not evicted:
+            yield "verdict", "gone, and no pod of it was ever evicted"
+    elif verdict == Verdict.RUNNING:
+        if any(not (pod["spec"].get("nodeName")) for pod in work.pods(case.lab)):
+            yield "verdict", "running, and pods of it wait"
+    else:
+        runs = runs_alone(case.situation, work) or (verdict == Verdict.NEVER and runs_in_time(case.situation, work))
+        if runs and verdict == Verdict.NEVER:
+            yield "verdict", "never, and it runs once the others have gone or a day has passed"
+        if not runs and verdict == Verdict.LATER and not runs_in_time(case.situation, work):
+            yield "verdict", "later, and it runs neither alone nor within a day"
+
+
+# --- the cause ----------------------------------------------------------------------------------------------------------
+
+
+def _cause(case: _Case, code: str) -> list[str]:
+    """Adds what is not so to the faults; the codes that came up, one after the other, once the first was taken away."""
+    chain: list[tuple[str, Removed]] = []
+    current = code
+    while len(chain) < DEEPEST:
+        with _opened(case, [one for _, one in chain]) as lab:
+            if chain:
+                if case.work.runs(lab):
+                    return _needed(case, chain)
+                told = answer(lab, case.work.kind, case.work.name, case.work.namespace)
+                current = str(told.cause.code) if told.cause else ""
+                if told.verdict == Verdict.GONE:  # what is told of is the eviction
+                    return [name for name, _ in chain[1:]]
+                if current in [name for name, _ in chain]:
+                    which = "the same again" if current == chain[-1][0] else f"{current} again"
+                    case.faults += [("cause", f"{which} once {_chained(chain)} is no more")] if len(chain) == 1 else []
+                    return [name for name, _ in chain[1:]]
+            found = removed(case.situation, lab, case.work, current)
+        if found is None:
+            return [*(name for name, _ in chain[1:]), *([current] if chain and current else [])]
+        chain.append((current, found))
+    return [name for name, _ in chain[1:]]
+
+
+def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
+    """All of the chain taken away it runs: without the first it must not."""
+    rest = chain[1:]
+    if rest:
+        with _opened(case, [one for _, one in rest]) as lab:
+            if case.work.runs(lab):
+                case.faults.append(
+                    ("cause", f"it runs once {_chained(rest)} is no more: {chain[0][0]} does not keep it")
+                )
+    return [name for name, _ in rest]
+
+
+def _opened(case: _Case, taken: list[Removed]) -> Lab:
+    steps = [step for one in taken for step in one.steps]
+    return case.situation.opened(steps, refusals=all(one.refusals for one in taken))
+
+
+def _chained(chain: list[tuple[str, Removed]]) -> str:
+    return " and ".join(name for name, _ in chain)
+
+
+# --- steps --------------------------------------------------------------------------------------------------------------
+
+
+def _steps(case: _Case) -> Iterator[tuple[str, str]]:
+    before = case.work.running(case.lab)
+    for step in case.told.steps:
+        if not step.checked:
+            continue
+        try:
+            with case.situation.opened([dict(one) for one in step.changes]) as lab:
+                runs, now = case.work.runs(lab), case.work.running(lab)
+        except KailabError as error:
+            yield "step", f"{step.do}: it can't be carried out: {error}"
+            continue
+        if not runs or now <= before:
+            yield "step", f"{step.do}: {now} pods of it run then, {before} before" + ("" if runs else ", and not all")
+
+
+KNOWN_CODES = frozenset(map(str, Code))
