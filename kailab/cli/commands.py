@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, Entry] = {
     "get": Entry("get", "get", "Show objects: pods, queues, podgroups, nodes, jobs ..."),
     "explain": Entry("explain", "explain", "Say why something waits and what would let it run."),
     "audit": Entry("audit", "audit", "Look through all queues: who starves, what is idle, what can never run."),
+    "timeline": Entry("timeline", "timeline", "Say what happened to something: bound, evicted, for whom."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "open": Entry("open", "open_lab", "Open a snapshot of a cluster as a lab."),
     "snapshot": Entry("snapshot", "group", "Take a snapshot of a cluster."),

@@ -96,19 +96,71 @@ def show(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
 
 @group.command()
 @_run
+@click.option("--key", type=options.PATH, help="Check the signature by this key too: the public one, as PEM.")
 @options.evidence
-def verify(run: str, evidence: Path) -> None:
-    """Check every file of a run against its checksum. Exit code 1 if one was changed or is missing."""
+def verify(run: str, key: Path | None, evidence: Path) -> None:
+    """Check every file of a run against its checksum, and with --key its signature. Exit code 1 if one was changed or is missing, or
+    there is no signature by that key.
+
+    Checksums show what was changed by accident; whoever can write the files can write them anew. A signature shows that the holder of
+    the key had the run before them as it is now: not when, and not that what was tested is right.
+    """
     from kailab.evidence import store
 
     path = store.find(evidence, run)
     problems = store.verify(path)
+    if key is not None:
+        from kailab.evidence import signing
+
+        problems += signing.check(path, key)
     for problem in problems:
         terminal.say(str(problem))
     if problems:
-        terminal.notice(f"{path}: {len(problems)} problems")
+        terminal.notice(f"{path}: {len(problems)} problem{'' if len(problems) == 1 else 's'}")
         raise click.exceptions.Exit(1)
     terminal.say(f"{path}: all is as it was written")
+    if key is not None:
+        terminal.say(f"and as it was when the key {signing.known_as(key)} signed it")
+    elif store.signed(path):
+        terminal.notice("It is signed; --key checks by whom.")
+
+
+@group.command()
+@click.argument("file", type=options.PATH, help="Where the private key goes; the public one goes to FILE.pub.")
+def keygen(file: Path) -> None:
+    """Make a key to sign runs with (Ed25519). Keep the private one to yourself; give the public one to whoever is to check."""
+    from kailab.evidence import signing
+
+    public = signing.generate(file)
+    terminal.say(f"{file} (private), {public} (public)\nkey {signing.known_as(public)}")
+
+
+@group.command()
+@_run
+@click.option("--key", type=options.PATH, required=True, help="A private key of Ed25519, as PEM.")
+@options.evidence
+def sign(run: str, key: Path, evidence: Path) -> None:
+    """Sign a run that is as it was written. The signature stands beside it and goes along with it; several keys may sign.
+
+    It proves to whoever trusts the public key that its holder had the run before them as it is now. It does not prove when that was,
+    nor that what was tested is right.
+    """
+    from kailab.evidence import signing, store
+
+    terminal.say(f"{signing.sign(store.find(evidence, run), key)}")
+
+
+@group.command()
+@_run
+@click.argument("file", type=options.PATH, help="The file to write, a .tar.gz.")
+@options.evidence
+def export(run: str, file: Path, evidence: Path) -> None:
+    """Write a run as one file, with its checksums and signatures. Nothing is overwritten. `tar -xzf FILE` unpacks it."""
+    from kailab.evidence import store
+    from kailab.evidence.export import export as write
+
+    path = store.find(evidence, run)
+    terminal.say(f"{file}: {write(path, file)} files of run {path.name}")
 
 
 @group.command()

@@ -1,5 +1,5 @@
 """Where two runs differ, as data: what was another (settings, fleet, objects, steps), and what came of it (outcomes, the
-first decision that is another, other endings)."""
+first decision that is another, which workloads ended elsewhere and what was decided otherwise about each)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from typing import Any, Literal
 from kailab.evidence import store, sums
 from kailab.evidence.canonical import plain
 from kailab.evidence.changes import NOTHING, Change, changes, object_changes, shown
+from kailab.evidence.endings import moved
 from kailab.evidence.entries import Decision, Refused, Step, Waits
+from kailab.evidence.history import History
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
 from kailab.model import yamltext
@@ -27,6 +29,7 @@ What = Literal[
     "object",
     "step",
     "decision",
+    "workload",
     "ending",
     "file",
 ]
@@ -52,6 +55,8 @@ class Difference:
             return f"{place}: {self.what.replace('_', ' ')}"
         if self.what == "decision":
             return f"{place}: {self.detail}: {decisions_told(self.first, self.second)}"
+        if self.what == "workload":
+            return f"{place}: {self.detail}"
         if self.what == "file":
             return f"{place}: the file {self.detail} differs"
         return f"{place}: {Change(self.detail or self.what, self.first, self.second)}"
@@ -176,6 +181,8 @@ def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Differe
         if left != right:
             yield Difference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
             break
+    for one_moved in moved(History.of_test(one, lab), History.of_test(two, lab)):
+        yield Difference("workload", one.name, lab, *one_moved.data(), str(one_moved))
     first, second = _ending(one, lab), _ending(two, lab)
     for app in sorted(first.keys() | second.keys()):
         if first.get(app) != second.get(app):

@@ -25,6 +25,8 @@ from kailab.evidence.entries import LabFacts, RanOn, RunFacts
 from kailab.model import typed
 
 RUN = "run.json"
+SIGNATURES = "signature-"
+"""What names of files with signatures of a run begin with (``kailab.evidence.signing``)."""
 PARTIAL = ".partial-"
 
 
@@ -110,7 +112,7 @@ class RunFolder:
             listing = sums.render(
                 (f"{name}/{sums.FILE}", sums.digest((self.path / name / sums.FILE).read_bytes())) for name in tests
             )
-            _replace(self.path / sums.FILE, listing)
+            replace_file(self.path / sums.FILE, listing)
             run = RunFacts(
                 run=self.run_id,
                 begun=canonical.rfc3339(round(self._begun, 3)),
@@ -122,7 +124,7 @@ class RunFolder:
                 sums=sums.digest(listing),
             )
             run = structs.replace(run, digest=run_digest(msgspec.to_builtins(run)))
-            _replace(self.path / RUN, canonical.pretty(run))
+            replace_file(self.path / RUN, canonical.pretty(run))
         except OSError as error:
             raise EvidenceError(f"{self.path}: evidence can't be written: {error.strerror or error}") from error
         return len(tests)
@@ -157,7 +159,8 @@ def test_folders(run: Path) -> list[str]:
     )
 
 
-def _replace(path: Path, content: bytes) -> None:
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file of a run, whole or not at all. Raises OSError."""
     partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
     partial.write_bytes(content)
     os.replace(partial, path)

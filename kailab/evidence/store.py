@@ -15,7 +15,7 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import sums
 from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Result, RunFacts, State, Step
 from kailab.evidence.record import RESULT, Written, check_format
-from kailab.evidence.run import PARTIAL, RUN, run_digest, test_folders
+from kailab.evidence.run import PARTIAL, RUN, SIGNATURES, run_digest, test_folders
 from kailab.evidence.sums import Problem
 from kailab.model import typed
 
@@ -142,6 +142,32 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
     )
 
 
+def find_lab(root: Path | str, text: str) -> tuple[TestEvidence, str]:
+    """The lab that one word stands for: ``RUN/EXERCISE/TEST``, ``EXERCISE/TEST`` of the latest run, a run with one test, or the folder
+    of any of them; of a test with several labs ``/LAB`` says which. Raises InputError, EvidenceError."""
+    for path in (Path(text), Path(root) / text):
+        for folder, lab in ((path, ""), (path.parent, path.name)):
+            if (folder / RESULT).exists():
+                return _one_lab(load_test(folder.parent.parent, "/".join(folder.parts[-2:])), lab)
+    head, _, rest = text.partition("/")
+    run, test = (find(root, head), rest) if rest and (Path(root) / head).is_dir() else find_run_or_test(root, text)
+    if not test:
+        tests = test_folders(run)
+        if len(tests) != 1:
+            raise InputError(f"run {run.name} has {len(tests)} tests; say which: {run.name}/EXERCISE/TEST")
+        (test,) = tests
+    return _one_lab(load_test(run, find_test(run, test)), "")
+
+
+def _one_lab(test: TestEvidence, lab: str) -> tuple[TestEvidence, str]:
+    if lab in test.labs or (not lab and len(test.labs) == 1):
+        return test, lab or next(iter(test.labs))
+    there = ", ".join(test.labs) or "none"
+    if lab:
+        raise InputError(f"{test.name} has no lab {lab!r}; there are: {there}")
+    raise InputError(f"{test.name} has {len(test.labs)} labs; say which, {test.name}/LAB, of: {there}")
+
+
 def _near(text: str, known: list[str]) -> str:
     by_last = {name.rpartition("/")[2]: name for name in known}
     close = [name for name in known if name.startswith(text)]
@@ -181,6 +207,11 @@ def load_test(run: Path, name: str) -> TestEvidence:
     return TestEvidence(name, path, result, labs)
 
 
+def signed(run: Path) -> bool:
+    """Whether there is a signature of a run, whoever's it is."""
+    return any(run.glob(f"{SIGNATURES}*"))
+
+
 def verify(path: Path) -> list[Problem]:
     """What is not as it was written, in a run or in one test's folder; empty: all is. Raises EvidenceError
     where there is nothing to verify."""
@@ -205,7 +236,7 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         for entry in sorted(folder.iterdir())
         if not entry.is_dir()
         and not entry.name.startswith(PARTIAL)
-        and (folder != path or entry.name not in (RUN, sums.FILE))
+        and (folder != path or (entry.name not in (RUN, sums.FILE) and not entry.name.startswith(SIGNATURES)))
         and f"{folder.relative_to(path).as_posix()}" not in tests
     )
     if not (path / RUN).exists():

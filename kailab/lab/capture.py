@@ -23,6 +23,17 @@ OUTCOME = "captured"
 def capture(lab: Lab, journal: Journal, root: Path) -> Path:
     """Write a run with what was recorded of a lab between commands, and how it stands now. Returns the run's folder. The lab goes on.
     Raises EvidenceError where nothing was recorded, the record is damaged, or ``root`` can't be written."""
+    recorder = recorded(lab, journal)
+    run = RunFolder.begin(root)
+    run.write(EXERCISE, TEST, lambda folder: write_test(folder, f"{EXERCISE}/{TEST}", [recorder], OUTCOME))
+    settings = {"backend": lab.backend, "scheduler": lab.scheduler, "fleet": lab.fleet}
+    run.finish({"kailab": __version__, "python": platform.python_version()}, settings)
+    return run.path
+
+
+def recorded(lab: Lab, journal: Journal) -> Recorder:
+    """What was recorded of a lab between commands, and how it stands now. Raises EvidenceError where nothing was recorded, or the
+    record is damaged."""
     recording = journal.whole()
     decided = lab.venue.decided(lab.under_test)
     if decided is not None and decided.cycles:
@@ -30,11 +41,7 @@ def capture(lab: Lab, journal: Journal, root: Path) -> Path:
     recorder = Recorder(so_far=recording)
     recorder.go_on(lab.cluster)
     recorder.on_closing(lambda: lab.picture().waiting())
-    run = RunFolder.begin(root)
-    run.write(EXERCISE, TEST, lambda folder: write_test(folder, f"{EXERCISE}/{TEST}", [recorder], OUTCOME))
-    settings = {"backend": lab.backend, "scheduler": lab.scheduler, "fleet": lab.fleet}
-    run.finish({"kailab": __version__, "python": platform.python_version()}, settings)
-    return run.path
+    return recorder
 
 
 def _take_cycles(recording: Recording, path: Path, lab: Lab) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,38 @@ def test_replay(kailab, runs: tuple[str, str, str], home: Path) -> None:
     assert damaged.code == 2
     assert "cycles.jsonl, line 1: not the head of recorded cycles" in damaged.err
     assert kailab("evidence", "replay", "no-such-run").code == 2
+
+
+def test_a_run_signed_is_checked_by_key(kailab, runs: tuple[str, str, str], home: Path) -> None:
+    made = kailab("evidence", "keygen", "key")
+    assert made.code == 0
+    fingerprint = made.out.split()[-1]
+    assert kailab("evidence", "keygen", "key").code == 2
+    unsigned = kailab("evidence", "verify", runs[0], "--key", "key.pub")
+    assert (unsigned.code, "it is not signed" in unsigned.out) == (1, True)
+    signed = kailab("evidence", "sign", runs[0], "--key", "key")
+    assert (signed.code, signed.out.strip().startswith(f"evidence/{runs[0]}/signature-")) == (0, True)
+    done = kailab("evidence", "verify", runs[0], "--key", "key.pub")
+    assert done.code == 0
+    assert f"the key {fingerprint} signed it" in done.out
+    assert "It is signed" in kailab("evidence", "verify", runs[0]).err
+    assert kailab("evidence", "sign", runs[0], "--key", "key.pub").code == 2
+    assert kailab("evidence", "verify", runs[0], "--key", "nothing").code == 2
+
+
+def test_a_run_exported_is_whole_and_nothing_is_overwritten(kailab, runs: tuple[str, str, str], home: Path) -> None:
+    first = kailab("evidence", "export", runs[0], "run.tar.gz")
+    assert (first.code, first.err) == (0, "")
+    again = kailab("evidence", "export", runs[0], "run.tar.gz")
+    assert (again.code, "is there already" in again.err) == (2, True)
+    assert kailab("evidence", "export", runs[0], "again.tar.gz").code == 0
+    assert (home / "run.tar.gz").read_bytes() == (home / "again.tar.gz").read_bytes()
+    with tarfile.open(home / "run.tar.gz") as archive:
+        archive.extractall(home / "elsewhere", filter="data")
+    assert kailab("evidence", "verify", "--evidence", "elsewhere").code == 0
+    assert kailab("evidence", "diff", f"evidence/{runs[0]}", f"elsewhere/{runs[0]}").code == 0
+    next((home / "evidence" / runs[1]).rglob("pods.json")).write_text("[]")
+    damaged = kailab("evidence", "export", runs[1], "other.tar.gz")
+    assert (damaged.code, "not exported: changed: " in damaged.err) == (2, True)
+    assert kailab("evidence", "export", runs[2], "nowhere/run.tar.gz").code == 2
+    assert sorted(path.name for path in home.iterdir()) == ["again.tar.gz", "elsewhere", "evidence", "run.tar.gz"]

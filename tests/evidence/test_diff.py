@@ -83,6 +83,22 @@ def test_an_object_more_is_named(tmp_path):
     assert told[0] == "quota/test_one (lab): queue other nothing -> applied"
 
 
+def test_a_workload_that_ended_elsewhere_is_named_with_the_first_decision_about_it(tmp_path):
+    one, two = changed(tmp_path / "a"), changed(tmp_path / "b", QUEUE.replace("limit: 4", "limit: 2"))
+    (told,) = [difference for difference in diff(one, two).differences if difference.what == "workload"]
+    assert str(told).startswith("quota/test_one (lab): Pod default/p1 ended otherwise: 1 Running on ")
+    assert " -> 1 Pending; first decided otherwise: bound to " in str(told)
+    assert "-> waits (OverLimit: " in str(told)
+    assert told.first["ended"] != told.second["ended"] == {"Pending": 1}
+    assert told.second["decision"]["reason"] == "OverLimit"
+
+
+def test_more_replicas_are_no_other_decision_about_others(tmp_path):
+    """Names of pods shift with what was made before them; where they ended and why does not."""
+    found = diff(changed(tmp_path / "a"), changed(tmp_path / "b", replicas=2)).differences
+    assert [one.detail.partition(" ended")[0] for one in found if one.what == "workload"] == ["Deployment default/web"]
+
+
 def test_decisions_that_sound_the_same_are_told_apart():
     one, two = (
         Waits(

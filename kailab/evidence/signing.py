@@ -1,0 +1,166 @@
+"""A signature over a run: who held this key had this run before them as it is now.
+
+Checksums show what was changed by accident. Whoever can write the files can write the sums anew; a signature they can't. It is made
+with Ed25519 over ``run.json``, which holds the digest of the run's SHA256SUMS, which sums up every file. It stands beside it as
+``signature-<key>.json``, by as many keys as sign.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+from pathlib import Path
+
+import msgspec
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+from kailab.errors import EvidenceError, InputError
+from kailab.evidence import canonical, store, sums
+from kailab.evidence.run import RUN, SIGNATURES, replace_file
+from kailab.evidence.sums import Problem
+from kailab.model import typed
+
+FORMAT = 1
+ALGORITHM = "ed25519"
+_CONTEXT = b"kailab evidence run 1\n"
+"""Goes before what is signed, so that no signature for another purpose passes as one of a run."""
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
+    """``key``: the digest of the public key, by which it is known. ``digest``: of the run.json that was signed."""
+
+    format: int = FORMAT
+    algorithm: str = ALGORITHM
+    key: str
+    run: str
+    digest: str
+    signature: str
+
+
+def generate(path: Path) -> Path:
+    """Write a new private key (PEM, PKCS #8, readable by its owner alone), and beside it the public one, which is returned. Raises
+    InputError where one of them is there already or can't be written."""
+    public = path.with_name(f"{path.name}.pub")
+    for there in (path, public):
+        if there.exists() or there.is_symlink():
+            raise InputError(f"{there} is there already; a key is not overwritten")
+    key = Ed25519PrivateKey.generate()
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    try:
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(pem)
+        public.write_bytes(_spki(key.public_key(), serialization.Encoding.PEM))
+    except OSError as error:
+        raise InputError(f"{path}: a key can't be written there: {error.strerror or error}") from error
+    return public
+
+
+def sign(run: Path, key: Path) -> Path:
+    """Sign a run, if it is what was written; the file with the signature. Signed again with the same key it is the same. Raises
+    EvidenceError for a run that is damaged or did not finish, InputError for what is no private key of Ed25519."""
+    private = _private(key)
+    problems = store.verify(run)
+    if problems or not (run / RUN).exists():
+        told = "; ".join(map(str, problems[:3])) or f"there is no {RUN}: only a whole run can be signed"
+        raise EvidenceError(f"{run}: not signed: {told}")
+    content = (run / RUN).read_bytes()
+    identity = fingerprint(private.public_key())
+    signed = Signature(
+        key=identity,
+        run=run.name,
+        digest=sums.digest(content),
+        signature=base64.b64encode(private.sign(_CONTEXT + content)).decode(),
+    )
+    path = run / f"{SIGNATURES}{identity[:16]}.json"
+    try:
+        replace_file(path, canonical.pretty(signed))
+    except OSError as error:
+        raise EvidenceError(f"{path}: the signature can't be written: {error.strerror or error}") from error
+    return path
+
+
+def signatures(run: Path) -> list[tuple[str, Signature | None]]:
+    """The signatures of a run, by file; None for one that can't be read."""
+    return [(path.name, _read(path)) for path in sorted(run.glob(f"{SIGNATURES}*.json"))]
+
+
+def check(run: Path, key: Path) -> list[Problem]:
+    """What is wrong with the signature of a run by this key (public, or private); empty: it holds. It says nothing of the other
+    files: ``store.verify`` does. Raises InputError for what is no key of Ed25519."""
+    public = _public(key)
+    identity = fingerprint(public)
+    name = f"{SIGNATURES}{identity[:16]}.json"
+    if not (run / name).exists():
+        others = [told.key for _, told in signatures(run) if told is not None]
+        by = f"it is signed by {', '.join(others)}" if others else "it is not signed"
+        return [Problem("missing", name, f"no signature by {identity}; {by}")]
+    signed = _read(run / name)
+    if signed is None:
+        return [Problem("damaged", name, "not a signature")]
+    try:
+        content = (run / RUN).read_bytes()
+        public.verify(base64.b64decode(signed.signature, validate=True), _CONTEXT + content)
+    except (InvalidSignature, binascii.Error):
+        return [Problem("changed", RUN, "not what was signed")]
+    except OSError as error:
+        return [Problem("missing", RUN, error.strerror or str(error))]
+    return []
+
+
+def fingerprint(key: Ed25519PublicKey) -> str:
+    """SHA-256 of the public key as X.509 has it, in hex: as ``openssl pkey -pubin -outform DER | sha256sum`` gives it."""
+    return sums.digest(_spki(key, serialization.Encoding.DER))
+
+
+def known_as(key: Path) -> str:
+    """The fingerprint of a key in a file. Raises InputError."""
+    return fingerprint(_public(key))
+
+
+def _spki(key: Ed25519PublicKey, encoding: serialization.Encoding) -> bytes:
+    return key.public_bytes(encoding, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def _private(path: Path) -> Ed25519PrivateKey:
+    content = _content(path)
+    try:
+        key = serialization.load_pem_private_key(content, password=None)
+    except TypeError as error:
+        raise InputError(f"{path}: the key is protected by a password; expected one without") from error
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(
+            f"{path}: expected a private key of Ed25519 as PEM (kailab evidence keygen makes one)"
+        ) from error
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(f"{path}: expected a private key of Ed25519, not of another kind")
+    return key
+
+
+def _public(path: Path) -> Ed25519PublicKey:
+    content = _content(path)
+    if b"PRIVATE KEY" in content:
+        return _private(path).public_key()
+    try:
+        key = serialization.load_pem_public_key(content)
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise InputError(f"{path}: expected a public key of Ed25519 as PEM") from error
+    if not isinstance(key, Ed25519PublicKey):
+        raise InputError(f"{path}: expected a public key of Ed25519, not of another kind")
+    return key
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: the key can't be read: {error.strerror or error}") from error
+
+
+def _read(path: Path) -> Signature | None:
+    try:
+        return typed.decode_json(path.read_bytes(), Signature)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        return None
