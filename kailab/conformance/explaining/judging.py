@@ -17,9 +17,8 @@ from kailab.conformance.explaining.removal import Removed, removed
 from kailab.conformance.explaining.situation import Situation
 from kailab.conformance.explaining.subject import Work, waiting
 from kailab.errors import KailabError
-from kailab.lab.explain import answer
 from kailab.lab.explain.answer import Answer, Verdict
-from kailab.lab.explain.cause import Code
+from kailab.lab.explain.asking import ask
 from kailab.lab.lab import Lab
 
 DEEPEST = 6
@@ -63,7 +62,7 @@ def judge(situation: Situation) -> list[Judged]:
 def judge_one(situation: Situation, lab: Lab, work: Work) -> Judged:
     """``lab``: the situation, carried out; it is only looked at. A failure of kailab is a fault of its answer."""
     try:
-        told = answer(lab, work.kind, work.name, work.namespace)
+        told = ask(lab, work.kind, work.name, work.namespace)
         return _judged(_Case(situation, lab, work, told))
     except KailabError as error:
         return Judged(work, "", "", faults=(("failed", f"{type(error).__name__}: {error}"),))
@@ -134,7 +133,7 @@ def _cause(case: _Case, code: str) -> list[str]:
             if chain:
                 if case.work.runs(lab):
                     return _needed(case, chain)
-                told = answer(lab, case.work.kind, case.work.name, case.work.namespace)
+                told = ask(lab, case.work.kind, case.work.name, case.work.namespace)
                 current = str(told.cause.code) if told.cause else ""
                 if told.verdict == Verdict.GONE:  # what is told of is the eviction
                     return [name for name, _ in chain[1:]]
@@ -186,6 +185,3 @@ def _steps(case: _Case) -> Iterator[tuple[str, str]]:
             continue
         if not runs or now <= before:
             yield "step", f"{step.do}: {now} pods of it run then, {before} before" + ("" if runs else ", and not all")
-
-
-KNOWN_CODES = frozenset(map(str, Code))
