@@ -1,0 +1,159 @@
+"""Random situations, and the judge of what is explained of them: it lets no wrong answer pass."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+
+from kailab.conformance.explaining import judging, removal
+from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
+from kailab.conformance.explaining.judging import Judged, judge
+from kailab.conformance.explaining.random_situation import seeded
+from kailab.conformance.explaining.run import Findings, SeedResult
+from kailab.conformance.explaining.shrinking import shrink
+from kailab.conformance.explaining.situation import Situation
+from kailab.conformance.explaining.subject import Work, waiting
+from kailab.conformance.fuzzing.walk_objects import queue
+from kailab.lab.explain.answer import Answer, Step, Verdict
+from kailab.lab.explain.cause import Cause, Code
+
+FLEET = yaml.safe_load("""
+apiVersion: kailab.dev/v1
+kind: Fleet
+name: one
+pools: [{name: a100, count: 2, gpus: 4, gpuModel: A100, cpu: 64, memory: 512Gi, taints: []}]
+""")
+
+
+def job(name: str, gpus: int, pods: int = 1, **spec: object) -> dict:
+    labels = {"app": name, "kai.scheduler/queue": "team"}
+    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    pod = {"schedulerName": "kai-scheduler", "restartPolicy": "Never", "containers": [container], **spec}
+    template = {"metadata": {"labels": dict(labels), "annotations": {}}, "spec": pod}
+    metadata = {"name": name, "labels": labels, "annotations": {"kai.scheduler/batch-min-member": str(pods)}}
+    spec = {"parallelism": pods, "completions": pods, "template": template}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+LIMITED = Situation("limited", FLEET, ({"apply": [queue("team", "", 4, 2, 1)]}, {"apply": [job("work", 4)]}))
+CROWDED = Situation(
+    "crowded",
+    FLEET,
+    (
+        {"apply": [queue("team", "", 8, -1, 1)]},
+        {"apply": [job("first", 4, 2)]},
+        {"advance": 5},
+        {"apply": [job("work", 4)]},
+    ),
+)
+WORK = Work("Job", "work")
+
+
+def told(verdict: Verdict, code: Code, *steps: Step) -> Answer:
+    return Answer("Job", "default", "work", verdict, Cause(code, "It is so."), steps=steps)
+
+
+def judged(monkeypatch: pytest.MonkeyPatch, situation: Situation, *answers: Answer) -> Judged:
+    """What is thought of an answer; the last of ``answers`` is given again and again."""
+    given = list(answers)
+    monkeypatch.setattr(judging, "ask", lambda *_: given.pop(0) if len(given) > 1 else given[0])
+    (found,) = judge(situation)
+    return found
+
+
+def parts(found: Judged) -> list[str]:
+    return [part for part, _ in found.faults]
+
+
+LIFT = {"patch": {"kind": "Queue", "name": "team", "patch": {"spec": {"resources": {"gpu": {"limit": -1}}}}}}
+
+
+def test_a_right_answer_is_right(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = told(Verdict.NEVER, Code.OVER_LIMIT, Step("Lift the limit.", (LIFT,), checked=True))
+    assert judged(monkeypatch, LIMITED, right).right
+
+
+def test_a_wrong_verdict_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parts(judged(monkeypatch, LIMITED, told(Verdict.LATER, Code.OVER_LIMIT))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, told(Verdict.NEVER, Code.NOT_ENOUGH_GPUS))) == ["verdict"]
+    assert parts(judged(monkeypatch, CROWDED, told(Verdict.GONE, Code.EVICTED))) == ["verdict"]
+
+
+def test_a_cause_that_is_none_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    same = told(Verdict.NEVER, Code.TAINT_NOT_TOLERATED)
+    assert judged(monkeypatch, LIMITED, same).faults == (("cause", "the same again once TaintNotTolerated is no more"),)
+    then = told(Verdict.NEVER, Code.OVER_LIMIT)
+    beside = judged(monkeypatch, LIMITED, same, then)
+    assert beside.faults == (("cause", "it runs once OverLimit is no more: TaintNotTolerated does not keep it"),)
+
+
+def test_a_step_that_does_not_help_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    idle = Step("Wait.", ({"advance": 5},), checked=True)
+    found = judged(monkeypatch, LIMITED, told(Verdict.NEVER, Code.OVER_LIMIT, idle))
+    assert found.faults == (("step", "Wait.: 0 pods of it run then, 0 before, and not all"),)
+    untried = Step("Wait.", ({"advance": 5},))
+    assert judged(monkeypatch, LIMITED, told(Verdict.NEVER, Code.OVER_LIMIT, untried)).right
+
+
+def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> Answer:
+        raise KeyError("queue")
+
+    monkeypatch.setattr(judging, "ask", fails)
+    (found,) = judge(LIMITED)
+    assert parts(found) == ["failed"]
+
+
+def test_the_emptied_lab_tells_what_waiting_for_others_can_bring() -> None:
+    assert runs_alone(CROWDED, WORK)
+    assert not runs_in_time(CROWDED, WORK)
+    assert not runs_alone(LIMITED, WORK)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_seed_gives_a_situation_that_can_be_carried_out_and_written_down(seed: int) -> None:
+    situation = seeded(seed)
+    assert situation == seeded(seed)
+    again = yaml.safe_load(situation.as_yaml())
+    assert (again["fleet"], again["steps"]) == (situation.fleet, list(situation.steps))
+    with situation.opened() as lab:
+        assert all(work.wanted(lab) > 0 for work in waiting(situation, lab))
+
+
+def test_situations_are_of_many_kinds() -> None:
+    made = [seeded(seed) for seed in range(300)]
+    assert {one["kind"] for situation in made for one in situation.applied()} >= {
+        "Job", "Deployment", "StatefulSet", "Pod", "PodGroup", "Queue",
+    }  # fmt: skip
+    forms = {form for situation in made for step in situation.steps for form in step}
+    assert forms == {"apply", "patch", "delete", "advance", "refuse"}
+
+
+@pytest.mark.parametrize(
+    "code", sorted(set(Code) - {Code.EVICTED, Code.BORROWING, Code.STALE_GANG, Code.PODS_NOT_CREATED})
+)
+def test_every_cause_of_waiting_can_be_taken_away(code: Code) -> None:
+    assert code in removal._REMOVERS or code == Code.BIND_REFUSED
+
+
+def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = LIMITED.with_steps((*LIMITED.steps, {"advance": 5}, {"apply": [queue("b", "", 4, -1, 1), job("more", 1)]}))
+    monkeypatch.setattr(judging, "ask", lambda *_: told(Verdict.LATER, Code.OVER_LIMIT))
+    failed = next(one for one in judge(large) if one.work == WORK)
+    small = shrink(large, failed)
+    assert small.steps == LIMITED.steps[1:]  # without its queue it is as wrong
+    assert small.fleet["pools"][0]["count"] == 1
+
+
+def test_findings_tell_the_share_by_cause() -> None:
+    good = Judged(WORK, "later", "NotEnoughGPUs", "It wants 4.", steps=1)
+    bad = Judged(WORK, "never", "OverLimit", "It is over.", (("verdict", "never, and it runs"),))
+    findings = Findings([SeedResult(3, (good, good)), SeedResult(4, (good, bad))])
+    assert findings.share == 75.0
+    lines = findings.text().splitlines()
+    assert lines[1].split() == ["NotEnoughGPUs", "3", "100.0%", "3"]
+    assert "case 4, job work: never OverLimit" in lines
+    assert lines[-1] == "3 of 4 answers right in 2 cases: 75.00 %"
+    assert json.loads(findings.as_json())["failed"][0]["case"] == 4
