@@ -114,7 +114,7 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
 
     def belongs(picture: Picture, row: PodRow) -> bool:
         in_namespace = row.name.startswith(f"{namespace}/")
-        return in_namespace and f"{kind}/{name}" in _owners(picture, row.owner, namespace)
+        return in_namespace and f"{kind}/{name}" in owners(picture, row.owner, namespace)
 
     return Subject(lab, kind.lower(), name, belongs, namespace)
 
@@ -153,7 +153,7 @@ def _labelled_apps(lab: Lab) -> set[str]:
     return found
 
 
-def _owners(picture: Picture, owner: str, namespace: str) -> list[str]:
+def owners(picture: Picture, owner: str, namespace: str) -> list[str]:
     """An owner and its owners, as ``Kind/name``, from the pod up."""
     known = picture.owner_lines.get((namespace, owner))
     if known is None:

@@ -14,8 +14,11 @@ from functools import cached_property
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Bind, Decisions, Evict, Pending, Pipeline
-from kailab.engine.relaxing.draft import Draft, by_identity
+from kailab.engine.relaxing.draft import Draft, Kinds, by_identity
+from kailab.engine.relaxing.queue_rules import QueueField
 from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.report.holding import Reach, reach
+from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
@@ -80,19 +83,32 @@ class Outcome:
 class Trials:
     """All trials for one moment of a cluster and one subject (UIDs of PodGroups). Pure: equal trials give equal outcomes."""
 
-    def __init__(self, snapshot: Snapshot, config: EngineConfig, now: float, subject: Iterable[str]) -> None:
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: EngineConfig,
+        now: float,
+        subject: Iterable[str] = (),
+        of: Trials | None = None,
+    ) -> None:
+        """``of``: trials for the same moment, whose working set serves here too."""
         self.snapshot = snapshot
         self.config = config
         self.now = now
         self.subject = tuple(subject)
-        self._records = by_identity(snapshot)
+        self._records: Kinds = by_identity(snapshot) if of is None else of._records
         self._total = sum(map(len, self._records.values()))
+        self._of = of
         self._known: dict[tuple[tuple[Relaxation, ...], bool], Outcome] = {}
 
     @cached_property
     def working(self) -> WorkingSet:
         """Of the snapshot as it is. Whoever changes it puts it back."""
-        return WorkingSet.of(self.snapshot)
+        return WorkingSet.of(self.snapshot) if self._of is None else self._of.working
+
+    def about(self, *subject: str) -> Trials:
+        """The same moment, another subject."""
+        return Trials(self.snapshot, self.config, self.now, subject, self)
 
     def __call__(self, *relaxations: Relaxation, everyone: bool = False) -> Outcome:
         """One cycle with all of these, made in this order. Asked again, the outcome is the one that was found."""
@@ -101,6 +117,20 @@ class Trials:
         if found is None:
             found = self._known[key] = self._try(relaxations, everyone)
         return found
+
+    def reach(self, podgroup: str) -> Reach | None:
+        """What one of the subject's PodGroups wants, and who holds it; None where there is no such PodGroup, or its queue is not
+        there."""
+        session = Session(self.working, self.config, self.now)
+        try:
+            job = session.jobs.get(podgroup)
+            return None if job is None else reach(session, job)
+        finally:
+            session.close()
+
+    def weight(self, queue: str, resource: QueueField) -> float:
+        """The over-quota weight of a queue."""
+        return float(getattr(self._records["queues"][queue], resource).weight)
 
     def draft(self, *relaxations: Relaxation) -> Draft:
         """The input with all of these."""

@@ -19,10 +19,12 @@ class MinRuntime:
         self._reclaim: dict[tuple[str, str], float] = {}
 
     def reclaim_protects(self, pending: WQueue, victim: Job) -> bool:
+        return self.reclaim_until(pending, victim) is not None
+
+    def reclaim_until(self, pending: WQueue, victim: Job) -> float | None:
+        """When its protection from work of ``pending`` ends; None where it has none, or none any more."""
         queue = self.session.queue_of(victim)
-        if queue is None:
-            return False
-        return self._young(victim, self.reclaim_runtime(pending, queue))
+        return None if queue is None else self._until(victim, self.reclaim_runtime(pending, queue))
 
     def reclaim_runtime(self, pending: WQueue, queue: WQueue) -> float:
         """For how many seconds after its start work of ``queue`` is no victim of ``pending``."""
@@ -35,9 +37,13 @@ class MinRuntime:
         return runtime
 
     def preempt_protects(self, victim: Job) -> bool:
+        return self.preempt_until(victim) is not None
+
+    def preempt_until(self, victim: Job) -> float | None:
+        """When its protection from work of its own queue ends; None where it has none, or none any more."""
         queue = self.session.queue_of(victim)
         if queue is None:
-            return False
+            return None
         runtime = self._preempt.get(queue.name)
         if runtime is None:
             runtime = self.session.config.preempt_min_runtime
@@ -46,17 +52,17 @@ class MinRuntime:
                     runtime = level.record.preempt_min_runtime
                     break
             self._preempt[queue.name] = runtime
-        return self._young(victim, runtime)
+        return self._until(victim, runtime)
 
-    def _young(self, victim: Job, runtime: float) -> bool:
+    def _until(self, victim: Job, runtime: float) -> float | None:
         if victim.last_start is None or runtime <= 0 or not self.session.switches.min_runtime:
-            return False
+            return None
         until = victim.last_start + runtime
-        if self.session.now < until:
-            # Nothing changes in the cluster when the protection ends, so no event would start a cycle then.
-            self.session.ledger.wake(until)
-            return True
-        return False
+        if self.session.now >= until:
+            return None
+        # Nothing changes in the cluster when the protection ends, so no event would start a cycle then.
+        self.session.ledger.wake(until)
+        return until
 
     def _resolve_reclaim(self, pending: WQueue, victim: WQueue) -> float:
         default = self.session.config.reclaim_min_runtime

@@ -1,0 +1,138 @@
+"""Rules of queues that refuse work however much room there is: limits, and quotas for non-preemptible work, at each level of the tree.
+
+They are found one behind the other: a rule that refuses is lifted, and the engine is asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, cast
+
+from kailab.engine.decisions import Code as Reason
+from kailab.engine.relaxing.queue_rules import DelayGone, LimitsLifted, QueueField, QuotasRaised
+from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.relaxing.trials import Trials
+from kailab.lab.explain.cause import Cause, Code
+from kailab.lab.explain.causes.case import Case
+from kailab.lab.explain.causes.queue_words import NAMES, amount, queue_ref, queue_title, wants
+from kailab.lab.wording import some
+
+MOST = 12
+"""Rules told of one PodGroup."""
+
+
+class Tight(NamedTuple):
+    """A rule that refuses: ``held`` counts against ``bound`` (of a quota: what non-preemptible work holds). Engine units."""
+
+    reason: Reason
+    queue: str
+    resource: QueueField
+    wanted: int
+    held: int
+    bound: int
+
+    def lifted(self) -> Relaxation:
+        """The rule gone."""
+        if self.reason == Reason.OVER_LIMIT:
+            return LimitsLifted((self.queue,), (self.resource,))
+        return QuotasRaised((self.queue,), (self.resource,))
+
+
+def tight_rules(trials: Trials) -> list[Tight]:
+    """All that refuse the subject as things stand, in the order in which the engine comes upon them."""
+    found: list[Tight] = []
+    lifted: list[Relaxation] = [DelayGone()]
+    while len(found) < MOST:
+        pending = trials(*lifted).pending
+        if not pending or pending[0].code not in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
+            break
+        numbers = pending[0].numbers
+        resource = cast(QueueField, numbers["resource"].lower())
+        tight = Tight(
+            pending[0].code, pending[0].queue_context, resource, numbers["requested"], numbers["allocated"],
+            int(numbers["bound"]),
+        )  # fmt: skip
+        if tight in found:
+            break
+        found.append(tight)
+        lifted.append(tight.lifted())
+    return found
+
+
+def no_resources(case: Case) -> Iterable[Cause]:
+    """A queue that has no resources block, or none for what the work wants."""
+    if case.trials is None:
+        return
+    lacking: dict[str, list[Tight]] = {}
+    for tight in tight_rules(case.trials):
+        if (
+            tight.reason == Reason.OVER_LIMIT
+            and tight.bound == 0
+            and tight.resource not in _resources(case, tight.queue)
+        ):
+            lacking.setdefault(tight.queue, []).append(tight)
+    for queue, rules in lacking.items():
+        names = [NAMES[tight.resource] for tight in rules]
+        if _resources(case, queue):
+            text = (
+                f"{queue_title(case, queue)} says nothing of {some(names)} in its resources, so its limit of that is 0, and "
+                f"{wants(case, amount(rules[0].resource, rules[0].wanted))}."
+            )
+        else:
+            text = (
+                f"{queue_title(case, queue)} has no resources block, so all its limits are 0: nothing runs in it, and "
+                f"{wants(case, amount(rules[0].resource, rules[0].wanted))}."
+            )
+        yield Cause(
+            Code.QUEUE_HAS_NO_RESOURCES,
+            _sentence(text),
+            (queue_ref(queue),),
+            {"queue": queue, "resources": [tight.resource for tight in rules]},
+        )
+
+
+def over_limit(case: Case) -> Iterable[Cause]:
+    """A queue, or one above, would hold more than its limit."""
+    for tight in _tight(case, Reason.OVER_LIMIT):
+        if tight.bound == 0 and tight.resource not in _resources(case, tight.queue):
+            continue
+        bound, held = amount(tight.resource, tight.bound), amount(tight.resource, tight.held)
+        wanted = wants(case, amount(tight.resource, tight.wanted))
+        title = queue_title(case, tight.queue)
+        if tight.wanted > tight.bound:
+            text = f"{title} may never hold more than its limit of {bound}, and {wanted}"
+        else:
+            text = f"{title} may hold {bound}, its limit, and holds {held}; {wanted} more"
+        yield Cause(Code.OVER_LIMIT, _sentence(f"{text}."), (queue_ref(tight.queue),), _facts(tight, "limit"))
+
+
+def over_quota(case: Case) -> Iterable[Cause]:
+    """Non-preemptible work beyond the quota of its queue, or of one above."""
+    for tight in _tight(case, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
+        bound, held = amount(tight.resource, tight.bound), amount(tight.resource, tight.held)
+        yield Cause(
+            Code.NON_PREEMPTIBLE_OVER_QUOTA,
+            f"It is non-preemptible, so it has to stay within quotas: {queue_title(case, tight.queue)} has a quota of {bound}, such "
+            f"work holds {held} of it, and {wants(case, amount(tight.resource, tight.wanted))} more.",
+            (queue_ref(tight.queue),),
+            _facts(tight, "quota"),
+        )
+
+
+def _tight(case: Case, reason: Reason) -> list[Tight]:
+    return [] if case.trials is None else [one for one in tight_rules(case.trials) if one.reason == reason]
+
+
+def _resources(case: Case, queue: str) -> frozenset[str]:
+    """For which its object has a block."""
+    spec = case.lab.cluster.get("Queue", queue).get("spec") or {}
+    return frozenset(name for name, block in (spec.get("resources") or {}).items() if block)
+
+
+def _facts(tight: Tight, rule: str) -> dict[str, object]:
+    return {
+        "queue": tight.queue, "resource": tight.resource, rule: tight.bound, "held": tight.held, "wanted": tight.wanted,
+    }  # fmt: skip
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

@@ -1,0 +1,165 @@
+"""Work that has no claim on what others hold: its queue, or one above, has its quota and its share; or the others hold no more than
+theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from kailab.engine.relaxing.others import OthersPreemptible
+from kailab.engine.relaxing.queue_rules import QueueField, QueuesUnprotected, QuotasRaised, QuotasTaken, WeightsGiven
+from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.relaxing.trials import Trials
+from kailab.engine.report.holding import Holder, Keeps, Reach
+from kailab.engine.snapshot.records import UNLIMITED
+from kailab.lab.explain.cause import Cause, Code
+from kailab.lab.explain.causes.case import Case
+from kailab.lab.explain.causes.queue_victims import context, stands_still, victims
+from kailab.lab.explain.causes.queue_words import amount, queue_ref, queue_title, share, wants
+from kailab.lab.wording import some
+
+
+def shares(case: Case) -> Iterable[Cause]:
+    """At most one: of its own queue's share, or of what others may keep."""
+    trials, record = case.trials, case.record
+    if trials is None or record is None or not stands_still(trials):
+        return
+    before = context(trials)
+    if before and trials(*before).further:
+        return
+    reach = trials.reach(record.uid)
+    if reach is None or not reach.lacks() or any(victims(case)):
+        return
+    lacking = cast(QueueField, reach.lacks()[0])
+    if not _of_others(reach, record.queue, lacking):
+        return
+    if reach.beyond:
+        yield _share_reached(case, trials, reach, lacking, before)
+        return
+    found = _within_quota(case, trials, reach, lacking, before)
+    if found is not None:
+        yield found
+
+
+def _of_others(reach: Reach, queue: str, resource: str) -> list[Holder]:
+    """Work of other queues that holds something of a resource where the work might run."""
+    return [one for one in reach.holders if one.queue not in ("", queue) and getattr(one.held, resource) > 0]
+
+
+def _share_reached(
+    case: Case, trials: Trials, reach: Reach, lacking: QueueField, before: tuple[Relaxation, ...]
+) -> Cause:
+    levels = [(queue, cast(QueueField, lacking if lacking in names else names[0])) for queue, names in reach.beyond]
+    for queue, resource in levels:
+        if trials.weight(queue, resource) == 0 and _gains(trials, queue, resource, before):
+            return _no_weight(case, trials, queue, resource, reach)
+        if trials(*before, QuotasRaised((queue,), (resource,))).further:
+            return _fair_share(case, trials, queue, resource, reach)
+    contested = {one.level for one in _of_others(reach, case.queue, lacking)}
+    queue, resource = next((level for level in levels if level[0] in contested), levels[0])
+    return _fair_share(case, trials, queue, resource, reach)
+
+
+def _gains(trials: Trials, queue: str, resource: QueueField, before: tuple[Relaxation, ...]) -> bool:
+    """Whether an over-quota weight would give it a larger share."""
+    with_weight = trials(*before, WeightsGiven((queue,), (resource,)))
+    return with_weight.further or (
+        share(with_weight.decisions, queue, resource).fair_share > share(trials().decisions, queue, resource).fair_share
+    )
+
+
+def _no_weight(case: Case, trials: Trials, queue: str, resource: QueueField, reach: Reach) -> Cause:
+    state = share(trials().decisions, queue, resource)
+    return Cause(
+        Code.NO_WEIGHT,
+        _sentence(
+            f"{queue_title(case, queue)} has its quota of {amount(resource, state.quota)}, of which it holds "
+            f"{amount(resource, state.allocated)}, and gets nothing beyond it because its over-quota weight is 0; "
+            f"{_wants(case, reach, resource)} more."
+        ),
+        (queue_ref(queue),),
+        _facts(queue, resource, state.quota, state.allocated, state.fair_share),
+    )
+
+
+def _fair_share(case: Case, trials: Trials, queue: str, resource: QueueField, reach: Reach) -> Cause:
+    state = share(trials().decisions, queue, resource)
+    others = _standing_beside(trials, reach, queue, resource)
+    rest = f" The others have theirs: {others}." if others else ""
+    return Cause(
+        Code.FAIR_SHARE_REACHED,
+        _sentence(
+            f"{queue_title(case, queue)} holds {amount(resource, state.allocated)} and has a claim on "
+            f"{amount(resource, state.fair_share)}: its quota of {amount(resource, state.quota)} and its part of what is beyond "
+            f"quotas. {_sentence(_wants(case, reach, resource))} more, and there is nothing that it could reclaim.{rest}"
+        ),
+        (queue_ref(queue),),
+        _facts(queue, resource, state.quota, state.allocated, state.fair_share),
+    )
+
+
+def _within_quota(
+    case: Case, trials: Trials, reach: Reach, resource: QueueField, before: tuple[Relaxation, ...]
+) -> Cause | None:
+    """None where taking the others' quotas away would not help it either: they hold it elsewhere, or in other pieces."""
+    others = [one for one in _of_others(reach, case.queue, resource) if one.keeps != Keeps.SHARE]
+    beside = sorted({one.beside for one in others})
+    bounded = [name for name in beside if share(trials().decisions, name, resource).quota != UNLIMITED]
+    if not beside or (resource != "gpu" and not bounded):
+        return None
+    own = {queue.name for queue in trials.draft().way(case.queue)}
+    rest = QuotasTaken(tuple(queue.name for queue in trials.snapshot.queues if queue.name not in own))
+    if not any(
+        trials(*before, rest, *more).further
+        for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
+    ):
+        return None
+    level = others[0].level
+    state = share(trials().decisions, level, resource)
+    standing = _stand(trials, beside, resource)
+    none = "none of the others holds more than its own quota"
+    if any(_held_over(trials, name, resource) > 0 for name in beside):
+        none = "the others hold too little beyond their own quota"
+    return Cause(
+        Code.VICTIMS_WITHIN_QUOTA,
+        _sentence(
+            f"{queue_title(case, level)} is owed more, holding {amount(resource, state.allocated)} of its quota of "
+            f"{amount(resource, state.quota)}, and {_wants(case, reach, resource)}; but {none}: {standing}."
+        ),
+        (queue_ref(level), *map(queue_ref, beside)),
+        {**_facts(level, resource, state.quota, state.allocated, state.fair_share), "others": beside},
+    )
+
+
+def _held_over(trials: Trials, queue: str, resource: QueueField) -> float:
+    state = share(trials().decisions, queue, resource)
+    return 0 if state.quota == UNLIMITED else state.allocated - state.quota
+
+
+def _standing_beside(trials: Trials, reach: Reach, queue: str, resource: QueueField) -> str:
+    beside = sorted({one.beside for one in reach.holders if one.level == queue and one.beside != queue})
+    return _stand(trials, beside, resource)
+
+
+def _stand(trials: Trials, queues: Sequence[str], resource: QueueField) -> str:
+    """``team-a holds 12 GPUs of its 12 GPUs``, most first."""
+    states = {name: share(trials().decisions, name, resource) for name in queues}
+    order = sorted(queues, key=lambda name: (-states[name].allocated, name))
+    return some(
+        [
+            f"{name} holds {amount(resource, states[name].allocated)} with a quota of {amount(resource, states[name].quota)}"
+            for name in order
+        ]
+    )
+
+
+def _wants(case: Case, reach: Reach, resource: QueueField) -> str:
+    return wants(case, amount(resource, getattr(reach.wanted, resource)))
+
+
+def _facts(queue: str, resource: str, quota: float, held: float, fair: float) -> dict[str, object]:
+    return {"queue": queue, "resource": resource, "quota": quota, "held": held, "fairShare": fair}
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:]

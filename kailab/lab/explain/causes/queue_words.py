@@ -1,0 +1,107 @@
+"""Queues, amounts and other work in words, for causes that stand in queue rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kailab.lab.explain.cause import Ref
+from kailab.lab.explain.causes.case import Case
+from kailab.lab.subjects import owners
+from kailab.lab.wording import gpus, some
+
+from kailab.engine.decisions import Decisions, Held, QueueShare, QueueState
+from kailab.engine.snapshot.records import UNLIMITED
+from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.model.times import format_time
+
+GI = 2**30
+NAMES: Mapping[str, str] = {"gpu": "GPUs", "cpu": "CPU", "memory": "memory"}
+"""Of resources, by the fields of queues and amounts."""
+
+
+def amount(resource: str, value: float) -> str:
+    """An engine amount as users write it.
+
+    >>> amount("gpu", 2000), amount("cpu", 1500), amount("memory", 20 * GI), amount("memory", 5 * 10**9)
+    ('2 GPUs', '1.5 cores', '20Gi', '5 GB')
+    """
+    if value in (UNLIMITED, float("inf")):
+        return "unlimited"
+    if resource == "gpu":
+        return gpus(value)
+    if resource == "cpu":
+        return "1 core" if value == 1000 else f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " cores"
+    for unit, size in (("Gi", GI), (" GB", 10**9), ("Mi", 2**20)):
+        if value >= size and value % size == 0:
+            return f"{int(value) // size}{unit}"
+    return f"{value / GI:.2f}".rstrip("0").rstrip(".") + "Gi"
+
+
+def amounts(held: Held) -> str:
+    """All that is more than nothing."""
+    found = [amount(name, getattr(held, name)) for name in NAMES if getattr(held, name)]
+    return " and ".join(found) or "nothing"
+
+
+def queue_title(case: Case, name: str) -> str:
+    """``queue science, above its queue biology``."""
+    return f"queue {name}" if name == case.queue else f"queue {name}, above its queue {case.queue},"
+
+
+def queue_ref(name: str) -> Ref:
+    return Ref("Queue", "", name)
+
+
+def share(decisions: Decisions, queue: str, resource: str) -> QueueShare:
+    """Where a queue stands in one resource as a trial begins."""
+    found: QueueShare = getattr(_state(decisions, queue), resource)
+    return found
+
+
+def _state(decisions: Decisions, queue: str) -> QueueState:
+    return next(state for state in decisions.queues if state.name == queue)
+
+
+def podgroup_ref(case: Case, podgroup: str) -> Ref:
+    """By UID."""
+    record = case.standing.records[podgroup]
+    return Ref("PodGroup", record.namespace, record.name)
+
+
+def wants(case: Case, wanted: str) -> str:
+    """``its 4 pods, which start together, want 8 GPUs``; ``its next pod wants 1 GPU``; ``it wants 1 GPU``."""
+    together = _together(case)
+    if together > 1:
+        return f"its {together} pods, which start together, want {wanted}"
+    return f"its next pod wants {wanted}" if len(case.waiting) > 1 else f"it wants {wanted}"
+
+
+def _together(case: Case) -> int:
+    """How many of its waiting pods have to be placed at once; 1 where each goes by itself."""
+    record = case.record
+    if record is None or record.root.groups or len(record.root.podsets) != 1:
+        return len(case.waiting)
+    return record.root.podsets[0].min_available - sum(ALLOCATED[task.status] for task in case.tasks)
+
+
+def workload_title(case: Case, podgroup: str) -> str:
+    """What a PodGroup (by UID) is of: ``Deployment api``."""
+    record = case.standing.records.get(podgroup)
+    if record is None:
+        return "pods of another scheduler"
+    rows = case.picture.by_group.get(f"{record.namespace}/{record.name}", [])
+    line = owners(case.picture, rows[0].owner, record.namespace) if rows else []
+    if line:
+        return " ".join(line[-1].split("/", 1))
+    return f"Pod {rows[0].name.partition('/')[2]}" if rows else f"PodGroup {record.name}"
+
+
+def workload_titles(case: Case, podgroups: Iterable[str]) -> str:
+    """The first few of them, each once."""
+    return some(list(dict.fromkeys(workload_title(case, uid) for uid in podgroups)))
+
+
+def end(case: Case, until: float) -> str:
+    """``until 12:00:00 (for another 90 s)``."""
+    rest = max(0.0, until - case.moment.now)
+    return f"until {format_time(until)} (for another {rest:.4g} s)"
