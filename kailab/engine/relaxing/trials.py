@@ -64,6 +64,11 @@ class Outcome:
     def _placed(self) -> frozenset[str]:
         return frozenset(one.task for one in self.binds) | frozenset(one.task for one in self.promises)
 
+    @cached_property
+    def nodes(self) -> frozenset[str]:
+        """Where it gets, or is promised, places."""
+        return frozenset(one.node for one in self.binds) | frozenset(one.node for one in self.promises)
+
     @property
     def served(self) -> int:
         """How many of its tasks get or are promised a place."""

@@ -141,7 +141,8 @@ class _Rules:
         if found is None:
             level, beside = self._session.tree.levelled(self._wanted.queue, queue)
             keeps = Keeps.NOTHING
-            if any(_beyond_share(one, self._wanted.amounts) for one in _up_to(self._wanted.queue, level)):
+            # A reclaimer is held to its own share, and to that of its ancestor at the level where it takes.
+            if any(_beyond_share(one, self._wanted.amounts) for one in (self._wanted.queue, level)):
                 keeps = Keeps.SHARE
             elif not may_yield(self._session.tree, self._wanted, queue):
                 keeps = Keeps.QUOTA
@@ -152,10 +153,6 @@ class _Rules:
         if queue is self._wanted.queue:
             return self._runtime.preempt_until(victim)
         return self._runtime.reclaim_until(self._wanted.queue, victim)
-
-
-def _up_to(queue: WQueue, level: WQueue) -> list[WQueue]:
-    return queue.path[: queue.path.index(level) + 1]
 
 
 def _nodes(session: Session, tasks: list[WTask]) -> np.ndarray:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import PodGroup, Task
 from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import Evicted, PodRow
@@ -133,6 +134,11 @@ class Standing:
     def moment(self) -> Moment:
         """All that the next cycle depends on."""
         return self.picture.reckoned().moment()
+
+    @cached_property
+    def trials(self) -> Trials:
+        """Of that moment, about nobody yet."""
+        return Trials(*self.moment)
 
     @cached_property
     def records(self) -> dict[str, PodGroup]:

@@ -20,9 +20,16 @@ FINDERS: tuple[str, ...] = (
     "objects:priority_class",
     "objects:gated",
     "queue_there:queue_there",
+    "queue_limits:no_resources",
     "objects:incomplete",
     "objects:refused",
     "objects:not_created",
+    "queue_limits:over_quota",
+    "queue_limits:over_limit",
+    "queue_turn:behind_others",
+    "queue_victims:delayed",
+    "queue_victims:victims",
+    "queue_shares:shares",
 )
 """``module:function`` in this package, in order."""
 

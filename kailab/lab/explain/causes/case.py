@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PodRow, Reason
 from kailab.lab.explain.subject import Standing, Subject
@@ -40,7 +41,7 @@ class Case:
 
     @property
     def moment(self) -> Moment:
-        """The engine's snapshot, its configuration and the time. See ``kailab.engine.report.relaxing``."""
+        """The engine's snapshot, its configuration and the time. See ``kailab.engine.relaxing``."""
         return self.standing.moment
 
     @property
@@ -64,6 +65,15 @@ class Case:
     def tasks(self) -> tuple[Task, ...]:
         """Pods of the whole group, as the engine knows them."""
         return () if self.record is None else tuple(self.standing.tasks.get(self.record.uid, ()))
+
+    @cached_property
+    def trials(self) -> Trials | None:
+        """What the engine would decide for the group if things were otherwise. None where there is nothing to decide: the engine does
+        not know it, none of its pods is to be placed, or its queue runs no work."""
+        queues = {queue.parent: queue.name for queue in self.moment.snapshot.queues} if self.waiting else {}
+        if self.record is None or not self.waiting or self.record.queue in queues:
+            return None
+        return self.standing.trials.about(self.record.uid)
 
     @property
     def waiting(self) -> tuple[Task, ...]:

@@ -31,9 +31,10 @@ def shares(case: Case) -> Iterable[Cause]:
     if reach is None or not reach.lacks() or any(victims(case)):
         return
     lacking = cast(QueueField, reach.lacks()[0])
-    if not _of_others(reach, record.queue, lacking):
+    others = _of_others(reach, record.queue, lacking)
+    if not others:
         return
-    if reach.beyond:
+    if all(one.keeps == Keeps.SHARE for one in others):
         yield _share_reached(case, trials, reach, lacking, before)
         return
     found = _within_quota(case, trials, reach, lacking, before)
@@ -49,13 +50,17 @@ def _of_others(reach: Reach, queue: str, resource: str) -> list[Holder]:
 def _share_reached(
     case: Case, trials: Trials, reach: Reach, lacking: QueueField, before: tuple[Relaxation, ...]
 ) -> Cause:
-    levels = [(queue, cast(QueueField, lacking if lacking in names else names[0])) for queue, names in reach.beyond]
+    contested = {one.level for one in _of_others(reach, case.queue, lacking)}
+    levels = [
+        (queue, cast(QueueField, lacking if lacking in names else names[0]))
+        for queue, names in reach.beyond
+        if queue in contested or queue == case.queue
+    ]
     for queue, resource in levels:
         if trials.weight(queue, resource) == 0 and _gains(trials, queue, resource, before):
             return _no_weight(case, trials, queue, resource, reach)
         if trials(*before, QuotasRaised((queue,), (resource,))).further:
             return _fair_share(case, trials, queue, resource, reach)
-    contested = {one.level for one in _of_others(reach, case.queue, lacking)}
     queue, resource = next((level for level in levels if level[0] in contested), levels[0])
     return _fair_share(case, trials, queue, resource, reach)
 

@@ -22,7 +22,7 @@ def behind_others(case: Case) -> Iterable[Cause]:
     everyone = case.trials(everyone=True)
     if everyone.further:
         return  # its turn comes
-    places = sorted({one.node for one in (*alone.binds, *alone.promises)})
+    places = sorted(alone.nodes)
     room = f"there would be room for it on {some(places)}" if alone.binds else "others would be evicted for it"
     taking = _taking(everyone.decisions, alone)
     depth = case.moment.config.queue_depth
@@ -49,16 +49,16 @@ def behind_others(case: Case) -> Iterable[Cause]:
 
 
 def _ahead(case: Case) -> list[str]:
-    """PodGroups (UIDs) of its queue whose turn is earlier."""
+    """PodGroups (UIDs) of its queue whose turn is earlier. It has none where fewer jobs of the queue are tried than come before it."""
     turns = case.picture.turns
     own = turns.get(case.group)
-    if own is None:
-        return []
-    return [turn.podgroup for turn in turns.values() if turn.queue == own.queue and turn.place < own.place]
+    return [
+        turn.podgroup for turn in turns.values() if turn.queue == case.queue and (own is None or turn.place < own.place)
+    ]
 
 
 def _taking(decisions: Decisions, alone: Outcome) -> list[str]:
     """PodGroups (UIDs) that get, or are promised, places where it would have gone."""
-    nodes = {one.node for one in (*alone.binds, *alone.promises)}
-    found = [one.podgroup for one in (*decisions.binds, *decisions.pipelines) if one.node in nodes]
+    found = [one.podgroup for one in decisions.binds if one.node in alone.nodes]
+    found += [one.podgroup for one in decisions.pipelines if one.node in alone.nodes]
     return [uid for uid in dict.fromkeys(found) if uid not in alone.subject]

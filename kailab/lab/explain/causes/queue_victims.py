@@ -18,10 +18,13 @@ from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_limits import tight_rules
 from kailab.lab.explain.causes.queue_words import amount, end, podgroup_ref, queue_ref, share, workload_titles
 
+_ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDULABLE)
+
 
 def stands_still(trials: Trials) -> bool:
     """It gets nothing even at its own turn, and no queue rule refuses it: room is what it lacks, or a claim on that of others."""
-    return not trials().further and not tight_rules(trials)
+    outcome = trials()
+    return not outcome.further and any(one.code in _ROOM for one in outcome.pending) and not tight_rules(trials)
 
 
 def context(trials: Trials) -> tuple[Relaxation, ...]:
@@ -125,9 +128,9 @@ def _held_by(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> str:
         )
         resource = "gpu" if ground is None or ground.resource is None else ground.resource.lower()
         state = share(outcome.decisions, name, resource)
-        rule = "quota" if ground is None or ground.rule == "move" else ground.rule
-        bound = state.quota if rule == "quota" else state.fair_share
-        found.append(
-            f"queue {name} holds beyond its {rule} ({amount(resource, state.allocated)}, and a {rule} of {amount(resource, bound)})"
-        )
+        rule = "quota" if ground is None or ground.rule not in ("fair share", "quota") else ground.rule
+        bounds = f"a quota of {amount(resource, state.quota)}"
+        if rule == "fair share":
+            bounds += f" and a fair share of {amount(resource, state.fair_share)}"
+        found.append(f"queue {name} holds beyond its {rule} ({amount(resource, state.allocated)}, with {bounds})")
     return " and ".join(found)

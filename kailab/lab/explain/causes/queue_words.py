@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kailab.engine.decisions import Decisions, Held, QueueShare, QueueState
+from kailab.engine.snapshot.records import UNLIMITED
+from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.lab.explain.cause import Ref
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.subjects import owners
 from kailab.lab.wording import gpus, some
-
-from kailab.engine.decisions import Decisions, Held, QueueShare, QueueState
-from kailab.engine.snapshot.records import UNLIMITED
-from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.model.times import format_time
 
 GI = 2**30

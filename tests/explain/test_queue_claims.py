@@ -1,0 +1,229 @@
+"""Work that lacks room: what keeps it from taking what others hold, with the numbers that decide."""
+
+import pytest
+
+from kailab.lab.explain.cause import Code
+from tests.explain.building import OPEN, causes, gang, lab, pod, pods, queue, settled
+
+
+def shared(found, own=4, other=4, weight=1, **fields) -> None:
+    settled(found, queue("org", 8), queue("mine", own, weight=weight, parent="org"))
+    settled(found, queue("theirs", other, parent="org", **fields))
+
+
+def borrowed(found, **fields) -> None:
+    """``theirs`` has all eight GPUs, four beyond its quota."""
+    shared(found, **fields)
+    settled(found, *pods(8, "held", "theirs"))
+
+
+def only(found, name="wants", kind="Pod"):
+    [cause] = causes(found, kind, name)
+    return cause
+
+
+# Share and weight
+
+
+@pytest.mark.parametrize(("weight", "share"), [(1, 2), (3, 3)])
+def test_a_share_by_weight_is_reached(weight, share) -> None:
+    with lab(gpus=4) as found:
+        settled(found, queue("mine", 0, weight=weight), queue("theirs", 0, weight=1))
+        settled(found, *pods(4, "held", "theirs"), *pods(4, "wants", "mine"))
+        cause = causes(found, "Queue", "mine")[0]
+    assert cause.code == Code.FAIR_SHARE_REACHED
+    assert cause.facts == {
+        "queue": "mine",
+        "resource": "gpu",
+        "quota": 0,
+        "held": share * 1000,
+        "fairShare": share * 1000,
+    }
+    assert f"Queue mine holds {share} GPU" in cause.sentence
+    assert f"theirs holds {4 - share} GPU" in cause.sentence
+
+
+def test_the_department_whose_share_is_reached_is_named() -> None:
+    with lab(gpus=8) as found:
+        settled(found, queue("north", 4, weight=0), queue("south", 4, weight=1))
+        settled(found, queue("north-ml", 0, parent="north"), queue("south-ml", 0, parent="south"))
+        settled(found, *pods(8, "held", "south-ml"))
+        settled(found, *pods(6, "wants", "north-ml"))
+        cause = causes(found, "Queue", "north-ml")[0]
+    # Four are the department's quota; its only team gets them all, and a weight of the department would bring more.
+    assert (cause.code, cause.facts["queue"]) == (Code.FAIR_SHARE_REACHED, "north")
+
+
+def test_a_department_without_a_weight_is_named() -> None:
+    with lab(gpus=8) as found:
+        settled(found, queue("north", 2, weight=0), queue("south", 2, weight=1))
+        settled(found, queue("north-ml", 0, parent="north"), queue("south-ml", 0, parent="south"))
+        settled(found, *pods(8, "held", "south-ml"))
+        settled(found, *pods(4, "wants", "north-ml"))
+        cause = causes(found, "Queue", "north-ml")[0]
+    assert (cause.code, cause.facts["queue"], cause.facts["held"]) == (Code.NO_WEIGHT, "north", 2000)
+    assert "Queue north, above its queue north-ml, has its quota of 2 GPUs" in cause.sentence
+
+
+@pytest.mark.parametrize("quota", [0, 1, 3])
+def test_no_weight_and_the_quota_is_used_up(quota) -> None:
+    with lab() as found:
+        settled(found, queue("mine", quota, weight=0), queue("theirs", 0))
+        settled(found, *pods(8, "held", "theirs"), *pods(quota + 1, "wants", "mine"))
+        cause = causes(found, "Queue", "mine")[0]
+    assert (cause.code, cause.facts["quota"]) == (Code.NO_WEIGHT, quota * 1000)
+    assert f"quota of {quota} GPU" in cause.sentence
+
+
+def test_a_share_of_cpu_is_reached() -> None:
+    fair = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
+    with lab(cpu=8) as found:
+        settled(found, queue("mine", 8, cpu=fair), queue("theirs", 8, cpu=fair))
+        settled(found, *pods(8, "held", "theirs", gpus=0, cpu="1"))
+        settled(found, *pods(5, "wants", "mine", gpus=0, cpu="1"))
+        cause = causes(found, "Queue", "mine")[0]
+    assert (cause.code, cause.facts["resource"]) == (Code.FAIR_SHARE_REACHED, "cpu")
+    assert "4 cores" in cause.sentence
+
+
+def test_a_queue_that_has_all_to_itself_lacks_no_share() -> None:
+    with lab() as found:
+        shared(found)
+        settled(found, *pods(8, "held", "mine"))
+        settled(found, pod("wants", "mine"))
+        assert not {Code.FAIR_SHARE_REACHED, Code.NO_WEIGHT} & {one.code for one in causes(found, "Pod", "wants")}
+
+
+# What others may keep
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_others_within_their_quota(size) -> None:
+    with lab() as found:
+        shared(found, own=4, other=8)
+        settled(found, *pods(8, "held", "theirs"))
+        settled(found, gang("wants", "mine", size))
+        cause = only(found, kind="Job")
+    assert cause.code == Code.VICTIMS_WITHIN_QUOTA
+    assert cause.facts["others"] == ["theirs"]
+    assert "none of the others holds more than its own quota: theirs holds 8 GPUs" in cause.sentence
+
+
+def test_others_beyond_their_quota_by_less_than_it_wants() -> None:
+    with lab() as found:
+        shared(found, own=6, other=6)
+        settled(found, *pods(8, "held", "theirs"))
+        settled(found, gang("wants", "mine", 4))
+        cause = only(found, kind="Job")
+    assert cause.code == Code.VICTIMS_WITHIN_QUOTA
+    assert "the others hold too little beyond their own quota" in cause.sentence
+
+
+def test_another_department_within_its_quota() -> None:
+    with lab() as found:
+        settled(found, queue("north", 4), queue("south", 8))
+        settled(found, queue("north-ml", 4, parent="north"), queue("south-ml", 0, parent="south"))
+        settled(found, *pods(8, "held", "south-ml"))
+        settled(found, pod("wants", "north-ml"))
+        cause = only(found)
+    assert (cause.code, cause.facts["queue"], cause.facts["others"]) == (Code.VICTIMS_WITHIN_QUOTA, "north", ["south"])
+
+
+# Victims
+
+
+@pytest.mark.parametrize("level", ["theirs", "org"])
+def test_protected_by_a_minimum_runtime_of_reclaim(level) -> None:
+    with lab() as found:
+        settled(found, queue("org", 8, **({"reclaimMinRuntime": "5m"} if level == "org" else {})))
+        own = {"reclaimMinRuntime": "5m"} if level == "theirs" else {}
+        settled(found, queue("mine", 4, parent="org"), queue("theirs", 4, parent="org", **own))
+        settled(found, *pods(8, "held", "theirs"))
+        found.advance(60)
+        settled(found, pod("wants", "mine"))
+        cause = only(found)
+        rest = cause.facts["until"] - found.cluster.now()
+    assert cause.code == Code.VICTIMS_PROTECTED
+    assert 0 < rest <= 240
+    assert "queue theirs" in cause.sentence
+
+
+def test_protected_by_a_minimum_runtime_of_preemption() -> None:
+    with lab() as found:
+        settled(found, queue("mine", 8, preemptMinRuntime="10m"), *pods(8, "held", "mine"))
+        settled(found, pod("wants", "mine", priority="build"))
+        cause = only(found)
+    assert cause.code == Code.VICTIMS_PROTECTED
+    assert "work of lower priority in its own queue mine" in cause.sentence
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_borrowers_that_have_become_non_preemptible(size) -> None:
+    with lab() as found:
+        shared(found, other=8)
+        settled(found, *pods(8, "held", "theirs", priority="inference"))
+        found.patch("Queue", "theirs", {"spec": {"resources": {"gpu": {"quota": 4}}}})
+        found.settle()
+        settled(found, gang("wants", "mine", size))
+        cause = only(found, kind="Job")
+    assert (cause.code, cause.facts["queues"]) == (Code.VICTIMS_NON_PREEMPTIBLE, ["theirs"])
+    assert "queue theirs holds beyond its" in cause.sentence
+
+
+def test_of_a_department_that_holds_too_much() -> None:
+    with lab() as found:
+        settled(found, queue("north", 4), queue("south", 8))
+        settled(found, queue("north-ml", 4, parent="north"), queue("south-ml", 8, parent="south"))
+        settled(found, *pods(8, "held", "south-ml", priority="inference"))
+        found.patch("Queue", "south", {"spec": {"resources": {"gpu": {"quota": 4}}}})
+        found.settle()
+        settled(found, pod("wants", "north-ml"))
+        cause = only(found)
+    assert (cause.code, cause.facts["queues"]) == (Code.VICTIMS_NON_PREEMPTIBLE, ["south"])
+
+
+@pytest.mark.parametrize(("delay", "passed"), [("90s", 0), ("10m", 120), ("2m", 30)])
+def test_a_preemption_delay(delay, passed) -> None:
+    with lab() as found:
+        borrowed(found)
+        settled(found, pod("wants", "mine", preemption_delay=delay))
+        found.advance(passed)
+        cause = only(found)
+    assert cause.code == Code.PREEMPTION_DELAY
+    assert cause.facts["until"] > found.cluster.now()
+    assert "then Pod held-" in cause.sentence
+
+
+def test_a_delay_explains_nothing_where_there_is_no_claim() -> None:
+    with lab() as found:
+        shared(found, other=8)
+        settled(found, *pods(8, "held", "theirs"))
+        settled(found, pod("wants", "mine", preemption_delay="1h"))
+        assert only(found).code == Code.VICTIMS_WITHIN_QUOTA
+
+
+# Turns
+
+
+@pytest.mark.parametrize("depth", [1, 2])
+def test_behind_those_that_can_not_start_where_few_are_tried(depth) -> None:
+    with lab(config={"queueDepthPerAction": {"allocate": depth}}) as found:
+        settled(found, queue("mine", 8), pod("held", "mine", priority="build"))
+        for number in range(depth):
+            settled(found, gang(f"huge-{number}", "mine", 8))
+        settled(found, pod("wants", "mine"))
+        cause = only(found)
+    assert (cause.code, cause.facts["first"]) == (Code.BEHIND_OTHERS, [f"Job huge-{number}" for number in range(depth)])
+    assert f"tries {depth} job" in cause.sentence
+
+
+def test_nobody_is_behind_others_that_take_nothing_from_it() -> None:
+    with lab() as found:
+        settled(found, queue("mine", 8), *pods(8, "held", "mine"), gang("huge", "mine", 8))
+        settled(found, pod("wants", "mine"))
+        assert Code.BEHIND_OTHERS not in {one.code for one in causes(found, "Pod", "wants")}
+
+
+def test_cpu_is_open_to_all_here() -> None:
+    """What ``queue`` of these labs means: no rule of CPU decides."""
+    assert queue("any")["spec"]["resources"]["cpu"] == OPEN

@@ -1,0 +1,122 @@
+"""Queue rules that refuse work however much room there is: the level that decides, with its numbers."""
+
+import pytest
+
+from kailab.lab.explain.cause import Code
+from tests.explain.building import OPEN, causes, gang, lab, pod, pods, queue, settled
+
+CLOSED = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
+
+
+@pytest.mark.parametrize(
+    ("level", "limits"),
+    [("team", (-1, -1, 3)), ("department", (-1, 3, -1)), ("company", (3, -1, -1))],
+)
+def test_the_queue_that_has_the_limit_is_named_at_every_level(level, limits) -> None:
+    company, department, team = limits
+    with lab() as found:
+        settled(
+            found,
+            queue("company", 8, company),
+            queue("department", 8, department, parent="company"),
+            queue("team", 8, team, parent="department"),
+            *pods(2, "held", "team"),
+        )
+        settled(found, gang("mine", "team", 2))
+        [cause] = causes(found, "Job", "mine")
+    assert cause.code == Code.OVER_LIMIT
+    assert cause.facts == {"queue": level, "resource": "gpu", "limit": 3000, "held": 2000, "wanted": 2000}
+    assert cause.sentence.startswith(f"Queue {level}")
+    assert "3 GPUs, its limit, and holds 2 GPUs" in cause.sentence
+    assert "2 pods, which start together, want 2 GPUs more" in cause.sentence
+
+
+@pytest.mark.parametrize(
+    ("resource", "block", "said"),
+    [
+        ("cpu", {"quota": 4000, "limit": 4000, "overQuotaWeight": 1}, "limit of 4 cores, and it wants 6 cores"),
+        ("cpu", {"quota": 0, "limit": 5500, "overQuotaWeight": 1}, "limit of 5.5 cores, and it wants 6 cores"),
+    ],
+)
+def test_a_limit_of_cpu_counts_too(resource, block, said) -> None:
+    with lab() as found:
+        settled(found, queue("team", 8, **{resource: block}), pod("mine", "team", cpu="6"))
+        [cause] = causes(found, "Pod", "mine")
+    assert (cause.code, cause.facts["resource"]) == (Code.OVER_LIMIT, resource)
+    assert said in cause.sentence
+
+
+def test_of_two_limits_each_is_a_cause() -> None:
+    with lab() as found:
+        settled(found, queue("department", 8, 2), queue("team", 8, 1, parent="department"), *pods(1, "held", "team"))
+        settled(found, gang("mine", "team", 2))
+        first, second = causes(found, "Job", "mine")
+        assert [first.facts["queue"], second.facts["queue"]] == ["team", "department"]
+
+
+@pytest.mark.parametrize(
+    ("blocks", "resources", "said"),
+    [
+        ({}, ["gpu"], "has no resources block"),
+        ({"cpu": OPEN, "memory": OPEN}, ["gpu"], "says nothing of GPUs in its resources"),
+        ({"gpu": OPEN, "memory": OPEN}, ["cpu"], "says nothing of CPU in its resources"),
+    ],
+)
+def test_a_queue_without_resources_is_no_limit_that_somebody_set(blocks, resources, said) -> None:
+    bare = queue("bare", parent="org") | {"spec": {"parentQueue": "org", **({"resources": blocks} if blocks else {})}}
+    wanted = pod("mine", "bare", cpu="2" if blocks.get("gpu") else "")
+    with lab() as found:
+        settled(found, queue("org", 8), bare, wanted)
+        [cause] = causes(found, "Pod", "mine")
+    assert cause.code == Code.QUEUE_HAS_NO_RESOURCES
+    assert cause.facts == {"queue": "bare", "resources": resources}
+    assert said in cause.sentence
+
+
+def test_a_parent_without_resources_is_named() -> None:
+    bare = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "bare"}, "spec": {}}
+    with lab() as found:
+        settled(found, bare, queue("team", 8, parent="bare"), pod("mine", "team"))
+        [cause] = causes(found, "Pod", "mine")
+    assert (cause.code, cause.facts["queue"]) == (Code.QUEUE_HAS_NO_RESOURCES, "bare")
+
+
+def test_a_limit_of_zero_that_somebody_set_is_a_limit() -> None:
+    closed = queue("team")
+    closed["spec"]["resources"]["gpu"] = CLOSED
+    with lab() as found:
+        settled(found, closed, pod("mine", "team"))
+        [cause] = causes(found, "Pod", "mine")
+    assert cause.code == Code.OVER_LIMIT
+
+
+@pytest.mark.parametrize("level", ["team", "department"])
+def test_non_preemptible_work_stays_within_the_quota_of_every_level(level) -> None:
+    small, large = (2, 8) if level == "department" else (8, 2)
+    with lab() as found:
+        settled(found, queue("department", small), queue("team", large, parent="department"))
+        settled(found, *pods(2, "held", "team", priority="inference"))
+        settled(found, pod("mine", "team", priority="build"))
+        [cause] = causes(found, "Pod", "mine")
+    assert cause.code == Code.NON_PREEMPTIBLE_OVER_QUOTA
+    assert cause.facts == {"queue": level, "resource": "gpu", "quota": 2000, "held": 2000, "wanted": 1000}
+
+
+def test_a_quota_of_cpu_binds_non_preemptible_work() -> None:
+    with lab() as found:
+        cpu = {"quota": 3000, "limit": -1, "overQuotaWeight": 1}
+        settled(found, queue("team", 8, cpu=cpu), pod("mine", "team", cpu="4", priority="build"))
+        [cause] = causes(found, "Pod", "mine")
+    assert cause.code == Code.NON_PREEMPTIBLE_OVER_QUOTA
+    assert "a quota of 3 cores" in cause.sentence
+    assert "it wants 4 cores" in cause.sentence
+
+
+def test_a_quota_says_more_than_a_limit_beside_it() -> None:
+    with lab() as found:
+        settled(found, queue("team", 1, 1), *pods(1, "held", "team", priority="build"))
+        settled(found, pod("mine", "team", priority="build"))
+        assert [one.code for one in causes(found, "Pod", "mine")] == [
+            Code.NON_PREEMPTIBLE_OVER_QUOTA,
+            Code.OVER_LIMIT,
+        ]
