@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         StateError,
     )
     from kailab.fleet import Fleet, load_fleet
-    from kailab.lab import Explanation, Lab, at_least, at_most, between, eventually, expect, never, stays
+    from kailab.lab import Answer, Lab, at_least, at_most, between, eventually, expect, never, stays
     from kailab.scheduler import SchedulerSettings, load_settings
 else:
     __getattr__ = on_demand(
@@ -41,7 +41,7 @@ else:
             "StateError": "errors",
             "Fleet": "fleet",
             "load_fleet": "fleet",
-            "Explanation": "lab",
+            "Answer": "lab",
             "Lab": "lab",
             "at_least": "lab",
             "at_most": "lab",
@@ -59,11 +59,11 @@ __version__ = "0.1.0"
 """Of this distribution."""
 
 __all__ = [
+    "Answer",
     "ConnectError",
     "EngineConfig",
     "EvidenceError",
     "ExpectationFailed",
-    "Explanation",
     "ExtensionError",
     "Fleet",
     "InputError",

@@ -12,7 +12,7 @@ def test_quotas_read_as_percentages(lab):
     lab.apply("manifests/queues.yaml")
     lab.settle()
 
-    quota = {name: lab.explain_queue(name).data["quota"] / 1000 for name in lab.picture().shares.queues}
+    quota = {name: lab.explain_queue(name).data()["quota"] / 1000 for name in lab.picture().shares.queues}
     assert quota["research"] + quota["data-science"] + quota["infrastructure"] == lab.facts()["gpus"] == 100
     assert quota["llm"] + quota["vision"] == quota["research"]
     assert quota["analytics"] + quota["inference"] == quota["data-science"] == 24.5 + 10.5

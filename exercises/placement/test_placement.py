@@ -82,7 +82,7 @@ def test_every_node_that_it_does_not_fit_is_counted(lab):
     lab.apply("manifests/queues.yaml", "manifests/nine.yaml")
     lab.settle()
 
-    fit = lab.explain_pod("nine").data["pending"]["fits"][0]
+    fit = lab.explain_pod("nine").data()["pending"]["fits"][0]
     assert fit["nodes"] == sum(number for _, number in fit["reasons"]) == len(lab.get("Node"))
 
 

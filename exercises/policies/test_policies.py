@@ -73,12 +73,13 @@ def test_explain_shows_the_score(lab):
     expect(lab.pod("young")).pending()
 
     pod = lab.explain_pod("young")
-    assert pod.data["pending"]["numbers"]["score"]["priority"] == [1.0, 0.4]
+    assert pod.data()["pending"]["numbers"]["score"]["priority"] == [1.0, 0.4]
     assert any(
-        line.startswith("Score: 0.4") and "priority 1.000 x 0.4 + waiting 0.000 x 0.3" in line for line in pod.lines
+        line.startswith("Score: 0.4") and "priority 1.000 x 0.4 + waiting 0.000 x 0.3" in line
+        for line in pod.lines(everything=True)
     )
     gang = lab.explain_podgroup(group_of(lab, "old"))
-    assert gang.data["pending"]["numbers"]["score"]["waiting"][0] == pytest.approx(0.5, abs=0.01)
+    assert gang.data()["pending"]["numbers"]["score"]["waiting"][0] == pytest.approx(0.5, abs=0.01)
 
 
 def group_of(lab, app):
@@ -191,7 +192,7 @@ def test_a_maximum_starves_the_gang_that_needs_more(lab):
 
     expect(lab.job("owner")).waits_whole(pods=4)
     expect(lab.queue("team-b")).not_evicted()
-    tried = lab.explain_podgroup(group_of(lab, "owner")).data["pending"]["tried"]
+    tried = lab.explain_podgroup(group_of(lab, "owner")).data()["pending"]["tried"]
     assert ["reclaim", "it would take 4 evictions, and the maximum of 2 a cycle leaves 2, so it never will"] in tried
 
 
@@ -224,7 +225,7 @@ def test_with_a_ratio_a_gang_is_not_spent_on_a_few_gpus(lab):
 
     expect(lab.job("owner")).waits_whole(pods=4)
     expect(lab.queue("team-b")).not_evicted()
-    tried = lab.explain_podgroup(group_of(lab, "owner")).data["pending"]["tried"]
+    tried = lab.explain_podgroup(group_of(lab, "owner")).data()["pending"]["tried"]
     assert any("victims would give 32 GPU or more for the 4 GPU it asks for" in outcome for _, outcome in tried)
 
 
@@ -296,7 +297,7 @@ def test_a_budget_ends_the_search(lab_factory, manifests, config):
 
     expect(lab.job("big")).waits_whole(pods=2)
     expect(lab.app("small")).not_evicted()
-    assert any("search budget" in line for line in lab.explain_podgroup(group_of(lab, "big")).lines)
+    assert any("search budget" in line for line in lab.explain_podgroup(group_of(lab, "big")).lines(everything=True))
 
 
 # --- KAI's own configuration -----------------------------------------------------------------------------------------

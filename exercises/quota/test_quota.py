@@ -32,7 +32,7 @@ def test_the_refusal_names_the_queue_and_its_quota(lab):
     refusal = next(entry for entry in lab.picture().waiting() if entry.queue == "team-a")
     assert refusal.reason == "NonPreemptibleOverQuota"
     assert refusal.queue_context == "team-a"
-    share = lab.explain_queue("team-a").data
+    share = lab.explain_queue("team-a").data()
     assert (share["quota"], share["allocated"], share["requested"]) == (8_000, 8_000, 12_000)  # milli-GPU
 
 

@@ -52,9 +52,9 @@ def test_explain_says_what_holds_it_and_who_is_ahead(lab):
     lab.apply("manifests/humble.yaml")
     expect(lab.pod("humble")).pending(pods=1, reason="OverLimit")
 
-    team = lab.explain_queue("team-a").data
+    team = lab.explain_queue("team-a").data()
     assert team["allocated"] == team["limit"] == 8_000  # milli-GPU
-    ahead = lab.explain_pod("humble").data["ahead"]
+    ahead = lab.explain_pod("humble").data()["ahead"]
     assert len(ahead) == 1
     assert ahead[0].startswith("pg-important-")
 

@@ -12,7 +12,7 @@ from kailab.cli import labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.lab import Explanation, Lab
+    from kailab.lab import Answer, Lab
 
 
 @click.command()
@@ -22,26 +22,26 @@ if TYPE_CHECKING:
 @options.output
 @options.state
 def explain(what: tuple[str, ...], namespace: str, all_of_it: bool, output: TextOrJson, state: Path) -> None:
-    """Say why a pod or podgroup waits and what would let it run; what a queue holds, borrows and lends. A workload
-    (job NAME, deployment NAME ...) is explained by its podgroups."""
+    """Say why a pod, a podgroup or a workload (job NAME, deployment NAME ...) does not run and what would let it run; what runs, on
+    whose quota; what was evicted, for whom; what a queue holds, borrows and lends.
+
+    What would help is tried on a copy of the lab, which stays as it is."""
     from kailab.cli.naming import targets
     from kailab.errors import InputError
-    from kailab.lab.explain.explanation import told
 
     with labfile.looked_at(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
-        found: list[Explanation] = []
+        found: list[Answer] = []
         for kind, names in targets(what, lab.cluster.kinds()):
             if not names:
                 raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
-            for name in names:
-                found += lab.explain(kind, name, namespace)
+            found += [lab.explain(kind, name, namespace) for name in names]
     if output is TextOrJson.json:
-        data = [{"kind": one.kind, "name": one.name, "lines": [*one.lines, *one.more], **one.data} for one in found]
+        data = [answer.data() for answer in found]
         terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
     else:
-        terminal.say(told(found, all_of_it))
+        terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in found))
 
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:

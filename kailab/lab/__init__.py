@@ -12,7 +12,7 @@ from kailab.exports import on_demand
 if TYPE_CHECKING:
     from kailab.lab.amounts import at_least, at_most, between
     from kailab.lab.expectations import Expectation, expect
-    from kailab.lab.explain.explanation import Explanation
+    from kailab.lab.explain.answer import Answer
     from kailab.lab.lab import Lab
     from kailab.lab.subjects import Subject
     from kailab.lab.temporal import eventually, never, stays
@@ -25,7 +25,7 @@ else:
             "between": "amounts",
             "Expectation": "expectations",
             "expect": "expectations",
-            "Explanation": "explain.explanation",
+            "Answer": "explain.answer",
             "Lab": "lab",
             "Subject": "subjects",
             "eventually": "temporal",
@@ -36,7 +36,7 @@ else:
 
 __all__ = [
     "Expectation",
-    "Explanation",
+    "Answer",
     "Lab",
     "Subject",
     "at_least",

@@ -11,19 +11,22 @@ expected, what was seen, and why each pod that is not where it should be is wher
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError, NothingThere
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, said
-from kailab.lab.explain.explanation import Explanation, count, gpus, some
-from kailab.lab.explain.queues import explain_queue
-from kailab.lab.explain.waiting import explain_eviction, explain_pod, explain_podgroup
+from kailab.lab.explain.answer import Answer
+from kailab.lab.explain.asking import ask
+from kailab.lab.explain.explanation import Explanation
+from kailab.lab.explain.gone import eviction_lines
 from kailab.lab.picture import group_of
 from kailab.lab.shares import QueueStanding
 from kailab.lab.subjects import Subject
-from kailab.lab.watching import note
+from kailab.lab.watching import inside, note
+from kailab.lab.wording import count, gpus, some
 from kailab.model import labels
 
 if TYPE_CHECKING:
@@ -36,6 +39,8 @@ __all__ = ["Expectation", "at_least", "at_most", "between", "expect"]
 __tracebackhide__ = methodcaller("errisinstance", ExpectationFailed)
 
 EXPLAINED = 4  # explanations in one failure message
+SMALL = 100
+"""Pods of a lab in which a failure tries what would have helped."""
 
 
 def expect(subject: Subject | Lab) -> Expectation:
@@ -317,7 +322,7 @@ class Expectation:
             f"seen     {self._subject.title}: {seen}",
             f"when     {lab.now - lab.opened:g} s after the lab opened, scheduler {lab.scheduler}",
         ]
-        why = [explain_eviction(entry) for entry in evicted[:EXPLAINED]] or self._explanations(list(culprits))
+        why = [*map(_gone, evicted[:EXPLAINED])] or self._explanations(list(culprits))
         if why:
             text.append("why")
             text += (explanation.indented() for explanation in why)
@@ -333,35 +338,42 @@ class Expectation:
             return "no pods"
         return ", ".join(f"{pods} {phase} ({gpus(milli)})" for phase, (pods, milli) in sorted(counts.items()))
 
-    def _explanations(self, culprits: list[PodRow]) -> list[Explanation]:
-        """The queue's own, one for each kind of waiting among the pods, one for each other pod, as far as there is
+    def _explanations(self, culprits: list[PodRow]) -> Sequence[Explanation | Answer]:
+        """The queue's own, else one for each kind of waiting among the pods; one for each other pod, as far as there is
         room; without pods to explain, those of its evicted ones."""
         picture = self._picture
-        found: list[Explanation] = []
+        found: list[Explanation | Answer] = []
         if self._subject.kind == "queue" and self._subject.name in picture.shares:
-            found.append(explain_queue(picture, self._subject.name))
+            found.append(ask(self._subject.lab, "Queue", self._subject.name, tried=False, picture=picture))
+            # The queue's own says why work of it waits.
+            culprits = [row for row in culprits if row.node or row.phase != "Pending"]
         alike: dict[tuple[str, ...], list[PodRow]] = {}
         for row in culprits:
             waits = row.phase == "Pending" and not row.node
             key = ("waits", row.queue, picture.code_of(row)) if waits else (row.name,)
             alike.setdefault(key, []).append(row)
         room = EXPLAINED - len(found)
-        for rows in list(alike.values())[:room]:
-            first = self._explain(rows[0])
+        for place, rows in enumerate(list(alike.values())[:room]):
+            answer = self._explain(rows[0], tried=place == 0 and not inside())
             more = len(rows) - len(picture.by_group.get(group_of(rows[0]), rows[:1]))
             if more > 0:
-                lines = (*first.lines, f"({count(more, 'more pod')} like it)")
-                first = Explanation(first.kind, first.name, lines, first.data)
-            found.append(first)
-        if not culprits:
-            found += map(explain_eviction, self._subject.evictions(picture)[: EXPLAINED - len(found)])
+                answer = replace(answer, told=(*answer.told, f"({count(more, 'more pod')} like it)"))
+            found.append(answer)
+        if not culprits and not found:
+            found += map(_gone, self._subject.evictions(picture)[: EXPLAINED - len(found)])
         if len(alike) > room:
             found.append(Explanation("more", "", (f"and {len(alike) - room} more",)))
         return found
 
-    def _explain(self, row: PodRow) -> Explanation:
+    def _explain(self, row: PodRow, *, tried: bool) -> Answer:
+        """Of what waits the PodGroup. Steps are tried in a small lab alone: a test that fails is not to take minutes."""
+        lab, picture = self._subject.lab, self._picture
         namespace, _, name = row.name.partition("/")
-        waits = row.phase == "Pending" and not row.node
-        if waits and (namespace, row.podgroup) in self._picture.podgroups:
-            return explain_podgroup(self._picture, row.podgroup, namespace)
-        return explain_pod(self._picture, name, namespace)
+        kind = "Pod"
+        if row.phase == "Pending" and not row.node and (namespace, row.podgroup) in picture.podgroups:
+            kind, name = "PodGroup", row.podgroup
+        return ask(lab, kind, name, namespace, tried=tried and len(picture.pods) <= SMALL, picture=picture)
+
+
+def _gone(entry: Evicted) -> Explanation:
+    return Explanation("pod", entry.pod, tuple(eviction_lines(entry)))

@@ -23,8 +23,6 @@ from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.lab import saved, subjects
 from kailab.lab.changing import Changing
-from kailab.lab.explain import explain
-from kailab.lab.explain.explanation import Explanation
 from kailab.lab.garbage import collector_off
 from kailab.lab.saved import LabFile, SavedLab
 from kailab.lab.saved_picture import SavedParts, parts_to_save
@@ -41,6 +39,7 @@ if TYPE_CHECKING:
     from kailab.engine.config import EngineConfig
     from kailab.evidence.entries import LabFacts
     from kailab.fleet import Fleet
+    from kailab.lab.explain.answer import Answer
     from kailab.lab.parts import Parts
     from kailab.lab.settle import Settling
     from kailab.scheduler import SchedulerSettings, UsageParams
@@ -312,26 +311,28 @@ class Lab(Changing):
 
     # --- why -----------------------------------------------------------------------------------------------------
 
-    def explain(self, kind: str, name: str, namespace: str = "default") -> list[Explanation]:
-        """Why something is as it is: a pod, a PodGroup, a queue, or each PodGroup of a workload. Raises NotFound, and InputError for
-        what can't be explained."""
-        return explain(self, self.kind(kind), name, namespace)
+    def explain(self, kind: str, name: str, namespace: str = "default") -> Answer:
+        """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. Raises NotFound, and
+        InputError for what can't be explained."""
+        from kailab.lab.explain.asking import ask
 
-    def explain_pod(self, name: str, namespace: str = "default") -> Explanation:
-        """Why a pod is where it is, or is not. Raises NotFound."""
-        return self.explain("Pod", name, namespace)[0]
+        return ask(self, self.kind(kind), name, namespace)
 
-    def explain_podgroup(self, name: str, namespace: str = "default") -> Explanation:
+    def explain_pod(self, name: str, namespace: str = "default") -> Answer:
+        """Why a pod is where it is, is not, or is gone. Raises NotFound for one that never was."""
+        return self.explain("Pod", name, namespace)
+
+    def explain_podgroup(self, name: str, namespace: str = "default") -> Answer:
         """Why a PodGroup runs or waits. Raises NotFound."""
-        return self.explain("PodGroup", name, namespace)[0]
+        return self.explain("PodGroup", name, namespace)
 
-    def explain_workload(self, kind: str, name: str, namespace: str = "default") -> list[Explanation]:
-        """Each PodGroup of a workload, or each pod where it has none. Raises InputError where nothing of it is there."""
+    def explain_workload(self, kind: str, name: str, namespace: str = "default") -> Answer:
+        """Why a workload runs, waits or was evicted. Raises NotFound."""
         return self.explain(kind, name, namespace)
 
-    def explain_queue(self, name: str) -> Explanation:
-        """A queue's share now, what it borrows and lends, who could reclaim it. Raises NotFound."""
-        return self.explain("Queue", name)[0]
+    def explain_queue(self, name: str) -> Answer:
+        """A queue's share now, what it borrows and lends, who could reclaim it; and why work of it waits. Raises NotFound."""
+        return self.explain("Queue", name)
 
     # --- what expectations are about -----------------------------------------------------------------------------
 

@@ -51,7 +51,7 @@ def test_the_list_of_commands_imports_none() -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["get pods", "get pods -o wide", "get queues", "get nodes", "status", "explain queue team-a", "explain job train"],
+    ["get pods", "get pods -o wide", "get queues", "get nodes", "status"],
 )
 def test_a_look_at_a_lab_loads_neither_engine_nor_libraries(busy, command: str) -> None:
     loaded = imported_by(*command.split())

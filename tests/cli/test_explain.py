@@ -29,22 +29,21 @@ def test_a_queue(busy) -> None:
     assert any("borrows 8 GPUs" in line for line in lines)
 
 
-def test_a_workload_is_explained_by_its_podgroups(busy) -> None:
-    group = busy("get", "podgroups", "-o", "name").out.strip().partition("/")[2]
-    by_job = busy("explain", "job", "train")
-    assert by_job.code == 0
-    assert by_job.out == busy("explain", "podgroup", group).out
-    assert "Why: OverLimit" in by_job.out
+def test_a_workload(busy) -> None:
+    told = busy("explain", "job", "train")
+    assert told.code == 0
+    assert told.out.startswith("Job default/train: 16 of 20 pods running")
+    assert "OverLimit" in told.out
 
 
 def test_pods_of_a_deployment_that_wait_for_one_reason_are_told_once(busy, tmp_path) -> None:
-    (tmp_path / "api.yaml").write_text(API)
+    (tmp_path / "api.yaml").write_text(API.replace("replicas: 12", "replicas: 32"))
     busy("apply", "-f", str(tmp_path / "api.yaml"))
     told = busy("explain", "deployment", "api").out
     assert told.count("Why: ") == 1
-    assert "10 more wait for the same reason" in told
+    assert len(told.splitlines()) <= 20
     as_data = json.loads(busy("explain", "deployment", "api", "-o", "json").out)
-    assert len(as_data) == 12
+    assert (as_data["kind"], as_data["wanted"], len(as_data["podgroups"])) == ("Deployment", 32, 32)
 
 
 def test_a_look_at_a_saved_lab_tells_what_the_lab_told(busy, home, tmp_path) -> None:
@@ -81,16 +80,10 @@ def test_a_name_without_its_kind_is_answered_with_what_to_type(busy) -> None:
     assert "did you mean `kailab explain job train`?" in done.err
 
 
-def test_a_look_at_a_queue_needs_no_pods(busy, home) -> None:
-    """However many there are: what is not asked for is not read."""
-    told = busy("explain", "queue", "team-a").out
-    path = home / ".kailab" / "lab.state"
-    state = read_state(path)
-    sections = {name: _unpacked(part) for name, part in state.items()}
-    sections["objects"]["Pod"] = sections["objects"]["PodGroup"] = ["not a pod"]
-    write_state(path, sections)
-    assert busy("explain", "queue", "team-a").out == told
-    assert busy("get", "pods").code == 2
+def test_an_answer_changes_nothing(busy, state) -> None:
+    before = state.read_bytes()
+    assert busy("explain", "job", "train").code == 0
+    assert state.read_bytes() == before
 
 
 def test_a_pod_and_kind_with_name(busy) -> None:

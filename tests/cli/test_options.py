@@ -197,4 +197,4 @@ def test_claimed_gpus_are_the_same_number_wherever_they_are_shown(kailab, state:
     with Lab.resume(state) as lab:
         assert lab.facts()["gpus"] == 32
         assert {row.milli_gpus for row in lab.picture().rows} == {4000}
-        assert lab.explain_queue("team-a").data["allocated"] == 32_000
+        assert lab.explain_queue("team-a").data()["allocated"] == 32_000

@@ -284,11 +284,11 @@ def test_every_face_shows_the_same(drawn):
             shown = float(cell(column, view, pod))
             assert shown * 1000 == pytest.approx(row.milli_gpus)
             name = pod["metadata"]["name"]
-            assert lab.explain_pod(name).data["milli_gpus"] == row.milli_gpus
+            assert lab.explain_pod(name).data()["milli_gpus"] == row.milli_gpus
         allocated = sum(row.milli_gpus for row in picture.rows if row.holds and row.phase == "Running")
         lab._changed = False  # as it stands, pods that are leaving included
         expect(lab.queue("team")).holding(allocated / 1000)
-        assert lab.explain_queue("team").data["allocated"] == allocated
+        assert lab.explain_queue("team").data()["allocated"] == allocated
         columns = {column.header: column for column in columns_of("Node", False)}
         for there in picture.nodes.values():
             name = there["metadata"]["name"]

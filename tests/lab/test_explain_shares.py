@@ -28,20 +28,20 @@ def test_the_arithmetic_of_all_levels_and_resources(lab, queue, job):
     lab.apply(job("one", "a", 30), job("two", "b", 12), job("three", "other", 8))
     lab.settle()
     told = lab.explain_queue("a")
-    levels = [(one["resource"], one["parent"]) for one in told.data["divisions"]]
+    levels = [(one["resource"], one["parent"]) for one in told.data()["divisions"]]
     assert levels == [(name, parent) for name in ("GPU", "CPU", "Memory") for parent in ("", "org")]
-    gpu = told.data["divisions"][1]
+    gpu = told.data()["divisions"][1]
     assert gpu["total"] == 24_000
-    assert given(gpu, "a") == told.data["fair_share"] == 16_000
-    assert given(gpu, "b") == lab.explain_queue("b").data["fair_share"] == 8_000
-    text = str(told)
+    assert given(gpu, "a") == told.data()["fair_share"] == 16_000
+    assert given(gpu, "b") == lab.explain_queue("b").data()["fair_share"] == 8_000
+    text = "\n".join(told.lines())
     assert "GPU share of org: 32 GPUs (all there is), divided among 2 queues." in text
     assert "GPU share of a: 24 GPUs (the fair share of org), divided among 2 queues." in text
     assert "Priority 100, 16 GPUs by weight: a 12 GPUs (weight 3: 75 %), b 4 GPUs (weight 1: 25 %)." in text
     # Nobody is short of memory: its arithmetic is for whoever asks for all.
     assert "Memory share" not in text
-    assert any(line.startswith("Memory share of a") for line in told.more)
-    parent = lab.explain_queue("org").data
+    assert any(line.startswith("Memory share of a") for line in told.details)
+    parent = lab.explain_queue("org").data()
     assert [(one["resource"], one["parent"]) for one in parent["divisions"]] == [
         ("GPU", ""),
         ("CPU", ""),
@@ -58,8 +58,8 @@ def test_another_resource_is_on_the_screen_where_it_keeps_the_queue_short(lab, q
     lab.settle()
     told = lab.explain_queue("a")
     assert "CPU share of a: " in str(told)
-    assert told.data["resources"]["cpu"]["limit"] == 4000
-    assert told.data["resources"]["cpu"]["borrowed"] == 2000
+    assert told.data()["resources"]["cpu"]["limit"] == 4000
+    assert told.data()["resources"]["cpu"]["borrowed"] == 2000
 
 
 def test_weight_zero_and_an_unlimited_quota(lab, queue, job):
@@ -80,11 +80,11 @@ def test_what_stands_against_taking_it_back(queue, job):
         lab.apply(job("back", "b", 24, gang=True))
         lab.settle()
         told = lab.explain_queue("a")
-        (one,) = told.data["returns"]
+        (one,) = told.data()["returns"]
         assert (one["queue"], one["firm"], one["young"], one["open"], one["now"]) == ("b", 4000, 16_000, 0, 0)
         assert begun - 60 < one["young_last"] - 600 <= begun
         assert "What stands against it: 16 GPUs of a are protected by a minimum runtime until " in str(told)
-        assert "What stands against it: 4 GPUs of a are held by non-preemptible work." in told.lines
+        assert "What stands against it: 4 GPUs of a are held by non-preemptible work." in told.lines(everything=True)
         lab.advance(601)
         assert lab.picture().shares["b"].allocated == 24_000
 
@@ -94,5 +94,7 @@ def test_without_reclaim_nobody_takes_anything(queue, job):
         lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 20))
         lab.settle()
         told = lab.explain_queue("a")
-        assert told.data["could_reclaim"] == ["b"]
-        assert "What stands against it: this scheduler does not reclaim (its actions leave it out)." in told.lines
+        assert told.data()["could_reclaim"] == ["b"]
+        assert "What stands against it: this scheduler does not reclaim (its actions leave it out)." in told.lines(
+            everything=True
+        )

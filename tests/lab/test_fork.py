@@ -117,7 +117,7 @@ def test_a_fork_has_the_settings_of_the_lab(queue, job):
         with lab.fork() as fork:
             assert (fork.config, fork.usage, fork.adopt_default_scheduler) == (lab.config, lab.usage, True)
             assert fork.now == lab.now
-            assert fork.explain_queue("a").lines == lab.explain_queue("a").lines
+            assert fork.explain_queue("a").lines(everything=True) == lab.explain_queue("a").lines(everything=True)
             for one in (fork, lab):
                 one.apply([job("second", "b", 32)])
                 one.settle()

@@ -141,7 +141,7 @@ class Room:
 def say_who_is_next(lab: Lab, room: Room, wishes: dict[str, Wish]) -> str | None:
     """By explanations alone: the first in the order for whose next pods there is room and whom the queue rules let start."""
     picture = lab.picture()
-    told = {name: lab.explain_podgroup(name).data for _, name in picture.podgroups}
+    told = {name: lab.explain_podgroup(name).data() for _, name in picture.podgroups}
 
     def starts(name: str) -> bool:
         data = told[name]
@@ -205,10 +205,10 @@ def test_the_younger_comes_before_one_above_its_minimum(tmp_path):
         lab.apply(work("younger", "team", 1, 1, "train"))
         lab.settle()
         younger, elastic = lab.explain_podgroup("younger"), lab.explain_podgroup("elastic")
-        assert (younger.data["place"], younger.data["ahead"]) == (1, [])
-        assert (elastic.data["place"], elastic.data["ahead"]) == (2, ["younger"])
-        assert elastic.data["because"] == JobCriterion.MINIMUM
-        assert "Ahead of it in team: younger." in elastic.lines
+        assert (younger.data()["place"], younger.data()["ahead"]) == (1, [])
+        assert (elastic.data()["place"], elastic.data()["ahead"]) == (2, ["younger"])
+        assert elastic.data()["because"] == JobCriterion.MINIMUM
+        assert "Ahead of it in team: younger." in elastic.lines(everything=True)
         lab.delete("pod", "elastic-0")
         lab.settle()
         assert lab.get("pod", "younger-0")["status"]["phase"] == "Running"
@@ -221,7 +221,7 @@ def test_why_one_queue_is_served_before_another(tmp_path):
         lab.settle()
         lab.apply(*(work(f"more-{name}", name, 1, 1, "train") for name in ("large", "low", "small")))
         lab.settle()
-        told = lab.explain_podgroup("more-small").data["queues_ahead"]
+        told = lab.explain_podgroup("more-small").data()["queues_ahead"]
         assert told == [
             {
                 "queue": "large",
@@ -231,7 +231,7 @@ def test_why_one_queue_is_served_before_another(tmp_path):
             }
         ]
         low = lab.explain_podgroup("more-low")
-        assert [one["because"] for one in low.data["queues_ahead"]] == [QueueCriterion.PRIORITY] * 2
+        assert [one["because"] for one in low.data()["queues_ahead"]] == [QueueCriterion.PRIORITY] * 2
         assert "Queues served before low: large (it has the higher priority), small" in str(low)
 
 
@@ -245,9 +245,9 @@ def test_a_refused_job_ahead_lets_another_queue_go_first(tmp_path):
             work("wide", "c", 3, 3, "build"), work("behind", "c", 1, 1, "train"), work("plain", "a", 1, 1, "train")
         )
         lab.settle()
-        assert lab.explain_podgroup("wide").data["pending"]["reason"] == "NonPreemptibleOverQuota"
-        assert lab.explain_podgroup("plain").data["queues_ahead"] == []
-        (ahead,) = lab.explain_podgroup("behind").data["queues_ahead"]
+        assert lab.explain_podgroup("wide").data()["pending"]["reason"] == "NonPreemptibleOverQuota"
+        assert lab.explain_podgroup("plain").data()["queues_ahead"] == []
+        (ahead,) = lab.explain_podgroup("behind").data()["queues_ahead"]
         assert ahead == {"queue": "a", "before": "c", "next": "default/plain", "because": QueueCriterion.QUOTA}
         lab.delete("pod", "filler-0")
         lab.settle()
@@ -262,5 +262,5 @@ def test_the_order_is_told_for_a_configured_one_too(tmp_path):
         for name, cls in (("first", "build"), ("second", "train"), ("high", "build-preemptible")):
             lab.apply(work(name, "team", 5, 5, cls))
             lab.settle()
-        assert lab.explain_podgroup("second").data["because"] == JobCriterion.SCORE
-        assert lab.explain_podgroup("second").data["ahead"] == ["high"]
+        assert lab.explain_podgroup("second").data()["because"] == JobCriterion.SCORE
+        assert lab.explain_podgroup("second").data()["ahead"] == ["high"]

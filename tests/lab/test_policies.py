@@ -68,7 +68,7 @@ def test_the_score_decides_who_is_said_to_be_ahead(held) -> None:
             lab.advance(19 * 3600)
             lab.apply(EXERCISE / "manifests" / "young.yaml")
             lab.settle()
-            ahead = lab.explain_pod("young").data["ahead"]
+            ahead = lab.explain_pod("young").data()["ahead"]
             assert [name[:7] for name in ahead] == ahead_of_young
 
 
@@ -95,7 +95,7 @@ def test_explain_tells_of_age() -> None:
         assert "Aged: it waits since 2026-01-01T00:00:0" in str(lab.explain_pod("humble"))
         lab.apply(EXERCISE / "manifests" / "young.yaml")
         lab.settle()
-        assert [name[:9] for name in lab.explain_pod("young").data["ahead"]] == ["pg-humble"]
+        assert [name[:9] for name in lab.explain_pod("young").data()["ahead"]] == ["pg-humble"]
 
 
 def test_explain_tells_of_a_victim_that_saves_its_state() -> None:

@@ -6,7 +6,6 @@ import pytest
 
 from kailab.errors import InputError
 from kailab.lab import Lab
-from kailab.lab.explain import QUESTIONS, explain
 
 QUEUE = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "team-a"}, "spec": {}}
 POD = {
@@ -17,20 +16,8 @@ POD = {
 }
 
 
-def test_each_question_is_answered() -> None:
-    with Lab.open() as lab:
-        lab.apply(QUEUE, POD)
-        lab.settle()
-        (group,) = lab.get("PodGroup")
-        names = {"Pod": "a", "PodGroup": group["metadata"]["name"], "Queue": "team-a"}
-        for kind in QUESTIONS:
-            (answer,) = explain(lab, kind, names[kind], "default")
-            assert answer.kind == kind.lower()
-            assert names[kind] in answer.lines[0]
-            assert str(lab.explain(kind, names[kind])[0]) == str(answer)
-
-
-def test_a_workload_is_explained_by_its_podgroups() -> None:
+@pytest.mark.parametrize("kind", ["Pod", "PodGroup", "Job", "Queue"])
+def test_each_question_is_answered(kind: str) -> None:
     job = {
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -38,9 +25,14 @@ def test_a_workload_is_explained_by_its_podgroups() -> None:
         "spec": {"template": {"spec": {**POD["spec"], "restartPolicy": "Never"}}},
     }
     with Lab.open() as lab:
-        lab.apply(QUEUE, job)
+        lab.apply(QUEUE, POD, job)
         lab.settle()
-        assert [one.kind for one in lab.explain("Job", "j")] == ["podgroup"]
+        group = next(name for _, name in lab.picture().podgroups)
+        name = {"Pod": "a", "PodGroup": group, "Job": "j", "Queue": "team-a"}[kind]
+        answer = lab.explain(kind, name)
+        assert (answer.kind, answer.name) == (kind, name)
+        assert name in answer.head
+        assert answer.data()["verdict"] == answer.verdict
 
 
 def test_what_no_question_is_about_is_refused() -> None:

@@ -72,33 +72,30 @@ class Group:
 
 @dataclass(frozen=True)
 class Answer:
-    """``cause``: the first; None where nothing keeps it from running. ``more``: the other causes. ``groups``: those of its pods that
-    wait, by cause. ``running`` and ``wanted``: pods. ``told``: lines beyond the cause (where it is, who could take it). ``facts``: what
-    else programs may read."""
+    """``verdict``: None where nobody here can tell, under a scheduler that knows no queues. ``cause``: the first; None where nothing
+    keeps it from running. ``more``: the other causes. ``groups``: those of its pods that wait, by cause. ``running`` and ``wanted``: pods.
+
+    ``head``: what it is now, in a line. ``said``: the reason that the scheduler gave. ``told``: lines beyond the cause (what happened to
+    it, who could take it). ``details``: what else the scheduler said, and who is ahead. ``facts``: what else programs may read."""
 
     kind: str
     namespace: str
     name: str
-    verdict: Verdict
+    verdict: Verdict | None
     cause: Cause | None = None
     more: tuple[Cause, ...] = ()
     steps: tuple[Step, ...] = ()
     groups: tuple[Group, ...] = ()
     running: int = 0
     wanted: int = 0
+    head: str = ""
+    said: str = ""
     told: tuple[str, ...] = ()
+    details: tuple[str, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
 
-    @property
-    def title(self) -> str:
-        return f"{self.kind} {self.namespace}/{self.name}" if self.namespace else f"{self.kind} {self.name}"
-
-    @property
-    def waiting(self) -> int:
-        return sum(len(group.pods) for group in self.groups)
-
     def lines(self, everything: bool = False) -> list[str]:
-        """For people. ``everything``: all causes and steps, else the first."""
+        """For people. ``everything``: all causes, steps and details, else the first."""
         return list(_lines(self, everything))
 
     def data(self) -> dict[str, Any]:
@@ -108,7 +105,7 @@ class Answer:
             "kind": self.kind,
             "namespace": self.namespace,
             "name": self.name,
-            "verdict": str(self.verdict),
+            "verdict": None if self.verdict is None else str(self.verdict),
             "cause": self.cause.data() if self.cause else None,
             "steps": [step.data() for step in self.steps],
             "more": [cause.data() for cause in self.more],
@@ -119,46 +116,45 @@ class Answer:
         }
 
     def __str__(self) -> str:
-        return "\n".join(self.lines())
+        return "\n".join(self.lines(everything=True))
 
     def indented(self, by: str = "  ") -> str:
-        """The text with the first line outdented, for use inside a longer message."""
+        """The short text with the first line outdented, for use inside a longer message."""
         first, *rest = self.lines()
         return "\n".join([by + first, *(by * 2 + line for line in rest)])
 
 
 _VERDICTS: Mapping[Verdict, str] = {
-    Verdict.NEVER: "does not run, and no waiting helps",
-    Verdict.LATER: "does not run yet",
-    Verdict.RUNNING: "runs",
-    Verdict.GONE: "was evicted, and is not whole since",
+    Verdict.NEVER: "Never: no going of other work and no waiting lets it run; something has to be changed.",
+    Verdict.LATER: "Later: it runs once other work has gone, or time has passed.",
+    Verdict.GONE: "Gone: pods of it were evicted, and it has not been whole since.",
 }
 
 
 def _lines(answer: Answer, everything: bool) -> Iterator[str]:
-    yield f"{answer.title}: {answer.verdict}: it {_VERDICTS[answer.verdict]}{_pods(answer)}."
+    yield answer.head
+    if answer.verdict is not None and answer.verdict is not Verdict.RUNNING:
+        yield _VERDICTS[answer.verdict]
     if answer.cause is not None:
-        yield f"{answer.cause.code}: {answer.cause.sentence}"
-    yield from answer.told
+        why = "" if answer.verdict is Verdict.RUNNING else "Why: "
+        yield f"{why}{answer.cause.code}: {answer.cause.sentence}"
+    elif answer.said:
+        yield f"Why: {answer.said}"
     if len(answer.groups) > 1:
-        for group in answer.groups:
-            codes = ", ".join(str(one.code) for one in group.causes[:1]) or "no cause known"
-            yield f"{count(len(group.pods), 'pod')} wait: {codes}: {some([_bare(pod) for pod in group.pods])}."
+        yield from map(_group_line, answer.groups)
+    yield from answer.told
     steps = answer.steps if everything else answer.steps[:SHOWN]
     for place, step in enumerate(steps):
-        yield f"{'It would run: ' if place == 0 else 'Or: '}{step.said()}"
+        yield f"{'It would run' if place == 0 else 'Or'}: {step.said()}"
     if everything:
         for cause in answer.more:
             yield f"Also: {cause.code}: {cause.sentence}"
+        if answer.cause is not None and answer.said:
+            yield f"The scheduler: {answer.said}"
+        yield from answer.details
 
 
-def _pods(answer: Answer) -> str:
-    if answer.kind == "Pod" or not (answer.running or answer.waiting):
-        return ""
-    told = [f"{answer.running} run" if answer.running else "", f"{answer.waiting} wait" if answer.waiting else ""]
-    wanted = f" of {count(answer.wanted, 'pod')}" if answer.wanted else ""
-    return f" ({', '.join(filter(None, told))}{wanted})"
-
-
-def _bare(pod: str) -> str:
-    return pod.partition("/")[2] or pod
+def _group_line(group: Group) -> str:
+    why = f"{group.causes[0].code}: {group.causes[0].sentence}" if group.causes else "no cause is known"
+    names = some([pod.partition("/")[2] for pod in group.pods])
+    return f"{count(len(group.pods), 'pod')} ({names}) {'waits' if len(group.pods) == 1 else 'wait'}: {why}"

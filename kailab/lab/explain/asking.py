@@ -2,83 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from kailab.lab.explain.answer import Answer, Group, Verdict
 from kailab.lab.explain.cause import LAST, Cause
-from kailab.lab.explain.causes import causes_of
-from kailab.lab.explain.causes.case import Case, cases
+from kailab.lab.explain.details import detail_lines, facts, head, said, told_lines
 from kailab.lab.explain.gone import evicted
-from kailab.lab.explain.steps import steps_for
+from kailab.lab.explain.queues import explain_queue
+from kailab.lab.explain.running import causes_of_running, running_lines
 from kailab.lab.explain.subject import Standing, Subject
-from kailab.lab.explain.verdict import verdict_of
 
+# What runs is explained without the engine: what finds causes is imported where something waits.
 if TYPE_CHECKING:
+    from kailab.lab.explain.answer import Step
     from kailab.lab.lab import Lab
-
-MOST_CASES = 12
-"""PodGroups that wait and are unlike each other, of which causes are looked for: those that are served first."""
+    from kailab.lab.picture import Picture
 
 
-def ask(lab: Lab, kind: str, name: str, namespace: str = "default") -> Answer:
-    """``kind``: a kind key. Raises NotFound, and InputError for a kind that can't be explained."""
+def ask(
+    lab: Lab, kind: str, name: str, namespace: str = "default", *, tried: bool = True, picture: Picture | None = None
+) -> Answer:
+    """``kind``: a kind key. ``tried``: with steps, each tried on a fork. ``picture``: of the lab, where there is one already. Raises
+    NotFound, and InputError for a kind that can't be explained."""
     subject = Subject.of(lab, kind, name, namespace)
-    standing = subject.standing(lab)
-    groups = [] if standing.runs else waiting_groups(standing)
+    return answered(subject.standing(lab, picture), tried=tried)
+
+
+def answered(standing: Standing, *, tried: bool = True) -> Answer:
+    """See ``ask``."""
+    verdict: Verdict | None
+    groups: list[Group] = []
+    steps: tuple[Step, ...] = ()
+    if not standing.picture.scheduler.knows_queues:
+        verdict, causes = _as_observed(standing)
+    elif standing.runs or standing.ended:
+        verdict, causes = Verdict.RUNNING, causes_of_running(standing)
+    else:
+        verdict, causes, groups = _what_waits(standing)
+        if tried:
+            from kailab.lab.explain.steps import steps_for
+
+            steps = steps_for(standing, causes)
+    return _composed(standing, verdict, causes, groups, steps)
+
+
+def _as_observed(standing: Standing) -> tuple[Verdict | None, tuple[Cause, ...]]:
+    """Under a scheduler that knows no queues: what the cluster itself says is told, and nothing is tried."""
+    if standing.runs or (standing.running and not standing.waiting):
+        return Verdict.RUNNING, ()
+    return None, ()
+
+
+def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Group]]:
+    from kailab.lab.explain.grouping import first_causes, waiting_groups
+    from kailab.lab.explain.verdict import verdict_of
+
+    groups = waiting_groups(standing)
     causes = first_causes(groups)
     verdict = verdict_of(standing, causes[0] if causes else None)
     if verdict is Verdict.GONE:
-        causes = (evicted(standing.evictions), *causes)
+        causes = (evicted(standing), *causes)
+    elif verdict is Verdict.RUNNING:
+        # What there is of it runs: what threatens that comes before what keeps the rest away.
+        causes = _least_last((*causes_of_running(standing), *causes))
+    return verdict, causes, groups
+
+
+def _least_last(causes: Sequence[Cause]) -> tuple[Cause, ...]:
+    return tuple(sorted(causes, key=lambda cause: cause.code in LAST))
+
+
+def _composed(
+    standing: Standing,
+    verdict: Verdict | None,
+    causes: Sequence[Cause],
+    groups: Sequence[Group],
+    steps: tuple[Step, ...],
+) -> Answer:
+    subject = standing.subject
+    first, told, details, data = head(standing), [*told_lines(standing)], [*detail_lines(standing)], facts(standing)
+    if subject.kind == "Queue":
+        queue = explain_queue(standing.picture, subject.name)
+        first, told = queue.lines[0], [*queue.lines[1:], *told]
+        details, data = [*queue.more, *details], {**queue.data, **data}
+    elif standing.running:
+        told += running_lines(standing)
     return Answer(
         kind=subject.kind,
         namespace=subject.namespace,
         name=subject.name,
         verdict=verdict,
         cause=causes[0] if causes else None,
-        more=causes[1:],
-        steps=() if standing.runs else steps_for(standing, verdict, causes, groups),
-        groups=tuple(groups) if standing.waiting else (),
+        more=tuple(causes[1:]),
+        steps=steps,
+        groups=tuple(group for group in groups if group.pods),
         running=len(standing.running),
         wanted=standing.wanted,
+        head=first,
+        said=said(standing),
+        told=tuple(told),
+        details=tuple(details),
+        facts=data,
     )
-
-
-def waiting_groups(standing: Standing) -> list[Group]:
-    """Pods that wait, by their causes; where pods are missing, a group of none with the causes of that."""
-    found: dict[tuple[str, ...], Group] = {}
-    alike: dict[Hashable, tuple[Cause, ...]] = {}
-    for case in cases(standing):
-        key = likeness(case)
-        if key not in alike:
-            if len(alike) >= MOST_CASES:
-                continue
-            alike[key] = causes_of(case)
-        causes = alike[key]
-        told = tuple(cause.sentence for cause in causes)
-        before = found[told].pods if told in found else ()
-        found[told] = Group((*before, *(row.name for row in case.pods)), causes)
-    return list(found.values()) or [Group((), causes_of(Case(standing, "", ())))]
-
-
-def first_causes(groups: Sequence[Group]) -> tuple[Cause, ...]:
-    """All causes once: first the one of most pods, unless it says least."""
-    order = sorted(
-        (group for group in groups if group.causes),
-        key=lambda group: (group.causes[0].code in LAST, -len(group.pods)),
-    )
-    firsts = [group.causes[0] for group in order]
-    rest = [cause for group in order for cause in group.causes[1:]]
-    return tuple({cause.sentence: cause for cause in (*firsts, *rest)}.values())
-
-
-def likeness(case: Case) -> Hashable:
-    """Equal for PodGroups that wait for the same causes: replicas of one Deployment."""
-    record = case.record
-    if record is None:
-        return (case.group, tuple(row.name for row in case.pods))
-    shapes = tuple(sorted(id(task.shape) for task in case.tasks))
-    return (
-        record.namespace, record.queue, record.priority, record.preemptible, record.root, record.preemption_delay,
-        tuple(task.status for task in case.tasks), shapes, case.entry.reason if case.entry else "",
-    )  # fmt: skip

@@ -9,20 +9,23 @@ from kailab.engine.snapshot.amounts import quantity_text
 from kailab.engine.working.queues import NAMES
 from kailab.evidence.entries import Evicted
 from kailab.lab.explain.cause import Cause, Code, Ref
-from kailab.lab.wording import count, some
+from kailab.lab.explain.owned import top_of
+from kailab.lab.explain.subject import Standing
+from kailab.lab.wording import count, gpus, some
 
 STALE = "stalegangeviction"
 
 
-def evicted(entries: Sequence[Evicted]) -> Cause:
-    """``entries``: evictions of the subject's pods, at least one; the last ones tell why."""
+def evicted(standing: Standing) -> Cause:
+    """Why its pods were evicted; the last evictions tell. There is at least one."""
+    entries = standing.evictions
     last = entries[-1]
     same = [one for one in entries if one.t == last.t and one.beneficiary == last.beneficiary]
     names = [one.pod.partition("/")[2] for one in same]
     what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
     return Cause(
         Code.EVICTED,
-        f"{what} evicted at {last.time} by {_by(last)}{_for(last)}. {' '.join(grounds(last.ground))}".rstrip(),
+        f"{what} evicted at {last.time} by {_by(last)}{_for(standing, last)}. {' '.join(grounds(last.ground))}".rstrip(),
         tuple(Ref("Pod", *one.pod.split("/", 1)) for one in same),
         {
             "time": last.time,
@@ -38,12 +41,22 @@ def _by(entry: Evicted) -> str:
     return f"the stale gang eviction ({entry.action})" if entry.action == STALE else entry.action
 
 
-def _for(entry: Evicted) -> str:
+def _for(standing: Standing, entry: Evicted) -> str:
     if entry.beneficiary:
-        return f" for {entry.beneficiary.partition('/')[2]} of queue {entry.beneficiary_queue}"
+        return f" for {_workload(standing, entry.beneficiary)} of queue {entry.beneficiary_queue}"
     if entry.action == STALE:
         return f" from {entry.node}: fewer pods of its gang ran than must run together, for longer than its grace"
     return ""
+
+
+def _workload(standing: Standing, podgroup: str) -> str:
+    """Whose PodGroup it is, as ``Kind namespace/name``; the PodGroup itself where that is gone."""
+    namespace, _, name = podgroup.partition("/")
+    group = standing.picture.podgroups.get((namespace, name))
+    if group is None:
+        return f"PodGroup {podgroup}"
+    top = top_of(standing.lab, group)
+    return f"{top['kind']} {namespace}/{top['metadata']['name']}"
 
 
 def grounds(ground: Ground | None) -> Iterable[str]:
@@ -60,6 +73,23 @@ def grounds(ground: Ground | None) -> Iterable[str]:
             f"It was decided between the queues {ground.queue} and {ground.beside}: {ground.queue} held {held}, beyond its "
             f"{ground.rule} of {bound}, and {left} after it."
         )
+
+
+def eviction_lines(entry: Evicted) -> list[str]:
+    """One eviction in full."""
+    lines = [f"Pod {entry.pod} was evicted at {entry.time} (cycle {entry.cycle}) from {entry.node} by {_by(entry)}."]
+    if entry.beneficiary:
+        lines.append(f"In favour of {entry.beneficiary} of queue {entry.beneficiary_queue}.")
+    if entry.reason:
+        lines.append(" ".join(entry.reason.split()))
+    lines += grounds(entry.ground)
+    for queue, moment in entry.shares.items():
+        before, after = moment.before, moment.after
+        lines.append(
+            f"{queue}: {gpus(before.allocated)} -> {gpus(after.allocated)} "
+            f"(quota {gpus(before.quota)}, fair share {gpus(before.fair_share)})."
+        )
+    return lines
 
 
 def evictions_told(entries: Sequence[Evicted]) -> list[str]:

@@ -37,7 +37,7 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
         raise NotFound(f'queues.scheduling.run.ai "{name}" not found')
     queue = shares[name]
     lines = [_head(queue), _holding(queue)]
-    lines += _borrowing(picture, shares, queue)
+    lines += borrowing_lines(picture, shares, queue)
     lines += _lending(shares, queue)
     lines += _waiting(picture, shares, queue)
     decisive, more = _arithmetic(picture, queue)
@@ -73,7 +73,7 @@ def _holding(queue: QueueStanding) -> str:
     return text + "."
 
 
-def _borrowing(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
+def borrowing_lines(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
     if not queue.borrowed:
         return
     yield f"It borrows {gpus(queue.borrowed)}: {_from(shares.lenders(queue.name))}."

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kailab.engine.queueing.turns import PROMISED, Earlier, JobCriterion, QueueCriterion
-from kailab.lab.explain.explanation import some
 from kailab.lab.picture import Picture
+from kailab.lab.wording import some
 
 _WORDS: dict[str, str] = {
     PROMISED: "room was made for work of it",

@@ -17,7 +17,7 @@ from kailab.evidence.entries import Evicted, PodRow
 from kailab.lab import subjects
 from kailab.lab.explain.wanted import min_member, wanted_pods
 from kailab.lab.picture import Picture
-from kailab.model.kinds import is_namespaced
+from kailab.model.kinds import KINDS, is_namespaced
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -43,7 +43,9 @@ class Subject:
             subject = cls(kind, namespace, name)
         else:
             raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
-        subject.rule(lab)
+        rule = subject.rule(lab)
+        if kind in ("Pod", "PodGroup") and subject.object(lab) is None and not rule.evictions(lab.picture()):
+            raise NotFound(f'{KINDS[kind].resource} "{name}" not found in namespace "{namespace}"')
         return subject
 
     @property
@@ -53,7 +55,7 @@ class Subject:
     def rule(self, lab: Lab) -> subjects.Subject:
         """By which pods belong to it. Raises NotFound."""
         if self.kind == "Queue":
-            lab.cluster.get("Queue", self.name)
+            _existing_queue(lab, self.name)
             return subjects.queue(lab, self.name)
         if self.kind == "Pod":
             return subjects.pod(lab, self.name, self.namespace)
@@ -75,6 +77,13 @@ class Subject:
     def runs(self, lab: Lab) -> bool:
         """Whether all its pods run, as many as it wants."""
         return self.standing(lab).runs
+
+
+def _existing_queue(lab: Lab, name: str) -> None:
+    try:
+        lab.cluster.get("Queue", name)
+    except NotFound:
+        raise NotFound(f'{KINDS["Queue"].resource} "{name}" not found') from None
 
 
 class Standing:
@@ -130,6 +139,17 @@ class Standing:
             return max(there, self._least)
         return told if kind in ("Job", "CronJob") else max(0, told - self.done)
 
+    @property
+    def row(self) -> PodRow | None:
+        """Of a pod that is asked about; None where it is gone."""
+        full = f"{self.subject.namespace}/{self.subject.name}"
+        return next((row for row in self._all if row.name == full), None)
+
+    def is_preemptible(self, podgroup: str) -> bool:
+        """Whether a PodGroup (UID) may be taken away."""
+        record = self.records.get(podgroup)
+        return record is None or record.preemptible
+
     @cached_property
     def moment(self) -> Moment:
         """All that the next cycle depends on."""
@@ -156,6 +176,20 @@ class Standing:
     @property
     def runs(self) -> bool:
         return bool(self.running) and len(self.running) >= self.wanted and not self.waiting
+
+    @property
+    def ended(self) -> bool:
+        """It has nothing left to run: its pods have succeeded, or it says itself that it is complete."""
+        if self.pods or (self.subject.kind == "Pod" and self.evictions):
+            return False
+        if self.subject.kind == "Queue":
+            return True
+        states = (self.object or {}).get("status") or {}
+        complete = any(
+            one.get("type") in ("Complete", "Succeeded", "Failed", "Completed") and one.get("status") == "True"
+            for one in states.get("conditions") or ()
+        )
+        return complete or (bool(self.done) and not self.wanted)
 
     @property
     def missing(self) -> int:

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from kailab.lab.explain.answer import Group, Step, Verdict
+from kailab.lab.explain.answer import Step
 from kailab.lab.explain.subject import Standing
 
 if TYPE_CHECKING:
     from kailab.lab.explain.cause import Cause
 
 
-def steps_for(
-    standing: Standing, verdict: Verdict, causes: Sequence[Cause], groups: Sequence[Group]
-) -> tuple[Step, ...]:
-    """The best first. ``causes``: of the whole subject, the first first; ``groups``: its pods that wait, by cause."""
+def steps_for(standing: Standing, causes: Sequence[Cause]) -> tuple[Step, ...]:
+    """The best first. ``causes``: of the whole subject, the first first."""
     return ()
