@@ -34,6 +34,7 @@ COMMANDS: Mapping[str, Entry] = {
     "explain": Entry("explain", "explain", "Say why something waits and what would let it run."),
     "audit": Entry("audit", "audit", "Look through all queues: who starves, what is idle, what can never run."),
     "timeline": Entry("timeline", "timeline", "Say what happened to something: bound, evicted, for whom."),
+    "health": Entry("health", "health", "Say how the scheduler is doing, and what is wrong with it."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "open": Entry("open", "open_lab", "Open a snapshot of a cluster as a lab."),
     "snapshot": Entry("snapshot", "group", "Take a snapshot of a cluster."),

@@ -7,7 +7,7 @@ cluster's objects; so whoever asks is answered from these, by the same code that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -47,8 +47,12 @@ class Moment(NamedTuple):
 class Present:
     """One moment: made, asked, thrown away, all before the mirror is updated again. PodGroups go by UID here."""
 
-    def __init__(self, mirror: Mirror, config: EngineConfig, now: float) -> None:
+    def __init__(
+        self, mirror: Mirror, config: EngineConfig, now: float, placing: Callable[[], Mirror] | None = None
+    ) -> None:
+        """``placing``: gives a mirror of all that placing depends on, where ``mirror`` is only enough to count."""
         self._mirror = mirror
+        self._placing = placing
         self._config = config
         self._now = now
 
@@ -93,7 +97,8 @@ class Present:
 
     def moment(self) -> Moment:
         """All that a cycle would decide by now, as a value."""
-        return Moment(self._mirror.working.value(), self._config, self._now)
+        mirror = self._mirror if self._placing is None else self._placing()
+        return Moment(mirror.working.value(), self._config, self._now)
 
     def keep(self) -> PresentRecord:
         """All of it."""
@@ -150,6 +155,7 @@ class PresentReader:
         self._usage = usage or UsageParams()
         self._names = tuple(scheduler_names)
         self._mirror: Mirror | None = None
+        self._placing: Mirror | None = None
 
     def present(self, promised: tuple[str, ...] = ()) -> Present:
         """As ``Scheduler.present``."""
@@ -157,11 +163,18 @@ class PresentReader:
         if mirror is None:
             mirror = self._mirror = Mirror(self._cluster, self._names, kinds=COUNTED_KINDS, tell=_nobody)
         usage = UsageHistory.load(self._cluster, self._usage) if self._config.k_value > 0 else None
-        return present(mirror, self._config, usage, promised, self._cluster.now())
+        return present(mirror, self._config, usage, promised, self._cluster.now(), self._all_of_it)
+
+    def _all_of_it(self) -> Mirror:
+        if self._placing is None:
+            self._placing = Mirror(self._cluster, self._names, tell=_nobody)
+        self._placing.update()
+        return self._placing
 
     def close(self) -> None:
-        if self._mirror is not None:
-            self._mirror.close()
+        for mirror in (self._mirror, self._placing):
+            if mirror is not None:
+                mirror.close()
 
 
 def _nobody(*_: Any, **__: Any) -> None:
@@ -169,9 +182,14 @@ def _nobody(*_: Any, **__: Any) -> None:
 
 
 def present(
-    mirror: Mirror, config: EngineConfig, usage: UsageHistory | None, promised: tuple[str, ...], now: float
+    mirror: Mirror,
+    config: EngineConfig,
+    usage: UsageHistory | None,
+    promised: tuple[str, ...],
+    now: float,
+    placing: Callable[[], Mirror] | None = None,
 ) -> Present:
-    """``usage``: past use, where it counts."""
+    """``usage``: past use, where it counts. ``placing``: see ``Present``."""
     mirror.update()
     past = config.usage if usage is None else usage.shares_at(now)
-    return Present(mirror, msgspec.structs.replace(config, usage=past, promised=promised), now)
+    return Present(mirror, msgspec.structs.replace(config, usage=past, promised=promised), now, placing)

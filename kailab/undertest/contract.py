@@ -212,6 +212,11 @@ class Beside(ABC):
         """The file in which it says what it decided (``kailab.evidence.decision_file``); None: it is read off the cluster."""
         return None
 
+    @property
+    def url(self) -> str | None:
+        """Where it serves its health and kailab's metrics; None: nowhere, or it has not said yet."""
+        return None
+
 
 @dataclass(frozen=True)
 class SchedulerUnderTest(ABC):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.engine.report.emptied import fitting_nowhere
 from kailab.lab import Lab
 from kailab.lab.audit import Audit, Finding, FindingCode, Severity, audit
+from kailab.scheduler.present import PresentReader
 
 
 @pytest.fixture
@@ -213,3 +215,22 @@ def test_under_kube_scheduler_shares_are_not_judged(queue, job):
         told = audited(lab)
         assert not [one for one in told.findings if one.code in (FindingCode.STARVED, FindingCode.BORROWING)]
         assert "knows no queues" in told.unknown[0]
+
+
+def test_a_gang_within_a_domain_where_the_scheduler_keeps_no_mirror(queue, job):
+    """Who only counts what queues hold need not look at topologies; who places work has to."""
+    level = "kubernetes.io/hostname"
+    where = {"kai.scheduler/topology": "floor", "kai.scheduler/topology-required-placement": level}
+    with Lab.open() as lab:
+        lab.apply({
+            "apiVersion": "kai.scheduler/v1alpha1", "kind": "Topology", "metadata": {"name": "floor"},
+            "spec": {"levels": [{"nodeLabel": level}]},
+        })  # fmt: skip
+        lab.apply(queue("team", -1), job("filler", "team", 30), job("small", "team", 8, gang=True, annotations=where))
+        lab.apply(job("big", "team", 9, gang=True, annotations=where))
+        lab.settle()
+        reader = PresentReader(lab.cluster, lab.config, None, ["kai-scheduler"])
+        moment = reader.present().moment()
+        (one,) = fitting_nowhere(moment.snapshot, moment.config, moment.now)
+        assert reader.present().podgroup(one.podgroups[0]).startswith("default/pg-big")
+        reader.close()

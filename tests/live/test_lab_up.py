@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("components")]
 EXERCISES = Path(__file__).resolve().parents[2] / "exercises"
 
 
-def kailab(folder: Path, *arguments: str, code: int = 0) -> str:
+def kailab(folder: Path, *arguments: str, code: int = 0, told: str = "") -> str:
     done = subprocess.run(
         [sys.executable, "-m", "kailab", *arguments],
         cwd=folder,
@@ -28,7 +28,7 @@ def kailab(folder: Path, *arguments: str, code: int = 0) -> str:
         check=False,
     )
     assert done.returncode == code, done.stderr
-    return done.stdout if code == 0 else done.stderr
+    return str(getattr(done, told or ("stdout" if code == 0 else "stderr")))
 
 
 def of_folder(folder: Path) -> list[psutil.Process]:
@@ -91,6 +91,33 @@ def test_kailab_explains_what_its_scheduler_decided_in_another_process(up):
     kailab(folder, "apply", "-f", str(EXERCISES / "gang/manifests/gang-of-10.yaml"))
     told = kailab(folder, "explain", "job", "gang")
     assert "there is room for 8 of the 10 pods" in told
+
+
+def test_the_health_of_a_scheduler_in_another_process(up):
+    folder, _ = up
+    found = json.loads(kailab(folder, "health", "-o", "json"))
+    assert found["healthy"]
+    assert found["cycle"]["took"] > 0
+    assert found["metrics"]["cycles"] >= 1
+    assert found["unknown"] == []
+    (decisions,) = folder.rglob("decisions.json")
+    alone = json.loads(kailab(folder, "health", "--decisions", str(decisions), "-o", "json"))
+    assert alone["cycle"]["number"] == found["cycle"]["number"]
+    assert "how long its last cycle took" in alone["unknown"][-1]
+    scheduler = the_scheduler(folder)
+    scheduler.suspend()
+    try:
+        assert "does not answer" in kailab(folder, "health", "--all", code=1, told="stdout")
+    finally:
+        scheduler.resume()
+
+
+def test_an_audit_of_a_lab_whose_scheduler_is_another_process(up):
+    folder, _ = up
+    data = json.loads(kailab(folder, "audit", "-o", "json", code=1, told="stdout"))
+    assert "Starved" in {one["code"] for one in data["findings"]}
+    assert not [one for one in data["findings"] if one["code"] == "FitsNowhere"]
+    assert data["waits"][0]["groups"] == 1
 
 
 def test_what_was_done_by_hand_is_evidence_and_can_be_decided_again(up):

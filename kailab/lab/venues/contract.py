@@ -119,6 +119,9 @@ class Venue(Protocol):
     def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
         """What a scheduler decided that runs in a process of its own and keeps a file of it."""
 
+    def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:
+        """Where a scheduler that runs in a process of its own serves its health and kailab's metrics; None: not known."""
+
     def processes(self) -> Sequence[RunningProcess]:
         """Those that are ours."""
 

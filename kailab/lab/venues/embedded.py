@@ -69,6 +69,9 @@ class EmbeddedVenue:
     def decided(self, scheduler: SchedulerUnderTest) -> None:
         """Who decides does so in this process."""
 
+    def answers_at(self, scheduler: SchedulerUnderTest) -> None:
+        """Nobody serves anything."""
+
     def processes(self) -> Sequence[RunningProcess]:
         return ()
 

@@ -114,6 +114,9 @@ class KubernetesVenue:
     def decided(self, scheduler: SchedulerUnderTest) -> Decided | None:
         """None: nothing is known of who decides."""
 
+    def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:
+        """None: nothing is known of who decides."""
+
     def processes(self) -> Sequence[RunningProcess]:
         return ()
 

@@ -84,6 +84,10 @@ class PlaneVenue(KubernetesVenue):
         except StateError:
             return None  # it has not been through a cycle yet
 
+    def answers_at(self, scheduler: SchedulerUnderTest) -> str | None:
+        beside = self._beside(scheduler)
+        return None if beside is None else beside.url
+
     def _beside(self, scheduler: SchedulerUnderTest) -> Beside | None:
         """It, where it is no part of this process."""
         return None if scheduler.steps_everywhere and not self.detached else scheduler.beside(self.plane)

@@ -69,6 +69,10 @@ class KailabBeside(Beside):
     def decisions(self) -> Path:
         return Path(self._plane.folder) / DECISIONS
 
+    @property
+    def url(self) -> str | None:
+        return health_url(self._plane.log(SCHEDULER))
+
 
 def scheduler_command(
     kubeconfig: Path,
