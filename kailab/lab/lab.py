@@ -103,6 +103,9 @@ class Lab(Changing):
         self.log.carry_on(before.log)
         if before._running is not None:
             self._parts.carry_on(before._parts)
+        # As those before have, controllers see what there is before it changes: what they act on is the change alone.
+        for controller in self._parts.controllers:
+            controller.step()
 
     @property
     def fleet(self) -> str:

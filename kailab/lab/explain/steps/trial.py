@@ -1,0 +1,95 @@
+"""Changes carried out on a copy of the lab: does the subject run then, and who is evicted for it?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, NamedTuple
+
+from kailab.errors import KailabError
+from kailab.lab.change import carry_out, read_changes
+from kailab.lab.explain.answer import Outcome, Step
+from kailab.lab.explain.steps.proposal import Change, Proposal, Way
+from kailab.lab.explain.steps.setting import Setting
+from kailab.lab.fork import fork
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+
+MOST = 60
+"""Trials for one answer in a small lab."""
+LEAST = 4
+"""The same in a large one."""
+AFFORDABLE = 12_000
+"""Pods that all trials of one answer may look at."""
+
+
+class Tried(NamedTuple):
+    """A proposal that lets the subject run, and what was seen then."""
+
+    proposal: Proposal
+    outcome: Outcome
+
+    @property
+    def step(self) -> Step:
+        return Step(self.proposal.said, self.proposal.changes, True, self.outcome)
+
+
+class Trials:
+    """All trials for one answer: a bounded number, fewer in a large lab. ``setting``: before anything is changed."""
+
+    def __init__(self, setting: Setting) -> None:
+        pods = max(1, len(setting.picture.pods))
+        self.left = max(LEAST, min(MOST, AFFORDABLE // pods))
+        self._running = len(setting.standing.running)
+        self._evictions = len(setting.picture.log.evictions)
+
+    def spend(self) -> bool:
+        """Whether one trial more may be made."""
+        self.left -= 1
+        return self.left >= 0
+
+    def first(self, setting: Setting, way: Way) -> Tried | None:
+        """The smallest change of a way that lets the subject run."""
+        if way.grows and len(way.proposals) > 1:
+            return self._by_halving(setting, way.proposals)
+        return next((tried for one in way.proposals if (tried := self.of(setting, one)) is not None), None)
+
+    def of(self, setting: Setting, proposal: Proposal) -> Tried | None:
+        """None where the lab refuses the change, where it does not let the subject run, and where no trial is left."""
+        if not self.spend():
+            return None
+        with closing(fork(setting.lab)) as copy:
+            outcome = self._outcome(setting, copy) if _done(copy, proposal.changes) else None
+        return None if outcome is None else Tried(proposal, outcome)
+
+    def _by_halving(self, setting: Setting, proposals: Sequence[Proposal]) -> Tried | None:
+        best = self.of(setting, proposals[-1])
+        low, high = 0, len(proposals) - 1
+        while best is not None and low < high:
+            middle = (low + high) // 2
+            if (tried := self.of(setting, proposals[middle])) is not None:
+                high, best = middle, tried
+            else:
+                low = middle + 1
+        return best
+
+    def _outcome(self, setting: Setting, copy: Lab) -> Outcome | None:
+        picture = copy.picture()
+        try:
+            after = setting.subject.standing(copy, picture)
+        except KailabError:  # it is gone
+            return None
+        if not after.runs or len(after.running) <= self._running:
+            return None
+        own = {id(entry) for entry in after.evictions}
+        evicted = [entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own]
+        return Outcome(len(after.running), tuple(dict.fromkeys(entry.pod for entry in evicted)))
+
+
+def _done(copy: Lab, changes: Sequence[Change]) -> bool:
+    try:
+        carry_out(copy, read_changes([dict(change) for change in changes]))
+    except KailabError:
+        return False
+    return True

@@ -1,0 +1,50 @@
+"""Time that passes: how long until it runs, found by letting time pass on a copy of the lab."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import islice
+
+from kailab.errors import KailabError
+from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way
+from kailab.lab.explain.steps.setting import Setting
+from kailab.lab.fork import fork
+
+HORIZON = 25 * 3600.0
+"""Seconds that are looked ahead: what happens every day is in it."""
+MOMENTS = 60
+"""Moments at which something changes that are looked at, in a small lab."""
+AFFORDABLE = 12_000
+"""Pods that are looked at for it in all."""
+
+
+def wait(setting: Setting) -> Iterator[Way]:
+    """Let pass the time after which the subject runs, if that is known: delays, protections, run times, a schedule."""
+    moments = max(3, min(MOMENTS, AFFORDABLE // max(1, len(setting.picture.pods))))
+    with closing(fork(setting.lab)) as copy:
+        begun = copy.now
+        seconds: float | None = None
+        try:
+            copy.settle_if_changed()
+            for _ in islice(copy.moments(HORIZON), moments):
+                if setting.subject.runs(copy):
+                    seconds = math.ceil(copy.now - begun)
+                    break
+        except KailabError:
+            return
+    if seconds:
+        changes = ({"advance": seconds},)
+        yield Way((Proposal(f"Wait {duration(seconds)}", changes, Disturbance.WAITING),))
+
+
+def duration(seconds: float) -> str:
+    """As people say it.
+
+    >>> duration(90), duration(7200), duration(45)
+    ('1 min 30 s', '2 h', '45 s')
+    """
+    whole = int(seconds)
+    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
+    return " ".join(f"{amount} {unit}" for amount, unit in ((hours, "h"), (minutes, "min"), (rest, "s")) if amount)
