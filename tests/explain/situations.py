@@ -9,7 +9,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 
 from kailab.conformance.shared import shared_folder
@@ -101,8 +100,6 @@ def _carry_out(lab: Lab, change: Mapping[str, Any]) -> None:
         lab.advance(change["advance"])
     elif "refuse" in change:
         one = change["refuse"]
-        if not hasattr(lab.cluster, "refuse_binds"):
-            pytest.skip("binds can't be refused yet")
         lab.cluster.refuse_binds(one.get("namespace", "default"), one["pods"], one["message"])
     elif "kind" in change:
         lab.apply(dict(change))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -96,3 +97,56 @@ def test_the_answer_as_data(lab: Lab) -> None:
     data = ask(lab, "Deployment", "web").data()
     assert data["cause"]["objects"] == [{"kind": "Queue", "name": "taem"}]
     assert (data["running"], data["wanted"], [len(group["pods"]) for group in data["groups"]]) == (0, 3, [3])
+
+
+def test_a_label_that_names_the_default_queue_is_no_missing_label(lab: Lab) -> None:
+    lab.apply([queue("team"), pod("plain", ""), pod("said", "default-queue")])
+    assert asked(lab, "Pod", "plain")[1] == Code.QUEUE_LABEL_MISSING
+    assert asked(lab, "Pod", "said")[1] == Code.QUEUE_MISSING
+
+
+def test_a_misspelt_priority_class_makes_a_deployment_inference(lab: Lab) -> None:
+    typo = workload("Deployment", "web", "small", replicas=2)
+    typo["spec"]["template"]["metadata"]["labels"]["priorityClassName"] = "trian"
+    small = queue("small")
+    small["spec"]["resources"]["gpu"]["quota"] = 1
+    lab.apply([small, typo])
+    assert asked(lab, "Deployment", "web") == ("never", Code.PRIORITY_CLASS_MISSING)
+    assert "trian" in ask(lab, "Deployment", "web").cause.sentence
+
+
+def test_a_podgroup_without_pods(lab: Lab) -> None:
+    group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "ring"}}
+    lab.apply([queue("team"), {**group, "spec": {"queue": "team", "minMember": 3}}])
+    assert asked(lab, "PodGroup", "ring") == ("never", Code.GANG_INCOMPLETE)
+
+
+def test_a_pod_of_a_deployment_is_judged_beside_its_siblings(lab: Lab) -> None:
+    """They are no other work: nobody's going lets more replicas run than the quota holds."""
+    small = queue("small")
+    small["spec"]["resources"]["gpu"]["quota"] = 1
+    lab.apply([small, workload("Deployment", "web", "small", replicas=2)])
+    lab.settle()
+    waiting = next(row for row in lab.picture().rows if not row.node)
+    assert asked(lab, "Pod", waiting.name.partition("/")[2])[0] == "never"
+
+
+def test_a_refused_binding_is_told_of_a_saved_lab_too(lab: Lab, tmp_path: Path) -> None:
+    lab.apply(queue("team"))
+    lab.cluster.refuse_binds("default", "led", "cost centre is missing")
+    lab.apply(pod("ledger", "team"))
+    assert asked(lab, "Pod", "ledger") == ("never", Code.BIND_REFUSED)
+    lab.save(tmp_path / "state")
+    with Lab.resume(tmp_path / "state", read_only=True) as saved:
+        answer = saved.explain_pod("ledger")
+        assert (str(answer.verdict), answer.cause.code) == ("never", Code.BIND_REFUSED)
+        assert "cost centre is missing" in answer.cause.sentence
+
+
+def test_what_is_complete_runs(lab: Lab) -> None:
+    short = workload("Job", "short", "team", parallelism=1, completions=1)
+    short["spec"]["template"]["metadata"]["annotations"] = {"kailab.dev/run-seconds": "5"}
+    lab.apply([queue("team"), short])
+    lab.settle()
+    lab.advance(20)
+    assert asked(lab, "Job", "short") == ("running", None)

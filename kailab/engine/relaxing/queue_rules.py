@@ -84,6 +84,16 @@ class MadePreemptible(Relaxation):
 
 
 @dataclass(frozen=True)
+class PriorityGiven(Relaxation):
+    """The subject has this priority."""
+
+    priority: int
+
+    def change(self, draft: Draft) -> None:
+        _each(draft, lambda podgroup: structs.replace(podgroup, priority=self.priority))
+
+
+@dataclass(frozen=True)
 class DelayGone(Relaxation):
     """The subject has no preemption delay."""
 

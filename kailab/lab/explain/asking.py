@@ -82,6 +82,8 @@ def _composed(
 ) -> Answer:
     subject = standing.subject
     first, told, details, data = head(standing), [*told_lines(standing)], [*detail_lines(standing)], facts(standing)
+    if causes and standing.waiting and not standing.picture.scheduler.tells_shares:
+        told.append(f"Tried with kailab's scheduler, not with {standing.picture.scheduler.title}.")
     if subject.kind == "Queue":
         queue = explain_queue(standing.picture, subject.name)
         first, told = queue.lines[0], [*queue.lines[1:], *told]

@@ -28,7 +28,11 @@ def waiting_groups(standing: Standing) -> list[Group]:
         told = tuple(cause.sentence for cause in causes)
         before = found[told].pods if told in found else ()
         found[told] = Group((*before, *(row.name for row in case.pods)), causes)
-    return list(found.values()) or [Group((), causes_of(Case(standing, "", ())))]
+    if found:
+        return list(found.values())
+    subject = standing.subject
+    group = f"{subject.namespace}/{subject.name}" if subject.kind == "PodGroup" else ""
+    return [Group((), causes_of(Case(standing, group, ())))]
 
 
 def causes_now(standing: Standing) -> tuple[Cause, ...]:

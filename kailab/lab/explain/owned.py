@@ -36,14 +36,19 @@ def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
 
 def top_of(lab: Lab, obj: Object) -> Object:
     """The topmost owner of an object that there is; the object itself where it has none."""
-    seen: set[str] = set()
-    while obj["metadata"]["uid"] not in seen:
-        seen.add(obj["metadata"]["uid"])
-        references = obj["metadata"].get("ownerReferences") or ()
-        if not references:
-            break
+    *_, top = (obj, *owners_of(lab, obj))
+    return top
+
+
+def owners_of(lab: Lab, obj: Object) -> Iterator[Object]:
+    """The first owner of an object, that one's, and so on, as far as they are there."""
+    seen = {obj["metadata"]["uid"]}
+    while references := obj["metadata"].get("ownerReferences"):
         try:
             obj = lab.cluster.get(references[0]["kind"], references[0]["name"], obj["metadata"].get("namespace"))
         except NotFound:
-            break
-    return obj
+            return
+        if obj["metadata"]["uid"] in seen:
+            return
+        seen.add(obj["metadata"]["uid"])
+        yield obj

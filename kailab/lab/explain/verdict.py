@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Iterator, Set
 
 from msgspec import structs
 
@@ -10,29 +10,34 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide
 from kailab.engine.snapshot.records import ResourceClaim, Status, Task
 from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.evidence.entries import PodRow
 from kailab.evidence.standing import condition
+from kailab.lab import subjects
 from kailab.lab.explain.answer import Verdict
 from kailab.lab.explain.cause import Cause, Code
+from kailab.lab.explain.owned import top_of
 from kailab.lab.explain.subject import Standing
 from kailab.lab.picture import group_of
+from kailab.model.kinds import kind_key
 from kailab.model.times import parse_time
 
 DAY = 86_400.0
+_STANDS = (Code.SUSPENDED, Code.BIND_REFUSED)
+"""Causes of which neither the going of others nor time takes any away."""
 CYCLES = 50
 """Of one trial, at most: a queue may be tried one job at a time."""
 
 
-def runs_alone(snapshot: Snapshot, config: EngineConfig, now: float, keep: Container[str]) -> bool:
-    """Whether all tasks of these PodGroups (UIDs) get a place once all others are gone."""
+def runs_alone(snapshot: Snapshot, config: EngineConfig, now: float, keep: Container[str], tasks: Set[str]) -> bool:
+    """Whether all of these tasks get a place once all PodGroups but ``keep`` are gone (UIDs)."""
     left = alone(snapshot, keep)
     config = structs.replace(config, promised=(), refused=frozenset())
+    waiting = set(tasks)
     for _ in range(CYCLES):
-        if not any(task.status in (Status.PENDING, Status.GATED) for task in left.tasks):
-            return True
-        decided = decide(left, config, now)
-        if not decided.binds:
-            return False
-        placed = {bind.task: bind for bind in decided.binds}
+        placed = {bind.task: bind for bind in decide(left, config, now).binds}
+        waiting -= placed.keys()
+        if not waiting or not placed:
+            return not waiting
         left = structs.replace(
             left,
             tasks=tuple(
@@ -67,8 +72,10 @@ def verdict_of(standing: Standing, first: Cause | None) -> Verdict:
         return Verdict.GONE
     if standing.running and not standing.waiting:
         return Verdict.RUNNING
-    if not standing.pods or standing.missing:
-        return _without_pods(standing, first)
+    if first is not None and first.code in _STANDS:
+        return Verdict.NEVER
+    if not standing.waiting or (first is not None and first.code == Code.PODS_NOT_CREATED):
+        return _without_pods(standing)
     return Verdict.LATER if _runs_alone(standing) else Verdict.NEVER
 
 
@@ -90,28 +97,26 @@ def _placed_at(standing: Standing, name: str) -> float:
     return parse_time(at) if at else 0.0
 
 
-def _without_pods(standing: Standing, first: Cause | None) -> Verdict:
+def _without_pods(standing: Standing) -> Verdict:
     """Pods that nobody has made: time brings them where a clock makes them, or a controller that holds back."""
     obj = standing.object
-    if obj is None or first is None or first.code != Code.PODS_NOT_CREATED:
-        return Verdict.NEVER
-    if obj["kind"] == "CronJob":
-        return Verdict.LATER
-    return Verdict.LATER if standing.wanted and obj["kind"] == "Job" else Verdict.NEVER
+    waits = obj is not None and (obj["kind"] == "CronJob" or (obj["kind"] == "Job" and standing.wanted))
+    return Verdict.LATER if waits else Verdict.NEVER
 
 
 def _runs_alone(standing: Standing) -> bool:
-    keep = kept(standing)
-    known = {task.uid for task in standing.moment.snapshot.tasks}
-    if any(uid not in known for uid in _uids(standing)):
-        return False  # nobody considers it, whatever else goes
     snapshot, config, now = standing.moment
-    return any(runs_alone(snapshot, config, at, keep) for at in (now, now + DAY))
+    tasks = {uid for uid, name in _uids(standing) if name in {row.name for row in standing.waiting}}
+    if not tasks <= {task.uid for task in snapshot.tasks}:
+        return False  # nobody considers it, whatever else goes
+    keep = kept(standing)
+    return any(runs_alone(snapshot, config, at, keep, tasks) for at in (now, now + DAY))
 
 
 def kept(standing: Standing) -> frozenset[str]:
     """The PodGroups (UIDs) that stay where all other work goes: those of the subject, and of the workload that it is part of."""
-    groups = {group_of(row) for row in standing.pods if row.podgroup}
+    rows = _of_its_workload(standing) or standing.pods
+    groups = {group_of(row) for row in rows if row.podgroup}
     return frozenset(
         group["metadata"]["uid"]
         for (namespace, name), group in standing.picture.podgroups.items()
@@ -119,10 +124,19 @@ def kept(standing: Standing) -> frozenset[str]:
     )
 
 
-def _uids(standing: Standing) -> list[str]:
-    waiting = {row.name for row in standing.waiting}
-    return [
-        pod["metadata"]["uid"]
-        for pod in standing.picture.pods
-        if f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}" in waiting
-    ]
+def _of_its_workload(standing: Standing) -> list[PodRow]:
+    """All pods of the workload that a pod, or the pods of a PodGroup, are part of; none where they are part of none."""
+    if standing.subject.kind not in ("Pod", "PodGroup") or not standing.pods:
+        return []
+    namespace, _, name = standing.pods[0].name.partition("/")
+    pod = standing.lab.cluster.get("Pod", name, namespace)
+    top = top_of(standing.lab, pod)
+    if top is pod:
+        return []
+    return subjects.workload(standing.lab, kind_key(top), top["metadata"]["name"], namespace).pods(standing.picture)
+
+
+def _uids(standing: Standing) -> Iterator[tuple[str, str]]:
+    for pod in standing.picture.pods:
+        metadata = pod["metadata"]
+        yield metadata["uid"], f"{metadata.get('namespace', '')}/{metadata['name']}"

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.queue_rules import MadePreemptible, PriorityGiven
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.explain.owned import owned_by
+from kailab.lab.explain.owned import owned_by, owners_of
 from kailab.lab.explain.wanted import min_member
 from kailab.lab.wording import count
+from kailab.model.labels import PRIORITY_CLASS
 from kailab.model.validation.hints import pod_templates
 
 
@@ -35,22 +37,45 @@ def suspended(case: Case) -> Iterable[Cause]:
 
 
 def priority_class(case: Case) -> Iterable[Cause]:
-    """A priority class that there is not: pods that name it are refused."""
-    if case.pods:
-        return
+    """A priority class that there is not: pods that name it in their spec are refused; work that names it by label counts as if it
+    named none, which is the cause where another priority would let it run."""
     known = {one["metadata"]["name"] for one in case.lab.cluster.list("PriorityClass")}
+    found = _named_by_label(case, known) if case.pods else _named_by_template(case, known)
+    if not found or (case.pods and not _priority_would_help(case)):
+        return
+    what = (
+        f"It names the priority class {found}, which there is not, so it counts as if it named none"
+        if case.pods
+        else f"Its pods name the priority class {found}, which there is not, so none of them is admitted"
+    )
+    yield Cause(Code.PRIORITY_CLASS_MISSING, f"{what}.", (Ref("PriorityClass", "", found),), {"priorityClass": found})
+
+
+def _named_by_template(case: Case, known: Container[str]) -> str:
     for obj in _line(case):
         for _, pod in pod_templates(obj):
             spec = pod.get("spec")
             name = spec.get("priorityClassName") if isinstance(spec, dict) else None
             if name and name not in known:
-                yield Cause(
-                    Code.PRIORITY_CLASS_MISSING,
-                    f"Its pods name the priority class {name}, which there is not, so none of them is admitted.",
-                    (Ref("PriorityClass", "", name),),
-                    {"priorityClass": name},
-                )
-                return
+                return str(name)
+    return ""
+
+
+def _named_by_label(case: Case, known: Container[str]) -> str:
+    pod = case.pod(case.pods[0])
+    named = [((obj["metadata"].get("labels") or {}).get(PRIORITY_CLASS)) for obj in (pod, *owners_of(case.lab, pod))]
+    if case.podgroup is not None:
+        named.append(case.podgroup["spec"].get("priorityClassName"))
+    return next((str(name) for name in named if name and name not in known), "")
+
+
+def _priority_would_help(case: Case) -> bool:
+    trials = case.trials
+    if trials is None or trials().further:
+        return False
+    highest = PriorityGiven(max((one.priority for one in case.moment.snapshot.podgroups), default=0) + 1)
+    ways = ((highest,), (MadePreemptible(),), (highest, MadePreemptible()))
+    return any(trials(*way).further for way in ways)
 
 
 def gated(case: Case) -> Iterable[Cause]:
@@ -71,7 +96,7 @@ def gated(case: Case) -> Iterable[Cause]:
 def incomplete(case: Case) -> Iterable[Cause]:
     """Fewer pods exist than must start together."""
     group = case.podgroup
-    if group is None:
+    if group is None or case.standing.runs:
         return
     rows = [row for row in case.picture.by_group.get(case.group, ()) if row.phase in ("Pending", "Running")]
     least = min_member(group)

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from kailab.grouping.queues import DEFAULT_QUEUE
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
+from kailab.lab.explain.owned import owners_of
 from kailab.lab.wording import some
 from kailab.model.labels import QUEUE
 
@@ -20,7 +21,7 @@ def queue_there(case: Case) -> Iterable[Cause]:
     name = case.queue
     leaves = sorted(set(queues) - set(queues.values()))
     if name not in queues:
-        yield _missing(name, leaves)
+        yield _missing(name, leaves, named=_names_it(case, name))
         return
     children = sorted(one for one, parent in queues.items() if parent == name)
     if children:
@@ -46,9 +47,16 @@ def queue_there(case: Case) -> Iterable[Cause]:
         line.append(parent)
 
 
-def _missing(name: str, leaves: list[str]) -> Cause:
+def _names_it(case: Case, name: str) -> bool:
+    """Whether the pod or an owner of it says so itself."""
+    pod = case.pod(case.pods[0])
+    owners = (case.podgroup, pod, *owners_of(case.lab, pod))
+    return any(name in ((obj or {}).get("metadata", {}).get("labels") or {}).values() for obj in owners)
+
+
+def _missing(name: str, leaves: list[str], *, named: bool) -> Cause:
     known = f" Leaf queues there are: {some(leaves, 6)}." if leaves else " There are no queues yet."
-    if not name or name == DEFAULT_QUEUE:
+    if not name or (name == DEFAULT_QUEUE and not named):
         return Cause(
             Code.QUEUE_LABEL_MISSING,
             f"It has no label {QUEUE}, so it counts for {DEFAULT_QUEUE}, which there is not.{known}",
