@@ -35,6 +35,8 @@ COMMANDS: Mapping[str, Entry] = {
     "audit": Entry("audit", "audit", "Look through all queues: who starves, what is idle, what can never run."),
     "timeline": Entry("timeline", "timeline", "Say what happened to something: bound, evicted, for whom."),
     "health": Entry("health", "health", "Say how the scheduler is doing, and what is wrong with it."),
+    "simulate": Entry("simulate", "simulate", "Say whether work would run: now, after a time, or never."),
+    "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "open": Entry("open", "open_lab", "Open a snapshot of a cluster as a lab."),
     "snapshot": Entry("snapshot", "group", "Take a snapshot of a cluster."),

@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
@@ -44,17 +45,19 @@ class Change(ABC):
 
 @dataclass(frozen=True)
 class Apply(Change):
-    """Apply objects, as ``kubectl apply`` does."""
+    """Apply objects, as ``kubectl apply`` does. ``files``: where they stand, so that errors name line and file."""
 
     objects: tuple[Object, ...]
     namespace: str = DEFAULT_NAMESPACE
+    files: tuple[Path, ...] = ()
 
     def data(self) -> dict[str, Any]:
         spaced = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}
         return {"apply": list(self.objects), **spaced}
 
     def do(self, lab: Lab) -> None:
-        lab.apply(list(self.objects), namespace=self.namespace)
+        sources = self.files or (list(self.objects),)
+        lab.apply(*sources, namespace=self.namespace)
 
 
 @dataclass(frozen=True)

@@ -26,17 +26,21 @@ from kailab.undertest.contract import SchedulerUnderTest
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
+    from kailab.scheduler import SchedulerSettings
 
 OWN_SCHEDULER = "kailab"
 
 
-def fork(lab: Lab) -> Lab:
+def fork(lab: Lab, settings: SchedulerSettings | None = None) -> Lab:
     """A fork of a lab, to be closed (it is a context manager). Of a lab on a real API server it is a copy of the objects as they are
     now. A scheduler that only decides as processes beside a cluster is stood in for by kailab's own, with the same configuration
-    (``fork.scheduler`` says which decides)."""
+    (``fork.scheduler`` says which decides). ``settings``: how the scheduler is to decide there, None as in the lab."""
+    spec = _spec(lab.spec)
+    if settings is not None:
+        spec = structs.replace(spec, config=settings.engine, usage=settings.usage)
     with collector_off():
         venue = EmbeddedVenue(_copied(lab.cluster))
-        forked = type(lab)(venue, _spec(lab.spec), end=venue.close)
+        forked = type(lab)(venue, spec, end=venue.close)
         forked.carry_on(lab)
     return forked
 

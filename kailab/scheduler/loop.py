@@ -132,7 +132,7 @@ class Scheduler:
 
     def carry_on(self, before: Scheduler) -> None:
         """Go on where another is, over a cluster with the same objects: with what it promised, what it was refused, what it has told,
-        past use. A cycle that the other would leave out is left out."""
+        past use. A cycle that the other would leave out is left out, unless this one is to decide by another configuration."""
         self.cycles = before.cycles
         self.history.carry_on(before.history)
         self._promised, self._refused = before._promised, before._refused
@@ -142,7 +142,8 @@ class Scheduler:
         self._carrier.carry_on(before._carrier)
         if self._usage is not None and before._usage is not None:
             self._usage.carry_on(before._usage)
-        if before._seen == before.mirror.working.version and self.mirror.agrees(before.mirror):
+        alike = self.config == before.config and self.mirror.agrees(before.mirror)
+        if alike and before._seen == before.mirror.working.version:
             self._seen = self.mirror.working.version
 
     def cycle(self) -> CycleRecord:

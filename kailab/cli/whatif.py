@@ -1,0 +1,223 @@
+"""``whatif``: a change tried on a copy of the lab, and what becomes of work and queues, beside the lab left alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kailab.cli import labfile, options, terminal
+from kailab.cli.alternatives import WithAlternatives
+from kailab.cli.options import TextOrJson
+
+if TYPE_CHECKING:
+    from kailab.lab import Lab
+    from kailab.lab.change import Change
+    from kailab.lab.shares import QueueStanding
+    from kailab.lab.whatif import Alternative, Comparison, WhatIf
+    from kailab.lab.whatif.comparison import WorkloadChange
+    from kailab.lab.whatif.outcome import Standing
+
+_OWN = {
+    "sets": "--set",
+    "files": "-f",
+    "deletes": "--delete",
+    "pools": "--add-nodes",
+    "drains": "--drain",
+    "selectors": "--without",
+    "config": "--config",
+}
+MOST_SHOWN = 30
+"""Workloads in the table where not all are asked for."""
+
+
+@click.command(cls=WithAlternatives, own=tuple(_OWN))
+@click.option("--set", "sets", multiple=True, help="A field: queue/team-a.gpu.quota=24. May be repeated.")
+@options.files
+@click.option("--delete", "deletes", multiple=True, help="An object that goes: KIND/NAME. May be repeated.")
+@click.option("--add-nodes", "pools", multiple=True, help="More nodes like those of a pool: a100:2. May be repeated.")
+@click.option("--drain", "drains", multiple=True, help="A node that is emptied and cordoned. May be repeated.")
+@click.option("--without", "selectors", multiple=True, help="Without the workloads of pods with these labels: app=x.")
+@click.option(
+    "--scheduler-config",
+    "--config",
+    "config",
+    type=options.PATH,
+    help="Another scheduler configuration, a file as KAI reads it.",
+)
+@click.option("--for", "duration", default="", show_default=False, help="Look after so long: 30s, 5m, 1h30m, 2d.")
+@options.namespace
+@click.option("--all", "everything", is_flag=True, help="Every workload and queue, not only those that end otherwise.")
+@options.output
+@options.state
+def whatif(
+    alternatives: list[dict[str, Any]],
+    duration: str,
+    namespace: str,
+    everything: bool,
+    output: TextOrJson,
+    state: Path,
+) -> None:
+    """Say who would run, wait, move or be evicted if something were changed: tried on a copy, the lab stays as it is. It is compared
+    with the lab left alone for the same time. After `--or` come the changes of another alternative, shown beside the first. With
+    --for alone: what time does."""
+    from kailab.errors import InputError
+    from kailab.lab.whatif.trial import left_alone, what_if
+    from kailab.model.times import duration_seconds
+
+    try:
+        seconds = duration_seconds(duration, days=True) if duration else 0.0
+    except InputError as error:
+        raise InputError(f"--for: {error}") from None
+    empty = [number for number, given in enumerate(alternatives, start=1) if not any(given.values())]
+    if empty and (len(alternatives) > 1 or not duration):
+        where = f" in alternative {empty[0]}" if len(alternatives) > 1 else ""
+        raise InputError(f"say what to change{where}: {', '.join(_OWN.values())} (or --for alone)")
+    if sum(given["files"].count("-") for given in alternatives) > 1:
+        raise InputError("stdin (-f -) can be read once only")
+    with labfile.looked_at(state) as lab, terminal.waiting("trying it on a copy"):
+        if empty:
+            found = left_alone(lab, seconds)
+        else:
+            found = what_if(lab, [_alternative(lab, given, namespace) for given in alternatives], seconds)
+    if output is TextOrJson.json:
+        data = found.data()
+        terminal.say(json.dumps({**data, "before": found.before.data()} if everything else data, indent=2))
+    else:
+        terminal.say("\n".join(_told(found, everything)))
+
+
+def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternative:
+    """What one group of options says. Raises InputError that names the option at fault."""
+    from kailab.lab import intake
+    from kailab.lab.change import Apply
+    from kailab.lab.whatif import Alternative
+    from kailab.lab.whatif.nodes import added_nodes, drained
+    from kailab.lab.whatif.removal import deleted, without
+    from kailab.lab.whatif.setting import setting
+    from kailab.scheduler import settings_of
+
+    changes: list[Change] = []
+    for file in given["files"]:
+        read = intake.read([file if file == "-" else Path(file)], namespace=namespace)
+        objects = tuple(obj for _, part in read.parts for obj in part)
+        if not objects:
+            raise _of_option("-f", ValueError(f"no objects in {file}"))
+        changes.append(Apply(objects, namespace, () if file == "-" else (Path(file),)))
+    for name, make in (
+        ("sets", lambda text: (setting(lab, text, namespace),)),
+        ("deletes", lambda text: (deleted(lab, text, namespace),)),
+        ("pools", lambda text: (added_nodes(lab, text),)),
+        ("selectors", lambda text: without(lab, text)),
+        ("drains", lambda text: drained(lab, text)),
+    ):
+        for text in given[name]:
+            changes += _read(_OWN[name], make, text)
+    settings = None if given["config"] is None else settings_of(given["config"])
+    title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(given[name]))
+    return Alternative(title, tuple(changes), settings)
+
+
+def _read(option: str, make: Any, text: str) -> Iterable[Change]:
+    from kailab.errors import InputError
+
+    try:
+        found: Iterable[Change] = make(text)
+    except InputError as error:
+        raise _of_option(option, error) from None
+    return found
+
+
+def _of_option(option: str, error: Exception) -> Exception:
+    from kailab.errors import InputError
+
+    return InputError(f"{option}: {error}")
+
+
+def _texts(value: Any) -> Sequence[str]:
+    if value is None:
+        return ()
+    return (str(value),) if isinstance(value, str | Path) else tuple(map(str, value))
+
+
+def _told(found: WhatIf, everything: bool) -> Iterator[str]:
+    from kailab.cli.lab_changes import elapsed
+    from kailab.cli.table import render
+
+    several = len(found.alternatives) > 1
+    yield f"After {elapsed(found.end - found.start)} of lab time, tried on a copy of the lab ({found.scheduler} decides):"
+    for number, (alternative, comparison) in enumerate(
+        zip(found.alternatives, found.comparisons, strict=True), start=1
+    ):
+        name = f"  {number}: " if several else "  "
+        yield f"{name}{alternative.title}: {comparison.summary()}"
+    headers = [f"CHANGED {number}" for number in range(1, len(found.comparisons) + 1)] if several else ["CHANGED"]
+    if queues := queue_rows(found.comparisons, everything):
+        yield ""
+        yield render(["QUEUE", "UNCHANGED", *headers], queues)
+    workloads = _workload_rows(found.comparisons, everything)
+    if workloads:
+        shown = workloads if everything else workloads[:MOST_SHOWN]
+        yield ""
+        yield render(["QUEUE", "WORKLOAD", "UNCHANGED", *headers], shown)
+        if len(shown) < len(workloads):
+            yield f"... and {len(workloads) - len(shown)} more (--all)"
+
+
+def queue_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list[str]]:
+    names = sorted({change.name for one in comparisons for change in (one.all_queues if everything else one.queues)})
+    by_name = [{change.name: change for change in one.all_queues} for one in comparisons]
+    rows = []
+    for name in names:
+        changes = [changes.get(name) for changes in by_name]
+        before = next((change.before for change in changes if change), None)
+        rows.append([name, _queue(before), *(_queue(change.after if change else None) for change in changes)])
+    return rows
+
+
+def _queue(queue: QueueStanding | None) -> str:
+    if queue is None:
+        return "-"
+    from kailab.model.quantities import format_gpu
+
+    parts = [f"{format_gpu(queue.allocated)} GPUs"]
+    if queue.fair_share is not None:
+        parts.append(f"share {format_gpu(int(queue.fair_share))}")
+    quota = "unlimited" if queue.quota < 0 else format_gpu(queue.quota)
+    parts += [f"quota {quota}", *([f"waits for {format_gpu(queue.waiting)}"] if queue.waiting else [])]
+    return ", ".join(parts)
+
+
+def _workload_rows(comparisons: Sequence[Comparison], everything: bool) -> list[list[str]]:
+    from kailab.lab.whatif.comparison import touched
+
+    by_workload = [{change.workload: change for change in one.all_workloads} for one in comparisons]
+    every = list(dict.fromkeys(change.workload for one in comparisons for change in one.all_workloads))
+    rows = []
+    for workload in every if everything else touched(comparisons):
+        changes = [changes.get(workload) for changes in by_workload]
+        first = next(change for change in changes if change)
+        rows.append([first.queue or "-", str(workload), _standing(first.before), *map(_changed, changes)])
+    return rows
+
+
+def _standing(standing: Standing | None) -> str:
+    if standing is None:
+        return "-"
+    counted = {"run": standing.running, "wait": standing.waiting, "done": standing.done}
+    return ", ".join(f"{number} {what}" for what, number in counted.items() if number) or "no pods"
+
+
+def _changed(change: WorkloadChange | None) -> str:
+    if change is None:
+        return "-"
+    parts = [_standing(change.after) if change.after else "gone"]
+    if change.moved:
+        parts.append(f"{change.moved} elsewhere")
+    for (action, beneficiary), number in Counter((one.action, one.beneficiary) for one in change.evicted).items():
+        parts.append(f"{number} evicted {f'for {beneficiary} ' if beneficiary else ''}({action})")
+    return "; ".join(parts)

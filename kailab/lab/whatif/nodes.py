@@ -1,0 +1,95 @@
+"""Nodes that come and nodes that are emptied, as changes."""
+
+from __future__ import annotations
+
+import re
+from itertools import islice
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError, NotFound
+from kailab.lab.change import Apply, Change, Delete, Patch
+from kailab.lab.looking import Looking
+from kailab.lab.wording import some
+from kailab.model import labels
+
+MOST_NODES = 10_000
+_NUMBERED = re.compile(r"(.*?)-?(\d+)")
+
+
+def added_nodes(lab: Looking, text: str) -> Apply:
+    """``POOL:COUNT``: so many nodes more, like the last one of a pool: the nodes whose names are that of the pool and a number, or one
+    node of that very name. They have its labels (but the host name), taints and resources. Raises InputError."""
+    pool, colon, number = text.rpartition(":")
+    if not colon or not pool or not number.isascii() or not number.isdigit() or not 0 < int(number) <= MOST_NODES:
+        raise InputError(f"{text!r}: expected POOL:COUNT, as in a100:2, with a count from 1 to {MOST_NODES:,}")
+    nodes = {node["metadata"]["name"]: node for node in lab.cluster.list("Node")}
+    pools: dict[str, list[tuple[int, str]]] = {}
+    for name in nodes:
+        if match := _NUMBERED.fullmatch(name):
+            pools.setdefault(match[1], []).append((int(match[2]), name))
+    if pool in pools:
+        last, like = max(pools[pool])
+        width = len(like) - len(like.rstrip("0123456789"))
+        stem = like[: len(like) - width]
+    elif pool in nodes:
+        last, like, width, stem = 0, pool, 0, f"{pool}-"
+    else:
+        raise InputError(f"{text!r}: there is no pool {pool!r}; there are: {some(sorted(pools or nodes), 8)}")
+    free = (f"{stem}{index:0{width}d}" for index in range(last + 1, last + 1 + MOST_NODES + len(nodes)))
+    names = islice((name for name in free if name not in nodes), int(number))
+    slices = [one for one in lab.cluster.list("ResourceSlice") if (one.get("spec") or {}).get("nodeName") == like]
+    added = [(name, _like(nodes[like], name)) for name in names]
+    return Apply(tuple(obj for name, node in added for obj in (node, *(_slice_of(one, like, name) for one in slices))))
+
+
+def _like(node: Object, name: str) -> Object:
+    metadata = node["metadata"]
+    own = {**(metadata.get("labels") or {}), labels.HOSTNAME: name}
+    spec = {field: value for field, value in (node.get("spec") or {}).items() if field == "taints"}
+    status = {
+        field: value
+        for field, value in (node.get("status") or {}).items()
+        if field in ("capacity", "allocatable", "nodeInfo")
+    }
+    status["conditions"] = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": own},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def _slice_of(published: Object, like: str, name: str) -> Object:
+    """The devices that a node publishes, for another node."""
+    spec = published["spec"]
+    pool = {**(spec.get("pool") or {}), "name": name}
+    own = f"{published['metadata']['name'].replace(like, '').strip('-')}-{name}".strip("-")
+    return {
+        "apiVersion": published["apiVersion"],
+        "kind": "ResourceSlice",
+        "metadata": {"name": own},
+        "spec": {**spec, "nodeName": name, "pool": pool},
+    }
+
+
+def drained(lab: Looking, name: str) -> tuple[Change, ...]:
+    """As ``kubectl drain --ignore-daemonsets --force``: the node is cordoned, and its pods are deleted. Raises InputError."""
+    try:
+        lab.cluster.get("Node", name)
+    except NotFound as error:
+        there = sorted(node["metadata"]["name"] for node in lab.cluster.list("Node"))
+        raise InputError(f"{error}; there are: {some(there, 8)}") from None
+    leaving = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
+    return (
+        Patch("Node", name, {"spec": {"unschedulable": True}}),
+        *(Delete("Pod", metadata["name"], metadata["namespace"]) for metadata in leaving),
+    )
+
+
+def _drains(pod: Object, node: str) -> bool:
+    metadata = pod["metadata"]
+    if pod["spec"].get("nodeName") != node or "deletionTimestamp" in metadata:
+        return False
+    return not any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ())

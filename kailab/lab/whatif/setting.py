@@ -1,0 +1,122 @@
+"""``KIND/NAME.FIELD=VALUE``: one field of an object, as a patch.
+
+The fields that can be set so are those of ``FIELDS``, and ``replicas`` of every kind that can be scaled. Anything else is what manifests
+are for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from kailab.errors import InputError, NotFound
+from kailab.lab.change import Patch
+from kailab.lab.looking import Looking
+from kailab.model.kinds import KINDS, is_namespaced
+from kailab.model.times import duration_seconds
+
+
+def _number(text: str) -> int | float:
+    if text == "unlimited":
+        return -1
+    value = float(text)
+    if not (value >= 0 or value == -1) or value == float("inf"):
+        raise ValueError(text)
+    return int(value) if value == int(value) else value
+
+
+def _whole(text: str) -> int:
+    return int(text)
+
+
+def _from_0(text: str) -> int:
+    if (value := int(text)) < 0:
+        raise ValueError(text)
+    return value
+
+
+def _yes_or_no(text: str) -> bool:
+    if text not in ("true", "false"):
+        raise ValueError(text)
+    return text == "true"
+
+
+def _duration(text: str) -> str:
+    duration_seconds(text)
+    return text
+
+
+def _name(text: str) -> str:
+    if not text:
+        raise ValueError(text)
+    return text
+
+
+class Field(NamedTuple):
+    """Where it stands in the object, and what may stand there."""
+
+    place: tuple[str, ...]
+    read: Callable[[str], Any]
+    expected: str
+
+
+_AMOUNT = "a number, -1 or unlimited"
+_QUEUE = {
+    f"{resource}.{part}": Field(("spec", "resources", resource, part), _number, _AMOUNT)
+    for resource in ("gpu", "cpu", "memory")
+    for part in ("quota", "limit", "overQuotaWeight")
+}
+REPLICAS = Field(("spec", "replicas"), _from_0, "a whole number from 0")
+FIELDS: Mapping[str, Mapping[str, Field]] = {
+    "Queue": {
+        **_QUEUE,
+        "priority": Field(("spec", "priority"), _whole, "a whole number"),
+        "parentQueue": Field(("spec", "parentQueue"), _name, "the name of a queue"),
+        "reclaimMinRuntime": Field(("spec", "reclaimMinRuntime"), _duration, "a duration such as 10m"),
+        "preemptMinRuntime": Field(("spec", "preemptMinRuntime"), _duration, "a duration such as 10m"),
+    },
+    "Job": {
+        "parallelism": Field(("spec", "parallelism"), _from_0, "a whole number from 0"),
+        "suspend": Field(("spec", "suspend"), _yes_or_no, "true or false"),
+    },
+    "PodGroup": {
+        "minMember": Field(("spec", "minMember"), _from_0, "a whole number from 0"),
+        "queue": Field(("spec", "queue"), _name, "the name of a queue"),
+        "priorityClassName": Field(("spec", "priorityClassName"), _name, "the name of a priority class"),
+    },
+    "Node": {"unschedulable": Field(("spec", "unschedulable"), _yes_or_no, "true or false")},
+}
+
+
+def setting(lab: Looking, text: str, namespace: str = "default") -> Patch:
+    """The patch that ``queue/team-a.gpu.quota=24`` stands for. Raises InputError that names what was expected."""
+    target, equals, value = text.partition("=")
+    word, slash, rest = target.partition("/")
+    if not equals or not slash or not rest:
+        raise InputError(f"{text!r}: expected KIND/NAME.FIELD=VALUE, as in queue/team-a.gpu.quota=24")
+    kind = lab.kind(word)
+    fields = _fields(kind)
+    if not fields:
+        known = sorted({*FIELDS, *(key for key, one in KINDS.items() if one.scalable)})
+        raise InputError(f"{text!r}: no field of a {kind} can be set so; expected one of: {', '.join(known)}")
+    path = next((path for path in fields if rest.endswith(f".{path}")), "")
+    name = rest.removesuffix(f".{path}") if path else rest
+    if not path or not name:
+        raise InputError(f"{text!r}: expected one of these fields after the name: {', '.join(fields)}")
+    space = namespace if is_namespaced(kind) else ""
+    try:
+        lab.cluster.get(kind, name, space or None)
+    except NotFound as error:
+        raise InputError(f"{text!r}: {error}") from None
+    field = fields[path]
+    try:
+        patch: Any = field.read(value)
+    except (ValueError, InputError):
+        raise InputError(f"{text!r}: {path} is {field.expected}, not {value!r:.80}") from None
+    for step in reversed(field.place):
+        patch = {step: patch}
+    return Patch(kind, name, patch, space or namespace)
+
+
+def _fields(kind: str) -> dict[str, Field]:
+    scaled = {"replicas": REPLICAS} if kind in KINDS and KINDS[kind].scalable else {}
+    return {**FIELDS.get(kind, {}), **scaled}

@@ -1,0 +1,90 @@
+"""Whether work would run: now, after so long, not in the time that is looked at, or never."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.errors import InputError
+from kailab.lab import Lab
+from kailab.lab.whatif.simulation import When, simulate
+
+
+def ending(manifest, seconds):
+    manifest["spec"]["template"]["metadata"]["annotations"] = {"kailab.dev/run-seconds": str(seconds)}
+    return manifest
+
+
+@pytest.fixture
+def lab(queue, job):
+    """All of the lesson's 32 GPUs are held by two queues within their quotas: half of them for an hour, half without end."""
+    with Lab.open("lesson") as lab:
+        lab.apply([queue("a", 16), queue("b", 16), ending(job("brief", "a", 16), 3600), job("endless", "b", 16)])
+        lab.settle()
+        yield lab
+
+
+def test_what_fits_runs_now_and_says_where(queue, job):
+    with Lab.open("lesson") as lab:
+        lab.apply([queue("a", 16)])
+        lab.settle()
+        found = simulate(lab, [job("new", "a", 12, gang=True)])
+        (fate,) = found.fates
+        assert (found.when, fate.when, fate.wanted, len(fate.places)) == (When.NOW, When.NOW, 12, 12)
+        assert sum(fate.nodes.values()) == 12
+        assert found.within(0)
+        assert lab.get("Job") == []
+
+
+def test_what_waits_for_an_end_runs_later_and_says_when(lab, job):
+    before = lab.cluster.dump()
+    found = simulate(lab, [job("new", "a", 16, gang=True)], bound=7200)
+    (fate,) = found.fates
+    assert fate.when is When.LATER
+    assert 3500 < fate.seconds < 3700
+    assert fate.answer.verdict == "later"
+    assert not found.within(0)
+    assert not found.within(600)
+    assert found.within(3700)
+    assert lab.cluster.dump() == before
+
+
+def test_the_bound_is_a_bound(lab, job):
+    found = simulate(lab, [job("new", "a", 16, gang=True)], bound=600)
+    assert found.when is When.WAITS
+    assert found.fates[0].seconds is None
+    assert found.end - found.start <= 602
+
+
+def test_what_no_going_of_others_lets_run_never_runs(lab, job):
+    found = simulate(lab, [job("huge", "a", 64, gang=True)], bound=7200)
+    assert found.when is When.NEVER
+    assert found.fates[0].answer.verdict == "never"
+    assert found.end - found.start < 600  # no time is let pass for it
+
+
+def test_the_slowest_of_several_counts(lab, job):
+    found = simulate(lab, [job("small", "a", 4), job("huge", "a", 64, gang=True)], bound=7200)
+    assert [fate.when for fate in found.fates] == [When.LATER, When.NEVER]
+    assert found.when is When.NEVER
+    assert not found.within(1e9)
+
+
+def test_those_who_go_for_it_are_named(queue, job):
+    with Lab.open("lesson") as lab:
+        lab.apply([queue("a", 16), queue("b", 16), job("borrower", "b", 32)])
+        lab.settle()
+        found = simulate(lab, [job("owner", "a", 8, gang=True)])
+        assert found.when is When.NOW
+        assert {(one.workload.name, one.beneficiary.name) for one in found.comparison.evicted} == {
+            ("borrower", "owner")
+        }
+        data = found.data()
+        assert data["verdict"] == "now"
+        assert {one["name"] for one in data["evicted"]} == {"borrower"}
+        a = next(queue for queue in data["queues"] if queue["name"] == "a")
+        assert (a["before"]["allocated"], a["after"]["allocated"]) == (0, 8)
+
+
+def test_manifests_without_work_are_refused(lab, queue):
+    with pytest.raises(InputError, match=r"nothing to simulate.*found Queue"):
+        simulate(lab, [queue("c", 1)])

@@ -1,0 +1,196 @@
+"""Changes tried on forks: who runs, waits, moves and is evicted, and where queues stand, beside the lab left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.errors import InputError
+from kailab.lab import Lab
+from kailab.lab.change import Apply, Delete, Patch, read_changes
+from kailab.lab.whatif import Alternative, what_if
+from kailab.lab.whatif.nodes import added_nodes, drained
+from kailab.lab.whatif.outcome import Outcome, Workload
+from kailab.lab.whatif.removal import deleted, without
+from kailab.lab.whatif.setting import setting
+from kailab.lab.whatif.trial import left_alone
+from kailab.scheduler import settings_of
+
+FIRST, SECOND = Workload("default", "Job", "first"), Workload("default", "Job", "second")
+
+
+@pytest.fixture
+def lab(queue, job):
+    """Queue b holds 24 of the lesson's 32 GPUs, beyond its quota of 8; queue a owns 8 and asks for none."""
+    with Lab.open("lesson") as lab:
+        lab.apply([queue("a", 8), queue("b", 8), job("first", "b", 24)])
+        lab.settle()
+        yield lab
+
+
+def by_workload(comparison):
+    return {change.workload: change for change in comparison.workloads}
+
+
+def test_a_job_that_evicts_others_is_told_with_whom_it_evicts(lab, job):
+    before = lab.cluster.dump()
+    found = what_if(lab, [Alternative("second", (Apply((job("second", "a", 8),)), Apply((job("third", "a", 8),))))])
+    changes = by_workload(found.comparisons[0])
+    first = changes[FIRST]
+    assert (first.before.running, first.after.running) == (24, 24 - len(first.evicted))
+    assert {(one.action, one.queue) for one in first.evicted} == {("reclaim", "b")}
+    assert {one.beneficiary.name for one in first.evicted} <= {"second", "third"}
+    assert "new" in changes[SECOND].what
+    assert changes[SECOND].after.running == 8
+    assert {change.name for change in found.comparisons[0].queues} == {"a", "b"}
+    assert "evicted" in found.comparisons[0].summary()
+    assert lab.cluster.dump() == before
+
+
+def test_nothing_done_changes_nothing(lab):
+    found = what_if(lab, [Alternative("nothing")], seconds=3600)
+    assert found.comparisons[0].workloads == ()
+    assert found.comparisons[0].queues == ()
+    assert found.comparisons[0].summary() == "nothing changes"
+    assert found.end == lab.now + 3600
+
+
+def test_alternatives_stand_beside_the_same_lab_left_alone(lab, job):
+    lab.apply([job("second", "a", 40)])
+    lab.settle()
+    one, two = what_if(
+        lab,
+        [
+            Alternative("less", (Delete("Job", "first"),)),
+            Alternative("more", (added_nodes(lab, "a100:2"),)),
+        ],
+        seconds=60,
+    ).comparisons
+    assert one.before == two.before
+    assert by_workload(one)[FIRST].what == ("gone",)
+    assert by_workload(one)[SECOND].after.running == 32
+    assert by_workload(two)[SECOND].after.running > by_workload(two)[SECOND].before.running
+    assert set(by_workload(two)[SECOND].after.nodes) >= {"a100-2", "a100-3"}
+
+
+def test_a_drained_node_is_empty_and_its_pods_are_elsewhere(lab):
+    node = next(iter(Outcome.of(lab).workloads[FIRST].nodes))
+    found = what_if(lab, [Alternative("drain", drained(lab, node))], seconds=60)
+    first = by_workload(found.comparisons[0])[FIRST]
+    assert node in first.before.nodes
+    assert node not in first.after.nodes
+    assert first.moved == first.before.nodes[node]
+    assert "moved" in first.what
+    with pytest.raises(InputError, match="there are: a100-0, a100-1"):
+        drained(lab, "a100-9")
+
+
+def test_another_configuration_is_tried_too(lab, job):
+    lab.apply([job("second", "a", 16)])
+    lab.settle()
+    lab.apply([job("third", "b", 8, gang=True)])
+    lab.settle()
+    alone = Outcome.of(lab)
+    quiet = settings_of({"actions": "allocate"})
+    with Lab.open("lesson") as other:
+        assert other.config != quiet.engine
+    found = what_if(lab, [Alternative("more", (Apply((job("fourth", "a", 4),)),), quiet)], seconds=60)
+    assert found.comparisons[0].evicted == ()
+    assert found.before.workloads.keys() == alone.workloads.keys()
+
+
+def test_time_alone_is_beside_the_lab_as_it_is(queue, job):
+    with Lab.open("lesson") as lab:
+        ends = job("first", "a", 4)
+        ends["spec"]["template"]["metadata"]["annotations"] = {"kailab.dev/run-seconds": "600"}
+        lab.apply([queue("a", 8), ends])
+        lab.settle()
+        found = left_alone(lab, 3600)
+        first = by_workload(found.comparisons[0])[FIRST]
+        assert (first.before.running, first.after.done) == (4, 4)
+        assert first.what == ("done",)
+
+
+def test_the_answer_is_data(lab, job):
+    data = what_if(lab, [Alternative("second", (Apply((job("second", "a", 8),)),))], seconds=60).data()
+    assert data["seconds"] == 60
+    assert data["scheduler"] == "kailab"
+    (alternative,) = data["alternatives"]
+    assert read_changes(alternative["changes"]) == (Apply((job("second", "a", 8),)),)
+    second = next(one for one in alternative["workloads"] if one["name"] == "second")
+    assert second["before"] is None
+    assert second["after"]["running"] == sum(second["after"]["nodes"].values()) == 8
+
+
+def test_fields_are_set_by_name(lab):
+    assert setting(lab, "queue/a.gpu.quota=24") == Patch(
+        "Queue", "a", {"spec": {"resources": {"gpu": {"quota": 24}}}}, "default"
+    )
+    assert setting(lab, "queues/a.gpu.limit=unlimited").patch == {"spec": {"resources": {"gpu": {"limit": -1}}}}
+    assert setting(lab, "queue/a.reclaimMinRuntime=10m").patch == {"spec": {"reclaimMinRuntime": "10m"}}
+    assert setting(lab, "node/a100-0.unschedulable=true").patch == {"spec": {"unschedulable": True}}
+    assert setting(lab, "job/first.suspend=true").patch == {"spec": {"suspend": True}}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("queue/a.gpu.quota", "expected KIND/NAME.FIELD=VALUE"),
+        ("a.gpu.quota=3", "expected KIND/NAME.FIELD=VALUE"),
+        ("queue/a.gpu.qouta=3", "expected one of these fields after the name: gpu.quota"),
+        ("queue/a.gpu.quota=many", "gpu.quota is a number, -1 or unlimited, not 'many'"),
+        ("queue/a.gpu.quota=-3", "gpu.quota is a number"),
+        ("queue/a.gpu.quota=nan", "gpu.quota is a number"),
+        ("queue/a.priority=1.5", "priority is a whole number"),
+        ("queue/z.gpu.quota=3", "'z' not found"),
+        ("configmap/z.data=3", "no field of a ConfigMap can be set so"),
+        ("quue/a.gpu.quota=3", "quue"),
+    ],
+)
+def test_what_can_not_be_set_is_refused(lab, text, told):
+    with pytest.raises(InputError) as refused:
+        setting(lab, text)
+    assert told in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["a100", "a100:0", "a100:x", ":2", "a100:99999"])
+def test_nodes_are_added_by_pool_and_count(lab, text):
+    with pytest.raises(InputError, match="expected POOL:COUNT"):
+        added_nodes(lab, text)
+
+
+def test_added_nodes_are_like_those_of_their_pool(lab):
+    last = lab.get("Node", "a100-1")
+    names = [node["metadata"]["name"] for node in added_nodes(lab, "a100:2").objects]
+    assert names == ["a100-2", "a100-3"]
+    node = added_nodes(lab, "a100:1").objects[0]
+    assert node["status"]["allocatable"] == last["status"]["allocatable"]
+    assert node["metadata"]["labels"] == {**last["metadata"]["labels"], "kubernetes.io/hostname": "a100-2"}
+    with pytest.raises(InputError, match="there is no pool 'b200'; there are: a100, h100, l40s"):
+        added_nodes(lab, "b200:1")
+
+
+def test_added_nodes_publish_the_devices_of_their_pool():
+    with Lab.open("lesson", devices=True) as lab, lab.fork() as fork:
+        added_nodes(lab, "a100:1").do(fork)
+        fork.settle()
+        of = {
+            name: [one for one in fork.get("ResourceSlice") if one["spec"]["nodeName"] == name]
+            for name in ("a100-1", "a100-2")
+        }
+        assert (
+            [one["spec"]["devices"] for one in of["a100-2"]] == [one["spec"]["devices"] for one in of["a100-1"]] != []
+        )
+
+
+def test_workloads_go_by_the_labels_of_their_pods(lab, job):
+    lab.apply([job("second", "a", 2)])
+    lab.settle()
+    assert without(lab, "app=second") == (Delete("Job", "second", "default"),)
+    assert {change.name for change in without(lab, "app in (first, second)")} == {"first", "second"}
+    with pytest.raises(InputError, match="no pod has these labels"):
+        without(lab, "app=none")
+    with pytest.raises(InputError):
+        without(lab, "app==")
+    assert deleted(lab, "job/second") == Delete("Job", "second", "default")
+    with pytest.raises(InputError, match="not found"):
+        deleted(lab, "job/none")
