@@ -130,17 +130,9 @@ def mig_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
 
 
 def gpu_kind_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
-    """Where the kind of GPU is right: MIG or whole; of known memory, for who asks by memory. Parts of GPUs not where GPUs are for
-    claims (KAI: HasDRAGPUs)."""
-    gpu = info.shape.gpu
+    """Where the kind of GPU is right: MIG or whole. Parts of GPUs not where GPUs are for claims (KAI: HasDRAGPUs)."""
     mask = mig_mask(table, info)
-    if info.cpu_only:
-        return mask
-    if gpu.memory_mib:
-        mask &= table.memory_known
-    if gpu.shared:
-        mask &= ~table.claimed_gpus
-    return mask
+    return mask & ~table.claimed_gpus if info.shape.gpu.shared else mask
 
 
 def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
@@ -151,6 +143,8 @@ def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
         mask &= affinity_mask(table, shape)
         mask &= taint_mask(table, shape)
         mask &= gpu_kind_mask(table, info)
+        if shape.gpu.memory_mib:
+            mask &= table.memory_known
         info.mask = mask
         info.mask_version = version
     return info.mask

@@ -30,7 +30,8 @@ from kailab.engine.working.state import WTask
 
 class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What ``nodes`` say, all the same. ``rule``: None where they take the task now. ``text``: with both values. ``resource``: of
-    which there is too little (as nodes report it), with ``free``, ``capacity`` and ``wanted`` in engine units."""
+    which there is too little (as nodes report it), with ``free``, ``capacity`` and ``wanted`` in engine units. ``pod``: the one that is
+    in the way."""
 
     text: str
     nodes: tuple[str, ...]
@@ -39,6 +40,7 @@ class NodeAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     free: int = 0
     capacity: int = 0
     wanted: int = 0
+    pod: str = ""
 
 
 def node_answers(session: Session, task: WTask) -> tuple[NodeAnswer, ...]:
@@ -136,7 +138,16 @@ class _Telling:
             return NodeAnswer(
                 rule=rule, text=text, nodes=(), resource=name, free=free, capacity=capacity, wanted=wanted
             )
-        return NodeAnswer(rule=rule, text=self._text(rule, i), nodes=())
+        return NodeAnswer(rule=rule, text=self._text(rule, i), nodes=(), pod=self._pod(rule, i))
+
+    def _pod(self, rule: NodeRule, i: int) -> str:
+        if rule == NodeRule.PORT:
+            holder = podaffinity.holder_of_port(self._table, self._task.info.shape, i)
+            return _name(holder[0]) if holder is not None else ""
+        conflict = None
+        if rule == NodeRule.ANTI_AFFINITY and self._conflicts is not None:
+            conflict = self._conflicts.at(i)
+        return _name(conflict.other) if conflict is not None and conflict.other is not None else ""
 
     def _text(self, rule: NodeRule, i: int) -> str:
         table, info = self._table, self._task.info

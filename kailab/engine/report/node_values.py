@@ -65,6 +65,11 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
+def untolerated_taints(shape: Shape, taints: tuple[Taint, ...]) -> list[Taint]:
+    """All taints that keep the shape off."""
+    return [taint for taint in taints if fit.untolerated(shape, (taint,)) is not None]
+
+
 def untolerated_text(shape: Shape, taints: tuple[Taint, ...]) -> str:
     """The first taint that the shape does not tolerate."""
     taint = fit.untolerated(shape, taints)

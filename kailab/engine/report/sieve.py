@@ -6,6 +6,7 @@ Two are told from this: how many nodes each reason holds for (``Pending.fits``),
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -63,29 +64,44 @@ class Sieve:
 
 def sift(table: NodeTable, info: ShapeInfo, predicates: bool = True) -> Sieve:
     """Ask all rules that look at the shape alone; those between pods are not among them. ``predicates``: see ``EngineConfig``."""
-    shape = info.shape
     sieve = Sieve(len(table))
+    for rule, passing, row in _rules(table, info, predicates, sieve):
+        sieve.keep(rule, passing, row)
+    return sieve
+
+
+def refusals(table: NodeTable, info: ShapeInfo) -> list[Stage]:
+    """The same rules, each with all nodes that it refuses, whether or not another has refused them."""
+    everywhere = Sieve(len(table))
+    found = [Stage(rule, ~passing, row) for rule, passing, row in _rules(table, info, True, everywhere)]
+    return [stage for stage in found if stage.refused.any()]
+
+
+def _rules(
+    table: NodeTable, info: ShapeInfo, predicates: bool, sieve: Sieve
+) -> Iterator[tuple[NodeRule, np.ndarray, int]]:
+    """Each rule with the nodes that it lets through. What costs much for each node is asked of those that are open in ``sieve``."""
+    shape = info.shape
     if predicates:
-        sieve.keep(NodeRule.UNAVAILABLE, table.available)
-        sieve.keep(NodeRule.SELECTOR, fit.affinity_mask(table, shape))
-        sieve.keep(NodeRule.TAINT, fit.taint_mask(table, shape))
+        yield NodeRule.UNAVAILABLE, table.available, -1
+        yield NodeRule.SELECTOR, fit.affinity_mask(table, shape), -1
+        yield NodeRule.TAINT, fit.taint_mask(table, shape), -1
         if shape.gpu.memory_mib:
-            sieve.keep(NodeRule.GPU_MEMORY, table.memory_known)
-        sieve.keep(NodeRule.GPU_KIND, fit.gpu_kind_mask(table, info))
+            yield NodeRule.GPU_MEMORY, table.memory_known, -1
+        yield NodeRule.GPU_KIND, fit.gpu_kind_mask(table, info), -1
     for row, amount in info.needs:
-        sieve.keep(NodeRule.CAPACITY, table.allocatable[row] >= amount, row)
+        yield NodeRule.CAPACITY, table.allocatable[row] >= amount, row
     if shape.claims:
-        lacking = sieve.open.copy()
+        serving = table.all.copy()
         for i in np.flatnonzero(sieve.open):
-            lacking[i] = table.claims.lacking(shape, int(i)) is not None
-        sieve.keep(NodeRule.CLAIM, ~lacking)
+            serving[i] = table.claims.lacking(shape, int(i)) is None
+        yield NodeRule.CLAIM, serving, -1
     idle = table.claims.counted(shape, table.idle) if shape.claims else table.idle
     for row, amount in info.needs:
-        sieve.keep(NodeRule.FREE, idle[row] >= amount, row)
+        yield NodeRule.FREE, idle[row] >= amount, row
     if shape.gpu.shared:
-        sieve.keep(NodeRule.SHARE, fit.shared_fits(table, info, table.idle))
+        yield NodeRule.SHARE, fit.shared_fits(table, info, table.idle), -1
     if table.numa:
         aligned = table.all.copy()
         table.numa.narrow(info, aligned)
-        sieve.keep(NodeRule.NUMA, aligned)
-    return sieve
+        yield NodeRule.NUMA, aligned, -1

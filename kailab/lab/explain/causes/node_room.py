@@ -1,0 +1,145 @@
+"""Work for which there is no room now, as nodes stand: which room it is that lacks, found by giving it (``Ground.lacking``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import numpy as np
+
+from kailab.engine.relaxing.nodes import (
+    AllTolerated,
+    AntiAffinityGone,
+    ClaimsGone,
+    CompanyNotNeeded,
+    NodesOpened,
+    PortsGone,
+    Resource,
+    RoomGiven,
+    TopologyGone,
+    ZonesIgnored,
+)
+from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.report.sieve import NodeRule
+from kailab.engine.working.layout import CPU, MEMORY, PODS
+from kailab.lab.explain.cause import Cause, Code, Ref
+from kailab.lab.explain.causes.case import Case
+from kailab.lab.explain.causes.node_closed import cordon_cause, taint_cause
+from kailab.lab.explain.causes.node_domains import domain_cause
+from kailab.lab.explain.causes.node_ground import Ground
+from kailab.lab.explain.causes.node_shortage import free_gpus, gpu_row, shortage, too_few_gpus
+from kailab.lab.wording import some
+
+_SHORTAGES: Mapping[Resource, tuple[Code, int, str]] = {
+    "cpu": (Code.NOT_ENOUGH_CPU, CPU, "CPU"),
+    "memory": (Code.NOT_ENOUGH_MEMORY, MEMORY, "memory"),
+    "pods": (Code.NO_POD_SLOTS, PODS, "pod slots"),
+}
+_DEVICES = (RoomGiven(("gpu",)), RoomGiven(("extended",)), ClaimsGone())
+
+
+def room(case: Case) -> Iterable[Cause]:
+    """Causes that say more than that too few GPUs are free."""
+    ground = case.ground
+    if ground is None:
+        return
+    gives = ground.lacking
+    devices = _devices(gives)
+    for one in gives:
+        match one:
+            case AntiAffinityGone() | PortsGone():
+                yield _kept_apart(ground)
+            case CompanyNotNeeded():
+                yield _nobody_there(ground)
+            case TopologyGone():
+                yield domain_cause(ground, ground.next, free=True)
+            case ZonesIgnored():
+                yield _unaligned(ground)
+            case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices:
+                code, row, _ = _SHORTAGES[resource]
+                yield shortage(ground, code, row)
+    if devices and _in_sum(ground):
+        yield too_few_gpus(ground, Code.FRAGMENTED, _also(gives))
+
+
+def gpus(case: Case) -> Iterable[Cause]:
+    """Too few GPUs, where nothing says more; and nodes that it may not use, and that would let it run."""
+    ground = case.ground
+    if ground is None or not ground.lacking:
+        return
+    gives = ground.lacking
+    if ground.confined and TopologyGone() not in gives:
+        yield domain_cause(ground, ground.next, free=True)
+    if _devices(gives) and not _in_sum(ground):
+        yield too_few_gpus(ground, Code.NOT_ENOUGH_GPUS, _also(gives))
+    yield from _closed(ground)
+
+
+def _devices(gives: Iterable[Relaxation]) -> bool:
+    return any(one in _DEVICES for one in gives)
+
+
+def _also(gives: Iterable[Relaxation]) -> list[str]:
+    """What is lacking beside devices."""
+    return [name for resource, (_, _, name) in _SHORTAGES.items() if RoomGiven((resource,)) in gives]
+
+
+def _in_sum(ground: Ground) -> bool:
+    """Whether as much is free in sum as it wants, where it may run."""
+    row, wanted = gpu_row(ground)
+    return wanted > 0 and int(free_gpus(ground, row).sum()) >= wanted
+
+
+def _closed(ground: Ground) -> Iterable[Cause]:
+    table, info = ground.table, ground.next[0].info
+    for opening in (NodesOpened(), AllTolerated()):
+        outcome = ground.trials(opening)
+        used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
+        used = used[~ground.open(info)[used]] if len(used) else used
+        if len(used):
+            yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
+
+
+def _kept_apart(ground: Ground) -> Cause:
+    rules = (NodeRule.ANTI_AFFINITY, NodeRule.PORT)
+    answers = [one for one in ground.answers if one.rule in rules]
+    if not answers:
+        keys = sorted(
+            {term.topology_key for task in ground.next for term in task.info.shape.anti_affinity if not term.weight}
+        )
+        return Cause(
+            Code.KEPT_APART,
+            f"Its {len(ground.next)} pods must start together and keep each other away by anti-affinity (one for each {some(keys)}); "
+            "there is no room for all of them apart from each other.",
+            (),
+            {"pods": len(ground.next), "topologyKeys": keys},
+        )
+    nodes = [node for one in answers for node in one.nodes]
+    by = "a host port" if answers[0].rule == NodeRule.PORT else "anti-affinity"
+    where = "the node" if len(nodes) == 1 else f"each of the {len(nodes)} nodes"
+    told = some([f"{one.nodes[0]} has pod {one.pod}" for one in answers])
+    return Cause(
+        Code.KEPT_APART,
+        f"By {by} it is kept off {where} where it could run: {told}.",
+        tuple(Ref("Node", "", node) for node in nodes[:4]),
+        {"nodes": nodes},
+    )
+
+
+def _nobody_there(ground: Ground) -> Cause:
+    answers = [one for one in ground.answers if one.rule == NodeRule.AFFINITY]
+    nodes = [node for one in answers for node in one.nodes]
+    told = answers[0].text if answers else "no pod that its affinity wants to be with"
+    return Cause(
+        Code.SELECTOR_MATCHES_NO_NODE,
+        f"By its required pod affinity it has to be with other pods, and there are none where it could run ({told}).",
+        tuple(Ref("Node", "", node) for node in nodes[:4]),
+    )
+
+
+def _unaligned(ground: Ground) -> Cause:
+    nodes = [node for one in ground.answers if one.rule == NodeRule.NUMA for node in one.nodes]
+    return Cause(
+        Code.FRAGMENTED,
+        f"Enough is free on {some(nodes) or 'nodes'}, but not in NUMA zones that can be aligned as the policy of the node demands.",
+        tuple(Ref("Node", "", node) for node in nodes[:4]),
+    )
