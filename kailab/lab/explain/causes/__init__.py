@@ -24,12 +24,18 @@ FINDERS: tuple[str, ...] = (
     "objects:incomplete",
     "objects:refused",
     "objects:not_created",
+    "node_missing:pool",
+    "node_missing:volume",
+    "node_missing:topology",
+    "node_fleet:fleet",
     "queue_limits:over_quota",
     "queue_limits:over_limit",
     "queue_turn:behind_others",
     "queue_victims:delayed",
     "queue_victims:victims",
+    "node_room:room",
     "queue_shares:shares",
+    "node_room:gpus",
 )
 """``module:function`` in this package, in order."""
 

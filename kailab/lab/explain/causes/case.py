@@ -10,6 +10,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import PodGroup, Status, Task
 from kailab.evidence.entries import PodRow, Reason
+from kailab.lab.explain.causes.node_ground import Ground
 from kailab.lab.explain.subject import Standing, Subject
 from kailab.lab.picture import Picture, group_of
 
@@ -74,6 +75,11 @@ class Case:
         if self.record is None or not self.waiting or self.record.queue in queues:
             return None
         return self.standing.trials.about(self.record.uid)
+
+    @cached_property
+    def ground(self) -> Ground | None:
+        """The nodes as the group sees them; None where there is nothing to decide."""
+        return None if self.trials is None or self.record is None else Ground(self.trials, self.record.uid)
 
     @property
     def waiting(self) -> tuple[Task, ...]:

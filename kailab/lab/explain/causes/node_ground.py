@@ -94,8 +94,8 @@ class Ground:
         )
 
     def starts_alone(self, *relaxations: Relaxation) -> Outcome:
-        """Whether the group would start if there were nothing else."""
-        return self.trials(OthersGone(), Unplaced(), *self.lawless, *relaxations)
+        """Whether the group would start if there were nothing else, nor need of it."""
+        return self.trials(OthersGone(), Unplaced(), CompanyNotNeeded(), *self.lawless, *relaxations)
 
     def usable(self, tasks: list[WTask]) -> np.ndarray:
         """The nodes that all of these pods may use: open to them but for room and other pods."""

@@ -1,0 +1,154 @@
+"""Pods that no node could ever take: by their selectors, by taints and cordons, by size, by kind of GPU, by what is missing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kailab.lab.explain.cause import Code
+from tests.explain.building import causes
+from tests.explain.node_building import MODEL, change_node, on, opened, pod, pool, put, told
+from tests.explain.situations import says
+
+A100 = pool("a100", 2, gpuModel="A100", gpuMemory="80Gi")
+L4 = pool("l4", 1, 4, gpuModel="L4", gpuMemory="24Gi")
+CPU = pool("cpu", 1, 0)
+MIG = pool("mig", 1, 4, gpuModel="A100", mig={"strategy": "mixed", "profiles": {"1g.10gb": 14, "3g.40gb": 2}})
+RESERVED = pool("h100", 2, gpuModel="H100", taints=[{"key": "reserved", "value": "llm", "effect": "NoSchedule"}])
+MAINTAINED = pool("b200", 1, gpuModel="B200", taints=[{"key": "maintenance", "effect": "NoExecute"}])
+CORDON = {"spec": {"unschedulable": True}}
+NOT_READY = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+
+
+def affinity(*expressions: dict[str, Any]) -> dict[str, Any]:
+    terms = [{"matchExpressions": [one]} for one in expressions]
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}}
+
+
+def mounting(**volume: Any) -> dict[str, Any]:
+    container = {"name": "work", "image": "busybox", "volumeMounts": [{"name": "data", "mountPath": "/data"}]}
+    container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
+    return {"volumes": [{"name": "data", **volume}], "containers": [container]}
+
+
+def reading(config: str) -> dict[str, Any]:
+    source = [{"configMapRef": {"name": config}}]
+    return {
+        "containers": [
+            {"name": "work", "image": "busybox", "envFrom": source, "resources": {"limits": {"nvidia.com/gpu": 1}}}
+        ]
+    }
+
+
+SITUATIONS = {
+    "a model there is not": ([A100, L4], {}, pod("x", nodeSelector={MODEL: "H200"}), Code.SELECTOR_MATCHES_NO_NODE, ["H200", "A100", "L4"]),
+    "a label no node has": ([A100], {}, pod("x", nodeSelector={"disk": "nvme"}), Code.SELECTOR_MATCHES_NO_NODE, ["disk", "nvme"]),
+    "labels that no node has together": (
+        [A100, L4], {}, pod("x", nodeSelector={MODEL: "A100", **on("l4-0")}), Code.SELECTOR_MATCHES_NO_NODE, ["A100", "l4-0"],
+    ),
+    "an affinity that no node meets": (
+        [A100], {}, pod("x", affinity=affinity({"key": MODEL, "operator": "In", "values": ["H100", "H200"]})),
+        Code.SELECTOR_MATCHES_NO_NODE, ["H100", "H200", "A100"],
+    ),
+    "a cordon does not matter where the selector matches nothing": (
+        [A100], {"a100-0": CORDON, "a100-1": CORDON}, pod("x", nodeSelector={MODEL: "H200"}), Code.SELECTOR_MATCHES_NO_NODE, ["H200"],
+    ),
+    "all nodes reserved": ([RESERVED], {}, pod("x"), Code.TAINT_NOT_TOLERATED, ["reserved=llm", "h100-0", "h100-1"]),
+    "the nodes of the model reserved": (
+        [A100, RESERVED], {}, pod("x", nodeSelector={MODEL: "H100"}), Code.TAINT_NOT_TOLERATED, ["reserved=llm"],
+    ),
+    "the only nodes with GPUs reserved": ([CPU, RESERVED], {}, pod("x"), Code.TAINT_NOT_TOLERATED, ["reserved"]),
+    "the only nodes that are large enough reserved": ([L4, RESERVED], {}, pod("x", 8), Code.TAINT_NOT_TOLERATED, ["reserved"]),
+    "another value tolerated": (
+        [RESERVED], {}, pod("x", tolerations=[{"key": "reserved", "value": "vision"}]), Code.TAINT_NOT_TOLERATED, ["reserved=llm"],
+    ),
+    "two kinds of taint": ([MAINTAINED, RESERVED], {}, pod("x"), Code.TAINT_NOT_TOLERATED, ["reserved", "maintenance"]),
+    "the only node cordoned": ([L4], {"l4-0": CORDON}, pod("x"), Code.NODES_CORDONED, ["l4-0", "cordoned"]),
+    "the nodes of the model cordoned": (
+        [A100, L4], {"a100-0": CORDON, "a100-1": CORDON}, pod("x", nodeSelector={MODEL: "A100"}), Code.NODES_CORDONED, ["2", "a100-0"],
+    ),
+    "the only node not ready": ([L4], {"l4-0": NOT_READY}, pod("x"), Code.NODES_CORDONED, ["l4-0", "not ready"]),
+    "cordoned the one, not ready the other": (
+        [A100], {"a100-0": CORDON, "a100-1": NOT_READY}, pod("x"), Code.NODES_CORDONED, ["a100-0", "a100-1"],
+    ),
+    "cordoned as kubectl does it, with its taint": (
+        [L4],
+        {"l4-0": {"spec": {"unschedulable": True, "taints": [{"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}]}}},
+        pod("x"), Code.NODES_CORDONED, ["l4-0"],
+    ),
+    "more GPUs than any node has": ([A100, L4], {}, pod("x", 9), Code.LARGER_THAN_ANY_NODE, ["9", "8"]),
+    "more than the nodes of the model have": ([A100, L4], {}, pod("x", 6, nodeSelector={MODEL: "L4"}), Code.LARGER_THAN_ANY_NODE, ["6", "4"]),
+    "more memory than any node has": ([A100], {}, pod("x", memory="300Gi"), Code.LARGER_THAN_ANY_NODE, ["300", "256"]),
+    "more CPU than the only nodes with GPUs have": ([A100, pool("big", 1, 0, cpu=128)], {}, pod("x", cpu="96"), Code.LARGER_THAN_ANY_NODE, ["96", "64"]),
+    "GPUs where there are none": ([CPU], {}, pod("x", 2), Code.LARGER_THAN_ANY_NODE, ["2", "cpu-0"]),
+    "whole GPUs where all are split": ([MIG], {}, pod("x"), Code.LARGER_THAN_ANY_NODE, ["1"]),
+    "more GPU memory than a GPU has": ([L4], {}, pod("x", annotations={"gpu-memory": "30000"}), Code.GPU_SHARE_TOO_LARGE, ["30000", "memory", "24500"]),
+    "more than the GPUs of the model have": (
+        [A100, L4], {}, pod("x", annotations={"gpu-memory": "40000"}, nodeSelector={MODEL: "L4"}), Code.GPU_SHARE_TOO_LARGE, ["40000"],
+    ),
+    "parts of more GPUs than a node has": (
+        [L4], {}, pod("x", 0.5, annotations={"gpu-fraction-num-devices": "5"}), Code.GPU_SHARE_TOO_LARGE, ["5", "4"],
+    ),
+    "nodes that do not tell their GPU memory": ([pool("p", 2)], {}, pod("x", annotations={"gpu-memory": "8000"}), Code.GPU_MEMORY_UNKNOWN, ["memory", "p-0"]),
+    "the nodes of the model do not tell it": (
+        [A100, pool("p40", 1, gpuModel="P40")], {}, pod("x", annotations={"gpu-memory": "8000"}, nodeSelector={MODEL: "P40"}),
+        Code.GPU_MEMORY_UNKNOWN, ["p40-0"],
+    ),
+    "nor does it help that others have no GPUs": ([CPU, pool("p", 1)], {}, pod("x", annotations={"gpu-memory": "8000"}), Code.GPU_MEMORY_UNKNOWN, ["p-0"]),
+    "a MIG profile that no GPU is split into": ([MIG], {}, pod("x", mig="7g.80gb"), Code.MIG_PROFILE_ABSENT, ["7g.80gb", "3g.40gb"]),
+    "a MIG profile where no GPU is split": ([A100], {}, pod("x", mig="1g.10gb"), Code.MIG_PROFILE_ABSENT, ["1g.10gb"]),
+    "a MIG profile where there are no GPUs": ([CPU], {}, pod("x", mig="1g.10gb"), Code.MIG_PROFILE_ABSENT, ["1g.10gb"]),
+    "a claim that is not there": (
+        [A100], {}, pod("x", **mounting(persistentVolumeClaim={"claimName": "scans"})), Code.VOLUME_MISSING, ["scans"],
+    ),
+    "a ConfigMap that is not mounted": ([A100], {}, pod("x", **mounting(configMap={"name": "settings"})), Code.VOLUME_MISSING, ["settings"]),
+    "a ConfigMap for the environment": ([A100], {}, pod("x", **reading("hyperparameters")), Code.VOLUME_MISSING, ["hyperparameters"]),
+    "a pool that is not served": ([A100], {}, pod("x", labels={"kai.scheduler/node-pool": "batch"}), Code.NODE_POOL_NOT_SERVED, ["batch"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_what_no_node_takes_is_told_by_what_has_to_go_first(name: str) -> None:
+    pools, nodes, asked, code, names = SITUATIONS[name]
+    with opened(*pools) as lab:
+        for node, patch in nodes.items():
+            change_node(lab, node, patch)
+        put(lab, asked)
+        verdict, found, sentence = told(lab, "Pod", "x")
+    assert (found, verdict) == (code, "never"), sentence
+    assert [one for one in names if not says(sentence, one)] == [], sentence
+
+
+MENDED: dict[str, tuple[str, dict[str, Any]]] = {
+    "a model there is not": ("l4-0", {"metadata": {"labels": {MODEL: "H200"}}}),
+    "all nodes reserved": ("h100-1", {"spec": {"taints": None}}),
+    "the only nodes that are large enough reserved": ("h100-1", {"spec": {"taints": None}}),
+    "the only node cordoned": ("l4-0", {"spec": {"unschedulable": False}}),
+    "more GPUs than any node has": ("a100-0", {"status": {"allocatable": {"nvidia.com/gpu": "9"}}}),
+    "nodes that do not tell their GPU memory": ("p-0", {"metadata": {"labels": {"nvidia.com/gpu.memory": "16384"}}}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MENDED)
+def test_without_the_cause_it_runs(name: str) -> None:
+    pools, nodes, asked, _, _ = SITUATIONS[name]
+    with opened(*pools) as lab:
+        for node, patch in nodes.items():
+            change_node(lab, node, patch)
+        put(lab, asked)
+        change_node(lab, *MENDED[name])
+        lab.settle()
+        assert told(lab, "Pod", "x")[:2] == ("running", "")
+
+
+def test_what_has_to_go_next_is_told_too() -> None:
+    """The only node of the model is cordoned and has a taint: the one gone, the other is there."""
+    with opened(A100, MAINTAINED) as lab:
+        change_node(lab, "b200-0", CORDON)
+        put(lab, pod("x", nodeSelector={MODEL: "B200"}))
+        codes = [cause.code for cause in causes(lab, "Pod", "x")]
+        assert codes == [Code.TAINT_NOT_TOLERATED, Code.NODES_CORDONED]
+        change_node(lab, "b200-0", {"spec": {"taints": None}})
+        lab.settle()
+        assert told(lab, "Pod", "x")[1] == Code.NODES_CORDONED

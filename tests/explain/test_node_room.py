@@ -1,0 +1,165 @@
+"""Work that waits for room: of what there is too little, where it is free, and what keeps it apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from kailab.lab.explain.cause import Code
+from tests.explain.building import causes
+from tests.explain.node_building import (
+    MODEL,
+    apart,
+    change_node,
+    deployment,
+    job,
+    near,
+    on,
+    opened,
+    pod,
+    pool,
+    put,
+    racks,
+    told,
+)
+from tests.explain.situations import says
+
+FIRM = "build"
+ONE, TWO = pool("n"), pool("n", 2)
+A100, L4 = pool("a100", 1, gpuModel="A100"), pool("l4", 1, 4, gpuModel="L4")
+MIG = pool("mig", 1, 4, gpuModel="A100", mig={"strategy": "mixed", "profiles": {"1g.10gb": 2}})
+
+
+def port(number: int) -> dict[str, Any]:
+    container = {"name": "work", "image": "busybox", "ports": [{"containerPort": number, "hostPort": number}]}
+    return {"containers": [container]}
+
+
+def slots(count: int) -> dict[str, Any]:
+    return pool("n", 1, pods=count)
+
+
+SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, Code, Sequence[str], Sequence[str]]] = {
+    # fleet, who is there, who asks, cause, what is named, who has to go
+    "one GPU too few": ([ONE], [pod("h", 7, priority=FIRM)], pod("x", 2), Code.NOT_ENOUGH_GPUS, ["2", "1", "n-0"], ["h"]),
+    "free ones are of another model": (
+        [A100, L4], [pod("h", 7, nodeSelector={MODEL: "A100"}, priority=FIRM)], pod("x", 2, nodeSelector={MODEL: "A100"}),
+        Code.NOT_ENOUGH_GPUS, ["2", "1", "a100-0"], ["h"],
+    ),
+    "a gang for which too few are free": (
+        [TWO], [pod("h", 6, nodeSelector=on("n-0"), priority=FIRM), pod("k", 7, nodeSelector=on("n-1"), priority=FIRM)],
+        job("x", 4), Code.NOT_ENOUGH_GPUS, ["4", "3"], ["h"],
+    ),
+    "instances of a MIG profile are taken": ([MIG], [pod("h", mig="1g.10gb"), pod("k", mig="1g.10gb")], pod("x", mig="1g.10gb"), Code.NOT_ENOUGH_GPUS, ["1g.10gb", "0"], ["h"]),
+    "too little CPU": ([ONE], [pod("h", 1, cpu="60", priority=FIRM)], pod("x", 1, cpu="6"), Code.NOT_ENOUGH_CPU, ["6", "4", "n-0"], ["h"]),
+    "too little CPU where the free GPUs are": (
+        [TWO], [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM), pod("k", 1, cpu="60", nodeSelector=on("n-1"), priority=FIRM)],
+        pod("x", 1, cpu="6"), Code.NOT_ENOUGH_CPU, ["6", "4", "n-1"], ["k"],
+    ),
+    "too little CPU for work without GPUs": ([ONE], [pod("h", 0, cpu="60", priority=FIRM)], pod("x", 0, cpu="6"), Code.NOT_ENOUGH_CPU, ["6", "4"], ["h"]),
+    "too little CPU for a gang": ([TWO], [pod("h", 0, cpu="60", nodeSelector=on("n-0"), priority=FIRM)], job("x", 3, 1, cpu="30"), Code.NOT_ENOUGH_CPU, ["3", "30", "2"], ["h"]),
+    "too little memory": ([ONE], [pod("h", 1, memory="250Gi", priority=FIRM)], pod("x", 1, memory="10Gi"), Code.NOT_ENOUGH_MEMORY, ["10", "6"], ["h"]),
+    "too little memory where the free GPUs are": (
+        [TWO], [pod("h", 8, nodeSelector=on("n-0"), priority=FIRM), pod("k", 1, memory="250Gi", nodeSelector=on("n-1"), priority=FIRM)],
+        pod("x", 1, memory="10Gi"), Code.NOT_ENOUGH_MEMORY, ["10", "6", "n-1"], ["k"],
+    ),
+    "too little memory for a gang": ([ONE], [pod("h", 0, memory="200Gi", priority=FIRM)], job("x", 2, 1, memory="40Gi"), Code.NOT_ENOUGH_MEMORY, ["40", "56"], ["h"]),
+    "no pod slots": ([slots(2)], [pod("h", priority=FIRM), pod("k", priority=FIRM)], pod("x"), Code.NO_POD_SLOTS, ["2", "n-0"], ["h"]),
+    "no pod slots for work without GPUs": ([slots(1)], [pod("h", 0, priority=FIRM)], pod("x", 0), Code.NO_POD_SLOTS, ["1"], ["h"]),
+    "too few pod slots for a gang": ([slots(3)], [pod("h", priority=FIRM)], job("x", 3), Code.NO_POD_SLOTS, ["3", "2"], ["h"]),
+    "free in halves": (
+        [TWO], [pod("h", 5, nodeSelector=on("n-0"), priority=FIRM), pod("k", 5, nodeSelector=on("n-1"), priority=FIRM)],
+        pod("x", 6), Code.FRAGMENTED, ["6", "3"], ["h"],
+    ),
+    "free in halves for a gang": (
+        [TWO], [pod("h", 5, nodeSelector=on("n-0"), priority=FIRM), pod("k", 5, nodeSelector=on("n-1"), priority=FIRM)],
+        job("x", 3, 2), Code.FRAGMENTED, ["3", "6", "2"], ["h"],
+    ),
+    "free in parts of shared GPUs": (
+        [pool("n", 2, 1, gpuMemory="80Gi")], [pod("h", 0.7, nodeSelector=on("n-0"), priority=FIRM), pod("k", 0.7, nodeSelector=on("n-1"), priority=FIRM)],
+        pod("x", 0.5), Code.FRAGMENTED, ["0.5", "0.3"], ["h"],
+    ),
+    "no rack free": (
+        [racks(2)], [pod("h", 4, nodeSelector={"lab/rack": "rack-0"}, priority=FIRM), pod("k", 4, nodeSelector={"lab/rack": "rack-1"}, priority=FIRM)],
+        job("x", 2, 8, level="lab/rack"), Code.NO_DOMAIN_FREE, ["16", "12", "lab/rack"], ["h"],
+    ),
+    "no rack with enough CPU": (
+        [racks(2)], [pod("h", 0, cpu="40", nodeSelector={"lab/rack": "rack-0"}, priority=FIRM), pod("k", 0, cpu="40", nodeSelector={"lab/rack": "rack-1"}, priority=FIRM)],
+        job("x", 2, 1, cpu="60", level="lab/rack"), Code.NO_DOMAIN_FREE, ["120", "88"], ["h"],
+    ),
+    "no node free for a gang that has to be on one": (
+        [racks(1)], [pod("h", 6, nodeSelector=on("n-0"), priority=FIRM), pod("k", 6, nodeSelector=on("n-1"), priority=FIRM)],
+        job("x", 3, level="kubernetes.io/hostname"), Code.NO_DOMAIN_FREE, ["3", "2"], ["h"],
+    ),
+    "kept off by a pod of its kind": (
+        [ONE], [pod("h", labels={"app": "db"}, priority=FIRM)], pod("x", labels={"app": "db"}, affinity=apart(app="db")), Code.KEPT_APART, ["h", "n-0"], ["h"],
+    ),
+    "kept off by the other's rule": (
+        [ONE], [pod("h", affinity=apart(app="noisy"), priority=FIRM)], pod("x", labels={"app": "noisy"}), Code.KEPT_APART, ["h"], ["h"],
+    ),
+    "kept off a whole rack": (
+        [racks(1)], [pod("h", labels={"app": "db"}, priority=FIRM)], pod("x", affinity=apart("lab/rack", app="db")), Code.KEPT_APART, ["h", "2"], ["h"],
+    ),
+    "a host port is taken": ([ONE], [pod("h", **port(8080))], pod("x", **port(8080)), Code.KEPT_APART, ["h", "port"], ["h"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_what_lacks_is_told_with_its_figures_and_is_all_that_lacks(name: str) -> None:
+    pools, there, asked, code, names, gone = SITUATIONS[name]
+    kind = asked["kind"]
+    with opened(*pools) as lab:
+        for one in there:
+            put(lab, one)
+        put(lab, asked)
+        verdict, found, sentence = told(lab, kind, "x")
+        assert (found, verdict) == (code, "later"), sentence
+        assert [one for one in names if not says(sentence, one)] == [], sentence
+        for one in gone:
+            lab.delete("Pod", one)
+        lab.settle()
+        assert told(lab, kind, "x")[0] == "running"
+
+
+def test_replicas_that_keep_each_other_away_never_all_run() -> None:
+    with opened(TWO) as lab:
+        put(lab, deployment("x", 3, affinity=apart(app="x")))
+        verdict, code, sentence = told(lab, "Deployment", "x")
+        assert (verdict, code) == ("never", Code.KEPT_APART)
+        assert "2 nodes" in sentence
+
+
+def test_replicas_beyond_the_fleet_lack_gpus() -> None:
+    with opened(ONE) as lab:
+        put(lab, deployment("x", 10, 1))
+        verdict, code, sentence = told(lab, "Deployment", "x")
+        assert (verdict, code) == ("never", Code.NOT_ENOUGH_GPUS)
+        assert says(sentence, "0")
+
+
+def test_company_that_is_not_there() -> None:
+    with opened(ONE) as lab:
+        put(lab, pod("x", affinity=near(app="cache")))
+        assert told(lab, "Pod", "x")[1] == Code.SELECTOR_MATCHES_NO_NODE
+
+
+def test_nodes_that_may_not_be_used_are_told_beside_those_that_are_full() -> None:
+    taint = [{"key": "reserved", "effect": "NoSchedule"}]
+    with opened(ONE, pool("r", 1, taints=taint), pool("c")) as lab:
+        change_node(lab, "c-0", {"spec": {"unschedulable": True}})
+        put(lab, pod("h", 7, priority=FIRM), pod("x", 2))
+        first, *rest = causes(lab, "Pod", "x")
+        assert first.code in (Code.NODES_CORDONED, Code.TAINT_NOT_TOLERATED, Code.NOT_ENOUGH_GPUS)
+        assert {cause.code for cause in (first, *rest)} >= {
+            Code.NODES_CORDONED, Code.TAINT_NOT_TOLERATED, Code.NOT_ENOUGH_GPUS,
+        }  # fmt: skip
+
+
+def test_of_two_that_lack_on_one_node_gpus_come_first_and_the_other_is_named() -> None:
+    with opened(ONE) as lab:
+        put(lab, pod("h", 8, cpu="60", priority=FIRM), pod("x", 1, cpu="6"))
+        verdict, code, sentence = told(lab, "Pod", "x")
+        assert (verdict, code) == ("later", Code.NOT_ENOUGH_GPUS)
+        assert "CPU" in sentence

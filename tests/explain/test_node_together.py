@@ -1,0 +1,93 @@
+"""Work that can't start even on an empty cluster, though each of its pods could: too large in sum, or for one domain, or kept apart."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.lab.explain.cause import Code
+from tests.explain.building import causes, queue
+from tests.explain.node_building import MODEL, apart, change_node, job, opened, pod, pool, put, racks, told
+from tests.explain.situations import says
+
+TWO = pool("n", 2)
+CORDON = {"spec": {"unschedulable": True}}
+TAINT = [{"key": "reserved", "effect": "NoSchedule"}]
+
+SITUATIONS = {
+    "more pods than GPUs": ([TWO], job("x", 17), Code.LARGER_THAN_THE_FLEET, ["17", "16"]),
+    "more GPUs in sum": ([TWO], job("x", 5, 4), Code.LARGER_THAN_THE_FLEET, ["5", "20", "16"]),
+    "more than the nodes of the model have": (
+        [pool("a100", 1, gpuModel="A100"), pool("l4", 4, gpuModel="L4")], job("x", 3, 4, nodeSelector={MODEL: "A100"}),
+        Code.LARGER_THAN_THE_FLEET, ["12", "8"],
+    ),
+    "more CPU in sum": ([TWO], job("x", 3, 1, cpu="50"), Code.LARGER_THAN_THE_FLEET, ["150", "128"]),
+    "more without those that are reserved for others": (
+        [TWO, pool("cpu", 4, 0, taints=TAINT)], job("x", 17), Code.LARGER_THAN_THE_FLEET, ["17", "16"],
+    ),
+    "parts that leave a rest on each node": ([TWO], job("x", 3, 5), Code.FRAGMENTED, ["15", "16", "2"]),
+    "memory that leaves a rest on each node": ([TWO], job("x", 3, 1, memory="150Gi"), Code.FRAGMENTED, ["3", "2"]),
+    "a rest for none of the larger": ([pool("n", 3, 4)], job("x", 4, 3), Code.FRAGMENTED, ["12", "3"]),
+    "more than any rack": ([racks(2)], job("x", 3, 8, level="lab/rack"), Code.LARGER_THAN_ANY_DOMAIN, ["24", "16", "lab/rack"]),
+    "more than any node": (
+        [racks(2)], job("x", 9, 1, level="kubernetes.io/hostname"), Code.LARGER_THAN_ANY_DOMAIN, ["9", "8"],
+    ),
+    "a rest in each rack": ([racks(3)], job("x", 3, 5, level="lab/rack"), Code.LARGER_THAN_ANY_DOMAIN, ["15", "16"]),
+    "more than the fleet is more than any rack": ([racks(2)], job("x", 33, 1, level="lab/rack"), Code.LARGER_THAN_THE_FLEET, ["33", "32"]),
+    "a topology there is not": (
+        [racks(2)], job("x", 2, 1, notes={"kai.scheduler/topology": "hall", "kai.scheduler/topology-required-placement": "lab/rack"}),
+        Code.TOPOLOGY_UNKNOWN, ["hall", "floor"],
+    ),
+    "a level there is not": ([racks(2)], job("x", 2, 1, level="lab/row"), Code.TOPOLOGY_UNKNOWN, ["lab/row", "lab/rack"]),
+    "a level that no node has a label of": ([TWO], job("x", 2, 1, level="lab/rack"), Code.TOPOLOGY_UNKNOWN, ["lab/rack", "floor"]),
+    "more pods apart than nodes": (
+        [TWO], job("x", 3, labels={"app": "x"}, affinity=apart(app="x")), Code.KEPT_APART, ["3", "2"],
+    ),
+    "more pods apart than racks": (
+        [racks(2)], job("x", 3, labels={"app": "x"}, affinity=apart("lab/rack", app="x")), Code.KEPT_APART, ["3", "2", "lab/rack"],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_what_can_not_start_together_is_told_by_what_has_to_go_first(name: str) -> None:
+    pools, asked, code, names = SITUATIONS[name]
+    with opened(*pools) as lab:
+        put(lab, asked)
+        verdict, found, sentence = told(lab, "Job", "x")
+    assert (found, verdict) == (code, "never"), sentence
+    assert [one for one in names if not says(sentence, one)] == [], sentence
+
+
+def test_a_gang_that_needs_a_cordoned_node() -> None:
+    with opened(TWO) as lab:
+        change_node(lab, "n-1", CORDON)
+        put(lab, job("x", 10))
+        verdict, code, sentence = told(lab, "Job", "x")
+        assert (verdict, code) == ("never", Code.NODES_CORDONED)
+        assert "n-1" in sentence
+        change_node(lab, "n-1", {"spec": {"unschedulable": False}})
+        lab.settle()
+        assert told(lab, "Job", "x")[0] == "running"
+
+
+def test_a_gang_that_needs_a_node_with_a_taint() -> None:
+    with opened(pool("n"), pool("r", 1, taints=TAINT)) as lab:
+        put(lab, job("x", 10))
+        verdict, code, sentence = told(lab, "Job", "x")
+        assert (verdict, code) == ("never", Code.TAINT_NOT_TOLERATED)
+        assert "r-0" in sentence
+        assert "reserved" in sentence
+
+
+def test_a_queue_that_is_full_does_not_hide_that_it_is_too_large() -> None:
+    with opened(TWO) as lab:
+        put(lab, queue("small", quota=1, limit=1), job("x", 20, queue="small"))
+        found = [cause.code for cause in causes(lab, "Job", "x")]
+        assert found[0] == Code.LARGER_THAN_THE_FLEET
+        assert Code.OVER_LIMIT in found
+
+
+def test_other_work_does_not_matter() -> None:
+    with opened(TWO) as lab:
+        put(lab, *(pod(f"held-{number}", 4) for number in range(4)), job("x", 17))
+        assert told(lab, "Job", "x")[:2] == ("never", Code.LARGER_THAN_THE_FLEET)
