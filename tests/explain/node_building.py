@@ -131,6 +131,6 @@ def near(**labels: str) -> dict[str, Any]:
 
 def told(lab: Lab, kind: str, name: str) -> tuple[str, str, str]:
     """Verdict, code and sentence of the first cause."""
-    answer = ask(lab, kind, name)
+    answer = ask(lab, kind, name, tried=False)
     cause = answer.cause
     return str(answer.verdict), str(cause.code) if cause else "", cause.sentence if cause else ""

@@ -35,16 +35,23 @@ FINDERS: tuple[str, ...] = (
     "queue_victims:victims",
     "node_room:room",
     "queue_shares:shares",
-    "node_room:gpus",
 )
 """``module:function`` in this package, in order."""
+
+LAST_FINDERS: tuple[str, ...] = ("node_room:closed_nodes", "node_room:too_little")
+"""Asked where the others find nothing: what they find is true of most that waits, and says least."""
 
 
 def causes_of(case: Case) -> tuple[Cause, ...]:
     """The first comes first: those that say least, only where no other explains why."""
+    found = _found(case, FINDERS) or _found(case, LAST_FINDERS)
+    return tuple(sorted(found, key=lambda cause: cause.code in LAST))
+
+
+def _found(case: Case, finders: tuple[str, ...]) -> list[Cause]:
     found: list[Cause] = []
-    for place in FINDERS:
+    for place in finders:
         module, _, function = place.partition(":")
         finder: Finder = getattr(import_module(f"{__name__}.{module}"), function)
         found += [cause for cause in finder(case) if cause.code not in {one.code for one in found}]
-    return tuple(sorted(found, key=lambda cause: cause.code in LAST))
+    return found

@@ -38,7 +38,7 @@ _DEVICES = (RoomGiven(("gpu",)), RoomGiven(("extended",)), ClaimsGone())
 
 
 def room(case: Case) -> Iterable[Cause]:
-    """Causes that say more than that too few GPUs are free."""
+    """Causes that say more than that too little is free."""
     ground = case.ground
     if ground is None:
         return
@@ -54,24 +54,49 @@ def room(case: Case) -> Iterable[Cause]:
                 yield domain_cause(ground, ground.next, free=True)
             case ZonesIgnored():
                 yield _unaligned(ground)
-            case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices:
-                code, row, _ = _SHORTAGES[resource]
-                yield shortage(ground, code, row)
+            case RoomGiven(resources=(resource,)) if resource in _SHORTAGES and not devices and _wants_devices(ground):
+                yield _short_of(ground, resource)
     if devices and _in_sum(ground):
         yield too_few_gpus(ground, Code.FRAGMENTED, _also(gives))
 
 
-def gpus(case: Case) -> Iterable[Cause]:
-    """Too few GPUs, where nothing says more; and nodes that it may not use, and that would let it run."""
+def too_little(case: Case) -> Iterable[Cause]:
+    """Of GPUs; of CPU or memory for work that wants no GPUs."""
     ground = case.ground
     if ground is None or not ground.lacking:
         return
     gives = ground.lacking
     if ground.confined and TopologyGone() not in gives:
         yield domain_cause(ground, ground.next, free=True)
-    if _devices(gives) and not _in_sum(ground):
+    if _devices(gives):
         yield too_few_gpus(ground, Code.NOT_ENOUGH_GPUS, _also(gives))
-    yield from _closed(ground)
+        return
+    for one in gives:
+        if isinstance(one, RoomGiven) and one.resources[0] in _SHORTAGES:
+            yield _short_of(ground, one.resources[0])
+
+
+def closed_nodes(case: Case) -> Iterable[Cause]:
+    """Nodes that it may not use, and that have room for it: cordoned, or with a taint."""
+    ground = case.ground
+    if ground is None or not ground.lacking:
+        return
+    table, info = ground.table, ground.next[0].info
+    for opening in (NodesOpened(), AllTolerated()):
+        outcome = ground.trials(opening)
+        used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
+        used = used[~ground.open(info)[used]] if len(used) else used
+        if len(used):
+            yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
+
+
+def _short_of(ground: Ground, resource: Resource) -> Cause:
+    code, row, _ = _SHORTAGES[resource]
+    return shortage(ground, code, row)
+
+
+def _wants_devices(ground: Ground) -> bool:
+    return any(not task.info.cpu_only or task.info.shape.extended for task in ground.next)
 
 
 def _devices(gives: Iterable[Relaxation]) -> bool:
@@ -87,16 +112,6 @@ def _in_sum(ground: Ground) -> bool:
     """Whether as much is free in sum as it wants, where it may run."""
     row, wanted = gpu_row(ground)
     return wanted > 0 and int(free_gpus(ground, row).sum()) >= wanted
-
-
-def _closed(ground: Ground) -> Iterable[Cause]:
-    table, info = ground.table, ground.next[0].info
-    for opening in (NodesOpened(), AllTolerated()):
-        outcome = ground.trials(opening)
-        used = np.array(sorted({table.index[bind.node] for bind in outcome.binds}), dtype=np.int64)
-        used = used[~ground.open(info)[used]] if len(used) else used
-        if len(used):
-            yield cordon_cause(table, used) if opening == NodesOpened() else taint_cause(table, info, used)
 
 
 def _kept_apart(ground: Ground) -> Cause:
