@@ -176,13 +176,15 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Taker(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue that could reclaim GPUs of another. ``beside``: that other, or the ancestor of it that is a sibling of ``queue``.
-    ``rule``: what it has a claim by; ``amount``: up to how many milli-GPU (-1: its quota is unlimited)."""
+    """A queue that could reclaim something of another. ``beside``: that other, or the ancestor of it that is a sibling of ``queue``.
+    ``rule``: what it has a claim by; ``amount``: up to how much of ``resource`` (-1: its quota is unlimited). That is GPUs, but what
+    it waits for where that is no GPUs, or the other holds none."""
 
     queue: str
     beside: str
     rule: Literal["fair share", "quota"]
     amount: int
+    resource: QueueResource = "GPU"
 
 
 class Evict(msgspec.Struct, frozen=True, kw_only=True):

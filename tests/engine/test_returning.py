@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.conformance import opening as openings
+from kailab.conformance.fuzzing.randomcluster import seeded
+from kailab.conformance.table import Table
 from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
 from kailab.engine.report.returning import Returns
 from kailab.engine.session import Session
+from kailab.engine.snapshot.records import Share
 
 NOW = 1_000_000.0
 
@@ -91,3 +96,46 @@ def test_what_is_told_is_what_then_happens(lent, protected):
     lent.job("back", "owner", tasks=8, gang=8)
     decided = lent.decide(**config)
     assert bool(decided.evicted) is (one.now > 0) is not protected
+
+
+@pytest.mark.parametrize("seeds", [range(150), pytest.param(range(150, 1500), marks=pytest.mark.slow)])
+def test_whoever_is_reclaimed_from_was_told_so_before(seeds):
+    """Random clusters: each eviction by reclaim is between two queues of which it is told, and there was something to be taken."""
+    seen = 0
+    for seed in seeds:
+        opening = seeded(seed)
+        working = Table(opening).working()
+        decided = run_cycle(working, opening.config, openings.NOW)
+        session = Session(working, opening.config, openings.NOW)
+        told = Returns(session)
+        for evict in decided.evictions:
+            ground = evict.ground
+            if evict.action != "reclaim" or ground is None or ground.rule not in ("quota", "fair share"):
+                continue
+            pairs = {(one.taker.queue, one.taker.beside): one for one in told.of(evict.queue)}
+            assert pairs[ground.beside, ground.queue].now > 0, seed
+            seen += 1
+        session.close()
+    assert seen
+
+
+def test_of_cpu_alone_where_nothing_else_is_asked_for(world):
+    world.node("n", gpus=8, cpu=8000)
+    half = Share(quota=4000, limit=-1, weight=1.0)
+    world.queue("owner", quota=8, cpu=half)
+    world.queue("borrower", quota=8, cpu=half)
+    world.job("work", "borrower", tasks=8, gpus=0, on="n", shape={"cpu": 1000})
+    assert returns(world, "borrower") == ()
+    world.job("back", "owner", tasks=2, gpus=0, shape={"cpu": 1000})
+    (one,) = returns(world, "borrower")
+    assert (one.taker.resource, one.over, one.beyond, one.open, one.waiting) == ("CPU", "CPU", 4000, 8000, 2000)
+
+
+def test_gpus_of_whoever_holds_too_much_cpu(world):
+    """KAI's rule of quotas asks for any resource: GPUs within the quota can be lost with CPU beyond it."""
+    world.node("n", gpus=8, cpu=8000)
+    world.queue("owner", quota=8, cpu=Share(quota=8000, limit=-1, weight=1.0))
+    world.queue("borrower", quota=-1, cpu=Share(quota=1000, limit=-1, weight=1.0))
+    world.job("work", "borrower", tasks=8, on="n", shape={"cpu": 1000})
+    (one,) = returns(world, "borrower")
+    assert (one.taker.resource, one.over, one.beyond, one.now) == ("GPU", "CPU", 8000, 8000)

@@ -60,6 +60,8 @@ def test_another_resource_is_on_the_screen_where_it_keeps_the_queue_short(lab, q
     assert "CPU share of a: " in str(told)
     assert told.data()["resources"]["cpu"]["limit"] == 4000
     assert told.data()["resources"]["cpu"]["borrowed"] == 2000
+    lines = told.lines(everything=True)
+    assert "CPU: it holds 4 CPU of 8 CPU asked for; quota 2 CPU, limit 4 CPU; it borrows 2 CPU of no quota." in lines
 
 
 def test_weight_zero_and_an_unlimited_quota(lab, queue, job):
@@ -85,6 +87,13 @@ def test_what_stands_against_taking_it_back(queue, job):
         assert begun - 60 < one["young_last"] - 600 <= begun
         assert "What stands against it: 16 GPUs of a are protected by a minimum runtime until " in str(told)
         assert "What stands against it: 4 GPUs of a are held by non-preemptible work." in told.lines(everything=True)
+        owner = lab.explain_queue("b")
+        assert [(one["queue"], one["beside"], one["now"]) for one in owner.data()["claims"]] == [("b", "a", 0)]
+        lines = owner.lines(everything=True)
+        assert "Of its quota it lends 12 GPUs to a." in lines
+        (claim,) = [line for line in lines if line.startswith("b may take 12 GPUs back from a, nothing of it now: ")]
+        assert "protected by a minimum runtime until" in claim
+        assert not owner.data()["returns"]
         lab.advance(601)
         assert lab.picture().shares["b"].allocated == 24_000
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import msgspec
 
 from kailab.engine.decisions import Taker
+from kailab.engine.working.queues import QueueResource
 
 
 class Return(msgspec.Struct, frozen=True, kw_only=True):
-    """What ``taker.queue`` could take from the work of ``taker.beside`` and of the queues below it. Milli-GPU.
+    """What ``taker.queue`` could take from the work of ``taker.beside`` and of the queues below it. Amounts of ``taker.resource``.
 
-    ``beyond``: what ``beside`` holds beyond what the taker's rule leaves it. Of all that it holds, ``firm`` is held by non-preemptible
+    ``over``: the resource of which ``beside`` holds more than the taker's rule leaves it; ``beyond``: how much that is, and all that it
+    holds of ``taker.resource`` where that is another. Of all that it holds, ``firm`` is held by non-preemptible
     work and ``young`` by work within a minimum runtime, which ends between ``young_first`` and ``young_last``; ``open`` is held by work
     that nothing protects. ``waiting``: what the taker asks for and does not hold, ``delayed`` of it by jobs with a preemption delay, the
     first of which ends at ``delayed_until``. ``reclaims``: whether the scheduler reclaims at all.
@@ -18,6 +20,7 @@ class Return(msgspec.Struct, frozen=True, kw_only=True):
 
     taker: Taker
     beyond: int
+    over: QueueResource = "GPU"
     firm: int = 0
     young: int = 0
     young_first: float | None = None

@@ -20,7 +20,7 @@ from kailab.engine.search.minruntime import MinRuntime
 from kailab.engine.search.reclaimable import takers
 from kailab.engine.session import Session
 from kailab.engine.snapshot.statuses import ALLOCATED
-from kailab.engine.working.queues import GPU, WQueue
+from kailab.engine.working.queues import CPU, GPU, MEMORY, NAMES, QueueResource, WQueue
 from kailab.engine.working.state import Job
 
 
@@ -40,7 +40,7 @@ def divisions(session: Session) -> tuple[Division, ...]:
 
 
 class _Holders(NamedTuple):
-    """Preemptible work of a leaf, by when it started. ``core``: sums of the milli-GPU that a minimum runtime protects, up to each;
+    """Preemptible work of a leaf, by when it started, in one resource. ``core``: sums of what a minimum runtime protects, up to each;
     ``surplus``: what it never protects."""
 
     starts: list[float]
@@ -63,8 +63,8 @@ class Returns:
         for leaf in session.tree.leaves:
             for level in leaf.path:
                 self._leaves.setdefault(level.name, []).append(leaf)
-        self._holders: dict[str, _Holders] = {}
-        self._waiters: dict[str, _Waiters] = {}
+        self._holders: dict[tuple[str, int], _Holders] = {}
+        self._waiters: dict[tuple[str, int], _Waiters] = {}
         self._found: dict[Taker, Return] = {}
 
     def of(self, name: str) -> tuple[Return, ...]:
@@ -79,11 +79,12 @@ class Returns:
 
     def _reckoned(self, taker: Taker) -> Return:
         mine, theirs = self._session.tree.queues[taker.queue], self._session.tree.queues[taker.beside]
-        bound = theirs.quota[GPU] if taker.rule == "quota" else theirs.allocatable[GPU]
+        r = NAMES.index(taker.resource)
+        over, beyond = _beyond(theirs, taker.rule, r)
         young, unprotected = 0, 0
         ends: list[float] = []
         for leaf in self._leaves.get(theirs.name, ()):
-            holders = self._held(leaf)
+            holders = self._held(leaf, r)
             runtime = self._runtime.reclaim_runtime(mine, leaf)
             first = _first_young(holders.starts, runtime, self._session.now)
             total, old = holders.core[-1], holders.core[first]
@@ -91,45 +92,46 @@ class Returns:
             unprotected += holders.surplus + old
             if total > old:
                 ends += [holders.starts[first] + runtime, holders.starts[-1] + runtime]
-        waiters = self._delayed(mine)
+        waiters = self._delayed(mine, r)
         return Return(
             taker=taker,
-            beyond=0 if bound == inf else max(0, theirs.allocated[GPU] - int(bound)),
-            firm=theirs.non_preemptible[GPU],
+            beyond=beyond,
+            over=over,
+            firm=theirs.non_preemptible[r],
             young=young,
             young_first=min(ends, default=None),
             young_last=max(ends, default=None),
             open=unprotected,
-            waiting=max(0, mine.request[GPU] - mine.allocated[GPU]),
+            waiting=max(0, mine.request[r] - mine.allocated[r]),
             delayed=waiters.delayed,
             delayed_until=waiters.until,
             reclaims="reclaim" in self._session.config.actions,
         )
 
-    def _held(self, leaf: WQueue) -> _Holders:
-        found = self._holders.get(leaf.name)
+    def _held(self, leaf: WQueue, r: int) -> _Holders:
+        found = self._holders.get((leaf.name, r))
         if found is None:
             cores, surplus = [], 0
             for _, job in self._session.victims.lists.get(leaf.name, ()):
-                core, more = _core_and_surplus(self._session, job)
+                core, more = _core_and_surplus(self._session, job, r)
                 # Work whose start is not known is protected by no minimum runtime.
                 cores.append((-inf if job.last_start is None else job.last_start, core))
                 surplus += more
             cores.sort()
             sums = [0, *accumulate(core for _, core in cores)]
-            found = self._holders[leaf.name] = _Holders([start for start, _ in cores], sums, surplus)
+            found = self._holders[leaf.name, r] = _Holders([start for start, _ in cores], sums, surplus)
         return found
 
-    def _delayed(self, queue: WQueue) -> _Waiters:
-        found = self._waiters.get(queue.name)
+    def _delayed(self, queue: WQueue, r: int) -> _Waiters:
+        found = self._waiters.get((queue.name, r))
         if found is None:
             now, amount, first = self._session.now, 0, inf
             for job in self._waiting(queue):
                 until = job.delayed_until()
                 if until is not None and now < until:
-                    amount += self._session.wants(tasks_to_allocate(job), self._session.table.min_gpu_memory)[GPU]
+                    amount += self._session.wants(tasks_to_allocate(job), self._session.table.min_gpu_memory)[r]
                     first = min(first, until)
-            found = self._waiters[queue.name] = _Waiters(amount, None if first == inf else first)
+            found = self._waiters[queue.name, r] = _Waiters(amount, None if first == inf else first)
         return found
 
     def _waiting(self, queue: WQueue) -> Iterable[Job]:
@@ -141,12 +143,21 @@ def _first_young(starts: list[float], runtime: float, now: float) -> int:
     return bisect_right(starts, now, key=lambda start: start + runtime) if runtime > 0 else len(starts)
 
 
-def _core_and_surplus(session: Session, job: Job) -> tuple[int, int]:
-    """Milli-GPU of the tasks that must run together, and of those that may go without the others."""
+def _beyond(theirs: WQueue, rule: str, r: int) -> tuple[QueueResource, int]:
+    """The resource of which a queue holds more than a rule leaves it, GPUs before all, and how much of resource ``r`` may go for it."""
+    for each in (GPU, CPU, MEMORY):
+        bound = theirs.allocatable[each] if rule == "fair share" else min(theirs.quota[each], theirs.allocatable[each])
+        if theirs.allocated[each] > bound:
+            return NAMES[each], theirs.allocated[r] - int(bound) if each == r else theirs.allocated[r]
+    return NAMES[r], 0
+
+
+def _core_and_surplus(session: Session, job: Job, r: int) -> tuple[int, int]:
+    """What the tasks hold that must run together, and those that may go without the others."""
     core = surplus = 0
     for podset in job.podsets.values():
         tasks = sorted((task for task in podset.tasks.values() if ALLOCATED[task.status]), key=lambda task: task.key)
-        held = [session.accepted(task)[GPU] for task in tasks]
+        held = [session.accepted(task)[r] for task in tasks]
         core += sum(held[: podset.minimum])
         surplus += sum(held[podset.minimum :])
     return core, surplus

@@ -97,7 +97,7 @@ def _beyond(held: Sequence[int], bounds: Sequence[float]) -> int | None:
 
 
 def takers(tree: QueueTree, name: str) -> tuple[Taker, ...]:
-    """Queues that could have GPUs of a queue, or of an ancestor of it, as things stand: those within their quota by asking, and
+    """Queues that could reclaim from a queue, or from an ancestor of it, as things stand: those within their quota by asking, and
     those beyond it that wait below their fair share."""
     queue = tree.queues.get(name)
     found: list[Taker] = []
@@ -112,27 +112,42 @@ def takers(tree: QueueTree, name: str) -> tuple[Taker, ...]:
 
 
 def _taker(tree: QueueTree, mine: WQueue, theirs: WQueue) -> Taker | None:
-    held = mine.allocated[GPU]
-    unused = min(mine.quota[GPU], mine.limit[GPU], max(tree.totals[GPU], held + 1)) - held
+    waits = [r for r in RESOURCES if mine.request[r] > mine.allocated[r]]
+    found = None
+    if theirs.allocated[GPU]:
+        # Whoever holds too much of one resource alone may lose to work that asks for that too.
+        found = _taker_of(tree, mine, theirs, GPU, ()) or _taker_of(tree, mine, theirs, GPU, waits)
+    for r in (CPU, MEMORY):
+        # Everybody could ask for CPU: it is told of those that do, where it is not about GPUs.
+        if found is None and r in waits and not (GPU in waits and theirs.allocated[GPU]):
+            found = _taker_of(tree, mine, theirs, r, waits)
+    return found
+
+
+def _taker_of(tree: QueueTree, mine: WQueue, theirs: WQueue, r: int, beside: Sequence[int]) -> Taker | None:
+    """By a claim on resource ``r``, and on the least amount of those ``beside`` it."""
+    held = mine.allocated[r]
+    unused = min(mine.quota[r], mine.limit[r], max(tree.totals[r], held + 1)) - held
     if unused >= 1:
         # Whoever asks within the quota has a fair share for it: only the quota has to be looked at.
-        wanted = _gpus_of(mine, int(unused))
+        wanted = _some_of(mine, r, int(unused), beside)
         if may_yield(tree, wanted, theirs) and owed_quota(
             mine.allocated, wanted.amounts, mine, theirs, theirs.allocated
         ):
-            amount = -1 if mine.quota[GPU] == inf else int(unused)
-            return Taker(queue=mine.name, beside=theirs.name, rule="quota", amount=amount)
-    due = int(min(mine.fair[GPU], mine.request[GPU]) - held)
+            amount = -1 if mine.quota[r] == inf else int(unused)
+            return Taker(queue=mine.name, beside=theirs.name, rule="quota", amount=amount, resource=NAMES[r])
+    due = int(min(mine.fair[r], mine.request[r]) - held)
     if due < 1:
         return None
-    wanted = _gpus_of(mine, due)
+    wanted = _some_of(mine, r, due, beside)
     if can_reclaim(wanted) and may_yield(tree, wanted, theirs) and above_share(theirs, theirs.allocated):
-        return Taker(queue=mine.name, beside=theirs.name, rule="fair share", amount=due)
+        return Taker(queue=mine.name, beside=theirs.name, rule="fair share", amount=due, resource=NAMES[r])
     return None
 
 
-def _gpus_of(queue: WQueue, amount: int) -> Demand:
-    return Demand(queue, (0, 0, amount), frozenset((GPU,)), preemptible=True)
+def _some_of(queue: WQueue, r: int, amount: int, beside: Sequence[int]) -> Demand:
+    cpu, memory, gpus = (amount if each == r else int(each in beside) for each in RESOURCES)
+    return Demand(queue, (cpu, memory, gpus), frozenset((r, *beside)), preemptible=True)
 
 
 class Standing:

@@ -45,8 +45,11 @@ def starved(picture: Picture) -> Iterable[Finding]:
         entitled_to = min((queue.requested, *bounds))
         due = entitled_to if queue.fair_share is None else min(queue.fair_share, queue.requested)
         if due > queue.allocated:
-            claims = [one for level in picture.lines[name] for one in pairs.get(level, ())] if short == "gpu" else []
-            yield _starved(queue, RESOURCES[short], due, entitled_to, claims, reasons.get(name, Counter()))
+            resource = RESOURCES[short]
+            claims = [
+                one for level in picture.lines[name] for one in pairs.get(level, ()) if one.taker.resource == resource
+            ]
+            yield _starved(queue, resource, due, entitled_to, claims, reasons.get(name, Counter()))
 
 
 def _pairs(picture: Picture) -> dict[str, list[Return]]:
@@ -74,8 +77,10 @@ def _starved(
         f"by {which}, and {amount_text(resource, queue.waiting)} wait"
     ]
     for one in claims:
-        against = "; ".join(stops(one)) or f"up to {gpus(one.now)} could be taken now"
-        parts.append(f"{one.taker.beside} holds {gpus(one.beyond)} beyond its own: {against}")
+        against = "; ".join(stops(one)) or f"up to {amount_text(resource, one.now)} could be taken now"
+        what = amount_text(resource, one.beyond)
+        more = f"{what} beyond its own" if one.over == resource else f"{what} and more {one.over} than its own"
+        parts.append(f"{one.taker.beside} holds {more}: {against}")
     if reasons:
         parts.append(
             "its pod groups wait with " + ", ".join(f"{code} ({count})" for code, count in reasons.most_common())

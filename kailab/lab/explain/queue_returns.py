@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from kailab.engine.queueing.returns import Return
-from kailab.lab.wording import gpus, some
+from kailab.lab.explain.queue_share import amount_text
+from kailab.lab.picture import Picture
+from kailab.lab.wording import some
 from kailab.model.times import format_time
 
 
@@ -36,19 +38,46 @@ def return_lines(returns: Sequence[Return]) -> Iterable[str]:
         yield f"What stands against it: {whom}{text}."
 
 
+def claims(picture: Picture, name: str) -> list[Return]:
+    """What a queue, or an ancestor of it, could take back: from each queue beside them that holds more than it may keep."""
+    line = picture.lines[name]
+    levels = {picture.shares[one].parent for one in line}
+    beside = sorted(one.name for one in picture.shares.queues.values() if one.parent in levels and one.name not in line)
+    found = [one for returns in picture.present.returns(*beside).values() for one in entitled(returns)]
+    return list(dict.fromkeys(one for one in found if one.taker.queue in line and one.taker.beside in beside))
+
+
+def claim_lines(returns: Sequence[Return]) -> Iterable[str]:
+    """``returns``: of one who waits, and has these claims."""
+    for one in returns:
+        told = [amount_text(one.taker.resource, amount) for amount in (one.beyond, one.now)]
+        against = "; ".join(stops(one))
+        tail = f", up to {told[1]} of it now" if one.now else ", nothing of it now"
+        what = (
+            f"{told[0]}"
+            if one.over == one.taker.resource
+            else f"{told[0]}, with {one.over} that it holds beyond its own,"
+        )
+        yield f"{one.taker.queue} may take {what} back from {one.taker.beside}{tail}{f': {against}' if against else ''}."
+
+
 def stops(one: Return) -> list[str]:
     """What keeps the taker from what it has a claim on, now. Empty: nothing does, as far as the rules of queues go."""
     if not one.reclaims:
         return ["this scheduler does not reclaim (its actions leave it out)"]
+
+    def told(amount: int) -> str:
+        return amount_text(one.taker.resource, amount)
+
     found = []
     if one.young:
         until = _until(one.young_first, one.young_last)
-        found.append(f"{gpus(one.young)} of {one.taker.beside} are protected by a minimum runtime {until}")
+        found.append(f"{told(one.young)} of {one.taker.beside} are protected by a minimum runtime {until}")
     if one.firm:
-        found.append(f"{gpus(one.firm)} of {one.taker.beside} are held by non-preemptible work")
+        found.append(f"{told(one.firm)} of {one.taker.beside} are held by non-preemptible work")
     if one.delayed_until is not None:
         found.append(
-            f"work of {one.taker.queue} for {gpus(one.delayed)} may not have others evicted before "
+            f"work of {one.taker.queue} for {told(one.delayed)} may not have others evicted before "
             f"{format_time(one.delayed_until)} (its preemption delay)"
         )
     return found
@@ -70,4 +99,5 @@ def _until(first: float | None, last: float | None) -> str:
 
 def _owner(one: Return) -> str:
     amount = one.taker.amount
-    return f"{one.taker.queue} ({'its quota is unlimited' if amount < 0 else f'up to {gpus(amount)} of its quota'})"
+    most = f"up to {amount_text(one.taker.resource, amount)} of its quota"
+    return f"{one.taker.queue} ({'its quota is unlimited' if amount < 0 else most})"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,8 +12,8 @@ from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
 from kailab.lab.explain.explanation import Explanation
-from kailab.lab.explain.queue_returns import entitled, return_data, return_lines
-from kailab.lab.explain.queue_share import divided, share_lines
+from kailab.lab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, stops
+from kailab.lab.explain.queue_share import amount_text, divided, share_lines
 from kailab.lab.picture import Picture
 from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
 from kailab.lab.wording import count, gpus
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 RESOURCES: tuple[QueueResource, ...] = ("GPU", "CPU", "Memory")
-_OTHERS: tuple[Literal["cpu", "memory"], ...] = ("cpu", "memory")
+_OTHERS: Mapping[QueueResource, Literal["cpu", "memory"]] = {"CPU": "cpu", "Memory": "memory"}
 
 
 def about_queue(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
@@ -38,7 +38,7 @@ def explain_queue(picture: Picture, name: str) -> Explanation:
     queue = shares[name]
     lines = [_head(queue), _holding(queue)]
     lines += borrowing_lines(picture, shares, queue)
-    lines += _lending(shares, queue)
+    lines += _lending(picture, shares, queue)
     lines += _waiting(picture, shares, queue)
     decisive, more = _arithmetic(picture, queue)
     return Explanation("queue", name, (*lines, *decisive), _data(picture, shares, queue), tuple(more))
@@ -53,11 +53,30 @@ def _arithmetic(picture: Picture, queue: QueueStanding) -> tuple[list[str], list
     line = lineage(queue.name, {one.name: one.parent for one in picture.shares.queues.values()})
     for resource in RESOURCES:
         divisions = divided(picture.present.divisions, line, resource)
-        lines = list(share_lines(divisions, line))
+        lines = [*_standing_line(picture, queue, resource), *share_lines(divisions, line)]
         own = [one for division in divisions for one in division.queues if one.queue == queue.name]
         short = any(one.fair_share < one.requested for one in own)
         (decisive if short or resource == "GPU" else more).extend(lines)
     return decisive, more
+
+
+def _standing_line(picture: Picture, queue: QueueStanding, resource: QueueResource) -> Iterable[str]:
+    """That of GPUs is the beginning of every explanation."""
+    if resource == "GPU":
+        return
+    shares = Shares.counted(picture.present.queues, resource=_OTHERS[resource])
+    own = shares[queue.name]
+
+    def told(amount: float) -> str:
+        return amount_text(resource, amount)
+
+    borrowed = ", ".join(
+        f"{told(amount)} {f'of {name}' if name else 'of no quota'}" for name, amount in shares.lenders(own.name)
+    )
+    yield (
+        f"{resource}: it holds {told(own.allocated)} of {told(own.requested)} asked for; quota {told(own.quota)}, limit "
+        f"{told(own.limit)}{f'; it borrows {borrowed}' if borrowed else ''}."
+    )
 
 
 def _head(queue: QueueStanding) -> str:
@@ -94,12 +113,16 @@ def _returns(picture: Picture, queue: QueueStanding) -> list[Return]:
     return entitled(picture.present.returns(queue.name)[queue.name])
 
 
-def _lending(shares: Shares, queue: QueueStanding) -> Iterable[str]:
+def _lending(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable[str]:
     borrowers = shares.borrowers(queue.name)
+    owed = [] if queue.fair_share is None else claims(picture, queue.name)
     if borrowers:
         each = ", ".join(f"{gpus(amount)} to {borrower}" for borrower, amount in borrowers)
-        back = "; it gets them back by reclaim when it asks" if queue.fair_share is not None else ""
-        yield f"Of its quota it lends {each}{back}."
+        free = owed and not any(stops(one) for one in owed)
+        yield f"Of its quota it lends {each}{'; it gets them back by reclaim when it asks' if free else ''}."
+        yield from () if free else claim_lines(owed)
+    elif owed and queue.waiting:
+        yield from claim_lines(owed)
     elif queue.unused and not queue.waiting:
         yield f"{gpus(queue.unused)} of its quota {'is' if queue.unused == 1000 else 'are'} unused and not lent."
 
@@ -139,13 +162,14 @@ def _data(picture: Picture, shares: Shares, queue: QueueStanding) -> dict[str, A
         **_standing_data(shares, queue),
         "could_reclaim": [one.taker.queue for one in returns],
         "returns": [return_data(one) for one in returns],
+        "claims": [] if queue.fair_share is None else [return_data(one) for one in claims(picture, queue.name)],
     }
     if not picture.scheduler.knows_queues:
         return data
     line = lineage(queue.name, {one.name: one.parent for one in shares.queues.values()})
     others = {
         name: Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=name)
-        for name in _OTHERS
+        for name in _OTHERS.values()
     }
     data["resources"] = {name: _standing_data(each, each[queue.name]) for name, each in others.items()}
     if queue.fair_share is not None:
