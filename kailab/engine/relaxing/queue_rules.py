@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec import structs
 
 from kailab.engine.config import ACTIONS
+from kailab.engine.decisions import Action
 from kailab.engine.relaxing.draft import Draft
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.snapshot.records import UNLIMITED, PodGroup, Share
@@ -110,11 +111,13 @@ class RefusalsForgotten(Relaxation):
 
 
 @dataclass(frozen=True)
-class AllActions(Relaxation):
-    """Every action is configured, as KAI has them."""
+class Actions(Relaxation):
+    """The scheduler has these actions."""
+
+    actions: tuple[Action, ...] = ACTIONS
 
     def change(self, draft: Draft) -> None:
-        draft.config = structs.replace(draft.config, actions=ACTIONS)
+        draft.config = structs.replace(draft.config, actions=self.actions)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kailab.engine.decisions import Decisions
+from kailab.engine.relaxing.queue_rules import Actions
 from kailab.engine.relaxing.trials import Outcome
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
@@ -19,7 +20,8 @@ def behind_others(case: Case) -> Iterable[Cause]:
     alone = case.trials()
     if not alone.further:
         return
-    everyone = case.trials(everyone=True)
+    # Who takes what is free tells enough, and costs much less than looking for victims for everyone.
+    everyone = case.trials(Actions(("allocate",)), everyone=True)
     if everyone.further:
         return  # its turn comes
     places = sorted(alone.nodes)
