@@ -16,14 +16,13 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.decisions import QueueState, Taker, Turn
+from kailab.engine.decisions import QueueState, Turn
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.returns import Return
 from kailab.engine.queueing.turns import Earlier
 from kailab.engine.report.pending import queue_states
 from kailab.engine.report.returning import Returns, divisions
 from kailab.engine.report.serving import queues_before, turns
-from kailab.engine.search.reclaimable import takers
 from kailab.engine.session import Session
 from kailab.engine.snapshot.counting import offered_gpus
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -79,11 +78,6 @@ class Present:
         with self._session() as session:
             return queues_before(session, self.order, name)
 
-    def takers(self, name: str) -> tuple[Taker, ...]:
-        """Queues that could reclaim GPUs of one."""
-        with self._session() as session:
-            return takers(session.tree, name)
-
     @cached_property
     def divisions(self) -> tuple[Division, ...]:
         """How the fair shares came about, of every resource and level of the tree, from the root down."""
@@ -111,7 +105,6 @@ class Present:
                 order=order,
                 names={turn.podgroup: self.podgroup(turn.podgroup) for turn in order},
                 before=None if names is None else {name: queues_before(session, order, name) for name in names},
-                takers=None if names is None else {name: takers(session.tree, name) for name in names},
                 divisions=None if names is None else divisions(session),
                 returns=None if names is None else _returns(session, names),
             )

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from kailab.engine.decisions import QueueState, Taker, Turn
+from kailab.engine.decisions import QueueState, Turn
 from kailab.engine.queueing.division import Division
 from kailab.engine.queueing.returns import Return
 from kailab.engine.queueing.turns import Earlier
@@ -21,15 +21,14 @@ class Room(NamedTuple):
 
 
 class PresentRecord(msgspec.Struct, kw_only=True):
-    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``,
-    ``takers``, ``returns``: by queue; these and ``divisions`` are None where they are not kept."""
+    """All that was to be asked about one moment, as plain values. ``names``: of PodGroups in ``order``, by UID. ``before``
+    and ``returns``: by queue; these and ``divisions`` are None where they are not kept."""
 
     queues: tuple[QueueState, ...]
     room: dict[str, Room]
     order: tuple[Turn, ...]
     names: dict[str, str]
     before: dict[str, tuple[Earlier, ...]] | None
-    takers: dict[str, tuple[Taker, ...]] | None = None
     divisions: tuple[Division, ...] | None = None
     returns: dict[str, tuple[Return, ...]] | None = None
 
@@ -38,8 +37,6 @@ class Reckoned(Protocol):
     """A present that is made from the objects, as far as it is asked here."""
 
     def queues_before(self, name: str) -> tuple[Earlier, ...]: ...
-
-    def takers(self, name: str) -> tuple[Taker, ...]: ...
 
     @property
     def divisions(self) -> tuple[Division, ...]: ...
@@ -63,11 +60,6 @@ class SavedPresent:
         """See ``Present``."""
         before = self._record.before
         return before.get(name, ()) if before is not None else self._again().queues_before(name)
-
-    def takers(self, name: str) -> tuple[Taker, ...]:
-        """See ``Present``."""
-        takers = self._record.takers
-        return takers.get(name, ()) if takers is not None else self._again().takers(name)
 
     @property
     def divisions(self) -> tuple[Division, ...]:

@@ -15,7 +15,7 @@ from kailab.engine.snapshot.records import UNLIMITED
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_victims import context, stands_still, victims
-from kailab.lab.explain.causes.queue_words import amount, queue_ref, queue_title, share, wants
+from kailab.lab.explain.causes.queue_words import amount, queue_ref, queue_title, quota_words, share, wants
 from kailab.lab.wording import some
 
 
@@ -128,8 +128,8 @@ def _within_quota(
     return Cause(
         Code.VICTIMS_WITHIN_QUOTA,
         _sentence(
-            f"{queue_title(case, level)} is owed more, holding {amount(resource, state.allocated)} of its quota of "
-            f"{amount(resource, state.quota)}, and {_wants(case, reach, resource)}; but {none}: {standing}."
+            f"{queue_title(case, level)} is owed more, holding {amount(resource, state.allocated)} with "
+            f"{quota_words(resource, state.quota)}, and {_wants(case, reach, resource)}; but {none}: {standing}."
         ),
         (queue_ref(level), *map(queue_ref, beside)),
         {**_facts(level, resource, state.quota, state.allocated, state.fair_share), "others": beside},
@@ -152,7 +152,7 @@ def _stand(trials: Trials, queues: Sequence[str], resource: QueueField) -> str:
     order = sorted(queues, key=lambda name: (-states[name].allocated, name))
     return some(
         [
-            f"{name} holds {amount(resource, states[name].allocated)} with a quota of {amount(resource, states[name].quota)}"
+            f"{name} holds {amount(resource, states[name].allocated)} with {quota_words(resource, states[name].quota)}"
             for name in order
         ]
     )

@@ -16,7 +16,15 @@ from kailab.engine.snapshot.amounts import number
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_limits import tight_rules
-from kailab.lab.explain.causes.queue_words import amount, end, podgroup_ref, queue_ref, share, workload_titles
+from kailab.lab.explain.causes.queue_words import (
+    amount,
+    end,
+    podgroup_ref,
+    queue_ref,
+    quota_words,
+    share,
+    workload_titles,
+)
 
 _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDULABLE)
 
@@ -129,7 +137,7 @@ def _held_by(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> str:
         resource = "gpu" if ground is None or ground.resource is None else ground.resource.lower()
         state = share(outcome.decisions, name, resource)
         rule = "quota" if ground is None or ground.rule not in ("fair share", "quota") else ground.rule
-        bounds = f"a quota of {amount(resource, state.quota)}"
+        bounds = quota_words(resource, state.quota)
         if rule == "fair share":
             bounds += f" and a fair share of {amount(resource, state.fair_share)}"
         found.append(f"queue {name} holds beyond its {rule} ({amount(resource, state.allocated)}, with {bounds})")

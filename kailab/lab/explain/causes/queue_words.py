@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kailab.engine.decisions import Decisions, Held, QueueShare, QueueState
+from kailab.engine.decisions import Decisions, QueueShare, QueueState
 from kailab.engine.snapshot.records import UNLIMITED
 from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.lab.explain.cause import Ref
@@ -36,10 +36,9 @@ def amount(resource: str, value: float) -> str:
     return f"{value / GI:.2f}".rstrip("0").rstrip(".") + "Gi"
 
 
-def amounts(held: Held) -> str:
-    """All that is more than nothing."""
-    found = [amount(name, getattr(held, name)) for name in NAMES if getattr(held, name)]
-    return " and ".join(found) or "nothing"
+def quota_words(resource: str, quota: float) -> str:
+    """``a quota of 4 GPUs``, ``an unlimited quota``."""
+    return "an unlimited quota" if quota == UNLIMITED else f"a quota of {amount(resource, quota)}"
 
 
 def queue_title(case: Case, name: str) -> str:
