@@ -58,27 +58,24 @@ TAKEN_AWAY: dict[Code, Callable[[Lab, Cause], None]] = {
 def situations(draw: st.DrawFn) -> tuple[list[Any], list[list[Any]], list[tuple[str, Any]], Any]:
     """Queues as they are first, what is applied one after the other, patches of quotas, and the pod that is asked about."""
     quotas = st.sampled_from([0, 2, 4, 8])
-    queues = [
-        queue(name, draw(quotas), draw(st.sampled_from([-1, -1, 6])), draw(st.sampled_from([0, 1, 3])))
-        for name in ("x", "y")
-    ]
+    queues = [queue(name, draw(quotas), -1, draw(st.sampled_from([0, 1, 3]))) for name in ("x", "y")]
     for name in LEAVES:
         runtime = draw(st.sampled_from([{}, {}, {"reclaimMinRuntime": "5m", "preemptMinRuntime": "5m"}]))
-        limit, weight = draw(st.sampled_from([-1, -1, 3])), draw(st.sampled_from([0, 1, 1]))
+        limit, weight = draw(st.sampled_from([-1, -1, -1, -1, 3])), draw(st.sampled_from([0, 1, 1]))
         queues.append(queue(name, draw(quotas), limit, weight, PARENTS[name], **runtime))
     waves = []
     for number in range(draw(st.integers(1, 3))):
-        count, leaf = draw(st.sampled_from([1, 4, 8])), draw(st.sampled_from(LEAVES))
+        count, leaf = 4 if number else draw(st.sampled_from([5, 8])), draw(st.sampled_from(LEAVES))
         priority = draw(st.sampled_from(["train", "train", "inference"]))
-        waves.append(pods(count, f"wave-{number}", leaf, priority=priority, gpus=draw(st.sampled_from([1, 1, 2]))))
+        waves.append(pods(count, f"wave-{number}", leaf, priority=priority, gpus=1))
     patches = [
         (name, {"spec": {"resources": {"gpu": {"quota": draw(quotas)}}}})
         for name in draw(st.lists(st.sampled_from(LEAVES), max_size=2))
     ]
     delay = draw(st.sampled_from([{}, {}, {"preemption_delay": "2m"}]))
     [asked] = pods(
-        1, "asked", draw(st.sampled_from(LEAVES)), priority=draw(st.sampled_from(["train", "build"])),
-        gpus=draw(st.sampled_from([1, 2, 4])), **delay,
+        1, "asked", draw(st.sampled_from(LEAVES)), priority=draw(st.sampled_from(["train", "train", "train", "build"])),
+        gpus=draw(st.sampled_from([1, 2])), **delay,
     )  # fmt: skip
     return queues, waves, patches, asked
 
