@@ -20,7 +20,7 @@ from kailab.engine.relaxing.nodes import (
     ZonesIgnored,
 )
 from kailab.engine.relaxing.others import OthersGone
-from kailab.engine.relaxing.queue_rules import AllActions, DelayGone, LimitsLifted, QuotasRaised, RefusalsForgotten
+from kailab.engine.relaxing.queue_rules import Actions, DelayGone, LimitsLifted, QuotasRaised, RefusalsForgotten
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Outcome, Trials
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
@@ -72,7 +72,7 @@ class Ground:
         """No queue rule stands against the group."""
         draft = self.trials.draft()
         way = tuple(queue.name for queue in draft.way(self.job.record.queue))
-        return LimitsLifted(way), QuotasRaised(way), DelayGone(), RefusalsForgotten(), AllActions()
+        return LimitsLifted(way), QuotasRaised(way), DelayGone(), RefusalsForgotten(), Actions()
 
     def waiting_alone(self) -> list[WTask]:
         """Its pods that wait now, as they would be in the empty world."""
