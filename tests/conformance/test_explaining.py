@@ -51,8 +51,11 @@ CROWDED = Situation(
 WORK = Work("Job", "work")
 
 
-def told(verdict: Verdict, code: Code, *steps: Step) -> Answer:
-    return Answer("Job", "default", "work", verdict, Cause(code, "It is so."), steps=steps)
+SENTENCE = "Its queue team has a limit of 2; it wants 4 GPUs."
+
+
+def told(verdict: Verdict, code: Code, *steps: Step, sentence: str = SENTENCE) -> Answer:
+    return Answer("Job", "default", "work", verdict, Cause(code, sentence), steps=steps)
 
 
 def judged(monkeypatch: pytest.MonkeyPatch, situation: Situation, *answers: Answer) -> Judged:
@@ -95,6 +98,11 @@ def test_a_step_that_does_not_help_is_noticed(monkeypatch: pytest.MonkeyPatch) -
     assert found.faults == (("step", "Wait.: 0 pods of it run then, 0 before, and not all"),)
     untried = Step("Wait.", ({"advance": 5},))
     assert judged(monkeypatch, LIMITED, told(Verdict.NEVER, Code.OVER_LIMIT, untried)).right
+
+
+def test_a_sentence_without_its_numbers_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    vague = told(Verdict.NEVER, Code.OVER_LIMIT, sentence="Its queue team has a limit of 20.")
+    assert parts(judged(monkeypatch, LIMITED, vague)) == ["naming"]
 
 
 def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:

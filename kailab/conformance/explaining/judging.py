@@ -4,7 +4,7 @@
 - The first cause: taken away in the manifests, the work runs or something else keeps it; and with everything else that came up
   taken away, but not this, it does not run.
 - The steps: what says that it was checked lets the work run.
-- The numbers: what a cause's sentence has to name is named.
+- The names and numbers: what the sentence of a cause has to name is named.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
-from kailab.conformance.explaining.removal import Removed, removed
+from kailab.conformance.explaining.naming import unnamed
+from kailab.conformance.explaining.removal import Place, Removed, removed
 from kailab.conformance.explaining.situation import Situation
 from kailab.conformance.explaining.subject import Work, waiting
 from kailab.errors import KailabError
@@ -84,6 +85,9 @@ def _judged(case: _Case) -> Judged:
     case.faults += _verdict(case)
     case.faults += _steps(case)
     following: list[str] = []
+    if told.cause and told.verdict != Verdict.GONE:
+        if missing := unnamed(Place(case.situation, case.lab, case.work), code, told.cause.sentence):
+            case.faults.append(("naming", missing))
     if not code:
         case.faults.append(("cause", "no cause is given"))
     elif told.verdict != Verdict.GONE:

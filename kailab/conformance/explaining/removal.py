@@ -37,8 +37,8 @@ class Removed:
 
 
 @dataclass(frozen=True)
-class _Place:
-    """Where a cause is to be taken away: the lab as it stands."""
+class Place:
+    """A workload in its lab as it stands, and the manifests that it was made from."""
 
     situation: Situation
     lab: Lab
@@ -76,7 +76,7 @@ class _Place:
         return found
 
 
-Remover = Callable[[_Place], Iterator[Step]]
+Remover = Callable[[Place], Iterator[Step]]
 
 
 def removed(situation: Situation, lab: Lab, work: Work, code: str) -> Removed | None:
@@ -84,16 +84,16 @@ def removed(situation: Situation, lab: Lab, work: Work, code: str) -> Removed | 
     if code == Code.BIND_REFUSED:
         return Removed((), refusals=False)
     remover = _REMOVERS.get(code)
-    return None if remover is None else Removed(tuple(remover(_Place(situation, lab, work))))
+    return None if remover is None else Removed(tuple(remover(Place(situation, lab, work))))
 
 
 # --- the workload itself ----------------------------------------------------------------------------------------------
 
 
-def _written_anew(change: Callable[[Object, _Place], None]) -> Remover:
+def _written_anew(change: Callable[[Object, Place], None]) -> Remover:
     """The workload deleted and applied as it was, but for a change of each manifest with pods."""
 
-    def steps(place: _Place) -> Iterator[Step]:
+    def steps(place: Place) -> Iterator[Step]:
         made = place.manifests
         yield {"delete": {"kind": place.work.kind, "name": place.work.name}}
         for one in made:
@@ -107,18 +107,18 @@ def _written_anew(change: Callable[[Object, _Place], None]) -> Remover:
 
 
 def _without(*fields: str) -> Remover:
-    def change(one: Object, _: _Place) -> None:
+    def change(one: Object, _: Place) -> None:
         for field in fields:
             template_of(one)["spec"].pop(field, None)
 
     return _written_anew(change)
 
 
-def _labelled(key: str, value: Callable[[_Place], str | None]) -> Remover:
+def _labelled(key: str, value: Callable[[Place], str | None]) -> Remover:
     return _written_anew(lambda one, place: label(one, key, value(place)))
 
 
-def _some_leaf(place: _Place) -> str:
+def _some_leaf(place: Place) -> str:
     """The leaf below its queue, else any."""
     parents = {name: one["spec"].get("parentQueue") or "" for name, one in place.queues.items()}
     leaves = [name for name in parents if name not in parents.values() and name not in ("bare", "orphan")]
@@ -126,7 +126,7 @@ def _some_leaf(place: _Place) -> str:
     return (below or leaves)[0]
 
 
-def _smaller_gang(place: _Place) -> Iterator[Step]:
+def _smaller_gang(place: Place) -> Iterator[Step]:
     there = max(1, len(place.work.pods(place.lab)))
     if place.work.kind == "PodGroup":
         patch = {"spec": {"minMember": there}}
@@ -135,7 +135,7 @@ def _smaller_gang(place: _Place) -> Iterator[Step]:
         yield from _written_anew(lambda one, _: note(one, labels.BATCH_MIN_MEMBER, str(there)))(place)
 
 
-def _smaller_share(one: Object, _: _Place) -> None:
+def _smaller_share(one: Object, _: Place) -> None:
     for metadata in (one["metadata"], template_of(one)["metadata"]):
         notes = metadata.get("annotations") or {}
         if labels.GPU_MEMORY in notes:
@@ -144,28 +144,28 @@ def _smaller_share(one: Object, _: _Place) -> None:
             notes[labels.GPU_FRACTION_DEVICES] = "1"
 
 
-def _not_suspended(place: _Place) -> Iterator[Step]:
+def _not_suspended(place: Place) -> Iterator[Step]:
     yield {"patch": {"kind": place.work.kind, "name": place.work.name, "patch": {"spec": {"suspend": False}}}}
 
 
-def _impatient(one: Object, _: _Place) -> None:
+def _impatient(one: Object, _: Place) -> None:
     note(one, labels.PREEMPTION_DELAY, "0s")
 
 
 # --- queues -----------------------------------------------------------------------------------------------------------
 
 
-def _queue_there(place: _Place) -> Iterator[Step]:
+def _queue_there(place: Place) -> Iterator[Step]:
     yield {"apply": [queue(place.queue or "default-queue", "", -1, -1, 1)]}
 
 
-def _parents_there(place: _Place) -> Iterator[Step]:
+def _parents_there(place: Place) -> Iterator[Step]:
     top = place.queues[place.line()[-1]]["spec"].get("parentQueue")
     yield {"apply": [queue(top, "", -1, -1, 1)]}
 
 
-def _each(names: Sequence[str], patch: Callable[[Object], Any]) -> Callable[[_Place], Iterator[Step]]:
-    def steps(place: _Place) -> Iterator[Step]:
+def _each(names: Sequence[str], patch: Callable[[Object], Any]) -> Callable[[Place], Iterator[Step]]:
+    def steps(place: Place) -> Iterator[Step]:
         for name in names or place.line():
             yield {"patch": {"kind": "Queue", "name": name, "patch": {"spec": patch(place.queues[name]["spec"])}}}
 
@@ -182,12 +182,12 @@ def _amounts(**fields: int) -> Remover:
     return _each((), patch)
 
 
-def _no_min_runtimes(place: _Place) -> Iterator[Step]:
+def _no_min_runtimes(place: Place) -> Iterator[Step]:
     names = list(place.queues)
     yield from _each(names, lambda _: {"reclaimMinRuntime": "0s", "preemptMinRuntime": "0s"})(place)
 
 
-def _others_poor(place: _Place) -> Iterator[Step]:
+def _others_poor(place: Place) -> Iterator[Step]:
     """No other queue, but those above, has a quota."""
     names = [name for name in place.queues if name not in place.line()]
     if names:
@@ -205,7 +205,7 @@ def _others_poor(place: _Place) -> Iterator[Step]:
 
 
 def _nodes(patch: Callable[[Object], Object]) -> Remover:
-    def steps(place: _Place) -> Iterator[Step]:
+    def steps(place: Place) -> Iterator[Step]:
         for node in place.lab.cluster.list("Node"):
             yield {"patch": {"kind": "Node", "name": node["metadata"]["name"], "patch": patch(node)}}
 
@@ -216,7 +216,7 @@ def _twins(places: Sequence[str] = (), factor: int = 1) -> Remover:
     """Empty copies of each node. ``places``: labels by which each copy is in a place of its own. ``factor``: how many times as large
     they are."""
 
-    def steps(place: _Place) -> Iterator[Step]:
+    def steps(place: Place) -> Iterator[Step]:
         made = []
         for node in place.lab.cluster.list("Node"):
             for number in range(TWINS):
@@ -255,18 +255,18 @@ def _times(amount: Any, factor: int) -> str:
     return f"{int(digits) * factor}{text[len(digits) :]}"
 
 
-def _without_others(place: _Place) -> Iterator[Step]:
+def _without_others(place: Place) -> Iterator[Step]:
     for one in others(place.situation, place.lab, place.work):
         yield {"delete": {"kind": one.kind, "name": one.name}}
 
 
-def _nobody_else_waits(place: _Place) -> Iterator[Step]:
+def _nobody_else_waits(place: Place) -> Iterator[Step]:
     for one in waiting(place.situation, place.lab):
         if one != place.work:
             yield {"delete": {"kind": one.kind, "name": one.name}}
 
 
-def _volumes(place: _Place) -> Iterator[Step]:
+def _volumes(place: Place) -> Iterator[Step]:
     made: list[Object] = []
     for volume in (one for made_of in place.manifests for one in _volumes_of(made_of)):
         if "persistentVolumeClaim" in volume:
@@ -284,7 +284,7 @@ def _volumes_of(one: Object) -> list[Object]:
     return [] if one["kind"] == "PodGroup" else list(template_of(one)["spec"].get("volumes") or ())
 
 
-def _topology(place: _Place) -> Iterator[Step]:
+def _topology(place: Place) -> Iterator[Step]:
     """The one that it names, with the level that it names; no node need have that."""
     notes = place.manifests[0]["metadata"].get("annotations") or {}
     name, level = notes[labels.TOPOLOGY], notes[labels.TOPOLOGY_REQUIRED]
@@ -299,12 +299,12 @@ def _topology(place: _Place) -> Iterator[Step]:
     yield {"apply": [{**kind, "metadata": {"name": name}, "spec": {"levels": levels}}]}
 
 
-def _priority_class(place: _Place) -> Iterator[Step]:
+def _priority_class(place: Place) -> Iterator[Step]:
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     yield {"apply": [{**kind, "metadata": {"name": "research-high"}, "value": 60}]}
 
 
-def _served(place: _Place) -> Iterator[Step]:
+def _served(place: Place) -> Iterator[Step]:
     """Neither nodes nor the workload are of a node pool."""
     yield from _nodes(lambda _: {"metadata": {"labels": {labels.NODE_POOL: None}}})(place)
     yield from _labelled(labels.NODE_POOL, lambda _: None)(place)
