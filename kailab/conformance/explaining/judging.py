@@ -85,9 +85,9 @@ def _judged(case: _Case) -> Judged:
     case.faults += _verdict(case)
     case.faults += _steps(case)
     following: list[str] = []
-    if told.cause and told.verdict != Verdict.GONE:
-        if missing := unnamed(Place(case.situation, case.lab, case.work), code, told.cause.sentence):
-            case.faults.append(("naming", missing))
+    if told.cause:
+        missing = unnamed(Place(case.situation, case.lab, case.work), code, told.cause.sentence)
+        case.faults += [("naming", missing)] if missing else []
     if not code:
         case.faults.append(("cause", "no cause is given"))
     elif told.verdict != Verdict.GONE:
