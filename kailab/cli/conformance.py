@@ -252,7 +252,7 @@ def explain(
     if output is TextOrJson.json:
         terminal.say(findings.as_json())
     else:
-        for number, judged in findings.failed[:shrink]:
+        for number, judged in findings.unlike_each_other()[:shrink]:
             with terminal.waiting(f"cutting down case {number}"):
                 smallest = shrunk(number, judged)
             terminal.say(f"---\n{smallest.as_yaml()}")

@@ -176,10 +176,14 @@ def _amounts(**fields: int) -> Remover:
     """The same amounts of each resource for its queue and all above."""
 
     def patch(spec: Object) -> Object:
-        there = spec.get("resources") or {}
-        return {"resources": {name: {**_UNBOUNDED, **there[name], **fields} for name in there}}
+        return {"resources": {name: fields for name in spec.get("resources") or {}}}
 
     return _each((), patch)
+
+
+def _missing_amounts(spec: Object) -> Object:
+    there = spec.get("resources") or {}
+    return {"resources": {name: amount for name, amount in _FREE.items() if name not in there}}
 
 
 def _no_min_runtimes(place: Place) -> Iterator[Step]:
@@ -191,14 +195,9 @@ def _others_poor(place: Place) -> Iterator[Step]:
     """No other queue, but those above, has a quota."""
     names = [name for name in place.queues if name not in place.line()]
     if names:
-        yield from _each(
-            names,
-            lambda spec: {
-                "resources": {
-                    name: {**_UNBOUNDED, **amount, "quota": 0} for name, amount in (spec.get("resources") or {}).items()
-                }
-            },
-        )(place)
+        yield from _each(names, lambda spec: {"resources": {name: {"quota": 0} for name in spec.get("resources") or {}}})(
+            place
+        )
 
 
 # --- nodes and what else there is ---------------------------------------------------------------------------------------
@@ -318,7 +317,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.QUEUE_MISSING: _queue_there,
     Code.QUEUE_NOT_LEAF: _labelled(labels.QUEUE, _some_leaf),
     Code.QUEUE_PARENT_MISSING: _parents_there,
-    Code.QUEUE_HAS_NO_RESOURCES: _each((), lambda spec: {"resources": {**_FREE, **(spec.get("resources") or {})}}),
+    Code.QUEUE_HAS_NO_RESOURCES: _each((), _missing_amounts),
     Code.OVER_LIMIT: _amounts(limit=-1),
     Code.NON_PREEMPTIBLE_OVER_QUOTA: _amounts(quota=-1),
     Code.FAIR_SHARE_REACHED: _amounts(quota=-1),

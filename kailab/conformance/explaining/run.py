@@ -57,6 +57,16 @@ class Findings:
         """Per cent that are right; 100 where nothing was asked."""
         return 100.0 if not self.asked else 100.0 * (self.asked - len(self.failed)) / self.asked
 
+    def unlike_each_other(self) -> list[tuple[int, Judged]]:
+        """What failed, one of each cause and part before a second of any."""
+        kinds: dict[tuple[str, str], int] = {}
+        ranked = []
+        for place, (seed, one) in enumerate(self.failed):
+            kind = (one.code, one.faults[0][0])
+            kinds[kind] = rank = kinds.get(kind, 0) + 1
+            ranked.append((rank, place, (seed, one)))
+        return [found for _, _, found in sorted(ranked, key=lambda entry: entry[:2])]
+
     def by_code(self) -> dict[str, Tally]:
         """Sorted by how often a code came first."""
         found: dict[str, Tally] = {}
@@ -73,7 +83,7 @@ class Findings:
         for code, tally in self.by_code().items():
             share = 100.0 * tally.right / tally.asked
             lines.append(f"{code:<28}{tally.right:>7}{tally.wrong or '':>7}{share:>8.1f}%{tally.with_steps:>13}")
-        for seed, one in self.failed[:most]:
+        for seed, one in self.unlike_each_other()[:most]:
             lines += ["", f"case {seed}, {one.work}: {one.verdict} {one.code}".rstrip()]
             lines += [f"    {one.sentence}"] if one.sentence else []
             lines += [f"    {part}: {what}" for part, what in one.faults]

@@ -61,7 +61,14 @@ class Situation:
 
     def as_yaml(self) -> str:
         told = {"name": self.name, "fleet": self.fleet, "config": self.config, "steps": list(self.steps)}
-        return str(yaml.safe_dump(told, sort_keys=False, width=120))
+        return yaml.dump(told, Dumper=_Plain, sort_keys=False, width=120)
+
+
+class _Plain(yaml.SafeDumper):
+    """What is shared is written out."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
 
 
 def _refuse(lab: Lab, pods: str, message: str, namespace: str = "default") -> None:
