@@ -24,6 +24,7 @@ from kailab.model.kinds import api_version_of
 
 TWINS = 12
 """Copies of each node, empty ones: more room of each kind that there is, where it is."""
+_TWIN = "-twin"
 _UNBOUNDED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _FREE = {"gpu": _UNBOUNDED, "cpu": _UNBOUNDED, "memory": _UNBOUNDED}
 
@@ -176,7 +177,7 @@ def _amounts(**fields: int) -> Remover:
     """The same amounts of each resource for its queue and all above."""
 
     def patch(spec: Object) -> Object:
-        return {"resources": {name: fields for name in spec.get("resources") or {}}}
+        return {"resources": dict.fromkeys(spec.get("resources") or {}, fields)}
 
     return _each((), patch)
 
@@ -195,9 +196,9 @@ def _others_poor(place: Place) -> Iterator[Step]:
     """No other queue, but those above, has a quota."""
     names = [name for name in place.queues if name not in place.line()]
     if names:
-        yield from _each(names, lambda spec: {"resources": {name: {"quota": 0} for name in spec.get("resources") or {}}})(
-            place
-        )
+        yield from _each(
+            names, lambda spec: {"resources": {name: {"quota": 0} for name in spec.get("resources") or {}}}
+        )(place)
 
 
 # --- nodes and what else there is ---------------------------------------------------------------------------------------
@@ -216,19 +217,20 @@ def _twins(places: Sequence[str] = (), factor: int = 1) -> Remover:
     they are."""
 
     def steps(place: Place) -> Iterator[Step]:
-        made = []
-        for node in place.lab.cluster.list("Node"):
-            for number in range(TWINS):
-                made.append(_twin(node, number, places, factor))
-        yield {"apply": made}
+        nodes = {node["metadata"]["name"]: node for node in place.lab.cluster.list("Node")}
+        own = [node for name, node in nodes.items() if _TWIN not in name]
+        made = [_twin(node, number, places, factor) for node in own for number in range(TWINS)]
+        missing = [one for one in made if one["metadata"]["name"] not in nodes]
+        if missing:
+            yield {"apply": missing}
 
     return steps
 
 
 def _twin(node: Object, number: int, places: Sequence[str], factor: int) -> Object:
-    name = f"{node['metadata']['name']}-twin-{number}"
+    name = f"{node['metadata']['name']}{_TWIN}-{factor}-{number}"
     named = {**(node["metadata"].get("labels") or {}), labels.HOSTNAME: name}
-    named |= {key: f"{named[key]}-twin-{number}" for key in places if key in named}
+    named |= {key: f"{named[key]}{_TWIN}-{number}" for key in places if key in named}
     offered = {key: _times(amount, factor) for key, amount in node["status"]["allocatable"].items()}
     return {
         "apiVersion": "v1",
