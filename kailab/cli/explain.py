@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,29 +21,52 @@ if TYPE_CHECKING:
 @click.argument("what", nargs=-1, required=True, help="pod NAME, podgroup NAME, queue NAME or a workload")
 @options.namespace
 @click.option("--all", "all_of_it", is_flag=True, help="Everything known, not only a screen of it.")
+@click.option(
+    "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Of a test, from its evidence alone."
+)
 @options.output
 @options.state
-def explain(what: tuple[str, ...], namespace: str, all_of_it: bool, output: TextOrJson, state: Path) -> None:
+def explain(what: tuple[str, ...], namespace: str, all_of_it: bool, past: str, output: TextOrJson, state: Path) -> None:
     """Say why a pod, a podgroup or a workload (job NAME, deployment NAME ...) does not run and what would let it run; what runs, on
     whose quota; what was evicted, for whom; what a queue holds, borrows and lends.
 
-    What would help is tried on a copy of the lab, which stays as it is."""
-    from kailab.cli.naming import targets
-    from kailab.errors import InputError
-
-    with labfile.looked_at(state) as lab:
-        if len(what) == 1:
-            _check_no_bare_name(lab, what[0], namespace)
-        found: list[Answer] = []
-        for kind, names in targets(what, lab.cluster.kinds()):
-            if not names:
-                raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
-            found += [lab.explain(kind, name, namespace) for name in names]
+    What would help is tried on a copy of the lab, which stays as it is. With --evidence it is told what was decided and why, by
+    someone who was not there; nothing is tried."""
+    found = _of_evidence(what, namespace, past) if past else _of_lab(what, namespace, state)
     if output is TextOrJson.json:
         data = [answer.data() for answer in found]
         terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
     else:
         terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in found))
+
+
+def _of_lab(what: tuple[str, ...], namespace: str, state: Path) -> list[Answer]:
+    with labfile.looked_at(state) as lab:
+        if len(what) == 1:
+            _check_no_bare_name(lab, what[0], namespace)
+        return [lab.explain(kind, name, namespace) for kind, name in _named(what, lab.cluster.kinds())]
+
+
+def _of_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:
+    """``past``: as `kailab timeline` takes it; runs are those below the folder that KAILAB_EVIDENCE names."""
+    from kailab.evidence.history import History
+    from kailab.evidence.store import find_lab
+    from kailab.lab.explain.past import explained
+
+    root = Path(os.environ.get("KAILAB_EVIDENCE") or options.EVIDENCE)
+    history = History.of_test(*find_lab(root, past))
+    return [explained(history, kind, name, namespace) for kind, name in _named(what)]
+
+
+def _named(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+    """Kinds and names. Raises InputError."""
+    from kailab.cli.naming import targets
+    from kailab.errors import InputError
+
+    for kind, names in targets(what, others):
+        if not names:
+            raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
+        yield from ((kind, name) for name in names)
 
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:

@@ -33,3 +33,23 @@ def test_what_there_is_not(kailab, busy) -> None:
     for words in (("job", "ghost"), ("job",), ("job/train", "job/other"), ("pods,jobs", "train"), ("ghost/test",)):
         done = kailab("timeline", *words)
         assert (done.code, done.err.startswith("error: ")) == (2, True), words
+
+
+def test_explained_from_evidence_alone(kailab, busy, home: Path) -> None:
+    run = kailab("evidence", "capture").out.strip()
+    (home / ".kailab" / "lab.state").unlink()
+    done = kailab("explain", "job", "train", "--evidence", run)
+    assert done.code == 0
+    first, *lines = done.out.splitlines()
+    assert first.startswith("Job default/train at the end, 2026-01-01T00:00:")
+    assert first.endswith("16 of 20 pods running, 4 wait.")
+    assert "OverLimit" in lines[0]
+    data = json.loads(kailab("explain", "job", "train", "--evidence", "lab/by-hand", "-o", "json").out)
+    assert (data["verdict"], data["steps"], len(data["pending"])) == (None, [], 1)
+    for words in (
+        ("job", "ghost", "--evidence", run),
+        ("job", "--evidence", run),
+        ("job", "train", "--evidence", "ghost"),
+    ):
+        done = kailab("explain", *words)
+        assert (done.code, done.err.startswith("error: ")) == (2, True), words

@@ -14,6 +14,9 @@ from kailab.evidence.recorder import Recorder
 from kailab.evidence.run import RunFolder
 from kailab.evidence.story import story
 from kailab.lab import Lab
+from kailab.lab.explain.answer import Verdict
+from kailab.lab.explain.cause import Code
+from kailab.lab.explain.past import explained
 
 
 def queue(name: str, quota: int) -> dict:
@@ -37,9 +40,8 @@ def template(app: str, queue: str, gpus: int = 1, seconds: int = 0, **spec: obje
     }
 
 
-@pytest.fixture
-def reclaimed(tmp_path: Path) -> tuple[History, Path]:
-    """A Deployment borrows all 32 GPUs; the owner of half of them comes with a Job that ends."""
+def lived(root: Path, seconds: float) -> History:
+    """A Deployment borrows all 32 GPUs; the owner of half of them comes with a Job that ends after 100 seconds."""
     recorder = Recorder()
     borrower = {"selector": {"matchLabels": {"app": "borrower"}}, "replicas": 32, "template": template("borrower", "a")}
     job = template("owner", "b", 8, 100, restartPolicy="Never")
@@ -50,15 +52,27 @@ def reclaimed(tmp_path: Path) -> tuple[History, Path]:
         lab.advance(10)
         lab.apply([{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "owner"}, "spec": {"template": job}}])
         lab.settle()
-        lab.advance(200)
-    run = RunFolder.begin(tmp_path)
+        lab.advance(seconds)
+    run = RunFolder.begin(root)
     run.write("a", "test_one", lambda folder: write_test(folder, "a/test_one", [recorder], "passed"))
     run.finish()
-    return History.of_test(*store.find_lab(tmp_path, "a/test_one")), tmp_path
+    return History.of_test(*store.find_lab(root, "a/test_one"))
 
 
-def test_a_workload_is_told_from_creation_to_eviction_and_for_whom(reclaimed) -> None:
-    told = story(reclaimed[0], "Deployment", "borrower")
+@pytest.fixture
+def reclaimed(tmp_path: Path) -> History:
+    """To the end of the Job, and beyond."""
+    return lived(tmp_path, 200)
+
+
+@pytest.fixture
+def taken(tmp_path: Path) -> History:
+    """To some moment at which the Job runs."""
+    return lived(tmp_path, 20)
+
+
+def test_a_workload_is_told_from_creation_to_eviction_and_for_whom(reclaimed: History) -> None:
+    told = story(reclaimed, "Deployment", "borrower")
     what = [one.what for one in told.happenings]
     assert what[:2] == ["created", "bound"]
     assert [len(one.pods) for one in told.happenings[:2]] == [32, 32]
@@ -72,16 +86,16 @@ def test_a_workload_is_told_from_creation_to_eviction_and_for_whom(reclaimed) ->
     assert [one.t for one in told.happenings] == sorted(one.t for one in told.happenings)
 
 
-def test_what_ended_has_its_end(reclaimed) -> None:
-    told = story(reclaimed[0], "Job", "owner")
+def test_what_ended_has_its_end(reclaimed: History) -> None:
+    told = story(reclaimed, "Job", "owner")
     ends = [one for one in told.happenings if one.what == "ended"]
     bound = next(one for one in told.happenings if one.what == "bound")
     assert [one.text.endswith("ended (Succeeded)") for one in ends] == [True]
     assert 100 <= ends[0].t - bound.t <= 103
 
 
-def test_a_pod_a_podgroup_and_a_queue_can_be_asked_about(reclaimed) -> None:
-    history = reclaimed[0]
+def test_a_pod_a_podgroup_and_a_queue_can_be_asked_about(reclaimed: History) -> None:
+    history = reclaimed
     gone = next(iter(entry for entry in history.decisions if entry.__struct_config__.tag == "evict"))
     pod = story(history, "Pod", gone.pod.partition("/")[2])
     assert [one.what for one in pod.happenings] == ["created", "bound", "evicted", "gone"]
@@ -93,8 +107,37 @@ def test_a_pod_a_podgroup_and_a_queue_can_be_asked_about(reclaimed) -> None:
     assert len(story(history).happenings) > len(story(history, "Job", "owner").happenings)
 
 
-def test_what_there_never_was_is_refused_with_what_there_is(reclaimed) -> None:
+def test_what_there_never_was_is_refused_with_what_there_is(reclaimed: History) -> None:
     with pytest.raises(InputError, match="no Deployment 'lender' with pods in this history; there are: borrower"):
-        story(reclaimed[0], "Deployment", "lender")
+        story(reclaimed, "Deployment", "lender")
     with pytest.raises(InputError, match="no queue 'c' in this history; there are: a, b"):
-        story(reclaimed[0], "Queue", "c")
+        story(reclaimed, "Queue", "c")
+
+
+def test_why_pods_were_evicted_is_explained_to_someone_who_was_not_there(taken: History) -> None:
+    answer = explained(taken, "Deployment", "borrower")
+    assert (answer.verdict, answer.cause and answer.cause.code) == (Verdict.GONE, Code.EVICTED)
+    assert answer.cause is not None
+    for said in (
+        "8 pods of it",
+        "by reclaim for Job default/owner of queue b",
+        "a held 32 GPU",
+        "fair share of 24 GPU",
+    ):
+        assert said in answer.cause.sentence
+    assert "24 of 32 pods running, 8 wait, 8 evicted before" in answer.head
+    assert len(answer.told) == 1
+    assert answer.said.startswith("PodSchedulingErrors: ")
+    owner = explained(taken, "Job", "owner")
+    assert (owner.verdict, owner.cause, owner.steps) == (Verdict.RUNNING, None, ())
+    gone = explained(taken, "Pod", answer.facts["evictions"][0]["pod"].partition("/")[2])
+    assert gone.verdict == Verdict.GONE
+    assert any("evicted from" in line for line in gone.details)
+    with pytest.raises(InputError, match="there are: borrower"):
+        explained(taken, "Deployment", "lender")
+
+
+def test_what_is_whole_again_runs_and_its_evictions_are_told(reclaimed: History) -> None:
+    answer = explained(reclaimed, "Deployment", "borrower")
+    assert (answer.verdict, answer.cause, answer.said) == (Verdict.RUNNING, None, "")
+    assert [line.endswith("8 pods by reclaim for Job default/owner.") for line in answer.told] == [True]

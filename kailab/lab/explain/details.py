@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from kailab.evidence.canonical import plain
 from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.standing import condition
-from kailab.lab.explain.gone import eviction_lines, evictions_told
+from kailab.lab.explain.gone import eviction_lines, evictions_told, workload_of
 from kailab.lab.explain.policies import policy_lines, saving_lines
 from kailab.lab.explain.serving_order import order_data, order_lines
 from kailab.lab.explain.subject import Standing
@@ -72,7 +73,7 @@ def told_lines(standing: Standing) -> Iterator[str]:
         namespace, _, name = row.name.partition("/")
         yield from saving_lines(standing.lab.cluster.get("Pod", name, namespace))
     if standing.evictions:
-        yield from evictions_told(standing.evictions)
+        yield from evictions_told(standing.evictions, partial(workload_of, standing))
 
 
 def said(standing: Standing) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+
+from msgspec import structs
 
 from kailab.engine.decisions import Ground
 from kailab.engine.snapshot.amounts import quantity_text
@@ -18,14 +21,18 @@ STALE = "stalegangeviction"
 
 def evicted(standing: Standing) -> Cause:
     """Why its pods were evicted; the last evictions tell. There is at least one."""
-    entries = standing.evictions
+    return evicted_for(standing.evictions, partial(workload_of, standing))
+
+
+def evicted_for(entries: Sequence[Evicted], whose: Callable[[str], str]) -> Cause:
+    """Why these pods were evicted; the last entries tell. ``whose``: the workload of a PodGroup, in words."""
     last = entries[-1]
-    same = [one for one in entries if one.t == last.t and one.beneficiary == last.beneficiary]
+    same = [one for one in entries if one.t == last.t and whose(one.beneficiary) == whose(last.beneficiary)]
     names = [one.pod.partition("/")[2] for one in same]
     what = f"Pod {names[0]} was" if len(same) == 1 else f"{len(same)} pods of it ({some(names)}) were"
     return Cause(
         Code.EVICTED,
-        f"{what} evicted at {last.time} by {_by(last)}{_for(standing, last)}. {' '.join(grounds(last.ground))}".rstrip(),
+        f"{what} evicted at {last.time} by {_by(last)}{_for(last, whose)}. {' '.join(grounds(_joined(same)))}".rstrip(),
         tuple(Ref("Pod", *one.pod.split("/", 1)) for one in same),
         {
             "time": last.time,
@@ -37,19 +44,27 @@ def evicted(standing: Standing) -> Cause:
     )
 
 
+def _joined(entries: Sequence[Evicted]) -> Ground | None:
+    """What let these be taken together: what was held before the first of them and after the last."""
+    first, last = entries[0].ground, entries[-1].ground
+    if first is None or last is None or (first.queue, first.resource) != (last.queue, last.resource):
+        return last
+    return structs.replace(last, before=first.before)
+
+
 def _by(entry: Evicted) -> str:
     return f"the stale gang eviction ({entry.action})" if entry.action == STALE else entry.action
 
 
-def _for(standing: Standing, entry: Evicted) -> str:
+def _for(entry: Evicted, whose: Callable[[str], str]) -> str:
     if entry.beneficiary:
-        return f" for {_workload(standing, entry.beneficiary)} of queue {entry.beneficiary_queue}"
+        return f" for {whose(entry.beneficiary)} of queue {entry.beneficiary_queue}"
     if entry.action == STALE:
         return f" from {entry.node}: fewer pods of its gang ran than must run together, for longer than its grace"
     return ""
 
 
-def _workload(standing: Standing, podgroup: str) -> str:
+def workload_of(standing: Standing, podgroup: str) -> str:
     """Whose PodGroup it is, as ``Kind namespace/name``; the PodGroup itself where that is gone."""
     namespace, _, name = podgroup.partition("/")
     group = standing.picture.podgroups.get((namespace, name))
@@ -92,11 +107,11 @@ def eviction_lines(entry: Evicted) -> list[str]:
     return lines
 
 
-def evictions_told(entries: Sequence[Evicted]) -> list[str]:
-    """All evictions, in short, the latest first."""
+def evictions_told(entries: Sequence[Evicted], whose: Callable[[str], str]) -> list[str]:
+    """All evictions, in short, the latest first. ``whose``: as in ``evicted_for``."""
     groups: dict[tuple[str, str, str], int] = {}
     for one in reversed(entries):
-        key = (one.time, _by(one), one.beneficiary)
+        key = (one.time, _by(one), whose(one.beneficiary) if one.beneficiary else "")
         groups[key] = groups.get(key, 0) + 1
     return [
         f"Evicted at {time}: {count(number, 'pod')} by {by}{f' for {beneficiary}' if beneficiary else ''}."
