@@ -8,8 +8,9 @@ from kailab.model import labels
 NAME_ONLY = frozenset({"Secret", "ConfigMap", "ServiceAccount"})
 """Kinds of which the name is kept, and nothing else: what a pod refers to must be there."""
 
-WHOLE_GROUPS = ("resource.k8s.io",)
-"""API groups whose objects are kept whole, but for parameters of drivers: their text is selectors and attributes of devices."""
+WHOLE_GROUPS = ("resource.k8s.io", "topology.node.k8s.io")
+"""API groups whose objects are kept whole, but for parameters of drivers: their text is selectors and attributes of devices, and
+policies of nodes."""
 
 TEXT = frozenset(
     {
@@ -20,7 +21,7 @@ TEXT = frozenset(
         "queue", "parentQueue", "nodePool", "priorityClass", "priorityClassName", "preemptibility", "preemptionPolicy",
         "preemptionDelay", "stalenessGracePeriod", "preemptMinRuntime", "reclaimMinRuntime", "parent", "topology", "nodeLabel",
         "requiredTopologyLevel", "preferredTopologyLevel", "requiredTopologyConstraint", "preferredTopologyConstraint",
-        "quota", "limit", "overQuotaWeight", "transitionID",
+        "quota", "limit", "overQuotaWeight", "transitionID", "podName", "selectedNode", "receivedResourceType", "selectedGPUGroups",
         # pods
         "schedulerName", "nodeName", "nominatedNodeName", "restartPolicy", "runtimeClassName", "topologyKey", "protocol",
         "hostIP", "podIP", "ip", "request", "resourceClaimName", "resourceClaimTemplateName", "operator",

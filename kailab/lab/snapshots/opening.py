@@ -11,16 +11,16 @@ from kailab.errors import EvidenceError, InputError, Where
 from kailab.evidence.journal import Journal
 from kailab.evidence.recorder import Recorder
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots import snapshot
+from kailab.lab.snapshots import kai_archive, snapshot
+from kailab.lab.snapshots.bind_requests import carried_out
 from kailab.lab.snapshots.running import Assumed, assuming
 from kailab.lab.snapshots.snapshot import ClusterSnapshot
 from kailab.lab.spec import LabSpec
 from kailab.lab.taking_over import embedded_from
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model.files import read_bytes
+from kailab.model.times import parse_time
 from kailab.scheduler.observers import Observer
-
-_HEAD = 4096
 
 
 class Found(NamedTuple):
@@ -33,15 +33,21 @@ class Found(NamedTuple):
 
 def read(path: Path, test: str = "", at: str = "") -> Found:
     """A snapshot of kailab's, an archive of KAI's, or (a folder) evidence, of which ``test`` and ``at`` name a test and a moment.
-    Raises InputError for what is none of them, or damaged; EvidenceError."""
+    Of KAI's archive, which does not say when it was taken, ``at`` may say it. Raises InputError for what is none of them, or damaged;
+    EvidenceError."""
     if not path.exists():
         raise InputError("there is no such file or folder", Where(file=str(path)))
     if path.is_dir():
-        raise EvidenceError(f"{path}: no evidence is there")
-    if test or at:
-        raise InputError("a test and --at are for evidence, a folder", Where(file=str(path)))
-    head = read_bytes(path, snapshot.LARGEST)[:_HEAD]
-    if snapshot.is_snapshot(head):
+        return _evidence(path, test, at)
+    if test:
+        raise InputError("a test is for evidence, a folder", Where(file=str(path)))
+    data = read_bytes(path, snapshot.LARGEST)
+    if kai_archive.is_archive(data):
+        archive = kai_archive.read(path, data, _moment(at) if at else None)
+        return Found(archive.snapshot, "KAI's snapshot", archive.notices)
+    if at:
+        raise InputError("--at is for evidence and for KAI's archive", Where(file=str(path)))
+    if snapshot.is_snapshot(data):
         found = snapshot.read(path)
         return Found(
             found, "a snapshot", tuple(f"{kind} was not taken: {why}" for kind, why in sorted(found.left_out.items()))
@@ -53,11 +59,25 @@ def read(path: Path, test: str = "", at: str = "") -> Found:
     )
 
 
+def _evidence(path: Path, test: str, at: str) -> Found:
+    raise EvidenceError(f"{path}: no evidence is there")
+
+
+def _moment(at: str) -> float:
+    try:
+        return parse_time(at)
+    except InputError as error:
+        raise InputError(
+            f"--at: {error}; expected the time at which the archive was taken, as 2026-01-31T12:00:00Z"
+        ) from None
+
+
 def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: Assumed | None = None) -> Lab:
     """An embedded lab with all that the snapshot holds, decided by kailab's scheduler as the other was set. Nothing acts on it before
     it is settled. ``assumed``: how long workloads run of which nothing says so."""
     taken: Callable[[Object], Object] = (lambda obj: obj) if assumed is None else assuming(assumed)
-    cluster = embedded_from(found.objects, found.taken, embedded=found.embedded, counters=found.counters, taken=taken)
+    objects, _ = carried_out(found.objects)
+    cluster = embedded_from(objects, found.taken, embedded=found.embedded, counters=found.counters, taken=taken)
     facts = found.facts
     spec = LabSpec(
         fleet=facts.fleet,

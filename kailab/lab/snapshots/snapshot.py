@@ -59,10 +59,10 @@ def write(path: Path, snapshot: ClusterSnapshot, *, force: bool = False) -> None
         raise StateError(f"{path}: the snapshot can't be written: {error.strerror or error}") from error
 
 
-def is_snapshot(head: bytes) -> bool:
-    """Whether a file that begins so claims to be one."""
+def is_snapshot(data: bytes) -> bool:
+    """Whether a file claims to be one."""
     try:
-        header_of(head, MAGIC)
+        header_of(data, MAGIC)
     except AnotherFile:
         return False
     return True
