@@ -9,8 +9,7 @@ from kailab.cluster.protocol import Object, WatchEvent
 from kailab.cluster.selectors import Term
 from kailab.workloads.bench import Reference, Workbench, is_active, is_ended, is_ready, owner_reference
 from kailab.workloads.controller import Controller
-from kailab.workloads.deployment import template_hash
-from kailab.workloads.revisions import revision_of
+from kailab.workloads.revisions import revision_of, template_hash
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
 _ADDED_TOLERATIONS: tuple[dict[str, str], ...] = tuple(

@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import math
-import zlib
 from typing import Any
 
-import msgspec
-
-from kailab.cluster.embedded.storage.store import safe_text
 from kailab.cluster.protocol import Object
 from kailab.model.quantities import counted
 from kailab.workloads.bench import condition, set_conditions
 from kailab.workloads.controller import Controller
+from kailab.workloads.revisions import revision_of, template_hash
 
 HASH = "pod-template-hash"
 REVISION = "deployment.kubernetes.io/revision"
-_encode = msgspec.json.Encoder(order="sorted").encode
-
-
-def template_hash(template: Object) -> str:
-    """A short name for a pod template: equal templates, equal names."""
-    return safe_text(str(zlib.crc32(_encode(template))))
 
 
 def share(value: Any, of: int, *, up: bool) -> int:
@@ -39,6 +30,7 @@ class DeploymentController(Controller):
         bench, spec = self._bench, owner["spec"]
         sets = bench.owned(owner, "ReplicaSet")
         digest = template_hash(spec["template"])
+        digest = revision_of(owner, digest, digest)
         name = f"{owner['metadata']['name']}-{digest}"
         current = _current(owner, name, sets)
         older = [rs for rs in sets if rs is not current]

@@ -6,7 +6,7 @@ from kailab.cluster.protocol import Object
 from kailab.model.quantities import counted
 from kailab.workloads.bench import condition, set_conditions
 from kailab.workloads.controller import Controller
-from kailab.workloads.deployment import template_hash
+from kailab.workloads.revisions import template_hash
 
 PREFIX = "serving.knative.dev/"
 MIN_SCALE = "autoscaling.knative.dev/min-scale"

@@ -11,7 +11,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.workloads.bench import condition, is_active, is_ready, set_conditions
 from kailab.workloads.controller import Controller
-from kailab.workloads.deployment import template_hash
+from kailab.workloads.revisions import template_hash
 
 PREFIX = "leaderworkerset.sigs.k8s.io/"
 

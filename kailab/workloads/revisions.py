@@ -1,19 +1,28 @@
 """By what name the pods of a template go: worked out here, or as another controller named them before.
 
-A real StatefulSet or DaemonSet controller names templates by a hash of its own. Where its objects were taken over, a note on the
-workload says which of its names stands for which template, so that nothing is rolled out that did not change.
+A real controller names templates by a hash of its own, and a template of which something was left out has another hash here. Where
+workloads were taken over, a note on each says which name stands for which template, so that nothing is rolled out that did not change.
 """
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from collections.abc import Iterable
 
+import msgspec
+
+from kailab.cluster.embedded.storage.store import safe_text
 from kailab.cluster.protocol import Object
-from kailab.workloads.deployment import template_hash
 
 TAKEN_OVER = "kailab.dev/revision-of"  # "<hash of the template here>=<the other controller's name>"
 REVISION = "controller-revision-hash"
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+def template_hash(template: Object) -> str:
+    """A short name for a pod template: equal templates, equal names."""
+    return safe_text(str(zlib.crc32(_encode(template))))
 
 
 def revision_of(owner: Object, digest: str, default: str) -> str:
@@ -21,6 +30,13 @@ def revision_of(owner: Object, digest: str, default: str) -> str:
     note = (owner["metadata"].get("annotations") or {}).get(TAKEN_OVER, "")
     known, _, name = note.partition("=")
     return name if known == digest and name else default
+
+
+def with_revision(owner: Object, name: str) -> Object:
+    """The workload with the note that pods of its present template go by this name."""
+    meta = owner["metadata"]
+    notes = {**(meta.get("annotations") or {}), TAKEN_OVER: f"{template_hash(owner['spec']['template'])}={name}"}
+    return {**owner, "metadata": {**meta, "annotations": notes}}
 
 
 def taken_over(owner: Object, pods: Iterable[Object]) -> Object:
@@ -32,6 +48,4 @@ def taken_over(owner: Object, pods: Iterable[Object]) -> Object:
     template = (owner.get("spec") or {}).get("template")
     if not newest or not isinstance(template, dict):
         return owner
-    meta = owner["metadata"]
-    notes = {**(meta.get("annotations") or {}), TAKEN_OVER: f"{template_hash(template)}={newest}"}
-    return {**owner, "metadata": {**meta, "annotations": notes}}
+    return with_revision(owner, newest)

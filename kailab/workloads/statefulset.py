@@ -9,8 +9,7 @@ from kailab.errors import ApiError
 from kailab.model.quantities import counted
 from kailab.workloads.bench import is_active, is_ended, is_ready, owner_reference
 from kailab.workloads.controller import Controller
-from kailab.workloads.deployment import template_hash
-from kailab.workloads.revisions import REVISION, revision_of
+from kailab.workloads.revisions import REVISION, revision_of, template_hash
 
 
 class StatefulSetController(Controller):

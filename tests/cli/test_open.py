@@ -51,7 +51,8 @@ def test_a_file_that_is_there_is_kept(busy, home: Path) -> None:
     [
         (["open", "none.snap"], "none.snap: there is no such file or folder"),
         (["open", "notes"], "notes: is nothing that can be opened; expected a snapshot"),
-        (["open", "notes", "--at", "last"], "a test and --at are for evidence"),
+        (["open", "notes", "--at", "last"], "--at is for evidence and for KAI's archive"),
+        (["open", "notes", "t"], "a test is for evidence, a folder"),
         (["open", "notes", "--assume-runtime", "soon"], "--assume-runtime: "),
         (["snapshot", "take"], "say where to write it"),
         (["snapshot", "take", "x.snap", "--kubeconfig", "none"], "none: there is no such kubeconfig"),

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.cluster.protocol import Object
-from kailab.errors import EvidenceError, InputError, Where
+from kailab.errors import InputError, Where
 from kailab.evidence.journal import Journal
 from kailab.evidence.recorder import Recorder
 from kailab.lab.lab import Lab
-from kailab.lab.snapshots import kai_archive, snapshot
+from kailab.lab.snapshots import evidence_state, kai_archive, snapshot
 from kailab.lab.snapshots.bind_requests import carried_out
 from kailab.lab.snapshots.running import Assumed, assuming
 from kailab.lab.snapshots.snapshot import ClusterSnapshot
@@ -38,7 +38,7 @@ def read(path: Path, test: str = "", at: str = "") -> Found:
     if not path.exists():
         raise InputError("there is no such file or folder", Where(file=str(path)))
     if path.is_dir():
-        return _evidence(path, test, at)
+        return Found(*evidence_state.read(path, test, at))
     if test:
         raise InputError("a test is for evidence, a folder", Where(file=str(path)))
     data = read_bytes(path, snapshot.LARGEST)
@@ -57,10 +57,6 @@ def read(path: Path, test: str = "", at: str = "") -> Found:
         "folder of evidence",
         Where(file=str(path)),
     )
-
-
-def _evidence(path: Path, test: str, at: str) -> Found:
-    raise EvidenceError(f"{path}: no evidence is there")
 
 
 def _moment(at: str) -> float:
