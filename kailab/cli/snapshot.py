@@ -24,6 +24,7 @@ def group() -> None:
     "--kubeconfig", type=options.PATH, help="Take it of the cluster of a kubeconfig, not of the lab that is up."
 )
 @click.option("--context", help="Take it of the cluster of this context of the kubeconfig, if not the current one.")
+@click.option("--anonymise", "key", type=options.PATH, metavar="KEYFILE", help="Map all names by the key in this file.")
 @click.option("--partial", is_flag=True, help="Leave out what may not be read, and name it.")
 @click.option("--force", is_flag=True, help="Write over a file that is there.")
 @click.option("--rights", is_flag=True, help="Print the ClusterRole that it needs, and do nothing else.")
@@ -32,6 +33,7 @@ def take(
     file: Path | None,
     kubeconfig: Path | None,
     context: str | None,
+    key: Path | None,
     partial: bool,
     force: bool,
     rights: bool,
@@ -48,9 +50,12 @@ def take(
         raise InputError("say where to write it: `kailab snapshot take FILE`")
     if file.exists() and not force:
         raise InputError("is there already; give another name, or --force", Where(file=str(file)))
-    taken = _take(kubeconfig, context, state, partial)
-    from kailab.lab.snapshots import snapshot
+    from kailab.lab.snapshots import anonymising, snapshot
 
+    secret = None if key is None else anonymising.read_key(key)
+    taken = _take(kubeconfig, context, state, partial)
+    if secret is not None:
+        taken = anonymising.anonymised(taken, secret)
     snapshot.write(file, taken, force=force)
     facts = taken.facts
     terminal.say(

@@ -250,6 +250,12 @@ def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> Kept:
         times += created
     taken = max([*times, opened + (steps[-1].t if steps else 0.0)])
     filtered = Sanitizer((), {}, looks)
-    found = ClusterSnapshot(taken=taken, opened=opened, facts=facts, objects={kind: list(several) for kind, several in filtered.after.items()}, cut=filtered.cut)
+    found = ClusterSnapshot(
+        taken=taken,
+        opened=opened,
+        facts=facts,
+        objects={kind: list(several) for kind, several in filtered.after.items()},
+        cut=filtered.cut,
+    )
     notice = "the workloads that own the pods are not in the evidence: pods that go are not made anew"
     return Kept(found, f"the end of {evidence.name}", (notice,))

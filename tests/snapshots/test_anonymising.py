@@ -1,0 +1,174 @@
+"""Snapshots with other names: nothing of the names is left, and what they mean to each other is."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from kailab.conformance.fuzzing.walk import Walk, steps_of
+from kailab.errors import InputError
+from kailab.evidence.entries import Bound, Evicted, Promised
+from kailab.lab.lab import Lab
+from kailab.lab.snapshots import taking
+from kailab.lab.snapshots.anonymising import Names, anonymised, read_key
+from kailab.lab.snapshots.opening import lab_of
+from kailab.lab.snapshots.snapshot import ClusterSnapshot
+from tests.snapshots.test_round_trip import Decisions
+
+KEY = b"a key of sixteen bytes and more"
+NAME = st.from_regex(r"[a-z0-9]([a-z0-9.-]{0,20}[a-z0-9])?", fullmatch=True)
+
+
+@given(st.lists(NAME, min_size=2, max_size=30, unique=True))
+def test_different_names_stay_different_and_as_long(names: list[str]) -> None:
+    mapped = [Names(KEY).text(name) for name in names]
+    assert len(set(mapped)) == len(names)
+    assert list(map(len, mapped)) == list(map(len, names))
+
+
+@pytest.mark.parametrize("length", [1, 2])
+def test_short_words_are_permuted(length: int) -> None:
+    names, letters = Names(KEY), "abcdefghijklmnopqrstuvwxyz0123456789"
+    words = [a + b for a in letters for b in letters] if length == 2 else list(letters)
+    words = [word for word in words if not word.isdigit()]
+    assert len({names.word(word) for word in words}) == len(words)
+
+
+@given(NAME, NAME)
+def test_what_begins_with_a_name_still_does(owner: str, rest: str) -> None:
+    names = Names(KEY)
+    assert names.text(f"{owner}-{rest}").startswith(f"{names.text(owner)}-")
+
+
+def test_the_key_decides() -> None:
+    name = "team-research-gpu"
+    assert Names(KEY).text(name) == Names(KEY).text(name) != Names(b"another key, long enough").text(name)
+    assert Names(KEY).text("default") == "default"
+    assert Names(KEY).text("web-3").endswith("-3")
+
+
+def walked(seed: int) -> ClusterSnapshot:
+    """Of a random lab in which something is still to be decided."""
+    walk = Walk(seed)
+    try:
+        for step in steps_of(seed, 12):
+            walk.take(step)
+        for step in (one for one in steps_of(seed + 1000, 40) if one.what in ("apply", "queue")):
+            getattr(walk, f"_{step.what}")(step.number, step.other)
+        for part in 3 * tuple(walk.lab._parts.controllers):  # all but the scheduler: the pods are there, and grouped
+            part.step()
+        return taking.of_lab(walk.lab)
+    finally:
+        walk.close()
+
+
+def in_order(found: ClusterSnapshot) -> ClusterSnapshot:
+    """Nodes renamed so that their names sort alike before and after: equal nodes are taken in the order of their names."""
+    nodes = [node["metadata"]["name"] for node in found.objects["Node"]]
+    renamed = {f'"{name}"': f'"node-{number:03d}"' for number, name in enumerate(sorted(nodes))}
+    text = json.dumps(found.objects)
+    for old, new in renamed.items():
+        text = text.replace(old, new)
+    return structs.replace(found, objects=json.loads(text))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_same_is_decided_up_to_names(seed: int) -> None:
+    names = Names(KEY)
+    found = in_order(walked(seed))
+    plain, other = Decisions(), Decisions()
+    with lab_of(found, [plain]) as lab:
+        lab.settle()
+        rows = Counter((names.text(row.app), row.phase, names.text(row.node)) for row in lab.picture().rows)
+    with lab_of(anonymised(found, KEY), [other]) as lab:
+        lab.settle()
+        assert Counter((row.app, row.phase, row.node) for row in lab.picture().rows) == rows
+    assert told(plain, names) == told(other, None)
+
+
+def told(seen: Decisions, names: Names | None) -> list[tuple[str, ...]]:
+    (_, entries), *_ = seen.cycles
+
+    def mapped(text: str) -> str:
+        return text if names is None else names.text(text)
+
+    kinds = Bound | Promised | Evicted
+    return sorted(
+        (type(one).__name__, mapped(one.pod), mapped(one.node), one.action) for one in entries if isinstance(one, kinds)
+    )
+
+
+WORDS = ("acme", "skunkworks", "zebra", "falcon", "tango", "gregor", "montage")
+
+
+def test_no_name_is_left(tmp_path: Path) -> None:
+    chance = random.Random(7)
+    team, project, pool, model, user, rack, claim = WORDS
+    queue = {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": f"{team}-research"},
+        "spec": {
+            "resources": {
+                "gpu": {"quota": 4, "limit": -1},
+                "cpu": {"quota": -1, "limit": -1},
+                "memory": {"quota": -1, "limit": -1},
+            }
+        },
+    }
+    container = {"name": model, "image": f"{team}.io/{model}:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}
+    term = {"matchExpressions": [{"key": f"{team}.com/{rack}", "operator": "In", "values": [f"{rack}-1"]}]}
+    template = {
+        "metadata": {"labels": {"app": f"{project}-train", "kai.scheduler/queue": f"{team}-research", "user": user}},
+        "spec": {
+            "schedulerName": "kai-scheduler",
+            "containers": [container],
+            "affinity": {
+                "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+            },
+            "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}],
+        },
+    }
+    spec = {"replicas": 2, "selector": {"matchLabels": {"app": f"{project}-train"}}, "template": template}
+    made = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": f"{project}-train"}, "spec": spec}
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": claim},
+        "spec": {"accessModes": ["ReadWriteOnce"]},
+    }
+    with Lab.open() as lab:
+        node = chance.choice(lab.get("nodes"))["metadata"]["name"]
+        lab.patch("Node", node, {"metadata": {"labels": {f"{team}.com/{rack}": f"{rack}-1", f"{pool}/x": "y"}}})
+        lab.apply([queue, volume, made])
+        lab.settle()
+        lab.cluster.event(lab.get("pods")[0], "Warning", "Told", f"{user} asked for {project}")
+        before = taking.of_lab(lab)
+    after = anonymised(before, KEY)
+    text = json.dumps(after.objects) + str(after.facts) + str(after.decided) + str(after.counters)
+    assert [word for word in WORDS if word in json.dumps(before.objects)] == [word for word in WORDS if word != pool]
+    assert [word for word in WORDS if word in text] == []
+    with lab_of(after) as lab:
+        pods = {one["metadata"]["uid"] for one in lab.get("pods")}
+        lab.settle()
+        assert {one["metadata"]["uid"] for one in lab.get("pods")} == pods
+        assert {one["spec"]["nodeName"] for one in lab.get("pods")} == {Names(KEY).text(node)}
+        lab.delete("Pod", lab.get("pods")[0]["metadata"]["name"])
+        lab.settle()
+        assert len(lab.get("pods")) == 2
+
+
+def test_a_key_has_to_be_one(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_text("short\n")
+    with pytest.raises(InputError, match="key: holds 5 bytes; a key has at least 16"):
+        read_key(path)
+    with pytest.raises(InputError, match="can't be read"):
+        read_key(tmp_path / "none")
