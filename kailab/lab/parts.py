@@ -103,7 +103,7 @@ def parts_over(
     that are stepped before its own."""
     register_installed()
     one = spec.under_test
-    wiring = Wiring(cluster, spec.config, spec.usage, spec.adopt_default_scheduler, observer, live)
+    wiring = Wiring(cluster, spec.config, spec.usage, spec.adopt_default_scheduler, observer, live, spec.node_pool)
     within = None if external else one.within(wiring)
 
     def reader() -> DecisionReader:

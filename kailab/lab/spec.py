@@ -20,7 +20,7 @@ class LabSpec(msgspec.Struct, kw_only=True):
     """``opened``: seconds since the epoch, on the cluster's clock. ``adopt_default_scheduler``: pods that name no scheduler are the
     scheduler under test's too. ``devices``: the fleet's GPUs are there for claims. ``options``: what the cluster was asked for,
     by the names of ``kailab.cluster.choices``, as text that is the same wherever it is given from. ``kind``: of the scheduler under
-    test, where it goes by a name of its own."""
+    test, where it goes by a name of its own. ``node_pool``: the one that is decided on."""
 
     fleet: str
     scheduler: str
@@ -31,6 +31,7 @@ class LabSpec(msgspec.Struct, kw_only=True):
     opened: float
     options: dict[str, str] = {}
     kind: str = ""
+    node_pool: str = "default"
 
     @property
     def under_test(self) -> SchedulerUnderTest:

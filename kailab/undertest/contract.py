@@ -114,7 +114,7 @@ class PresentSource(Protocol):
 @dataclass(frozen=True)
 class Wiring:
     """What a scheduler that decides in this process is given. ``observer``: is to be told what happens. ``live``: the cluster is a
-    real API server."""
+    real API server. ``node_pool``: as KAI's shards, what belongs to other pools is left out."""
 
     cluster: Cluster
     config: EngineConfig
@@ -122,6 +122,7 @@ class Wiring:
     adopt_default_scheduler: bool
     observer: Observer
     live: bool
+    node_pool: str = "default"
 
 
 @dataclass(frozen=True)

@@ -73,6 +73,22 @@ def named(kind: str, secrets: Secrets) -> dict[str, object]:
     return {"apiVersion": VERSIONS.get(kind, "apps/v1"), **workload(kind, secrets)}
 
 
+def test_labels_stay_that_something_selects_by(tmp_path: Path) -> None:
+    topology = {
+        "apiVersion": "kai.scheduler/v1alpha1",
+        "kind": "Topology",
+        "metadata": {"name": "racks"},
+        "spec": {"levels": [{"nodeLabel": "lab/rack"}, {"nodeLabel": "kubernetes.io/hostname"}]},
+    }
+    with Lab.open() as lab:
+        lab.apply([topology])
+        for node in lab.get("nodes"):
+            lab.patch("Node", node["metadata"]["name"], {"metadata": {"labels": {"owner": "somebody"}}})
+        nodes = taking.of_lab(lab).objects["Node"]
+    assert {node["metadata"]["labels"]["lab/rack"] for node in nodes} == {"rack-1", "rack-2", "rack-3"}
+    assert not any("owner" in node["metadata"]["labels"] for node in nodes)
+
+
 def test_nothing_is_written_over(taken: Path) -> None:
     found = snapshot.read(taken)
     with pytest.raises(InputError, match=r"lab\.snap: is there already"):

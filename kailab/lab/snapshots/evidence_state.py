@@ -249,12 +249,12 @@ def _end(evidence: store.TestEvidence, lab: str, facts: LabFacts) -> Kept:
         opened = min(created, default=0.0)
         times += created
     taken = max([*times, opened + (steps[-1].t if steps else 0.0)])
-    filtered = Sanitizer((), {}, looks)
+    filtered = Sanitizer((), looks, {})
     found = ClusterSnapshot(
         taken=taken,
         opened=opened,
         facts=facts,
-        objects={kind: list(several) for kind, several in filtered.after.items()},
+        objects={kind: list(several) for kind, several in filtered.before.items()},
         cut=filtered.cut,
     )
     notice = "the workloads that own the pods are not in the evidence: pods that go are not made anew"

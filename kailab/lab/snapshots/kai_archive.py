@@ -83,8 +83,8 @@ def read(path: Path, data: bytes, at: float | None = None) -> Archive:
         raise InputError("holds no object that says when it was made", place)
     settings, pool, told = _settings(content, str(path))
     notices += told
-    filtered = Sanitizer((), {}, looks)
-    objects = {kind: filtered.text.value(found) for kind, found in filtered.after.items()}
+    filtered = Sanitizer((), looks, {})
+    objects = {kind: filtered.text.value(found) for kind, found in filtered.before.items()}
     nodes, accounts = objects.get("Node", []), Accounts(EmbeddedCluster(), (), {})
     facts = LabFacts(
         fleet=path.stem,

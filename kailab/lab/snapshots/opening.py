@@ -83,6 +83,7 @@ def lab_of(found: ClusterSnapshot, observers: Sequence[Observer] = (), assumed: 
         adopt_default_scheduler=facts.settings.adopt_default_scheduler,
         devices=facts.devices,
         opened=min(found.opened, found.taken),
+        node_pool=found.node_pool,
     )
     lab = Lab(EmbeddedVenue(cluster), spec, observers, end=_nothing)
     decided = found.decided

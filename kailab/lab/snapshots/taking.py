@@ -153,9 +153,9 @@ def _snapshot(
     gone = {
         name for entry in decided.evictions for name in (entry.pod, *entry.pod.split("/"), entry.podgroup, entry.queue)
     }
-    filtered = Sanitizer((), {}, looks, names=gone)
+    filtered = Sanitizer((), looks, {}, names=gone)
     text = filtered.text
-    objects = {kind: text.value(found) for kind, found in filtered.after.items()}
+    objects = {kind: text.value(found) for kind, found in filtered.before.items()}
     return ClusterSnapshot(
         taken=cluster.now(),
         opened=opened,

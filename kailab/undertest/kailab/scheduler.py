@@ -34,6 +34,7 @@ class Kailab(SchedulerUnderTest):
             config=wiring.config,
             usage=wiring.usage,
             scheduler_names=self.scheduler_names(wiring.adopt_default_scheduler),
+            node_pool=wiring.node_pool,
             reservations=wiring.live,
             sparing=wiring.live,
         )
