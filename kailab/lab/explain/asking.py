@@ -88,7 +88,7 @@ def _composed(
         queue = explain_queue(standing.picture, subject.name)
         first, told = queue.lines[0], [*queue.lines[1:], *told]
         details, data = [*queue.more, *details], {**queue.data, **data}
-    elif standing.running:
+    elif verdict is Verdict.RUNNING:
         told += running_lines(standing)
     return Answer(
         kind=subject.kind,
