@@ -107,3 +107,16 @@ def test_without_reclaim_nobody_takes_anything(queue, job):
         assert "What stands against it: this scheduler does not reclaim (its actions leave it out)." in told.lines(
             everything=True
         )
+
+
+def test_many_owners_and_many_borrowers_fit_a_screen(lab, queue, job):
+    names = [f"team-{number:02}" for number in range(12)]
+    lab.apply(*(queue(name, 2) for name in names), *(queue(f"poor-{number}", 0) for number in range(8)))
+    lab.apply(
+        *(job(f"work-{number}", f"poor-{number}", 4, labels={"priorityClassName": "train"}) for number in range(8))
+    )
+    lab.settle()
+    borrower = lab.explain_queue("poor-0")
+    assert len(borrower.data()["could_reclaim"]) == 12
+    (line,) = [line for line in borrower.lines() if line.startswith("Who could reclaim it")]
+    assert line.endswith("team-02 (up to 2 GPUs of its quota) and 9 more.")

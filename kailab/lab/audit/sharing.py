@@ -15,6 +15,9 @@ from kailab.lab.picture import Picture
 from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares
 from kailab.lab.wording import gpus, some
 
+SHOWN = 3
+"""Queues that a sentence names; the numbers have all."""
+
 Resource = Literal["gpu", "cpu", "memory"]
 RESOURCES: dict[Resource, QueueResource] = {"gpu": "GPU", "cpu": "CPU", "memory": "Memory"}
 
@@ -76,11 +79,14 @@ def _starved(
         f"{queue.name} holds {amount_text(resource, queue.allocated)} of {amount_text(resource, due)} that are its due "
         f"by {which}, and {amount_text(resource, queue.waiting)} wait"
     ]
-    for one in claims:
+    largest = sorted(claims, key=lambda one: (-one.beyond, one.taker.beside))
+    for one in largest[:SHOWN]:
         against = "; ".join(stops(one)) or f"up to {amount_text(resource, one.now)} could be taken now"
         what = amount_text(resource, one.beyond)
         more = f"{what} beyond its own" if one.over == resource else f"{what} and more {one.over} than its own"
         parts.append(f"{one.taker.beside} holds {more}: {against}")
+    if len(claims) > SHOWN:
+        parts.append(f"{len(claims) - SHOWN} more hold less than these beyond their own")
     if reasons:
         parts.append(
             "its pod groups wait with " + ", ".join(f"{code} ({count})" for code, count in reasons.most_common())

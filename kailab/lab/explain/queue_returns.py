@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -12,6 +13,9 @@ from kailab.lab.explain.queue_share import amount_text
 from kailab.lab.picture import Picture
 from kailab.lab.wording import some
 from kailab.model.times import format_time
+
+SHOWN = 3
+"""Claims, and what stands against them, that are told in words; the data has all."""
 
 
 def entitled(returns: Sequence[Return]) -> list[Return]:
@@ -26,14 +30,14 @@ def return_lines(returns: Sequence[Return]) -> Iterable[str]:
         yield "Nobody could reclaim it: no other queue is below its quota."
         return
     if returns[0].taker.rule == "quota":
-        yield f"Who could reclaim it, by asking: {', '.join(map(_owner, returns))}."
+        yield f"Who could reclaim it, by asking: {some([_owner(one) for one in returns])}."
     else:
         yield f"Who could reclaim it: {some([one.taker.queue for one in returns])}, below their fair share now."
     told: dict[str, list[str]] = {}
     for one in returns:
         for text in stops(one):
             told.setdefault(text, []).append(one.taker.queue)
-    for text, queues in told.items():
+    for text, queues in islice(told.items(), SHOWN):
         whom = "" if len(queues) == len(returns) else f"{some(queues)}: "
         yield f"What stands against it: {whom}{text}."
 
@@ -49,7 +53,10 @@ def claims(picture: Picture, name: str) -> list[Return]:
 
 def claim_lines(returns: Sequence[Return]) -> Iterable[str]:
     """``returns``: of one who waits, and has these claims."""
-    for one in returns:
+    largest = sorted(returns, key=lambda one: (-one.beyond, one.taker.beside))
+    if len(largest) > SHOWN:
+        yield f"It has claims on {len(largest)} queues; the largest:"
+    for one in largest[:SHOWN]:
         told = [amount_text(one.taker.resource, amount) for amount in (one.beyond, one.now)]
         against = "; ".join(stops(one))
         tail = f", up to {told[1]} of it now" if one.now else ", nothing of it now"
