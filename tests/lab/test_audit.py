@@ -170,6 +170,22 @@ def test_work_that_no_emptied_cluster_holds(lab, queue, job):
     assert len(told[9_000].objects) == 2
 
 
+def test_nobody_starves_whose_own_work_can_not_run(lab, queue, job):
+    """It waits within its quota, and no share would help: it fits nowhere, or lacks pods."""
+    incomplete = job("short", "team", 2, annotations={"kai.scheduler/batch-min-member": "3"})
+    lab.apply(queue("team", 32), queue("other", 0), job("wide", "team", 1, gpus=9), incomplete, job("work", "other", 4))
+    lab.settle()
+    assert not found(lab, FindingCode.STARVED)
+    (one,) = found(lab, FindingCode.FITS_NOWHERE)
+    assert "wide" in one.objects[0]
+
+
+def test_the_quota_of_a_queue_without_a_root_counts_nowhere(lab, queue):
+    lab.apply(queue("lost", 400, parent="nowhere"), queue("team", 32))
+    lab.settle()
+    assert not found(lab, FindingCode.QUOTA_BEYOND_CAPACITY)
+
+
 def test_a_gang_larger_than_any_domain(lab, queue, job):
     fleet_labels = {key for node in lab.get("node") for key in node["metadata"]["labels"]}
     level = "kubernetes.io/hostname"

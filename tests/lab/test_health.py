@@ -124,6 +124,14 @@ def test_work_that_the_scheduler_says_nothing_of(lab, queue, job):
     assert health(lab).healthy
 
 
+def test_gated_pods_are_nobodys_to_consider(lab, queue, job):
+    gated = job("gated", "a", 1)
+    gated["spec"]["template"]["spec"]["schedulingGates"] = [{"name": "example.com/wait"}]
+    lab.apply(queue("a", 16), gated)
+    lab.settle()
+    assert health(lab).healthy
+
+
 def test_a_saved_lab_is_as_healthy(lab, queue, job, tmp_path):
     lab.cluster.refuse_binds("default", "shut-", "the webhook says no")
     lab.apply(queue("a", 16), job("shut", "a", 2))

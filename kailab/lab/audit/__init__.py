@@ -11,18 +11,18 @@ from kailab.lab.picture import Picture
 __all__ = ["Audit", "Finding", "FindingCode", "QueueWait", "Severity", "audit"]
 
 _LOOKS: tuple[Callable[[Picture], Iterable[Finding]], ...] = (
-    sharing.starved,
     sharing.borrowing,
     sharing.idle,
     capacity.beyond_capacity,
     unusable.unusable,
-    fitting.fitting_nowhere,
 )
 
 
 def audit(picture: Picture) -> Audit:
     """Everything that is found in a lab at one moment."""
-    found = [finding for look in _LOOKS for finding in look(picture)]
+    nowhere = list(fitting.fitting_nowhere(picture))
+    found = [*nowhere, *(finding for look in _LOOKS for finding in look(picture))]
+    found += sharing.starved(picture, fitting.helpless(picture, nowhere))
     found.sort(key=lambda one: (one.severity.rank, list(FindingCode).index(one.code), one.objects))
     return Audit(
         queues=len(picture.shares.queues),

@@ -20,7 +20,10 @@ def beyond_capacity(picture: Picture) -> Iterable[Finding]:
         for parent in ("", *sorted({queue.parent for queue in shares.queues.values()} & shares.queues.keys())):
             bound = totals.get(RESOURCES[resource]) if not parent else shares[parent].quota
             if bound is not None and bound != UNLIMITED:
-                yield from _beyond(resource, parent, bound, shares.children(parent))
+                # A queue whose parent is missing stands at the top, and owns nothing there.
+                yield from _beyond(
+                    resource, parent, bound, [one for one in shares.children(parent) if one.parent == parent]
+                )
         if not picture.scheduler.knows_queues:
             return
 
@@ -31,7 +34,7 @@ def _beyond(resource: Resource, parent: str, bound: float, children: list[QueueS
     endless = [queue.name for queue in children if queue.quota == UNLIMITED] if parent else []
     if promised <= bound and not endless:
         return
-    whose = f"the quota of {parent}" if parent else "what the nodes have"
+    whose = f"the quota of {parent}" if parent else "what the available nodes have"
     largest = sorted(children, key=lambda queue: (queue.quota != UNLIMITED, -queue.quota, queue.name))
     each = [f"{queue.name} {amount_text(named, queue.quota)}" for queue in largest if queue.quota]
     told = "no bound" if endless else amount_text(named, promised)

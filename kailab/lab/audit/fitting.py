@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kailab.engine.decisions import Code, TaskAmounts
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.picture import Picture
 from kailab.lab.wording import count, gpus, some
@@ -28,3 +29,18 @@ def fitting_nowhere(picture: Picture) -> Iterable[Finding]:
             tuple(f"podgroup/{name}" for name in names),
             {"pods": one.pods, "gpu": one.gpu, "placed": one.placed, "groups": len(names)},
         )
+
+
+def helpless(picture: Picture, nowhere: Iterable[Finding]) -> dict[str, TaskAmounts]:
+    """Queue -> what of its work asks for that no share would help: it fits nowhere, or lacks pods of its own."""
+    known = {name.partition("/")[2] for finding in nowhere for name in finding.objects}
+    found: dict[str, TaskAmounts] = {}
+    for name, entry in picture.pending.items():
+        if name in known or entry.reason == Code.NOT_READY:
+            sums = found.get(entry.queue, TaskAmounts())
+            found[entry.queue] = TaskAmounts(
+                gpu=sums.gpu + sum(one.gpu for one in entry.amounts),
+                cpu=sums.cpu + sum(one.cpu for one in entry.amounts),
+                memory=sums.memory + sum(one.memory for one in entry.amounts),
+            )
+    return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
+from kailab.engine.decisions import TaskAmounts
 from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
@@ -29,8 +31,9 @@ def standings(picture: Picture, resource: Resource) -> Shares:
     return Shares.counted(picture.present.queues, fair=picture.scheduler.tells_shares, resource=resource)
 
 
-def starved(picture: Picture) -> Iterable[Finding]:
-    """Leaf queues whose work waits while they hold less than their due: of the first resource that they wait for."""
+def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[Finding]:
+    """Leaf queues whose work waits while they hold less than their due: of the first resource that they wait for. ``helpless``: what
+    of their work asks for that no share would help."""
     if not picture.scheduler.knows_queues:
         return
     every: dict[Resource, Shares] = {resource: standings(picture, resource) for resource in RESOURCES}
@@ -44,6 +47,8 @@ def starved(picture: Picture) -> Iterable[Finding]:
         if name in parents or short is None:
             continue
         queue = every[short][name]
+        if name in helpless:
+            queue = replace(queue, requested=max(queue.allocated, queue.requested - getattr(helpless[name], short)))
         bounds = (one for one in (queue.quota, queue.limit) if one != UNLIMITED)
         entitled_to = min((queue.requested, *bounds))
         due = entitled_to if queue.fair_share is None else min(queue.fair_share, queue.requested)

@@ -13,6 +13,7 @@ from kailab.lab.health.report import Evictions, Health, Lag, LastCycle, Loop, Re
 from kailab.lab.picture import group_of
 from kailab.lab.pools import of_other_pools, served_pool
 from kailab.lab.wording import count, some
+from kailab.scheduler.reading.podgroups import node_pool
 
 if TYPE_CHECKING:
     from kailab.evidence.decision_file import Decided
@@ -137,14 +138,35 @@ def _lag(picture: Picture) -> Lag | None:
 
 
 def _unconsidered(picture: Picture) -> list[str]:
-    """Pods that wait, and of which the scheduler has said nothing."""
-    waiting = [row for row in picture.rows if row.phase == "Pending" and not row.node and row.podgroup]
-    silent = [row.name for row in waiting if not row.reason and group_of(row) not in picture.pending]
+    """Pods that wait, and of which the scheduler has said nothing: neither gated ones, nor those of a node pool that is not its."""
+    gated = {
+        f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
+        for pod in picture.pods
+        if pod["spec"].get("schedulingGates")
+    }
+    served = served_pool(picture.scheduler)
+    theirs = {
+        f"{namespace}/{name}"
+        for (namespace, name), group in picture.podgroups.items()
+        if served is not None and node_pool(group["metadata"]) != served
+    }
+    waiting = [
+        row
+        for row in picture.rows
+        if row.phase == "Pending"
+        and not row.node
+        and row.podgroup
+        and row.name not in gated
+        and group_of(row) not in theirs
+    ]
     if picture.log.last is None and waiting:
-        return [f"{count(len(waiting), 'pod')} wait, and the scheduler has not been through a cycle"]
-    if not silent:
-        return []
-    return [f"{count(len(silent), 'pod')} wait, and the scheduler has said nothing of them: {some(silent)}"]
+        return [f"{_that_wait(len(waiting))}, and the scheduler has not been through a cycle"]
+    silent = [row.name for row in waiting if not row.reason and group_of(row) not in picture.pending]
+    return [f"{_that_wait(len(silent))}, and the scheduler has said nothing of it: {some(silent)}"] if silent else []
+
+
+def _that_wait(pods: int) -> str:
+    return f"{count(pods, 'pod')} {'waits' if pods == 1 else 'wait'}"
 
 
 def _problems(found: Health) -> Iterable[str]:
