@@ -110,13 +110,13 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
         changes.append(Apply(objects, namespace, () if file == "-" else (Path(file),)))
     for name, make in (
         ("sets", lambda text: (setting(lab, text, namespace),)),
-        ("deletes", lambda text: (deleted(lab, text, namespace),)),
         ("pools", lambda text: (added_nodes(lab, text),)),
+        ("drains", lambda text: drained(lab, text)),  # its pods go before their owners take them along
+        ("deletes", lambda text: (deleted(lab, text, namespace),)),
         ("selectors", lambda text: without(lab, text)),
-        ("drains", lambda text: drained(lab, text)),
     ):
         for text in given[name]:
-            changes += _read(_OWN[name], make, text)
+            changes += [change for change in _read(_OWN[name], make, text) if change not in changes]
     settings = None if given["config"] is None else settings_of(given["config"])
     title = " ".join(f"{_OWN[name]} {text}" for name in _OWN for text in _texts(given[name]))
     return Alternative(title, tuple(changes), settings)

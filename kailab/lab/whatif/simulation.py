@@ -111,11 +111,11 @@ def simulate(lab: Lab, *sources: Source, namespace: str = "default", bound: floa
     Raises InputError for what the lab refuses, and where nothing of it has pods; NotSettled."""
     since = len(lab.log.evictions)
     with ExitStack() as forks:
-        trial = forks.enter_context(fork(lab))
+        alone = forks.enter_context(fork(lab))
+        trial = forks.enter_context(fork(alone))
         applied = trial.apply(*sources, namespace=namespace)
         subjects = _subjects(trial, applied)
         trial.settle()
-        alone = forks.enter_context(fork(lab))
         alone.settle()
         fates = _fates(trial, subjects, lab.now, bound)
         end = max(trial.now, alone.now)
@@ -129,7 +129,7 @@ def _subjects(lab: Lab, applied: Applied) -> list[Subject]:
     found = [
         Subject.of(lab, change.kind, change.name, change.namespace)
         for change in applied.changes
-        if change.kind in KINDS and KINDS[change.kind].owns_pods
+        if change.kind == "Pod" or (change.kind in KINDS and KINDS[change.kind].owns_pods)
     ]
     if not found:
         kinds = ", ".join(sorted({change.kind for change in applied.changes})) or "no objects"

@@ -62,15 +62,14 @@ def what_if(lab: Lab, alternatives: Sequence[Alternative], seconds: float = 0.0)
     brought to the same moment, ``seconds`` from now or when the last of them settled. Raises InputError for a change that the lab refuses, and NotSettled."""
     since = len(lab.log.evictions)
     with ExitStack() as forks:
+        # All are forks of one that nothing has been done to: what is kept in a file is unpacked once, and a real server asked once.
         alone = forks.enter_context(fork(lab))
+        changed = [forks.enter_context(fork(alone, alternative.settings)) for alternative in alternatives]
         alone.settle()
-        changed = []
-        for alternative in alternatives:
-            trial = forks.enter_context(fork(lab, alternative.settings))
+        for trial, alternative in zip(changed, alternatives, strict=True):
             for change in alternative.changes:
                 change.do(trial)
             trial.settle()
-            changed.append(trial)
         end = max(lab.now + seconds, *(one.now for one in (alone, *changed)))
         for one in (alone, *changed):
             one.advance(end - one.now)

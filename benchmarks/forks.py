@@ -1,0 +1,76 @@
+"""``python -m benchmarks.forks``: what a fork of a large lab costs, and what ``kailab whatif`` and ``kailab simulate`` cost.
+
+The labs are those of ``benchmarks.audits``: Deployments and Jobs, a tenth of the pods waiting. Figures are seconds of processor time, the
+least of several runs: of a command with the start of Python, of a fork in a process that holds the lab already, and of the settling that
+follows, in which the scheduler's records are made anew.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks.audits import LABS, saved
+from benchmarks.looks import processor_seconds
+from kailab.bench.shapes import job
+from kailab.lab import Lab
+
+
+def forks(path: Path, runs: int) -> tuple[float, float]:
+    """Least seconds of a fork, and of its settling."""
+    found = []
+    with Lab.resume(path) as lab:
+        lab.settle()
+        for _ in range(runs):
+            begun = time.process_time()
+            fork = lab.fork()
+            made = time.process_time()
+            fork.settle()
+            found.append((made - begun, time.process_time() - made))
+            fork.close()
+    return min(found)
+
+
+def commands(path: Path) -> dict[str, list[str]]:
+    new = path.with_name("new.json")
+    new.write_text(json.dumps(job("new", "team-1", pods=8)))
+    state = ["-o", "json", "--state", str(path)]
+    with Lab.resume(path, read_only=True) as lab:
+        node = next(pod["spec"]["nodeName"] for pod in lab.get("Pod") if pod["spec"].get("nodeName"))
+    return {
+        "whatif --set": ["whatif", "--set", "queue/team-1.gpu.quota=100", *state],
+        "whatif --drain": ["whatif", "--drain", node, *state],
+        "whatif --set --or --set": [
+            "whatif", "--set", "queue/team-1.gpu.quota=100", "--or", "--set", "queue/team-1.gpu.quota=10", *state,
+        ],
+        "simulate": ["simulate", "-f", str(new), "--for", "0s", *state],
+    }  # fmt: skip
+
+
+def least(measure: Callable[[], float], runs: int) -> float:
+    return min(measure() for _ in range(runs))
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.forks", description=__doc__)
+    options.add_argument("--runs", type=int, default=2)
+    options.add_argument("--fleet", choices=LABS, action="append")
+    given = options.parse_args()
+    for fleet in given.fleet or LABS:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "lab.state"
+            saved(fleet, LABS[fleet], path)
+            print(f"{fleet}, {LABS[fleet]} pods")
+            fork, settle = forks(path, given.runs)
+            print(f"{'fork':<24} {fork:.2f} s, settling it {settle:.2f} s")
+            for name, command in commands(path).items():
+                seconds = least(lambda command=command: processor_seconds(command, check=False), given.runs)  # type: ignore[misc]
+                print(f"{name:<24} {seconds:.2f} s")
+
+
+if __name__ == "__main__":
+    main()

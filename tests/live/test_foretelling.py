@@ -1,0 +1,74 @@
+"""What ``whatif`` foretells of a lab on a control plane is what then happens there, with the same scheduler: recorded scenarios, step
+by step, each foretold on a fork of the lab as it stands and then made."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from kailab.conformance.recorded.scenarios import read_scenarios
+from kailab.conformance.shared import shared_folder
+from kailab.lab import Lab
+from kailab.lab.change import Apply, Delete
+from kailab.lab.venues import open_venue
+from kailab.lab.whatif import Alternative, Outcome, what_if
+
+pytestmark = pytest.mark.slow
+FOLDER = shared_folder() / "scenarios"
+SUITES = ("borrow", "consolidate", "gang", "preempt", "quota", "reclaim", "starvation", "topology", "tree", "other")
+EACH = 2
+HELD_BACK = 30.0
+"""Seconds for which a Job may hold back pods after evictions, which no settling waits for on a real cluster."""
+
+
+@pytest.fixture(scope="module")
+def venue(components):
+    venue = open_venue("controlplane")
+    yield venue
+    venue.close()
+
+
+def changes_of(step):
+    doomed = [Delete(step["delete"]["kind"], step["delete"]["name"])] if "delete" in step else []
+    return ([Apply(tuple(step["apply"]))] if "apply" in step else []) + doomed
+
+
+def running(outcome):
+    return {workload: dict(standing.nodes) for workload, standing in outcome.workloads.items() if standing.running}
+
+
+def evicted(outcome):
+    return Counter((one.workload, one.action, one.beneficiary) for one in outcome.evictions)
+
+
+def held(outcome):
+    return {name: (queue.quota, queue.allocated) for name, queue in outcome.queues.items()}
+
+
+def told(outcome):
+    return running(outcome), evicted(outcome), held(outcome)
+
+
+def foretold_and_made(scenario, venue):
+    """After each step, what a fork said and what came of it."""
+    with Lab.open(fleet=scenario["fleet"], backend="controlplane", venue=venue) as lab:
+        for number, step in enumerate(scenario["steps"], 1):
+            since, changes = len(lab.log.evictions), changes_of(step)
+            foretold = what_if(lab, [Alternative("step", tuple(changes))]).comparisons[0].after
+            for change in changes:
+                change.do(lab)
+            lab.settle()
+            if told(Outcome.of(lab, since)) != told(foretold):
+                for _ in lab.moments(HELD_BACK):
+                    if told(Outcome.of(lab, since)) == told(foretold):
+                        break
+            yield number, told(foretold), told(Outcome.of(lab, since))
+
+
+@pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recorded scenarios are in {FOLDER} (KAILAB_SHARED names another)")
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_step_does_what_was_foretold(venue, suite):
+    for scenario in read_scenarios([FOLDER / f"{suite}.json"])[:EACH]:
+        for number, foretold, made in foretold_and_made(scenario, venue):
+            assert made == foretold, f"{scenario['name']}, step {number}"
