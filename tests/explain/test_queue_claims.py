@@ -227,3 +227,11 @@ def test_nobody_is_behind_others_that_take_nothing_from_it() -> None:
 def test_cpu_is_open_to_all_here() -> None:
     """What ``queue`` of these labs means: no rule of CPU decides."""
     assert queue("any")["spec"]["resources"]["cpu"] == OPEN
+
+
+def test_a_share_keeps_nobody_from_what_is_too_little_anyway() -> None:
+    """The others hold one GPU of eight; the rest is its own queue's. With all that they hold it could not start."""
+    with lab() as found:
+        settled(found, queue("mine", 2), queue("theirs", 4), *pods(6, "held", "mine"), *pods(1, "other", "theirs"))
+        settled(found, gang("wants", "mine", 4))
+        assert Code.FAIR_SHARE_REACHED not in {one.code for one in causes(found, "Job", "wants")}

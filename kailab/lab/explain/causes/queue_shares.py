@@ -35,6 +35,8 @@ def shares(case: Case) -> Iterable[Cause]:
     if not others:
         return
     if all(one.keeps == Keeps.SHARE for one in others):
+        if not trials(*before, *_every_claim(trials, record.queue)).further:
+            return  # with all that the others hold it would have too little
         yield _share_reached(case, trials, reach, lacking, before)
         return
     found = _within_quota(case, trials, reach, lacking, before)
@@ -45,6 +47,17 @@ def shares(case: Case) -> Iterable[Cause]:
 def _of_others(reach: Reach, queue: str, resource: str) -> list[Holder]:
     """Work of other queues that holds something of a resource where the work might run."""
     return [one for one in reach.holders if one.queue not in ("", queue) and getattr(one.held, resource) > 0]
+
+
+def _every_claim(trials: Trials, queue: str) -> tuple[Relaxation, ...]:
+    """As if all that others hold were owed to it, and nothing protected them."""
+    own = tuple(one.name for one in trials.draft().way(queue))
+    return QuotasRaised(own), _quotas_of_others(trials, queue), OthersPreemptible(), QueuesUnprotected()
+
+
+def _quotas_of_others(trials: Trials, queue: str) -> QuotasTaken:
+    own = {one.name for one in trials.draft().way(queue)}
+    return QuotasTaken(tuple(one.name for one in trials.snapshot.queues if one.name not in own))
 
 
 def _share_reached(
@@ -112,8 +125,7 @@ def _within_quota(
     bounded = [name for name in beside if share(trials().decisions, name, resource).quota != UNLIMITED]
     if not beside or (resource != "gpu" and not bounded):
         return None
-    own = {queue.name for queue in trials.draft().way(case.queue)}
-    rest = QuotasTaken(tuple(queue.name for queue in trials.snapshot.queues if queue.name not in own))
+    rest = _quotas_of_others(trials, case.queue)
     if not any(
         trials(*before, rest, *more).further
         for more in ((), (OthersPreemptible(),), (OthersPreemptible(), QueuesUnprotected()))
