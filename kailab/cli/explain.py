@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,22 +20,31 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("what", nargs=-1, required=True, help="pod NAME, podgroup NAME, queue NAME or a workload")
 @options.namespace
+@click.option(
+    "--nodes", is_flag=True, help="What each node says to its pods: that it takes them, or the rule that refuses."
+)
 @click.option("--all", "all_of_it", is_flag=True, help="Everything known, not only a screen of it.")
 @click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Of a test, from its evidence alone."
 )
 @options.output
 @options.state
-def explain(what: tuple[str, ...], namespace: str, all_of_it: bool, past: str, output: TextOrJson, state: Path) -> None:
+def explain(
+    what: tuple[str, ...], namespace: str, nodes: bool, all_of_it: bool, past: str, output: TextOrJson, state: Path
+) -> None:
     """Say why a pod, a podgroup or a workload (job NAME, deployment NAME ...) does not run and what would let it run; what runs, on
     whose quota; what was evicted, for whom; what a queue holds, borrows and lends.
 
     What would help is tried on a copy of the lab, which stays as it is. With --evidence it is told what was decided and why, by
     someone who was not there; nothing is tried."""
+    if nodes:
+        if past:
+            raise click.UsageError("--nodes asks the nodes of a lab as they are; it can't be used with --evidence")
+        _say_nodes(what, namespace, all_of_it, output, state)
+        return
     found = _of_evidence(what, namespace, past) if past else _of_lab(what, namespace, state)
     if output is TextOrJson.json:
-        data = [answer.data() for answer in found]
-        terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
+        _say_data([answer.data() for answer in found])
     else:
         terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in found))
 
@@ -67,6 +76,35 @@ def _named(what: tuple[str, ...], others: Sequence[str] = ()) -> Iterator[tuple[
         if not names:
             raise InputError(f"say which {kind}: `kailab explain {what[0]} NAME`")
         yield from ((kind, name) for name in names)
+
+
+def _say_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: TextOrJson, state: Path) -> None:
+    from kailab.cli.table import render
+    from kailab.lab.explain.nodes import HEADERS, about_nodes
+
+    with labfile.looked_at(state) as lab:
+        if len(what) == 1:
+            _check_no_bare_name(lab, what[0], namespace)
+        asked = [(lab.kind(kind), name) for kind, name in _named(what, lab.cluster.kinds())]
+        found = [(kind, name, about_nodes(lab, kind, name, namespace)) for kind, name in asked]
+    if output is TextOrJson.json:
+        _say_data(
+            [
+                {"kind": kind, "namespace": namespace, "name": name, "groups": [one.data() for one in groups]}
+                for kind, name, groups in found
+            ]
+        )
+        return
+    tables = [
+        "\n".join((*one.head(), render(HEADERS, list(one.rows(everything)))))
+        for _, _, groups in found
+        for one in groups
+    ]
+    terminal.say("\n\n".join(tables))
+
+
+def _say_data(data: list[dict[str, Any]]) -> None:
+    terminal.say(json.dumps(data[0] if len(data) == 1 else data, indent=2))
 
 
 def _check_no_bare_name(lab: Lab, word: str, namespace: str) -> None:
