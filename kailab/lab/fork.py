@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from kailab.cluster.embedded import EmbeddedCluster
-from kailab.cluster.embedded.adoption import adopted
 from kailab.lab.garbage import collector_off
 from kailab.lab.spec import LabSpec
+from kailab.lab.taking_over import embedded_from
 from kailab.lab.venues import LabCluster
 from kailab.lab.venues.embedded import EmbeddedVenue
 from kailab.model.kinds import KINDS
@@ -50,7 +50,7 @@ def _copied(cluster: LabCluster) -> EmbeddedCluster:
         return cluster.fork()
     kinds = dict.fromkeys((*KINDS, *cluster.kinds()))
     found = {kind: cluster.list(kind) for kind in kinds if kind != "Event"}
-    return adopted({kind: objects for kind, objects in found.items() if objects}, cluster.now())
+    return embedded_from({kind: objects for kind, objects in found.items() if objects}, cluster.now())
 
 
 def _spec(spec: LabSpec) -> LabSpec:

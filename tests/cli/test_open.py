@@ -66,6 +66,20 @@ def test_bad_input_is_told(kailab, home: Path, state: Path, arguments: list[str]
     assert not state.exists()
 
 
+def test_names_are_mapped_by_a_key(busy, home: Path) -> None:
+    (home / "key").write_text("0123456789abcdef0123456789abcdef\n")
+    assert busy("snapshot", "take", "other.snap", "--anonymise", "key").code == 0
+    assert busy("open", "other.snap", "--fresh").code == 0
+    pods, queues = busy("get", "pods", "-o", "wide").out, busy("get", "queues").out
+    assert pods.count("Running") == 16
+    assert "a100-0" not in pods
+    assert "team-a" not in queues
+    (home / "key").write_text("short")
+    done = busy("snapshot", "take", "another.snap", "--anonymise", "key")
+    assert (done.code, "a key has at least 16" in done.err) == (2, True)
+    assert not (home / "another.snap").exists()
+
+
 def test_the_rights_are_to_get_and_to_list(kailab) -> None:
     done = kailab("snapshot", "take", "--rights")
     role = yaml.safe_load(done.out)
