@@ -152,3 +152,26 @@ def test_what_has_to_go_next_is_told_too() -> None:
         change_node(lab, "b200-0", {"spec": {"taints": None}})
         lab.settle()
         assert told(lab, "Pod", "x")[1] == Code.NODES_CORDONED
+
+
+BATCH = {"kai.scheduler/node-pool": "batch"}
+
+
+@pytest.mark.parametrize("there", [[], [L4]], ids=["no other nodes", "others that it does not ask for"])
+def test_nodes_of_a_pool_that_is_not_served(there: list[Any]) -> None:
+    with opened(*there, {**A100, "labels": BATCH}) as lab:
+        put(lab, pod("x", nodeSelector={MODEL: "A100"}))
+        verdict, code, sentence = told(lab, "Pod", "x")
+        assert (verdict, code) == ("never", Code.NODE_POOL_NOT_SERVED)
+        assert "a100-" in sentence
+        assert "batch" in sentence
+        change_node(lab, "a100-0", {"metadata": {"labels": {"kai.scheduler/node-pool": None}}})
+        lab.settle()
+        assert told(lab, "Pod", "x")[0] == "running"
+
+
+def test_a_queue_of_a_pool_that_is_not_served() -> None:
+    with opened(A100) as lab:
+        lab.patch("Queue", "team", {"metadata": {"labels": BATCH}})
+        put(lab, pod("x"))
+        assert told(lab, "Pod", "x")[:2] == ("never", Code.NODE_POOL_NOT_SERVED)

@@ -4,36 +4,57 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.engine.relaxing.nodes import TopologyGone
+from kailab.engine.relaxing.nodes import NodesAdded, TopologyGone
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.node_ground import constraints
 from kailab.lab.wording import some
 from kailab.model.labels import NODE_POOL
 from kailab.scheduler.reading import references
-from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, node_pool
+from kailab.scheduler.reading.nodes import node_record
+from kailab.scheduler.reading.podgroups import node_pool
 
 
 def pool(case: Case) -> Iterable[Cause]:
-    """The PodGroup, or its queue, belongs to a node pool of another scheduler."""
-    group = case.podgroup
+    """The PodGroup, its queue or the nodes that it could use belong to a node pool of another scheduler."""
+    served, group = case.lab.spec.node_pool, case.podgroup
     if group is None or case.record is None:
-        own = node_pool(group["metadata"]) if group is not None else DEFAULT_NODE_POOL
-        if own != DEFAULT_NODE_POOL:
-            yield _not_served(f"It belongs to the node pool {own}", own, Ref("PodGroup", *case.group.split("/", 1)))
+        own = node_pool(group["metadata"]) if group is not None else served
+        if own != served:
+            yield _not_served(
+                f"It belongs to the node pool {own}", own, served, Ref("PodGroup", *case.group.split("/", 1))
+            )
         return
     queue = next((one for one in case.lab.cluster.list("Queue") if one["metadata"]["name"] == case.queue), None)
-    if queue is not None and node_pool(queue["metadata"]) != DEFAULT_NODE_POOL:
-        of = node_pool(queue["metadata"])
-        yield _not_served(f"Its queue {case.queue} belongs to the node pool {of}", of, Ref("Queue", "", case.queue))
+    if queue is not None and (of := node_pool(queue["metadata"])) != served:
+        yield _not_served(
+            f"Its queue {case.queue} belongs to the node pool {of}", of, served, Ref("Queue", "", case.queue)
+        )
+    else:
+        yield from _nodes_elsewhere(case, served)
 
 
-def _not_served(what: str, name: str, about: Ref) -> Cause:
+def _nodes_elsewhere(case: Case, served: str) -> Iterable[Cause]:
+    """Where no node of this pool could take it, and nodes of others could."""
+    ground = case.ground
+    pools = {name: own for name, node in case.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
+    if not pools or ground is None or not ground.ready or not ground.topologies_known or ground.starts_alone().further:
+        return
+    others = NodesAdded(tuple(node_record(case.picture.nodes[name]) for name in sorted(pools)))
+    used = sorted({bind.node for bind in ground.starts_alone(others).binds} & pools.keys())
+    if used:
+        belong = "belongs" if len(used) == 1 else "belong"
+        names = sorted({pools[name] for name in used})
+        what = f"{some(used)}, where it could run, {belong} to the node pool {some(names)}"
+        yield _not_served(what, names[0], served, *(Ref("Node", "", name) for name in used[:4]))
+
+
+def _not_served(what: str, name: str, served: str, *about: Ref) -> Cause:
     return Cause(
         Code.NODE_POOL_NOT_SERVED,
-        f"{what} (label {NODE_POOL}), and this scheduler serves only the pool {DEFAULT_NODE_POOL}.",
-        (about,),
-        {"pool": name, "served": DEFAULT_NODE_POOL},
+        f"{what} (label {NODE_POOL}), and this scheduler serves only the pool {served}.",
+        about,
+        {"pool": name, "served": served},
     )
 
 
