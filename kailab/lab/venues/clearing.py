@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from kailab.cluster.answered import write_until_answered
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.cluster.waiting import look_until
@@ -79,14 +80,14 @@ def _hanging(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[s
 
 
 def _delete(cluster: KubernetesCluster, found: Found) -> None:
-    chains = []
+    writes = []
     for kind, obj in found:
         metadata = obj["metadata"]
         grace = 0.0 if kind == "Pod" else None
         if kind != "Pod" and "deletionTimestamp" in metadata:
             continue
-        chains.append([Delete(kind, metadata["name"], metadata.get("namespace"), grace)])
-    for outcome in cluster.write_all(chains):
+        writes.append(Delete(kind, metadata["name"], metadata.get("namespace"), grace))
+    for outcome in write_until_answered(cluster, writes, PATIENCE_SECONDS, sleep=cluster.wait):
         if isinstance(outcome.error, Unavailable):
             raise ConnectError(f"the cluster can't be cleared: {outcome.error}")
 

@@ -3,9 +3,9 @@ which is why the next one begins within a second."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
 
+from kailab.cluster.answered import write_until_answered
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.cluster.waiting import look_until
@@ -33,10 +33,10 @@ def provide(cluster: KubernetesCluster, mark: str, wanted: Mapping[str, Object])
         for name, node in there.items()
         if _is_own(node, mark) and (name not in wanted or not _same(node, wanted[name]))
     ]
-    _raise_first(cluster.write_all([[Delete("Node", name)] for name in stale]))
+    _write(cluster, [Delete("Node", name) for name in stale])
     kept = there.keys() - stale
     new = [node for name, node in wanted.items() if name not in kept]
-    _raise_first(cluster.write_all([[Create(node)] for node in new]))
+    _write(cluster, [Create(node) for node in new])
 
 
 def _is_own(node: Object, mark: str) -> bool:
@@ -92,7 +92,7 @@ def _is_ready(node: Object | None) -> bool:
     return bool(ready and ready["status"] == "True" and not any(taint["key"] == _NOT_READY for taint in taints))
 
 
-def _raise_first(outcomes: list[Any]) -> None:
-    for outcome in outcomes:
+def _write(cluster: KubernetesCluster, writes: Sequence[Create | Delete]) -> None:
+    for outcome in write_until_answered(cluster, writes, NODES_SECONDS, sleep=cluster.wait):
         if outcome.error is not None and not isinstance(outcome.error, NotFound):
             raise outcome.error
