@@ -89,7 +89,7 @@ def test_kubectl_sees_gpus_queues_and_podgroups(up, components):
 def test_kailab_explains_what_its_scheduler_decided_in_another_process(up):
     folder, _ = up
     kailab(folder, "apply", "-f", str(EXERCISES / "gang/manifests/gang-of-10.yaml"))
-    told = kailab(folder, "explain", "job", "gang")
+    told = kailab(folder, "explain", "job", "gang", "--all")
     assert "there is room for 8 of the 10 pods" in told
 
 
