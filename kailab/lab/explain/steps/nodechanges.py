@@ -7,10 +7,12 @@ from copy import deepcopy
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.errors import InputError
 from kailab.lab.explain.steps.manifest import as_manifest
 from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, Way, apply, delete, patch
 from kailab.lab.explain.steps.setting import Setting
-from kailab.lab.wording import some
+from kailab.lab.whatif.nodes import added_nodes
+from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
 from kailab.model.quantities import counted
@@ -72,17 +74,18 @@ def tell_gpu_memory(setting: Setting) -> Iterator[Way]:
 
 def add_nodes(setting: Setting) -> Iterator[Way]:
     """Nodes like those of a pool, as few as are enough: pools of the nodes with most GPUs first."""
-    pools: dict[str, list[Object]] = {}
-    for node in setting.nodes.values():
-        pools.setdefault(repr(_form(node)), []).append(node)
-    ordered = sorted(pools.values(), key=lambda nodes: (-_gpus(nodes[0]), nodes[0]["metadata"]["name"]))
-    for nodes in ordered[:POOLS]:
-        pattern = nodes[0]
+    pools: dict[str, Object] = {}
+    for name, node in setting.nodes.items():
+        pools.setdefault(name.rstrip("0123456789").rstrip("-") or name, node)
+    for pool in sorted(pools, key=lambda one: (-_gpus(pools[one]), one))[:POOLS]:
         proposals = []
         for number in ADDED:
-            made = [_another(pattern, setting, place) for place in range(number)]
-            do = f"Add {number} more {'node' if number == 1 else 'nodes'} like {pattern['metadata']['name']}"
-            proposals.append(Proposal(do, (apply(*made),), Disturbance.ADDED))
+            try:
+                change = added_nodes(setting.lab, f"{pool}:{number}").data()
+            except InputError:  # names that tell of no pool
+                break
+            do = f"Add {count(number, 'node')} to the pool {pool}"
+            proposals.append(Proposal(do, (change,), Disturbance.ADDED))
         yield Way(tuple(proposals), grows=True)
 
 
@@ -118,28 +121,6 @@ def _removable(taint: dict[str, Any]) -> bool:
 
 def _gpus(node: Object) -> int:
     return counted(str((field_of(node, "status.allocatable") or {}).get(labels.GPU_RESOURCE, 0)))
-
-
-def _form(node: Object) -> tuple[Any, ...]:
-    marks = node["metadata"].get("labels") or {}
-    kept = sorted((key, value) for key, value in marks.items() if key != labels.HOSTNAME)
-    return kept, field_of(node, "spec.taints"), field_of(node, "status.allocatable")
-
-
-def _another(node: Object, setting: Setting, place: int) -> Object:
-    made = as_manifest(node)
-    stem = node["metadata"]["name"].rstrip("0123456789").rstrip("-")
-    names = (f"{stem}-added-{number}" for number in range(len(setting.nodes) + place + 1))
-    free = [name for name in names if name not in setting.nodes]
-    made["metadata"]["name"] = free[place]
-    if labels.HOSTNAME in (made["metadata"].get("labels") or {}):
-        made["metadata"]["labels"][labels.HOSTNAME] = free[place]
-    spec = made.get("spec") or {}
-    made["spec"] = {
-        key: value for key, value in spec.items() if key not in ("unschedulable", "providerID", "podCIDR", "podCIDRs")
-    }
-    made["status"] = _status(node)
-    return made
 
 
 def _status(node: Object) -> dict[str, Any]:

@@ -33,13 +33,16 @@ def send_away_who_waits(setting: Setting) -> Iterator[Way]:
         yield Way((Proposal(f"Delete {named(obj)}, which is served before it", (delete(obj),), Disturbance.OTHERS),))
 
 
-def _order(setting: Setting, one: tuple[Object, list[PodRow]]) -> tuple[bool, int, str]:
-    """Whatever it was evicted for, or borrows, first; of equals who holds least, but enough."""
+def _order(setting: Setting, one: tuple[Object, list[PodRow]]) -> tuple[bool, bool, int, str]:
+    """Whatever it was evicted for first, then who holds something where it may run, or in its queue; of those who holds least, but
+    enough."""
     obj, rows = one
     held = sum(row.milli_gpus for row in rows)
     enough = held >= setting.asked.gpu
+    groups = {row.podgroup for row in rows}
+    near = bool(groups & setting.holders) or any(row.queue in setting.line for row in rows)
     beneficiary = obj["metadata"]["name"] in setting.beneficiaries
-    return not beneficiary, held if enough else 10**12 - held, named(obj)
+    return not beneficiary, not near, held if enough else 10**12 - held, named(obj)
 
 
 def _less_of(obj: Object, rows: Sequence[PodRow]) -> Iterator[Proposal]:

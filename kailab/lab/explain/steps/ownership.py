@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kailab.engine.relaxing.queue_rules import DelayGone, MadePreemptible, PriorityGiven
 from kailab.lab.explain.steps.naming import gpus_of
 from kailab.lab.explain.steps.owning import annotated, in_spec, labelled, own_change
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, patch
@@ -18,7 +19,7 @@ def make_preemptible(setting: Setting) -> Iterator[Way]:
     """Preemptible work may borrow beyond the quota, and may be taken back."""
     do = f"Make it preemptible (label {labels.PREEMPTIBILITY}: preemptible), so that it may borrow, and be taken back"
     edit = labelled(labels.PREEMPTIBILITY, "preemptible")
-    yield Way.of(own_change(setting, do, edit, in_spec(preemptibility="preemptible")))
+    yield Way.of(own_change(setting, do, edit, in_spec(preemptibility="preemptible"), MadePreemptible()))
 
 
 def raise_priority(setting: Setting) -> Iterator[Way]:
@@ -32,7 +33,7 @@ def raise_priority(setting: Setting) -> Iterator[Way]:
         if value >= NON_PREEMPTIBLE_FROM > now:
             do += ", which makes it non-preemptible"
         edit = labelled(labels.PRIORITY_CLASS, name)
-        proposals += own_change(setting, do, edit, in_spec(priorityClassName=name))
+        proposals += own_change(setting, do, edit, in_spec(priorityClassName=name), PriorityGiven(value))
     yield Way(tuple(proposals))
 
 
@@ -40,7 +41,7 @@ def drop_delay(setting: Setting) -> Iterator[Way]:
     """Without its own preemption delay it may have others evicted at once."""
     do = f"Remove its preemption delay (annotation {labels.PREEMPTION_DELAY})"
     edit = annotated(labels.PREEMPTION_DELAY, None)
-    yield Way.of(own_change(setting, do, edit, in_spec(preemptionDelay=None)))
+    yield Way.of(own_change(setting, do, edit, in_spec(preemptionDelay=None), DelayGone()))
 
 
 def end_protection(setting: Setting) -> Iterator[Way]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.lab.explain.steps.manifest import Edit, anew, in_place
 from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, patch
 from kailab.lab.explain.steps.setting import Setting, named
@@ -18,12 +19,14 @@ GroupPatch = Callable[[Object], Mapping[str, Any]]
 """What to patch into a PodGroup that a user made; empty where nothing has to change."""
 
 
-def own_change(setting: Setting, do: str, edit: Edit, group: GroupPatch | None = None) -> Iterator[Proposal]:
+def own_change(
+    setting: Setting, do: str, edit: Edit, group: GroupPatch | None = None, seen: Relaxation | None = None
+) -> Iterator[Proposal]:
     """The edit of all of the subject's workloads: patched first, then made anew. PodGroups that a user made say for themselves what
-    concerns the group: ``group``."""
+    concerns the group: ``group``. ``seen``: what the edit is to the engine."""
     grouped = [patch(one, change) for one in setting.groups if group is not None and (change := group(one))]
     if grouped:
-        yield Proposal(do, tuple(grouped), Disturbance.OWN)
+        yield Proposal(do, tuple(grouped), Disturbance.OWN, seen)
     patched: list[Change] = []
     replaced: list[Change] = []
     fixed = False
@@ -37,11 +40,11 @@ def own_change(setting: Setting, do: str, edit: Edit, group: GroupPatch | None =
         replaced += again
     restarts = bool(setting.standing.running)
     if patched and not fixed:
-        yield Proposal(do, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN)
+        yield Proposal(do, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
     if replaced:
         names = some([named(work) for work in setting.works])
         disturbance = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
-        yield Proposal(f"{do}: delete {names}, and apply with that change", (*grouped, *replaced), disturbance)
+        yield Proposal(f"{do}: delete {names}, and apply with that change", (*grouped, *replaced), disturbance, seen)
 
 
 def in_spec(**fields: Any) -> GroupPatch:

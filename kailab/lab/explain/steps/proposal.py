@@ -9,6 +9,7 @@ from enum import IntEnum
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.model.kinds import KINDS, is_namespaced
 
 SHORT = 160
@@ -34,11 +35,13 @@ class Disturbance(IntEnum):
 
 @dataclass(frozen=True)
 class Proposal:
-    """``do``: the change in words, without a command."""
+    """``do``: the change in words, without a command. ``seen``: what it is to the engine, where that can't be read off the changed
+    objects."""
 
     do: str
     changes: tuple[Change, ...]
     disturbance: Disturbance
+    seen: Relaxation | None = None
 
     @property
     def said(self) -> str:

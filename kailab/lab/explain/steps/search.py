@@ -20,6 +20,8 @@ from kailab.lab.fork import fork
 
 ENOUGH = 5
 """Steps in an answer."""
+ENOUGH_LARGE = 2
+"""The same in a large lab, where each trial takes its time."""
 OF_A_SORT = 2
 """Steps of one sort among them."""
 PAIRED = 4
@@ -31,7 +33,7 @@ def steps_for(standing: Standing, causes: Sequence[Cause]) -> tuple[Step, ...]:
     keeps it from running, the first first. Empty where nothing is known that would."""
     setting = Setting(standing, causes)
     trials = Trials(setting)
-    found = list(islice(_working(setting, trials), ENOUGH))
+    found = list(islice(_working(setting, trials), ENOUGH_LARGE if trials.sifted else ENOUGH))
     if not found and causes:
         found = list(islice(_pairs(setting, trials), 1))
     return tuple(one.step for one in sorted(found, key=_order))

@@ -190,6 +190,18 @@ class Setting:
         return list(_distinct(found))
 
     @cached_property
+    def holders(self) -> set[str]:
+        """Names of the PodGroups that hold something where the first of its PodGroups that waits may run, by the engine."""
+        waiting = {row.podgroup for row in self.waiting}
+        for group in self.podgroups:
+            if group["metadata"]["name"] in waiting and group["metadata"]["uid"] in self.standing.records:
+                reach = self.standing.trials.reach(group["metadata"]["uid"])
+                records = self.standing.records
+                found = (records[one.podgroup] for one in (reach.holders if reach else ()) if one.podgroup in records)
+                return {record.name for record in found}
+        return set()
+
+    @cached_property
     def beneficiaries(self) -> set[str]:
         """Names of the workloads for which pods of the subject were evicted."""
         found = set()

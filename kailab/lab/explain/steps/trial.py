@@ -11,6 +11,7 @@ from kailab.lab.change import carry_out, read_changes
 from kailab.lab.explain.answer import Outcome, Step
 from kailab.lab.explain.steps.proposal import Change, Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
+from kailab.lab.explain.steps.sifting import promising
 from kailab.lab.fork import fork
 
 if TYPE_CHECKING:
@@ -18,10 +19,12 @@ if TYPE_CHECKING:
 
 MOST = 60
 """Trials for one answer in a small lab."""
-LEAST = 4
+LEAST = 2
 """The same in a large one."""
 AFFORDABLE = 12_000
 """Pods that all trials of one answer may look at."""
+SIFTED_FROM = 500
+"""Pods from which on only that is tried of which the engine says that it may work."""
 
 
 class Tried(NamedTuple):
@@ -40,6 +43,7 @@ class Trials:
 
     def __init__(self, setting: Setting) -> None:
         pods = max(1, len(setting.picture.pods))
+        self.sifted = pods >= SIFTED_FROM
         self.left = max(LEAST, min(MOST, AFFORDABLE // pods))
         self._running = len(setting.standing.running)
         self._evictions = len(setting.picture.log.evictions)
@@ -51,6 +55,8 @@ class Trials:
 
     def first(self, setting: Setting, way: Way) -> Tried | None:
         """The smallest change of a way that lets the subject run."""
+        if self.sifted:
+            way = promising(setting, way)
         if way.grows and len(way.proposals) > 1:
             return self._by_halving(setting, way.proposals)
         return next((tried for one in way.proposals if (tried := self.of(setting, one)) is not None), None)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import islice
 
+from kailab.cluster.embedded import EmbeddedCluster
 from kailab.errors import KailabError
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
@@ -22,6 +23,8 @@ AFFORDABLE = 12_000
 
 def wait(setting: Setting) -> Iterator[Way]:
     """Let pass the time after which the subject runs, if that is known: delays, protections, run times, a schedule."""
+    if not _anything_due(setting):
+        return
     moments = max(3, min(MOMENTS, AFFORDABLE // max(1, len(setting.picture.pods))))
     with closing(fork(setting.lab)) as copy:
         begun = copy.now
@@ -37,6 +40,15 @@ def wait(setting: Setting) -> Iterator[Way]:
     if seconds:
         changes = ({"advance": seconds},)
         yield Way((Proposal(f"Wait {duration(seconds)}", changes, Disturbance.WAITING),))
+
+
+def _anything_due(setting: Setting) -> bool:
+    """Whether anything happens by itself: a timer of the cluster, or a time at which the next cycle decides differently."""
+    cluster = setting.lab.cluster
+    if not isinstance(cluster, EmbeddedCluster) or cluster.next_timer() is not None:
+        return True
+    uids = [uid for group in setting.podgroups if (uid := group["metadata"]["uid"]) in setting.standing.records]
+    return setting.standing.trials.about(*uids)().decisions.wake_at is not None
 
 
 def duration(seconds: float) -> str:

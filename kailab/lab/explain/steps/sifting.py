@@ -1,0 +1,141 @@
+"""Changes as the engine sees them, so that a proposal can be looked at without a copy of the lab: one cycle instead of many.
+
+Only what is read straight off objects is looked at: queues, nodes, time, pods that go. That one cycle serves the subject is less
+than that it runs once the lab has settled. So it only chooses what is tried.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from msgspec import structs
+
+from kailab.cluster.embedded.merge import merge_patch
+from kailab.engine.relaxing.draft import Draft
+from kailab.engine.relaxing.relaxation import Relaxation
+from kailab.engine.relaxing.trials import Outcome
+from kailab.lab.explain.steps.proposal import Change, Proposal, Way
+from kailab.lab.explain.steps.setting import Setting, title
+from kailab.scheduler.reading.nodes import node_record
+from kailab.scheduler.reading.queues import queue_record
+
+
+@dataclass(frozen=True)
+class Carried(Relaxation):
+    """The changes of a proposal, in the records. ``text``: the changes, by which equal ones are known."""
+
+    text: str
+    setting: Setting = field(compare=False)
+
+    def change(self, draft: Draft) -> None:
+        for one in json.loads(self.text):
+            (form, given), *_ = one.items()
+            _FORMS[form](self.setting, draft, given)
+
+
+def promising(setting: Setting, way: Way) -> Way:
+    """What of a way may work, by the engine: of one that grows the smallest that does. What the engine can't be asked about stays."""
+    if not all(one.seen or _can_ask(one.changes) for one in way.proposals):
+        return way
+    if not way.grows:
+        return Way(tuple(one for one in way.proposals if _asked(setting, one).further))
+    if not way.proposals or not _asked(setting, way.proposals[-1]).further:
+        return Way(())
+    return Way((_smallest(setting, way.proposals),))
+
+
+def _smallest(setting: Setting, proposals: Sequence[Proposal]) -> Proposal:
+    """Of surplus pods an evicting action takes one a cycle: where even the largest change serves only some of them at once, nothing
+    shows which smaller one is enough."""
+    low, high = 0, len(proposals) - 1
+    if not _asked(setting, proposals[high]).whole:
+        return proposals[high]
+    while low < high:
+        middle = (low + high) // 2
+        if _asked(setting, proposals[middle]).whole:
+            high = middle
+        else:
+            low = middle + 1
+    return proposals[high]
+
+
+def _asked(setting: Setting, proposal: Proposal) -> Outcome:
+    uids = sorted(group["metadata"]["uid"] for group in setting.podgroups)
+    known = [uid for uid in uids if uid in setting.standing.records]
+    return setting.standing.trials.about(*known)(
+        proposal.seen or Carried(json.dumps(proposal.changes), setting), everyone=True
+    )
+
+
+def _can_ask(changes: Sequence[Change]) -> bool:
+    return all(_readable(*next(iter(change.items()))) for change in changes)
+
+
+def _readable(form: str, given: Any) -> bool:
+    if form == "apply":
+        return all(obj["kind"] in ("Queue", "Node") for obj in given)
+    if form == "patch":
+        return given["kind"] in ("Queue", "Node") or set(given["patch"].get("spec", {})) == {"replicas"}
+    return form in ("delete", "advance")
+
+
+def _apply(setting: Setting, draft: Draft, given: list[dict[str, Any]]) -> None:
+    for obj in given:
+        if obj["kind"] == "Queue":
+            draft.set("queues", queue_record(obj))
+        else:
+            draft.set("nodes", node_record(obj))
+
+
+def _patch(setting: Setting, draft: Draft, given: dict[str, Any]) -> None:
+    kind, name = given["kind"], given["name"]
+    if kind == "Queue":
+        draft.set("queues", queue_record(merge_patch(setting.queues[name], given["patch"])))
+    elif kind == "Node":
+        fresh = node_record(merge_patch(setting.nodes[name], given["patch"]))
+        record = draft.record("nodes", name) or fresh
+        draft.set(
+            "nodes",
+            structs.replace(
+                record,
+                labels=fresh.labels,
+                taints=fresh.taints,
+                unavailable=fresh.unavailable,
+                gpu_memory_mib=fresh.gpu_memory_mib,
+            ),
+        )
+    else:
+        pods = list(_pods_of(setting, given))
+        left = given["patch"]["spec"]["replicas"]
+        for uid in pods[left:]:  # the youngest first, as far as nothing else tells them apart
+            draft.remove("tasks", uid)
+
+
+def _delete(setting: Setting, draft: Draft, given: dict[str, Any]) -> None:
+    for uid in _pods_of(setting, given):
+        draft.remove("tasks", uid)
+
+
+def _advance(setting: Setting, draft: Draft, given: float) -> None:
+    draft.now += given
+
+
+def _pods_of(setting: Setting, given: dict[str, Any]) -> Iterator[str]:
+    """UIDs of the pods of a workload that hold something, or of those that wait of one that is served before the subject."""
+    name = "/".join(filter(None, (given["kind"], given.get("namespace"), given["name"])))
+    for row in setting.others.get(name, (None, []))[1]:
+        yield setting.pods[row.name]["metadata"]["uid"]
+    for obj in setting.ahead if name not in setting.others else ():
+        if title(obj) == name:
+            yield from (pod["metadata"]["uid"] for pod in setting.picture.pods if title(setting.top(pod)) == name)
+
+
+_FORMS: dict[str, Callable[[Setting, Draft, Any], None]] = {
+    "apply": _apply,
+    "patch": _patch,
+    "delete": _delete,
+    "advance": _advance,
+}
