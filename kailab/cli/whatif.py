@@ -95,8 +95,8 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     """What one group of options says. Raises InputError that names the option at fault."""
     from kailab.lab import intake
     from kailab.lab.change import Apply
+    from kailab.lab.node_changes import added_nodes, drained
     from kailab.lab.whatif import Alternative
-    from kailab.lab.whatif.nodes import added_nodes, drained
     from kailab.lab.whatif.removal import deleted, without
     from kailab.lab.whatif.setting import setting
     from kailab.scheduler import settings_of

@@ -17,8 +17,8 @@ from kailab.conformance.fuzzing.walk_objects import WORK
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Change, Delete
 from kailab.lab.explain.subject import Subject
+from kailab.lab.node_changes import added_nodes, drained
 from kailab.lab.whatif import Alternative, Outcome, what_if
-from kailab.lab.whatif.nodes import added_nodes, drained
 from kailab.lab.whatif.removal import deleted, without
 from kailab.lab.whatif.setting import setting
 from kailab.lab.whatif.simulation import When, simulate

@@ -7,8 +7,8 @@ import pytest
 from kailab.errors import InputError
 from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete, Patch, read_changes
+from kailab.lab.node_changes import added_nodes, drained
 from kailab.lab.whatif import Alternative, what_if
-from kailab.lab.whatif.nodes import added_nodes, drained
 from kailab.lab.whatif.outcome import Outcome, Workload
 from kailab.lab.whatif.removal import deleted, without
 from kailab.lab.whatif.setting import setting

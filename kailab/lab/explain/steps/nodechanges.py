@@ -11,7 +11,7 @@ from kailab.errors import InputError
 from kailab.lab.explain.steps.manifest import as_manifest
 from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, Way, apply, delete, patch
 from kailab.lab.explain.steps.setting import Setting
-from kailab.lab.whatif.nodes import added_nodes
+from kailab.lab.node_changes import added_nodes
 from kailab.lab.wording import count, some
 from kailab.model import labels
 from kailab.model.kind import field_of
