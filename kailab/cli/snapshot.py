@@ -62,6 +62,8 @@ def take(
         f"{file}: {taken.count} objects of {len(taken.objects)} kinds, {facts.nodes} nodes, {facts.gpus} GPUs; "
         f"{taken.cut} texts were left out"
     )
+    for notice in taken.notices:
+        terminal.notice(notice)
     for kind, why in sorted(taken.left_out.items()):
         terminal.warn(f"not taken: {kind}: {why}")
     terminal.notice(f"Open it: kailab open {file}")

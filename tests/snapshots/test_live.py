@@ -154,6 +154,7 @@ def test_it_reads_with_the_rights_that_are_printed(
         3,
     )
     assert found.facts.scheduler == "kai v0.16.8"
+    assert any(one.startswith("plugin dynamicresources is not listed") for one in found.notices)
     path = tmp_path / "live.snap"
     snapshot.write(path, found)
     body = body_of(path)

@@ -207,6 +207,7 @@ def anonymised(found: ClusterSnapshot, key: bytes) -> ClusterSnapshot:
         decided=Decided(cycle=found.decided.cycle),
         counters=Counters(uids=found.counters.uids),
         left_out=dict.fromkeys(found.left_out, ""),
+        notices=(),
         anonymised=True,
     )  # fmt: skip
 

@@ -49,9 +49,8 @@ def read(path: Path, test: str = "", at: str = "") -> Found:
         raise InputError("--at is for evidence and for KAI's archive", Where(file=str(path)))
     if snapshot.is_snapshot(data):
         found = snapshot.read(path)
-        return Found(
-            found, "a snapshot", tuple(f"{kind} was not taken: {why}" for kind, why in sorted(found.left_out.items()))
-        )
+        left_out = (f"{kind} was not taken: {why}" for kind, why in sorted(found.left_out.items()))
+        return Found(found, "a snapshot", (*found.notices, *left_out))
     raise InputError(
         "is nothing that can be opened; expected a snapshot (`kailab snapshot take`), the archive of KAI's /get-snapshot, or a "
         "folder of evidence",

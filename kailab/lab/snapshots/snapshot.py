@@ -29,7 +29,8 @@ class ClusterSnapshot(msgspec.Struct, kw_only=True):
     """``taken``: seconds since the epoch, on the cluster's clock; ``opened``: when the lab began, where it was one. ``facts``: what
     decided there, on what, and how it was set. ``node_pool``: that of the scheduler. ``embedded``: nobody but the controllers of
     an embedded lab acted on the objects; ``counters`` are its own. ``objects``: by kind key. ``decided``: what its
-    scheduler decided until then, where that is known. ``cut``: how many texts were left out; ``left_out``: what could not be read -> why. ``anonymised``: names are mapped by a key."""
+    scheduler decided until then, where that is known. ``cut``: how many texts were left out; ``left_out``: what could not be read -> why. ``notices``: how decisions here may
+    differ. ``anonymised``: names are mapped by a key."""
 
     taken: float
     opened: float
@@ -41,6 +42,7 @@ class ClusterSnapshot(msgspec.Struct, kw_only=True):
     decided: Decided = msgspec.field(default_factory=Decided)
     cut: int = 0
     left_out: dict[str, str] = {}
+    notices: tuple[str, ...] = ()
     anonymised: bool = False
 
     @property

@@ -53,7 +53,7 @@ def of_lab(lab: Lab, *, partial: bool = False) -> ClusterSnapshot:
         facts = msgspec.structs.replace(facts, settings=_settings(found, facts.settings.adopt_default_scheduler))
     decided = Decided(cycle=log.cycle, evictions=list(log.evictions), last=log.last)
     return _snapshot(
-        lab.cluster, facts, looks, left_out, found.node_pool,
+        lab.cluster, facts, looks, left_out, found,
         opened=lab.opened, decided=decided, embedded=lab.venue.exclusive,
     )  # fmt: skip
 
@@ -81,7 +81,7 @@ def of_cluster(
             nodes=len(nodes),
             gpus=sum(map(accounts.offered, nodes)) // GPU,
         )
-        return _snapshot(cluster, facts, looks, left_out, found.node_pool, opened=cluster.now())
+        return _snapshot(cluster, facts, looks, left_out, found, opened=cluster.now())
     finally:
         cluster.close()
 
@@ -143,7 +143,7 @@ def _snapshot(
     facts: LabFacts,
     looks: Looks,
     left_out: dict[str, str],
-    node_pool: str,
+    how: KaiSettings,
     *,
     opened: float,
     decided: Decided | None = None,
@@ -160,7 +160,8 @@ def _snapshot(
         taken=cluster.now(),
         opened=opened,
         facts=facts,
-        node_pool=node_pool,
+        node_pool=how.node_pool,
+        notices=tuple(map(text.text, how.notices)),
         embedded=embedded,
         counters=Counters.of(cluster),
         objects=objects,
