@@ -235,3 +235,19 @@ def test_a_share_keeps_nobody_from_what_is_too_little_anyway() -> None:
         settled(found, queue("mine", 2), queue("theirs", 4), *pods(6, "held", "mine"), *pods(1, "other", "theirs"))
         settled(found, gang("wants", "mine", 4))
         assert Code.FAIR_SHARE_REACHED not in {one.code for one in causes(found, "Job", "wants")}
+
+
+def test_protected_work_of_its_own_queue_below_a_limit() -> None:
+    """Neither is there room for it, nor may the queue hold more: were they not protected, those of lower priority would make way."""
+    with lab() as found:
+        settled(found, queue("mine", 8, 8, preemptMinRuntime="10m"), *pods(8, "held", "mine"))
+        settled(found, pod("wants", "mine", priority="build"))
+        first, second = causes(found, "Pod", "wants")
+    assert [first.code, second.code] == [Code.VICTIMS_PROTECTED, Code.OVER_LIMIT]
+
+
+def test_a_limit_alone_is_the_cause_where_there_is_room() -> None:
+    with lab() as found:
+        settled(found, queue("mine", 8, 4, preemptMinRuntime="10m"), *pods(4, "held", "mine"))
+        settled(found, pod("wants", "mine", priority="build"))
+        assert only(found).code == Code.OVER_LIMIT

@@ -61,7 +61,11 @@ def delayed(case: Case) -> Iterable[Cause]:
 def victims(case: Case) -> Iterable[Cause]:
     """Those that hold what it has a claim on are protected, or not preemptible, or some the one and some the other."""
     trials, record = case.trials, case.record
-    if trials is None or record is None or not stands_still(trials):
+    if trials is None or record is None:
+        return
+    tight = tight_rules(trials)
+    # Where those that would go are of its own queue, their going makes room below a limit too.
+    if trials(DelayGone(), *(one.lifted() for one in tight)).further if tight else not stands_still(trials):
         return
     before = context(trials)
     if before and trials(*before).further:
