@@ -13,6 +13,7 @@ from kailab.fleet import Fleet
 from kailab.lab import Lab
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.explain.answer import Step
+from kailab.lab.explain.asking import ask
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.steps import steps_for
 from kailab.lab.explain.subject import Subject
@@ -62,6 +63,7 @@ def taint(node: str, **spec: Any) -> Object:
     return {"patch": {"kind": "Node", "name": node, "patch": {"spec": spec}}}
 
 
+KEEP = [{"key": "lab/keep", "effect": "NoSchedule"}]
 FULL = [deployment("full", "team", 16)]
 NODES = ("p0-0", "p0-1", "p0-2", "p0-3")
 
@@ -143,11 +145,23 @@ def test_the_same_lab_has_the_same_steps(situation: Situation) -> None:
     assert answers[0] == answers[1]
 
 
-def test_two_things_wrong_are_mended_together() -> None:
-    done = ([queue("org"), queue("team", "org", limit=2), job("j", "taem", 2, 2)],)
-    situation = Situation(Code.QUEUE_MISSING, ("Job", "j"), ([*done[0]],), ())
+TWO = {
+    "queue and selector": ({}, job("j", "taem", 2, nodeSelector={"nvidia.com/gpu.product": "H200"})),
+    "taint and selector": ({"taints": KEEP}, job("j", "team", 2, nodeSelector={"nvidia.com/gpu.product": "H200"})),
+    "taint and limit": ({"taints": KEEP}, job("j", "tight", 2, gang=True)),
+    "suspended, and queue": ({}, job("j", "taem", 2, suspend=True)),
+    "queue and size": ({}, job("j", "taem", 2, 6)),
+}
+
+
+@pytest.mark.parametrize("case", TWO)
+def test_two_things_wrong_are_mended_together(case: str) -> None:
+    pool, wrong = TWO[case]
+    situation = Situation(
+        Code.QUEUE_MISSING, ("Job", "j"), ([*ORG, queue("tight", "org", limit=1), wrong],), (), fleet(pool)
+    )
     with situation.opened() as lab:
-        steps = found(lab, situation.subject, Code.OVER_LIMIT, Code.QUEUE_MISSING)
+        steps = ask(lab, "Job", "j").steps
     assert steps
     for step in steps:
         with situation.opened() as fresh:
