@@ -67,7 +67,10 @@ def _numbers(standing: Standing) -> str:
 
 
 def told_lines(standing: Standing) -> Iterator[str]:
-    """Always told: what a pod that leaves does, and evictions."""
+    """Always told: what a configured policy says of the first that waits, what a pod that leaves does, and evictions."""
+    first = group_of(standing.waiting[0]) if standing.waiting else ""
+    if (entry := standing.picture.pending.get(first)) is not None:
+        yield from policy_lines(entry.numbers)
     row = standing.row
     if row is not None and row.phase == "Terminating":
         namespace, _, name = row.name.partition("/")
@@ -98,7 +101,7 @@ def detail_lines(standing: Standing) -> Iterator[str]:
             continue
         if place:
             yield f"The scheduler of {full.partition('/')[2]}: {_word(entry)}"
-        yield from policy_lines(entry.numbers)
+            yield from policy_lines(entry.numbers)
         if entry.fits:
             yield _fit_line(entry)
         for action, outcome in entry.tried:

@@ -84,7 +84,13 @@ def gated(case: Case) -> Iterable[Cause]:
     if not found:
         return
     names = sorted({gate["name"] for gates in found.values() for gate in gates})
-    whose = "It has" if case.subject.kind == "Pod" else f"{count(len(found), 'pod')} of it have"
+    whose = (
+        f"{len(found)} pods of it have"
+        if len(found) > 1
+        else "It has"
+        if case.subject.kind == "Pod"
+        else "A pod of it has"
+    )
     yield Cause(
         Code.SCHEDULING_GATED,
         f"{whose} scheduling gates ({', '.join(names)}): nobody considers such a pod until they are taken away.",
