@@ -115,6 +115,19 @@ def job(name: str, **annotations: str) -> dict[str, Any]:
     }
 
 
+def test_pods_start_on_nodes_of_which_the_address_was_left_out(kept: Kept) -> None:
+    with Lab.open() as lab:
+        lab.apply(queue_tree(LEAVES))
+        for node in lab.get("nodes"):
+            addresses = [{"type": "InternalIP", "address": "10.1.2.3"}, {"type": "Hostname", "address": "x"}]
+            lab.cluster.patch("Node", node["metadata"]["name"], None, {"status": {"addresses": addresses}}, "status")
+        lab.apply([job("work")])
+        taken = kept(lab)
+    with lab_of(taken) as opened:
+        opened.settle()
+        assert {row.phase for row in opened.picture().rows} == {"Running"}
+
+
 def test_how_long_work_runs_can_be_assumed(kept: Kept) -> None:
     with Lab.open() as lab:
         lab.apply(queue_tree(LEAVES))

@@ -128,7 +128,7 @@ def _pod_ip(pod: Object) -> str:
 
 def _host_ip(node: Object) -> str:
     for address in (node.get("status") or {}).get("addresses") or ():
-        if address.get("type") == "InternalIP":
+        if address.get("type") == "InternalIP" and address.get("address"):  # the filter of the evidence leaves it out
             return str(address["address"])
     number = int(node["metadata"]["uid"][-12:], 16)
     return f"172.16.{number >> 8 & 255}.{number & 255}"
