@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
 from kailab.conformance.explaining.naming import unnamed
-from kailab.conformance.explaining.removal import Place, Removed, removed
-from kailab.conformance.explaining.situation import Situation
+from kailab.conformance.explaining.removal import Place, Removed, is_twin, removed
+from kailab.conformance.explaining.situation import Situation, Step
 from kailab.conformance.explaining.subject import Work, waiting
 from kailab.errors import KailabError
 from kailab.lab.explain.answer import Answer, Verdict
@@ -165,7 +165,13 @@ def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
 
 
 def _opened(case: _Case, taken: list[Removed]) -> Lab:
-    steps = [step for one in taken for step in one.steps]
+    steps: list[Step] = []
+    for step in (step for one in taken for step in one.steps):
+        # A node that was only copied for a cause which is there again can't be changed for the next.
+        applied = {one["metadata"]["name"] for before in steps for one in before.get("apply") or ()}
+        name = (step.get("patch") or {}).get("name", "")
+        if not is_twin(name) or name in applied:
+            steps.append(step)
     return case.situation.opened(steps, refusals=all(one.refusals for one in taken))
 
 

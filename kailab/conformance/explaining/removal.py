@@ -218,13 +218,18 @@ def _twins(places: Sequence[str] = (), factor: int = 1) -> Remover:
 
     def steps(place: Place) -> Iterator[Step]:
         nodes = {node["metadata"]["name"]: node for node in place.lab.cluster.list("Node")}
-        own = [node for name, node in nodes.items() if _TWIN not in name]
+        own = [node for name, node in nodes.items() if not is_twin(name)]
         made = [_twin(node, number, places, factor) for node in own for number in range(TWINS)]
         missing = [one for one in made if one["metadata"]["name"] not in nodes]
         if missing:
             yield {"apply": missing}
 
     return steps
+
+
+def is_twin(name: str) -> bool:
+    """Whether a node of that name is a copy."""
+    return _TWIN in name
 
 
 def _twin(node: Object, number: int, places: Sequence[str], factor: int) -> Object:
