@@ -66,7 +66,23 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
     elif verdict is Verdict.RUNNING:
         # What there is of it runs: what threatens that comes before what keeps the rest away.
         causes = _least_last((*causes_of_running(standing), *causes))
+    elif causes and _is_for_the_emptied(standing, verdict, causes[0]):
+        from kailab.lab.explain.emptied import lasting
+
+        runs, then = lasting(standing)
+        verdict = Verdict.LATER if runs else Verdict.NEVER
+        causes = tuple({cause.code: cause for cause in (*then, *causes)}.values()) if not runs else causes
     return verdict, causes, groups
+
+
+def _is_for_the_emptied(standing: Standing, verdict: Verdict, first: Cause) -> bool:
+    """Whether the fork without other work is to be asked: the first cause would pass, and the verdict does not fit that, or was told of
+    fewer pods than are to come."""
+    from kailab.lab.explain.emptied import PASSING
+
+    if first.code not in PASSING:
+        return False
+    return verdict is Verdict.NEVER or bool(standing.waiting and standing.missing)
 
 
 def _least_last(causes: Sequence[Cause]) -> tuple[Cause, ...]:
