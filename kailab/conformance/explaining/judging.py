@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
 from kailab.conformance.explaining.naming import unnamed
-from kailab.conformance.explaining.removal import Place, Removed, is_twin, removed
+from kailab.conformance.explaining.removal import MORE_ROOM, Place, Removed, is_twin, removed
 from kailab.conformance.explaining.situation import Situation, Step
 from kailab.conformance.explaining.subject import Work, waiting
 from kailab.errors import KailabError
@@ -153,9 +153,9 @@ def _cause(case: _Case, code: str) -> list[str]:
 
 
 def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
-    """All of the chain taken away it runs: without the first it must not."""
+    """All of the chain taken away it runs: without the first it must not, unless what came later was taken away by more nodes."""
     rest = chain[1:]
-    if rest:
+    if rest and not MORE_ROOM.intersection(name for name, _ in rest):
         with _opened(case, [one for _, one in rest]) as lab:
             if case.work.runs(lab):
                 case.faults.append(

@@ -111,9 +111,10 @@ def _gang(place: Place) -> Alternatives:
 
 
 def _gpus(place: Place) -> Alternatives:
-    """What a pod of it asks for, or several of them."""
-    limits = _pod(place)["spec"]["containers"][0]["resources"].get("limits") or {}
-    each = int(limits.get(labels.GPU_RESOURCE, 0))
+    """What a pod of it asks for, or several of them; of CPU and memory one pod's."""
+    resources = _pod(place)["spec"]["containers"][0]["resources"]
+    yield from ((str(amount).rstrip("GTi"),) for amount in (resources.get("requests") or {}).values())
+    each = int((resources.get("limits") or {}).get(labels.GPU_RESOURCE, 0))
     if each:
         most = max(place.work.wanted(place.lab), len(place.work.pods(place.lab)), 1)
         yield from ((str(each * number),) for number in range(1, most + 1))

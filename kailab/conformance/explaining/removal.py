@@ -80,6 +80,15 @@ class Place:
 Remover = Callable[[Place], Iterator[Step]]
 
 
+MORE_ROOM = frozenset(
+    {
+        Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
+        Code.KEPT_APART, Code.LARGER_THAN_THE_FLEET, Code.LARGER_THAN_ANY_NODE, Code.LARGER_THAN_ANY_DOMAIN,
+    }
+)  # fmt: skip
+"""Taken away by more nodes, which make good other causes as well: those of the nodes, and what others hold."""
+
+
 def removed(situation: Situation, lab: Lab, work: Work, code: str) -> Removed | None:
     """None where a cause of that code can't be taken away so."""
     if code == Code.BIND_REFUSED:
@@ -291,13 +300,17 @@ def _volumes_of(one: Object) -> list[Object]:
 
 
 def _topology(place: Place) -> Iterator[Step]:
-    """The one that it names, with the level that it names; no node need have that."""
+    """The one that it names, with the level that it names, and that on each node."""
     notes = place.manifests[0]["metadata"].get("annotations") or {}
     name, level = notes[labels.TOPOLOGY], notes[labels.TOPOLOGY_REQUIRED]
     try:
         there = place.lab.cluster.get("Topology", name)["spec"]["levels"]
     except NotFound:
         there = []
+    for node in place.lab.cluster.list("Node"):
+        if level not in (node["metadata"].get("labels") or {}):
+            own = {"metadata": {"labels": {level: "one"}}}
+            yield {"patch": {"kind": "Node", "name": node["metadata"]["name"], "patch": own}}
     levels = [*({"nodeLabel": level} for level in [level] if {"nodeLabel": level} not in there), *there]
     kind = {"apiVersion": api_version_of("Topology"), "kind": "Topology"}
     if there:

@@ -106,7 +106,8 @@ def _config_map(work: Object, _: Surroundings) -> None:
 
 
 def _priority_class(work: Object, _: Surroundings) -> None:
-    _spec(work)["priorityClassName"] = "research-high"
+    if work["kind"] != "Pod":  # one by itself is refused
+        _spec(work)["priorityClassName"] = "research-high"
 
 
 def _priority_label(work: Object, _: Surroundings) -> None:

@@ -14,7 +14,7 @@ from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.grouping import causes_now
 from kailab.lab.explain.owned import top_of
 from kailab.lab.explain.subject import Standing
-from kailab.lab.explain.verdict import kept
+from kailab.lab.explain.verdict import DAY, kept
 from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
 
@@ -29,10 +29,15 @@ PASSING = frozenset(
 
 
 def lasting(standing: Standing) -> tuple[bool, tuple[Cause, ...]]:
-    """Whether a subject runs once all other work has gone, and what keeps it from running then."""
+    """Whether a subject runs once all other work has gone, at once or within a day, and what keeps it from running at once."""
+    subject = standing.subject
     with _emptied(standing) as trial:
-        alone = standing.subject.standing(trial)
-        return alone.runs, causes_now(alone)
+        alone = subject.standing(trial)
+        if alone.runs:
+            return True, ()
+        causes = causes_now(alone)
+        # Its own pods may end and make room for the rest.
+        return any(subject.runs(trial) for _ in trial.moments(DAY)), causes
 
 
 @contextmanager

@@ -60,7 +60,7 @@ def labelled(key: str, value: str | None) -> Edit:
         having = [holder for holder in holders if key in ((holder.get("metadata") or {}).get("labels") or {})]
         if value is None:
             for holder in having:
-                del holder["metadata"]["labels"][key]
+                holder["metadata"]["labels"].pop(key, None)  # an anchor in YAML makes them one mapping
             return
         for holder in having or [_carrier(obj)]:
             metadata = holder.setdefault("metadata", {})
