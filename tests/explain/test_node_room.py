@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from kailab.engine.relaxing.nodes import AllTolerated, TopologyGone
 from kailab.lab.explain.cause import Code
+from kailab.lab.explain.causes.case import cases
+from kailab.lab.explain.subject import Subject
 from tests.explain.building import causes
 from tests.explain.node_building import (
     MODEL,
@@ -163,3 +166,16 @@ def test_of_two_that_lack_on_one_node_gpus_come_first_and_the_other_is_named() -
         verdict, code, sentence = told(lab, "Pod", "x")
         assert (verdict, code) == ("later", Code.NOT_ENOUGH_GPUS)
         assert "CPU" in sentence
+
+
+def test_trials_leave_the_pods_that_are_told_of_as_they_are() -> None:
+    """Trials put others in the place of pods and groups, and take them back."""
+    with opened(racks(2)) as lab:
+        put(lab, pod("h", 7, nodeSelector=on("n-0"), priority=FIRM), job("x", 5, 8, level="lab/rack"))
+        [case] = cases(Subject.of(lab, "Job", "x").standing(lab))
+        ground = case.ground
+        assert ground is not None
+        for _ in range(2):
+            assert ground.next
+            assert all(task.podset in ground.job.root.podsets for task in ground.next)
+            ground.trials(AllTolerated(), TopologyGone())

@@ -57,9 +57,9 @@ class Ground:
     def job(self) -> Job:
         return self.present.jobs[self.uid]
 
-    @cached_property
+    @property
     def next(self) -> list[WTask]:
-        """The pods that are to be placed next, together or not at all."""
+        """The pods that are to be placed next, together or not at all. Not kept: trials put others, equal to them, in their place."""
         return tasks_to_allocate(self.job)
 
     @cached_property
