@@ -6,7 +6,8 @@
 
 A fork is an embedded lab with the same objects (uids, times and status included), clock, settings and scheduler configuration. Controllers
 and scheduler are made anew over them, with what they remember beside the objects: promises, refused binds, past use. So a fork to which
-nothing is done decides what the lab would decide. Whatever happens in a fork, the lab stays as it is. The objects themselves are
+nothing is done decides what the lab would decide, byte for byte; of a lab whose controllers have not yet seen what was applied to it,
+what the same lab would decide when resumed from its file, where they may look at owners in another order. Whatever happens in a fork, the lab stays as it is. The objects themselves are
 shared, as no cluster changes one that it holds."""
 
 from __future__ import annotations

@@ -38,12 +38,27 @@ def work(name: str, chance: random.Random) -> dict[str, Any]:
     return manifest
 
 
+def crowd(chance: random.Random) -> dict[str, Any]:
+    """A Job that takes most of a fleet, for a while or without end, so that others wait for it or evict it."""
+    job: dict[str, Any] = WORK[0]("crowd", chance.choice(LEAVES), chance)
+    job["spec"] |= {"parallelism": chance.randrange(16, 40), "completions": 40}
+    template = job["spec"]["template"]
+    template["metadata"]["labels"]["priorityClassName"] = "train"
+    template["spec"]["containers"][0]["resources"]["limits"] = {labels.GPU_RESOURCE: 1}
+    if chance.random() < 0.7:
+        template["metadata"].setdefault("annotations", {})[labels.RUN_SECONDS] = str(chance.choice((300, 900, 2500)))
+    return job
+
+
 def a_lab(seed: int, folder: Path) -> Path:
     """The file of a random lab."""
     chance, walk = random.Random(seed), Walk(seed)
     try:
         for step in steps_of(seed, chance.randrange(8, 24)):
             walk.take(step)
+        if chance.random() < 0.7:
+            walk.lab.apply([crowd(chance)])
+            walk.lab.settle()
         walk.lab.apply([work(f"more-{number}", chance) for number in range(chance.randrange(3, 12))])
         walk.lab.settle()
         walk.lab.advance(chance.choice((0, 3, 50)))
