@@ -40,20 +40,26 @@ def run_cycle(
     tell("fairshare")
     session = Session(working, config, now, only)
     try:
+        # Before any action: decisions tell where queues stood when the cycle began.
         queues = queue_states(session)
         allocator = Allocator(session)
         stale: list[str] = []
         for action in config.actions:
             tell(action)
+            # A budget belongs to an action: what one leaves over is no use to the next.
             session.budget.begin(action)
             if action == "stalegangeviction":
                 stale = stalegangs.execute(session)
             else:
                 _ACTIONS[action](session, allocator)
+        # After the last action, as only then it is known whether the cycle changes anything. Before the report, because
+        # who loses a promise here is told as waiting.
         unbacked_pipelines.settle(session)
         tell("report")
+        # Reasons are read off the state that the actions left behind, so this comes before everything is undone.
         return with_eviction_totals(session, session.ledger.decisions(pending_jobs(session), stale, queues))
     finally:
+        # Also where a policy's error ends the cycle: the mirror goes on using the working set.
         session.close()
 
 

@@ -90,10 +90,13 @@ class Ledger:
     ) -> None:  # fmt: skip
         """A task that holds nothing in the cluster yet loses only what was promised or given to it in this cycle."""
         self.robbed[job.uid] = beneficiary.uid if beneficiary else ""
+        # What the cluster does not know of is just not done: a bind or promise of this cycle. A victim that was given
+        # another place and loses that again stays evicted, and is not told twice.
         self.pipelines.pop(task.uid, None)
         if self.binds.pop(task.uid, None) is not None or not ON_NODE[task.record.status] or task.uid in self.evictions:
             return
         queue = job.record.queue
+        # The two queues that the decision is about; the statement may have touched more.
         involved = {queue}
         if beneficiary is not None:
             involved.add(beneficiary.record.queue)
@@ -110,6 +113,7 @@ class Ledger:
             amounts=amounts,
             ground=ground,
         )
+        # Its preemption delay begins anew at once, for the later actions of this cycle as well.
         job.last_evicted = self._now
 
     def fail(self, job: Job, failure: Failure) -> None:
@@ -163,6 +167,7 @@ class Ledger:
 
     def _heir(self, eviction: Evict, served: set[str]) -> Evict:
         """An eviction made for a job that was robbed of its promise serves whoever robbed it, where the action allows."""
+        # Robbers may be robbed in turn, also in a circle. "" stands for a stale gang: nobody has its place.
         uid, seen = eviction.beneficiary, {""}
         while uid not in served and uid not in seen and uid in self.robbed:
             seen.add(uid)
@@ -170,6 +175,7 @@ class Ledger:
         if uid == eviction.beneficiary or uid not in served or eviction.action == "consolidation":
             return eviction
         queue = self._jobs[uid].record.queue
+        # Reclaim takes from other queues only, and preempt within one: nobody is named whom the action could not serve.
         if (eviction.action == "reclaim") == (queue == eviction.queue):
             return eviction
         return structs.replace(eviction, beneficiary=uid, beneficiary_queue=queue)

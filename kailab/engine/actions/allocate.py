@@ -28,7 +28,9 @@ def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] |
     for queue in session.tree.leaves:
         entries = session.waiting.lists.get(queue.name)
         if entries:
+            # The depth counts jobs that are tried; those that are left out don't use it up.
             first = entries if depth < 0 else islice((entry for entry in entries if chosen(entry[1])), depth)
+            # A copy, because every commit moves entries of the index while this order is still being served.
             order.load(queue, list(first), chosen)
     return order
 
@@ -39,6 +41,7 @@ def execute(session: Session, allocator: Allocator) -> None:
     while not order.empty:
         job = order.pop()
         mark = session.mark()
+        # As in KAI, a last start is set only where nothing of the job was allocated before: surplus is no start.
         started = job.allocated == 0
         if not allocator.place(job, None, False):
             session.undo(mark)
@@ -47,6 +50,8 @@ def execute(session: Session, allocator: Allocator) -> None:
         if pipelined:
             _wait_as_a_whole(session, mark, job)
         _commit(session, mark, job, started and not pipelined)
+        # One pod above the minimum a turn: the job has another place in the order with it, and so has its queue. A job
+        # that found no room is not pushed back, because nothing in this action frees any.
         if job.pending:
             queue = session.queue_of(job)
             assert queue is not None
@@ -74,6 +79,7 @@ def _serve_promised(session: Session, allocator: Allocator) -> None:
     for job in promised_jobs(session):
         mark = session.mark()
         started = job.allocated == 0
+        # Only who can start in full goes first. Who would be promised a place once more waits for its ordinary turn.
         if allocator.place(job, None, False) and not any(task.status == Status.PIPELINED for task in job):
             _commit(session, mark, job, started)
         else:
@@ -90,6 +96,7 @@ def _commit(session: Session, mark: int, job: Job, started: bool) -> None:
 def _must_wait(job: Job) -> bool:
     """Some pod set has promised places and fewer real ones than its minimum."""
     for podset in job.podsets.values():
+        # Promised tasks are active too, so without active ones there is nothing to count.
         promised = sum(1 for task in podset.tasks.values() if task.status == Status.PIPELINED) if podset.active else 0
         if promised and podset.active - promised < podset.minimum:
             return True
@@ -99,6 +106,7 @@ def _must_wait(job: Job) -> bool:
 def _wait_as_a_whole(session: Session, mark: int, job: Job) -> None:
     tasks = {entry.task.uid: entry.task for entry in session.journal[mark:]}
     for task in tasks.values():
+        # KAI: ConvertAllAllocatedToPipelined. Places taken now would be idle until the rest of the gang can start.
         if task.job is job and task.status == Status.ALLOCATED:
             node, groups, zones = task.node, task.groups, task.zones
             session.withdraw(task)

@@ -20,12 +20,15 @@ def execute(session: Session, allocator: Allocator) -> None:
     most = session.config.max_consolidation_victims
     if most == 0:
         return
+    # One scope for all queues: work of any queue may be moved, so what failed for a job of one failed for all.
     skip = Skip(session)
     queues = session.tree.leaves
     for job in candidates(session, allocator, "consolidation", preemptible_only=True):
+        # What can't be placed anywhere is not remembered as failed, as in KAI: there was no search.
         if skip.hopeless(job, "") or impossible(session, allocator, job):
             continue
         if (
+            # The cheap looks come first. Each one only tells early what a search would find out by simulating.
             _over_limit(session, job)
             or not _enough_gpus(session, job)
             or not search(session, allocator, job, "consolidation", _pick(session, job, most), queues, everyone_moved)
@@ -48,7 +51,9 @@ def _pick(session: Session, job: Job, most: int) -> Callable[[Job], bool]:
         return lambda victim: victim is not job
     allowed: set[str] = set()
     for queue in session.tree.leaves:
+        # KAI takes the jobs as its map has them. Here a queue's last in serving order come first, queue by queue.
         for _, victim in reversed(session.victims.lists.get(queue.name, [])):
+            # "<=": one job more than the bound, as in KAI (buildPreemptibleFilterFunc).
             if victim is not job and len(allowed) <= most:
                 allowed.add(victim.uid)
     return lambda victim: victim.uid in allowed
@@ -62,6 +67,7 @@ def _enough_gpus(session: Session, job: Job) -> bool:
         gpus += task.info.quota[2]
         gpu = task.info.shape.gpu
         memory += gpu.memory_mib * gpu.devices
+    # What leaves counts as free here, because the job would only be promised its place anyway.
     free = table.free_gpu_vector()[table.available]
     if int(free.sum()) < gpus:
         return False

@@ -31,6 +31,7 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
         job = order.pop()
         until = job.delayed_until()
         if until is not None and session.now < until:
+            # Nothing happens in the cluster when the delay ends, so no event would start a cycle then.
             session.ledger.wake(until)
             session.ledger.note(job, action, "its preemption delay has not elapsed")
             session.ledger.delayed[job.uid] = until
@@ -44,6 +45,7 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
 
 
 def _refused(session: Session, job: Job) -> bool:
+    # Victims would go for a place that may be refused again, cycle after cycle.
     refused = session.config.refused
     return bool(refused) and any(task.uid in refused for task in tasks_to_allocate(job))
 
@@ -88,12 +90,15 @@ def search(
     bounds = Bounds(session, job, pick, queues, wanted)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()
+    # A solution beyond the maximum is dropped as a whole: a part of its victims would go for nothing.
     refused = session.limits.refuses(session, mark) if solved else None
     if solved and refused is None:
+        # Before the commit: what the ledger has as evicted does not count once more.
         session.limits.count(session, mark)
         session.commit(mark, action, job, ground)
         return True
     session.undo(mark)
+    # What would have to change for another outcome is told before the mere number of tries.
     if refused is not None:
         tried = refused
     elif solver.hopeless:
@@ -112,4 +117,5 @@ def search(
 
 
 def everyone_moved(scenario: Scenario) -> bool:
+    # Who was placed again is promised that place, or back where it was; who is still leaving found none.
     return all(task.status != Status.RELEASING for task in scenario.tasks())

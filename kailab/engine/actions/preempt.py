@@ -33,6 +33,8 @@ def execute(session: Session, allocator: Allocator) -> None:
 def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: Job) -> bool:
     queue = session.queue_of(job)
     assert queue is not None
+    # Victims are preemptible, so their going makes no room in what non-preemptible work may hold. Limits are left to
+    # the simulation: there the victims' amounts are given back first.
     if not job.record.preemptible:
         wanted = session.wants(tasks_to_allocate(job), session.table.max_gpu_memory)
         if over_quota(queue, wanted) is not None:
@@ -47,6 +49,7 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             victim.record.priority < priority
             and victim is not job
             and (ranking is None or ranking.may_preempt(job, victim))
+            # Surplus may be taken from a protected job; ``valid`` sees to it that the minimum stays.
             and (victim.elastic or not runtime.preempt_protects(victim))
         )
 

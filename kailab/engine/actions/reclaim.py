@@ -28,6 +28,7 @@ def execute(session: Session, allocator: Allocator) -> None:
         if not can_reclaim(wanted):
             session.ledger.note(job, "reclaim", f"queue {wanted.queue.name} would go beyond its fair share")
             continue
+        # Another queue has other victims and another claim, so failures count for jobs of one queue only.
         if skip.hopeless(job, wanted.queue.name) or impossible(session, allocator, job):
             continue
         if not _reclaim(session, allocator, runtime, job, wanted):
@@ -38,8 +39,10 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     queues = [
         queue
         for queue in session.tree.leaves
+        # Within one queue only preempt takes; a queue that can't yield by the rules is not worth simulating.
         if queue is not wanted.queue and queue.name in session.victims.lists and may_yield(session.tree, wanted, queue)
     ]
+    # Taken before anybody is evicted, even in thought: every scenario is held against the same amounts.
     standing = Standing(session.tree)
     multiplier = max(1.0, session.config.saturation_multiplier)
 
@@ -48,10 +51,12 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     def pick(victim: Job) -> bool:
         if ranking is not None and not ranking.may_reclaim(job, victim):
             return False
+        # Surplus may be taken from a protected job; ``valid`` sees to it that the minimum stays.
         return victim.elastic or not runtime.reclaim_protects(wanted.queue, victim)
 
     def valid(scenario: Scenario) -> bool:
         victims = scenario.by_job().values()
+        # A gang is tried in part at first, and claims no more than that part.
         tried = demand(session, job, _tried(session, job))
         assert tried is not None
         if not standing.allows(tried, _yields(session, victims), multiplier):
@@ -84,6 +89,7 @@ def _yields(session: Session, victims) -> dict[WQueue, list[Yield]]:  # type: ig
             continue
         surplus, core = _split(tasks)
         for unit in [*([task] for task in surplus), core]:
+            # Who is promised another place loses nothing, so nothing is taken from its queue.
             if session.config.allow_consolidating_reclaim:
                 unit = [task for task in unit if not ACTIVE[task.status]]
             if unit:
@@ -99,6 +105,7 @@ def _split(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:
     surplus: list[WTask] = []
     core: list[WTask] = []
     for podset, members in by_podset.items():
+        # KAI's splitVictimTasks: the first of the victims, up to the minimum, count as the core.
         core += members[: podset.minimum]
         surplus += members[podset.minimum :]
     return surplus, core
