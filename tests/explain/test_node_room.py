@@ -170,7 +170,7 @@ def test_of_two_that_lack_on_one_node_gpus_come_first_and_the_other_is_named() -
 
 def test_trials_leave_the_pods_that_are_told_of_as_they_are() -> None:
     """Trials put others in the place of pods and groups, and take them back."""
-    with opened(racks(2)) as lab:
+    with opened(racks(12)) as lab:  # large enough for trials to change the working set in place
         put(lab, pod("h", 7, nodeSelector=on("n-0"), priority=FIRM), job("x", 5, 8, level="lab/rack"))
         [case] = cases(Subject.of(lab, "Job", "x").standing(lab))
         ground = case.ground
