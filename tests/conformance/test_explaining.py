@@ -11,7 +11,7 @@ from kailab.conformance.explaining import judging, removal
 from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
 from kailab.conformance.explaining.judging import Judged, judge
 from kailab.conformance.explaining.random_situation import seeded
-from kailab.conformance.explaining.run import Findings, SeedResult
+from kailab.conformance.explaining.run import Findings, SeedResult, run_seeds
 from kailab.conformance.explaining.shrinking import shrink
 from kailab.conformance.explaining.situation import Situation
 from kailab.conformance.explaining.subject import Work, waiting
@@ -153,6 +153,18 @@ def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> Non
     small = shrink(large, failed)
     assert small.steps == LIMITED.steps[1:]  # without its queue it is as wrong
     assert small.fleet["pools"][0]["count"] == 1
+
+
+def test_what_is_explained_of_random_situations_is_so() -> None:
+    findings = run_seeds(range(6))
+    assert findings.asked > 15
+    assert findings.share >= 90, findings.text()
+
+
+@pytest.mark.slow
+def test_what_is_explained_of_many_random_situations_is_so() -> None:
+    findings = run_seeds(range(400, 412))
+    assert findings.share >= 90, findings.text()
 
 
 def test_findings_tell_the_share_by_cause() -> None:

@@ -20,6 +20,7 @@ from kailab.conformance.explaining.subject import Work, waiting
 from kailab.errors import KailabError
 from kailab.lab.explain.answer import Answer, Verdict
 from kailab.lab.explain.asking import ask
+from kailab.lab.explain.cause import Code
 from kailab.lab.lab import Lab
 
 DEEPEST = 6
@@ -155,7 +156,9 @@ def _cause(case: _Case, code: str) -> list[str]:
 def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
     """All of the chain taken away it runs: without the first it must not, unless what came later was taken away by more nodes."""
     rest = chain[1:]
-    if rest and not MORE_ROOM.intersection(name for name, _ in rest):
+    # Changes of amounts that were not there before tell them as well.
+    tells_anew = chain[0][0] == Code.QUEUE_HAS_NO_RESOURCES
+    if rest and not tells_anew and not MORE_ROOM.intersection(name for name, _ in rest):
         with _opened(case, [one for _, one in rest]) as lab:
             if case.work.runs(lab):
                 case.faults.append(

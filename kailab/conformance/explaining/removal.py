@@ -246,6 +246,10 @@ def _twin(node: Object, number: int, places: Sequence[str], factor: int) -> Obje
     named = {**(node["metadata"].get("labels") or {}), labels.HOSTNAME: name}
     named |= {key: f"{named[key]}{_TWIN}-{number}" for key in places if key in named}
     offered = {key: _times(amount, factor) for key, amount in node["status"]["allocatable"].items()}
+    if factor > 1:  # with whole GPUs, whatever those of the node are split into
+        offered = {key: amount for key, amount in offered.items() if not key.startswith(labels.MIG_PREFIX)}
+        offered[labels.GPU_RESOURCE] = str(8 * factor)
+        named = {key: value for key, value in named.items() if "mig" not in key}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -268,6 +272,13 @@ def _times(amount: Any, factor: int) -> str:
     text = str(amount)
     digits = text.rstrip("KMGTPEkimunp")
     return f"{int(digits) * factor}{text[len(digits) :]}"
+
+
+def _split(place: Place) -> Iterator[Step]:
+    """The devices of every node are split into each profile, several times."""
+    profiles = {f"{labels.MIG_PREFIX}{name}": "12" for name in ("1g.10gb", "3g.40gb", "7g.80gb")}
+    split = {"metadata": {"labels": {"node-role.kubernetes.io/mig-enabled": "true"}}}
+    yield from _nodes(lambda _: {**split, "status": {"allocatable": profiles, "capacity": profiles}})(place)
 
 
 def _without_others(place: Place) -> Iterator[Step]:
@@ -360,11 +371,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.LARGER_THAN_ANY_DOMAIN: _LARGER,
     Code.GPU_SHARE_TOO_LARGE: _written_anew(_smaller_share),
     Code.GPU_MEMORY_UNKNOWN: _nodes(lambda _: {"metadata": {"labels": {labels.GPU_NODE_MEMORY: "81920"}}}),
-    Code.MIG_PROFILE_ABSENT: _nodes(
-        lambda _: {
-            "status": {"allocatable": {f"{labels.MIG_PREFIX}{name}": "4" for name in ("1g.10gb", "3g.40gb", "7g.80gb")}}
-        }
-    ),
+    Code.MIG_PROFILE_ABSENT: _split,
     Code.VOLUME_MISSING: _volumes,
     Code.TOPOLOGY_UNKNOWN: _topology,
     Code.VICTIMS_PROTECTED: _no_min_runtimes,
