@@ -58,7 +58,7 @@ class Session:
         self.table.claims.begin()
         self.tree: QueueTree = working.tree
         self.jobs = working.jobs
-        working.settle_indexes()
+        working.settle_indexes()  # first: who waits and who may be a victim is read off the indexes
         self.waiting = working.waiting
         self.victims = working.victims
         self.journal: list[Entry] = []
@@ -68,11 +68,11 @@ class Session:
         self._asking: dict[int, TaskAmounts] = {}  # by id of a ShapeInfo, all of which are kept
         self._largest: np.ndarray | None = None
         self.switches = switches(config.plugins)
-        self._aside = [] if self.switches.topology else put_aside(self.jobs.values())
+        self._aside = [] if self.switches.topology else put_aside(self.jobs.values())  # put back by close
         self.limits = EvictionLimits(config)
         self.taking = TakenRatioLimit(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
-        self._open_queues()
+        self._open_queues()  # before the ranking, which looks at what queues hold
         try:
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
@@ -94,6 +94,7 @@ class Session:
             self._add(name, sums, firm=1)
         for name, sums in working.asked.items():
             self._add(name, sums, request=1)
+        # GPU memory is in no sum above in full: what part of a device it is depends on the device.
         for task in working.memory_tasks.values():
             assert task.job is not None
             gpu = task.info.shape.gpu
@@ -101,10 +102,10 @@ class Session:
             if task.status == Status.PENDING:
                 self._add(name, [0, 0, memory_as_gpus(gpu.memory_mib * gpu.devices, min_memory)], request=1)
             else:
-                held = [0, 0, self.accepted(task)[2] - task.info.quota[2]]
+                held = [0, 0, self.accepted(task)[2] - task.info.quota[2]]  # the rest is in ``held`` above
                 self._add(name, held, allocated=1, request=1, firm=0 if task.job.record.preemptible else 1)
         totals = self.table.total()
-        for task in working.foreign.values():
+        for task in working.foreign.values():  # what is held outside of all queues is not theirs to share out
             i = self.table.index.get(task.node)
             if i is not None and self.table.available[i]:
                 for r in RESOURCES:
@@ -211,7 +212,7 @@ class Session:
             table.place(task, Status.RELEASING, task.left[0], task.left[1], -1)
             table.host(task, task.left[0], False)
         if ACTIVE[task.status] and queue is not None:
-            self._charge(queue, task, job, -1)
+            self._charge(queue, task, job, -1)  # by where it still is: what GPU memory counts for depends on the node
         job.count(task, task.status, -1)
         claiming = bool(task.info.shape.claims)
         if claiming:
@@ -324,7 +325,7 @@ class Session:
         taken."""
         first: dict[str, Entry] = {}
         for entry in self.journal[mark:]:
-            first.setdefault(entry.task.uid, entry)
+            first.setdefault(entry.task.uid, entry)  # how it stood before: detours since then decide nothing
         shares = self._shares_around(first) if beneficiary is not None else {}
         touched: dict[str, Job] = {}
         for entry in first.values():

@@ -26,6 +26,7 @@ class Allocator:
     def place(self, job: Job, nodes: NodeMask, pipeline_only: bool, tasks: list[WTask] | None = None) -> bool:
         """Undoes nothing on failure: the caller holds the mark. ``tasks`` overrides which tasks of the job to place."""
         session = self.session
+        # Scores of the job before would be found by any pod set below the same group (KAI: PreJobAllocation).
         self.topology.forget_scores()
         if tasks is None:
             tasks = tasks_to_allocate(job)
@@ -34,10 +35,13 @@ class Allocator:
         queue = session.queue_of(job)
         if queue is None:
             return False
+        # GPU memory counts by the largest device here, so that only what is over for sure is refused, as in KAI
+        # (getRequiredQuota). The amount on the very node is held against the same bounds when it is chosen.
         wanted = session.wants(tasks, session.table.max_gpu_memory)
         refusal = refuses(queue, wanted, job.record.preemptible)
         if refusal is not None:
             if not pipeline_only:
+                # In a simulation a refusal is about that set of victims, and no reason for the job.
                 session.ledger.fail(job, Failure(refusal.code, refusal.message, refusal.queue, refusal.numbers))
             return False
         try:
@@ -65,9 +69,11 @@ class Allocator:
         members: list[Member] = group.members
         if len(members) > 1:
             by_name = job.by_name
+            # Sorted at each visit, because what has been placed since changes the order.
             members = sorted(members, key=lambda member: member_key(member, None, by_name))
         for member in members:
             inside = set(member.podsets)
+            # A member without tasks here passes: only those that the next step needs are in ``tasks``.
             mine = tasks if len(members) == 1 else [task for task in tasks if task.podset in inside]
             if isinstance(member, WPodSet):
                 if not self._podset(job, member, mine, nodes, pipeline_only):
@@ -91,6 +97,7 @@ class Allocator:
 
     def _tasks(self, job: Job, podset: WPodSet, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
         placer = self.placer
+        # Only now: constraints of this group and those above it have left their scores by then.
         placer.preferred = self.topology.scores_for(podset)
         for count, task in enumerate(tasks):
             if not placer.place(task, nodes, pipeline_only):
@@ -102,6 +109,7 @@ class Allocator:
     def _explain(self, job: Job, podset: WPodSet, task: WTask, placed: int) -> None:
         gang = any(other.minimum > 1 for other in job.podsets.values())
         pod = f"{task.record.namespace}/{task.record.name}"
+        # KAI's three texts, by the same rule (handleFailedTaskAllocation). ``used`` counts what was placed just now.
         if not gang or podset.used >= podset.minimum:
             message = f"no node has room for pod {pod}"
         elif len(job.podsets) == 1:

@@ -42,6 +42,7 @@ def requirement_mask(table: NodeTable, requirement: Requirement) -> np.ndarray:
             return column >= 0
         case "DoesNotExist":
             return column < 0
+    # One answer for each value that some node has, and not for each node.
     hit = np.zeros(len(codes) + 1, dtype=bool)  # the last entry answers for code -1: no such label
     for value, code in codes.items():
         hit[code] = matches(requirement, {requirement.key: value})
@@ -58,6 +59,7 @@ def _term_mask(table: NodeTable, term: NodeTerm) -> np.ndarray:
         if field.key == "metadata.name":
             mask &= np.array([matches(field, {field.key: node.name}) for node in table.nodes], dtype=bool)
         else:
+            # Kubernetes lets fields select by metadata.name alone.
             mask &= False
     if not term.requirements and not term.fields:
         mask &= False  # Kubernetes: an empty term matches nothing
@@ -81,6 +83,7 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
     for toleration in tolerations:
         if toleration.effect and toleration.effect != taint.effect:
             continue
+        # Without a key only Exists is allowed; it tolerates every taint.
         if not toleration.key:
             if toleration.operator == "Exists":
                 return True
@@ -92,6 +95,7 @@ def tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 
 def untolerated(shape: Shape, taints: tuple[Taint, ...]) -> Taint | None:
     for taint in taints:
+        # A soft taint is for scores, of which KAI has none for it.
         if taint.effect != "PreferNoSchedule" and not tolerates(shape.tolerations, taint):
             return taint
     return None
@@ -107,6 +111,7 @@ def taint_mask(table: NodeTable, shape: Shape) -> np.ndarray:
     mask = np.ones(len(table), dtype=bool)
     for i, node in enumerate(table.nodes):
         if node.taints:
+            # Nodes of one pool have equal taints, so one look per pool is enough.
             verdict = verdicts.get(node.taints)
             if verdict is None:
                 verdict = verdicts[node.taints] = untolerated(shape, node.taints) is None
@@ -120,6 +125,7 @@ def mig_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
     mask = np.ones(len(table), dtype=bool)
     if not info.cpu_only and (gpu.mig or any(table.mig)):
         for i, strategy in enumerate(table.mig):
+            # A strategy of "none" leaves the node open for both, as KAI does (PredicateByNodeResourcesType).
             if not strategy:
                 mask[i] = not gpu.mig
             elif strategy == "single":
@@ -137,6 +143,7 @@ def gpu_kind_mask(table: NodeTable, info: ShapeInfo) -> np.ndarray:
 
 def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
     """True where nothing but resources and other pods could stop the task. Kept with the shape."""
+    # The version is that of the node table: labels and taints don't change within one.
     if info.mask is None or info.mask_version != version:
         shape = info.shape
         mask = table.available.copy()
@@ -144,6 +151,7 @@ def static_mask(table: NodeTable, info: ShapeInfo, version: int) -> np.ndarray:
         mask &= taint_mask(table, shape)
         mask &= gpu_kind_mask(table, info)
         if shape.gpu.memory_mib:
+            # Where devices don't tell their memory, none can be measured out (KAI: GpuMemorySynced).
             mask &= table.memory_known
         info.mask = mask
         info.mask_version = version
@@ -154,6 +162,7 @@ def fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray | None = None) -> n
     """Where the shape's resources fit: in ``idle`` (the default pool), or in another pool of the same form."""
     if pool is None:
         pool = table.idle
+        # KAI's IsTaskAllocatable lets a best-effort pod in without a look at what is idle.
         if info.empty:
             return table.all
     needs = info.needs
@@ -171,6 +180,7 @@ def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarr
     gpu = info.shape.gpu
     whole = np.maximum(pool[GPUS], 0) // GPU
     mask: np.ndarray = whole >= gpu.devices
+    # Groups matter only where whole devices are too few, and few nodes have any.
     for i, shared in table.shared.items():
         if not mask[i] and shared.groups:
             mask[i] = whole[i] + shared.fitting(gpu) >= gpu.devices

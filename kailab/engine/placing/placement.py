@@ -52,6 +52,7 @@ class Placer:
         self._chosen = None
         if config.node_score_policy is not None:
             self._chosen = ChosenScore(session.table, config.node_score_policy)
+            # It comes in the place of packing and spreading.
             self._gpu = self._cpu = ""
 
     def place(self, task: WTask, nodes: NodeMask, pipeline_only: bool) -> bool:
@@ -64,8 +65,10 @@ class Placer:
         table = self.table
         now, candidates = self.candidates(task, nodes)
         if self.preferred is not None:
+            # Nodes outside the domains that were ranked have no score, and are left out as in KAI.
             candidates &= ~np.isnan(self.preferred)
         if not candidates.any():
+            # The next equal task need not look again, unless something on a node changes.
             self._last = Pick(info, nodes, self.session.changes, -1)
             return False
         config, on = self.session.config, self.session.switches
@@ -74,6 +77,7 @@ class Placer:
             config.prefer_shared_devices, on.node_availability, on.resource_type,
         )  # fmt: skip
         if self._chosen is not None:
+            # At most what packing gives, so that a policy outdoes nothing above it in the scale of ``score``.
             scores = scores + DENSITY * self._chosen.of(task, candidates)
         if table.numa and (aligned := table.numa.scores(info)) is not None:
             scores = scores + aligned
@@ -86,17 +90,20 @@ class Placer:
                 scores = scores + POD_PREFERENCE * liked
         scores = np.where(candidates, scores, -np.inf)
         while True:
+            # The first of equals, and nodes are sorted: the lowest name.
             i = int(np.argmax(scores))
             if scores[i] == -np.inf:
                 return False
             if self._put(task, info, i, bool(now[i]), pipeline_only):
                 self._last = Pick(info, nodes, self.session.changes, i, liked is not None)
                 return True
+            # The amounts fit, but not the devices: the next best is tried.
             scores[i] = -np.inf
 
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
         """Where the task fits by what nobody holds, as far as amounts go; and where it may go, now or once leaving tasks are gone."""
         info, table = task.info, self.table
+        # The sum makes an array of all nodes; mostly nothing is leaving.
         pool = table.idle + table.releasing if table.releasing.any() else table.idle
         idle = table.idle
         if info.shape.claims:
@@ -129,6 +136,7 @@ class Placer:
         """The resource (row) of which the task wants more than any single node has."""
         if not self.session.config.predicates:
             return None
+        # KAI's MaxNodeResourcesPredicate: what no node has even when empty, no eviction can make room for.
         largest = self.session.largest_node()
         for row, amount in info.needs:
             if amount > largest[row]:
@@ -137,12 +145,14 @@ class Placer:
 
     def _repeat(self, task: WTask, info: ShapeInfo, nodes: NodeMask, pipeline_only: bool) -> bool | None:
         last = self._last
+        # By identity: equal shapes are interned, and a mask of nodes is passed on as the same object.
         if last is None or last.info is not info or last.nodes is not nodes or last.changes != self.session.changes:
             return None
         if last.node < 0:
             return False
         shape = info.shape
         if (
+            # What is listed here may want another node next, or needs more than amounts to be looked at.
             pipeline_only
             or shape.gpu.shared
             or last.preferred
@@ -195,6 +205,7 @@ class Placer:
         verdicts: dict[int, bool] = {}
         for i in np.flatnonzero(candidates):
             memory = int(table.gpu_memory[i])
+            # The amount depends on nothing but the size of the devices.
             verdict = verdicts.get(memory)
             if verdict is None:
                 gpus = gpu.devices * portion(table.request_memory(gpu, int(i)), memory)
@@ -214,6 +225,7 @@ class Placer:
         session, name = self.session, self.table.nodes[i].name
         groups: tuple[str, ...] = ()
         zones = self.table.numa.place(info, i) if self.table.numa else ()
+        # Simulations only ever promise: what they place needs the victims gone.
         wait = pipeline_only or not fits_now
         if info.shape.gpu.shared:
             chosen = self._choose_groups(info, i, pipeline_only)
@@ -230,6 +242,7 @@ class Placer:
 
     def _new_group(self, task: WTask) -> str:
         self._groups += 1
+        # Names come from the input alone, so that the same cycle names the same groups.
         return f"{task.uid}-{int(self.session.now)}-{self._groups}"
 
     def _choose_groups(self, info: ShapeInfo, i: int, pipeline_only: bool) -> tuple[list[str], bool] | None:
@@ -247,6 +260,8 @@ class Placer:
                 used = group.used / shared.memory if shared.memory else 0.0
                 options.append((-used * fuller, False, name))
         idle, releasing = int(table.idle[GPUS, i]), int(table.releasing[GPUS, i])
+        # A promise makes ``releasing`` negative; each pool is cut down to whole devices by itself, as in KAI
+        # (filterGpusByEnoughResources).
         if idle > 0 or releasing > 0:
             whole = int(idle / GPU) + int(releasing / GPU)
             options += [(whole_first, True, "")] * whole

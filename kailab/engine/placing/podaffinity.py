@@ -32,6 +32,7 @@ def narrow(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
             _require(table, task, term, candidates)
     for term in shape.anti_affinity:
         if not term.weight:
+            # A node without the label is in no domain, so nothing there can be in conflict.
             column, _ = table.column(term.topology_key)
             taken = _domains(table, task, lambda other, term=term: selects(term, other.info.shape), column)
             if taken:
@@ -55,6 +56,7 @@ def _domains(table: NodeTable, task: WTask, wanted, column: np.ndarray) -> set[i
     for i, tasks in enumerate(table.tasks):
         code = int(column[i])
         if code >= 0 and code not in found and tasks:
+            # One pod is enough for the whole domain, and the task itself never counts.
             for other in tasks.values():
                 if other is not task and wanted(other):
                     found.add(code)

@@ -26,6 +26,7 @@ def packing(table: NodeTable, row: int, among: np.ndarray | None) -> np.ndarray:
     """0-9: the less is free, the higher, relative to the nodes considered. Nodes without the resource get 0."""
     free = table.idle[row] + table.releasing[row]
     owners = table.allocatable[row] != 0
+    # KAI looks at the whole set of nodes it was given, whether the task fits there or not (NodePreOrderFn).
     if among is not None:
         owners_among = owners & among
     else:
@@ -33,7 +34,9 @@ def packing(table: NodeTable, row: int, among: np.ndarray | None) -> np.ndarray:
     if not owners_among.any():
         return np.zeros(len(table))
     considered = free[owners_among]
+    # Promises may make it negative: KAI's largest begins at zero, its smallest does not.
     low, high = int(considered.min()), max(int(considered.max()), 0)
+    # As in KAI: with nothing free anywhere packing has no say, and equal nodes all get the most.
     if high == 0:
         return np.zeros(len(table))
     if low == high:
@@ -44,6 +47,7 @@ def packing(table: NodeTable, row: int, among: np.ndarray | None) -> np.ndarray:
 
 def spreading(table: NodeTable, row: int) -> np.ndarray:
     """0-1: the share of the node that is free."""
+    # KAI spreads by the label nvidia.com/gpu.count where a node has it, and not by what is allocatable.
     size = table.gpu_count if row == GPUS else table.allocatable[row]
     free = table.idle[row] + table.releasing[row]
     return np.divide(free, size, out=np.zeros(len(table)), where=size != 0)

@@ -22,6 +22,7 @@ from kailab.engine.working.domains import ROOT, Domain, DomainTree
 from kailab.engine.working.layout import GPUS, PODS
 from kailab.engine.working.state import Job, Member, WPodSet, WTask
 
+# KAI's requiredResourceNotInDomainRatio, for a resource of which a domain has nothing free.
 NOT_IN_DOMAIN = 1000.0
 
 
@@ -59,6 +60,7 @@ class TopologyPlan:
         if topology is None:
             return None
         tree = working.domain_tree(topology)
+        # KAI builds its trees anew for each session. Within one the order that a search left is where the next begins.
         if name not in self._begun:
             self._begun.add(name)
             tree.restore_order()
@@ -76,12 +78,15 @@ class TopologyPlan:
             self._fail(job, f"topology {constraint.topology} does not exist", quiet)
             return []
         table = self.session.table
+        # A node that lacks one of the labels is in no domain, so nothing of the group may go there.
         valid = tree.member if nodes is None else tree.member & nodes
         top = tree.common(valid, constraint.preferred)
         need = self._measure(tree, top, tasks)
+        # The domain that holds all allowed nodes: where it has too little, no domain in it has enough.
         if not _has_room(top, need, len(tasks)):
             self._fail(job, self._no_room(job, member, top), quiet)
             return []
+        # Levels below the one that is tried first are never tried, so their order does not matter.
         depth = constraint.preferred or constraint.required
         _pack(top, need, tree.level_index(depth) if depth else None)
         if constraint.preferred:
@@ -113,7 +118,9 @@ class TopologyPlan:
         rows = len(table.layout)
         vectors = [_vector(task, rows) for task in tasks]
         need = cast("np.ndarray", np.sum(vectors, axis=0))
+        # Free parts of shared devices are left out, as in KAI (calcSubTreeFreeResources).
         free = table.idle + table.releasing
+        # What the last search counted would pass for room in domains outside of ``top``.
         for domain in tree.root.below():
             domain.pods, domain.free = None, None
         fitting = self._pods_per_node(tasks, vectors, free) if _alike(tasks) else None
@@ -127,8 +134,10 @@ class TopologyPlan:
         """How many pods as large as the largest in every resource fit on each node."""
         largest = np.max(vectors, axis=0)
         table = self.session.table
+        # Who wants nothing but a pod slot fits on any node, however full it is, as in KAI (calcNodeAccommodation).
         if all(amount <= (1 if row == PODS else 0) for row, amount in enumerate(largest)):
             return np.full(len(table), len(tasks), dtype=np.int64)
+        # Generous for requests of several devices: what really fits is found out when the tasks are placed.
         if 0 < largest[GPUS] < GPU:
             free = free.copy()
             for i, shared in table.shared.items():
@@ -145,6 +154,7 @@ class TopologyPlan:
     ) -> list[Domain]:  # fmt: skip
         levels = _levels(tree, constraint, member)
         allowed = None
+        # A required level holds for the pods that run already, too: the others must join them.
         if constraint.required and any(podset.active for podset in podsets):
             allowed = self._around_active(tree, constraint.required, podsets)
         return [
@@ -178,6 +188,7 @@ def _vector(task: WTask, rows: int) -> np.ndarray:
     for row, amount in task.info.rows.items():
         vector[row] = amount
     gpu = task.info.shape.gpu
+    # GPU memory has no part before its device is known, and counts as no GPU, as in KAI's request vectors.
     if gpu.shared and not gpu.memory_mib:
         vector[GPUS] = gpu.devices * gpu.portion
     return vector
@@ -189,6 +200,7 @@ def _alike(tasks: list[WTask]) -> bool:
     others: dict[int, int] = {}
     for task in tasks:
         gpu = task.info.shape.gpu
+        # Unlike tasks are held against sums instead (KAI: useRepresentorPodsAccounting).
         with_gpu += 1 if gpu.devices and not gpu.memory_mib else 0
         for row, amount in task.info.needs:
             if row > GPUS:
@@ -216,6 +228,7 @@ def _pack(domain: Domain, need: np.ndarray, depth: int | None) -> None:
     """Order children fullest first, down to level ``depth``."""
     if depth is None:
         return
+    # A domain that is too small has a ratio above 1, so it comes first; ``_domains`` leaves it out.
     domain.children.sort(key=lambda child: (-_ratio(need, child), child.name))
     if domain.level != depth:
         for child in domain.children:
@@ -235,6 +248,8 @@ def _preference(tree: DomainTree, top: Domain, preferred: str, count: int) -> np
             stack = domain.children + stack
     scores = np.full(count, np.nan)
     for rank, domain in enumerate(ordered):
+        # As in KAI the last in packing order, the emptiest, has most points. Rounding down to whole steps keeps the
+        # parts of a node's score apart; beyond ten domains several share a step.
         scores[domain.nodes] = np.floor((rank + 1) / len(ordered) * 10) * TOPOLOGY
     return scores
 
@@ -245,6 +260,7 @@ def _levels(tree: DomainTree, constraint: Constraint, member: Member) -> set[int
     levels: set[int] = set()
     for level in [*range(len(tree.levels) - 1, -1, -1), ROOT]:
         label = tree.levels[level] if level != ROOT else ""
+        # From the deepest level upwards: the first of the two that is met opens the range, the required one ends it.
         found_preferred = found_preferred or (bool(label) and label == constraint.preferred)
         found_required = found_required or (bool(label) and label == constraint.required)
         if found_preferred or found_required:

@@ -18,14 +18,17 @@ def settle(session: Session) -> None:
     ledger, before = session.ledger, session.config.promised
     made = ledger.made_room_for()
     ledger.heirs = made
+    # Once something changes the next cycle sees another cluster, and no promise can go on for ever by itself.
     if ledger.changes or not ledger.pipelines or session.config.imitate_faults:
         return
+    # Asked only where somebody new was made room for: the same heirs a second time would change nothing.
     if ledger.robbed and not set(made) <= set(before):
         ledger.again, ledger.heirs = True, tuple(dict.fromkeys((*made, *before)))
         return
     promised: dict[str, list[WTask]] = {}
     for uid, pipeline in ledger.pipelines.items():
         promised.setdefault(pipeline.podgroup, []).append(session.jobs[pipeline.podgroup].tasks[uid])
+    # Committed below: the job is then among those that wait when reasons are told.
     mark = session.mark()
     for job_uid, tasks in promised.items():
         if _awaited(session, tasks):
