@@ -35,6 +35,7 @@ def write_until_answered(
         nonlocal waiting
         # A server that was too busy for all of them at once is asked for the rest only.
         for number, outcome in zip(waiting, cluster.write_all([[writes[n]] for n in waiting]), strict=True):
+            # Without a doubtful try before it, the same answer is a refusal.
             done = isinstance(outcome.error, AlreadyExists | NotFound) and number in doubtful
             outcomes[number] = Outcome([None], None) if done else outcome
         waiting = [number for number in waiting if isinstance(outcomes[number].error, Unavailable)]

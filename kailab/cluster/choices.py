@@ -102,6 +102,7 @@ class Registry(Mapping[str, C], Generic[C]):
             return choice.load()
         try:
             found = choice.load()
+        # Whatever the code of another distribution does when it is loaded, it is told as its fault and not as kailab's.
         except (Exception, SystemExit) as error:
             raise ExtensionError(f"{extension.told} can't be used: {type(error).__name__}: {error}") from error
         if fault := wrong(found):
@@ -125,6 +126,7 @@ class Registry(Mapping[str, C], Generic[C]):
         found = []
         for option in given:
             takers = [name for name, choice in self.items() if option in choice.options]
+            # What no choice of this sort understands is for another registry to judge.
             if takers and chosen not in takers:
                 plural = "s" if len(takers) > 1 else ""
                 found.append(

@@ -22,7 +22,7 @@ PLAIN_SLEEP = (
 )
 """A preStop command that only waits: its words with a space between them, as Python, Go and jq read regular expressions."""
 
-BACKOFF_FIRST = 10.0
+BACKOFF_FIRST = 10.0  # as the kubelet's for crashing containers
 BACKOFF_LAST = 300.0
 LONGEST_SECONDS = 10.0 * 366 * 86400
 """What is asked for beyond this counts as this."""

@@ -68,6 +68,7 @@ class WatchHub:
         if watchers := self.watchers(kind):
             event = WatchEvent(type, kind, obj)
             for watch in watchers:
+                # One beyond the limit is still taken: by it ``poll`` sees that some were lost.
                 if len(watch.queue) <= LIMIT:
                     watch.queue.append(event)
 

@@ -29,6 +29,7 @@ def find(pid: int, since: float | None = None) -> psutil.Process | None:
         process = psutil.Process(pid or -1)  # 0: the system itself, on some
     except (psutil.Error, ValueError):
         return None
+    # Process ids are given again; together with the time of birth one is unique.
     born = ask(process, psutil.Process.create_time)
     return process if born is not None and since in (None, born) else None
 

@@ -33,6 +33,7 @@ class Retries(Generic[K]):
 
     def failed(self, key: K, now: float) -> float:
         """Note a failure. Returns the time at which to try again."""
+        # tenacity knows the pauses; the waiting is done by whoever has the clock.
         state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
         state.attempt_number = self._failures[key] = self._failures.get(key, 0) + 1
         self._failed_at[key] = now
@@ -64,6 +65,7 @@ class Retries(Generic[K]):
     def due(self, now: float) -> list[K]:
         """Those whose pause is over, in the order in which they failed, each told once."""
         found = [key for key, until in self._until.items() if until <= now]
+        # The count of failures stays: the next one in a row has a longer pause.
         for key in found:
             del self._until[key]
         return found

@@ -16,6 +16,7 @@ _VALUE = r"(?:[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)?"
 _EQUALITY = re.compile(rf"^({_KEY})\s*(==|=|!=)\s*({_VALUE})$")
 _SET = re.compile(rf"^({_KEY})\s+(in|notin)\s*\(([^()]*)\)$")
 _EXISTS = re.compile(rf"^(!?)\s*({_KEY})$")
+# A comma between terms, not one within the parentheses of ``in (a, b)``.
 _COMMA = re.compile(r",(?![^(]*\))")
 
 
@@ -31,6 +32,7 @@ class Term(NamedTuple):
         if self.operator == "In":
             return value in self.values
         if self.operator == "NotIn":
+            # An absent label is in no set: NotIn holds, as in Kubernetes.
             return value not in self.values
         return (value is not None) == (self.operator == "Exists")
 

@@ -93,6 +93,7 @@ def write_private(path: Path, content: bytes) -> None:
     """A file that only its owner can read, at no moment anybody else."""
     temporary = path.with_name(f".{path.name}.tmp")
     temporary.unlink(missing_ok=True)
+    # With this mode from the beginning: a chmod afterwards would leave a moment for others.
     with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(content)
     os.replace(temporary, path)

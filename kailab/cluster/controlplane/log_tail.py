@@ -31,6 +31,7 @@ class _Said(msgspec.Struct):
 def log_tail(log: Path, lines: int = LINES) -> str:
     """At most so many lines, indented; empty if there are none."""
     said = [line for line in tail(log) if not _TRACE.match(line)]
+    # The last such line: earlier ones belong to earlier starts, which share the log.
     fatal = next((at for at in range(len(said) - 1, -1, -1) if _FATAL.search(said[at])), None)
     # A Python traceback says at its end what happened.
     chosen = said[-lines:] if fatal is None or said[fatal].startswith("Traceback") else said[fatal : fatal + lines]

@@ -107,6 +107,8 @@ class ControlPlane(Supervised):
         known.write(folder)
         plane = cls(folder, known)
         plane._programs.prepare(stages)
+        # The others are clients of the API server: they are started when it is ready, and need no pauses and second
+        # tries.
         first, later = (ETCD, APISERVER), [name for name in names if name != APISERVER]
         tell(f"starting {' and '.join(first)}")
         plane._start(first)
@@ -187,6 +189,7 @@ class ControlPlane(Supervised):
 
         def all_work() -> bool:
             lacking.clear()
+            # One that has ended is told at once, with its last words, instead of after the whole wait.
             for one in self._supervision.records():
                 if one.name in (*names, *alive) and not (process := self._supervision.look(one)).running:
                     raise self._failure(process)
@@ -215,5 +218,6 @@ def take_down(folder: Path) -> None:
     folder = planefolder.resolved(folder)
     supervision = Supervision(folder)
     if folder.is_dir():
+        # Those first, and with time to end in order: a scheduler writes what it has left while the API still answers.
         supervision.stop([one.name for one in supervision.records() if one.spawned], SPAWNED_GRACE_SECONDS)
     planefolder.remove(folder)

@@ -93,6 +93,7 @@ def _mark(folder: Path) -> None:
     """Nobody else can begin here from now on."""
     begun = PlaneRecord(kubernetes="", ports={}, binaries={}, starter=this_process(), created=time.time())
     try:
+        # O_EXCL decides between two processes that begin here at once.
         with open(os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(msgspec.json.encode(begun))
     except FileExistsError:
@@ -133,6 +134,7 @@ def remove(folder: Path) -> None:
     """End all that belongs to the folder, and remove it. Raises StateError if it holds something else than a control plane."""
     supervision = Supervision(folder)
     if not (folder / FILE).exists():
+        # Somebody removed the mark, or the whole folder: what still runs is the plane's all the same.
         if processes_of(folder):
             supervision.end_all()
         elif folder.exists() and any(folder.iterdir()):

@@ -43,6 +43,7 @@ _DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 _LOOK_SECONDS = 10.0
 # A lab has no volumes to attach, no cloud, no network routes; each controller left out is watches and memory saved.
 _LEFT_OUT = ("node-ipam-controller", "persistentvolume-attach-detach-controller", "service-lb-controller")
+# Some heartbeats may be late before a node counts as lost.
 _NODE_GRACE_SECONDS = 4 * HEARTBEAT_SECONDS
 _SYNCS = ("deployment", "replicaset", "statefulset", "daemonset", "job", "cron-job", "namespace", "ttl-after-finished",
           "serviceaccount-token", "resource-quota")  # fmt: skip
@@ -68,6 +69,7 @@ class Programs:
         """Certificates, kubeconfigs, and the configuration of KWOK."""
         pki = self.folder / _PKI
         pki.mkdir(mode=0o700, exist_ok=True)
+        # An authority of its own: certificates that the API accepts open no way round it.
         store = Authority.made(pki, "etcd-ca")
         store.serving(pki, "etcd")
         store.client(pki, "etcd-client", APISERVER)
@@ -251,6 +253,7 @@ def _context(authority: Path, client: Pair) -> ssl.SSLContext:
 
 def _ask(url: str, context: ssl.SSLContext | None) -> tuple[str, str | None]:
     """What a local URL answers, and what went wrong."""
+    # No proxy, whatever the environment says: the addresses are this machine's.
     handlers: list[urllib.request.BaseHandler] = [urllib.request.ProxyHandler({})]
     if context is not None:
         handlers.append(urllib.request.HTTPSHandler(context=context))

@@ -91,6 +91,7 @@ class Supervision:
                 found.append(typed.decode_json(path.read_bytes(), Record))
             except (OSError, msgspec.MsgspecError):
                 continue
+        # The plane's own first: what was spawned relies on them.
         return sorted(found, key=lambda one: (one.spawned, one.since))
 
     def record(self, name: str) -> Record:
@@ -111,17 +112,20 @@ class Supervision:
         try:
             for folder in (self._files, self._logs):
                 folder.mkdir(mode=0o700, exist_ok=True)
+            # What an earlier process left would pass for this one's.
             for ending in (".pid", ".exit"):
                 Path(f"{files}{ending}").unlink(missing_ok=True)
             self.log(record.name).touch(mode=0o600)
             write_private(Path(f"{files}.json"), msgspec.json.encode(msgspec.structs.replace(record, stopped=False)))
             shell = ["/bin/sh", "-c", _SUPERVISE, "kailab", str(files), str(self.log(record.name)), *record.argv]
+            # A spawned program is the user's own, and gets the environment that it would have anyway.
             inherited = {name: value for name, value in os.environ.items() if record.spawned or name in _INHERITED}
             given = {**inherited, **record.environment, MARK: str(self.folder)}
             above = subprocess.Popen(
                 shell,
                 cwd=self.folder,
                 env=given,
+                # Ctrl-C and the end of a terminal reach the command's own session, not this one.
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -155,6 +159,7 @@ class Supervision:
         names = list(names)
         running = {name: process for name in names if (process := self._process(name))}
         for name in names:
+            # Written down before the signal: whoever sees it end meanwhile must see that it was meant to.
             stopped = msgspec.structs.replace(self.record(name), stopped=True)
             write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
         for process in running.values():
@@ -170,6 +175,7 @@ class Supervision:
 
         def swept() -> bool:
             self._reap()
+            # Again and again: one of those that are killed may just have started another.
             left = processes_of(self.folder)
             for process in left:
                 send(process, signals.SIGKILL)

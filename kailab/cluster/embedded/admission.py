@@ -16,6 +16,7 @@ from kailab.model.validation.devices import admin_access
 from kailab.model.validation.fields import shown
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
+# The fields of Kubernetes' ValidatePodUpdate; it is stricter, and lets tolerations only be added.
 _POD_MAY_CHANGE = {"tolerations", "activeDeadlineSeconds", "terminationGracePeriodSeconds", "schedulingGates"}
 
 

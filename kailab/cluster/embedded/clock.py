@@ -28,6 +28,7 @@ class VirtualClock:
         self.now = float(start)
         self._sequence = 0
         self._all: list[tuple[float, int, _Timer]] = []
+        # The same entries once more: settling asks for the next prompt timer all the time.
         self._prompt: list[tuple[float, int, _Timer]] = []
         self._keyed: dict[str, _Timer] = {}
 
@@ -40,6 +41,7 @@ class VirtualClock:
         if key:
             self.cancel(key)
             self._keyed[key] = timer
+        # The number decides ties, so that timers themselves are never compared.
         self._sequence += 1
         entry = (float(when), self._sequence, timer)
         heapq.heappush(self._all, entry)
@@ -49,6 +51,7 @@ class VirtualClock:
     def cancel(self, key: str) -> None:
         """Forget the timer with this key, if there is one."""
         if timer := self._keyed.pop(key, None):
+            # It stays in the heaps without an action, which costs less than searching them.
             timer.action = None
 
     def next_timer(self) -> float | None:
@@ -73,11 +76,15 @@ class VirtualClock:
 
     def advance_to(self, when: float) -> None:
         """Let time pass until ``when``, running what falls due on the way; nothing if that is past."""
+        # The next timer is looked up anew each time: an action may set one that falls due on the way.
         while (due := self.next_timer()) is not None and due <= when:
             _, _, timer = heapq.heappop(self._all)
+            # This also takes it out of the heap of prompt timers, where its entry still lies.
             action, timer.action = timer.action, None
+            # Before the action runs, which may set a timer with the same key again.
             if timer.key and self._keyed.get(timer.key) is timer:
                 del self._keyed[timer.key]
+            # A timer that was set for the past runs now; it does not turn the clock back.
             self.now = max(self.now, due)
             if action is not None:
                 action()

@@ -83,12 +83,15 @@ class EmbeddedCluster:
         return self.clock.next_prompt()
 
     def _stamp(self) -> str:
+        # Kubernetes keeps whole seconds. Cut, not rounded: what counts from a time on record must not count from one to
+        # come.
         return format_time(self.clock.now // 1)
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
         key = key_of(kind, name, namespace)
+        # Events that somebody created as objects are in the store; those told by ``event`` are records of the log.
         if kind == "Event" and self.store.find(kind, key) is None:
             identity = self.store.events.find(key)
             if identity is not None:
@@ -102,6 +105,7 @@ class EmbeddedCluster:
         if kind != "Event":
             return found
         made = [r.materialise() for r in self.store.events if namespace is None or r.namespace == namespace]
+        # Recorded events have no labels: a selector finds them only where it asks for none.
         found = found + [event for event in made if matches(selector, None)]
         return sorted(found, key=lambda event: (event["metadata"]["namespace"], event["metadata"]["name"]))
 
@@ -140,9 +144,12 @@ class EmbeddedCluster:
         else:
             meta.pop("namespace", None)
         admitted = self._admission.new(kind, {**obj, "metadata": meta}, name)
+        # The store fills in the metadata in place, so it must be a dict of our own; ``meta`` is one, a copy made by
+        # admission may share with what the caller keeps.
         if admitted["metadata"] is not meta:
             admitted = {**admitted, "metadata": dict(admitted["metadata"])}
         if kind == "Namespace":
+            # The API server sets this label itself: selectors of namespaces rely on it.
             labels = admitted["metadata"].get("labels") or {}
             admitted["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": name}
         return self.store.insert(kind, (namespace, name), admitted, self._stamp())
@@ -155,6 +162,7 @@ class EmbeddedCluster:
         """
         meta = obj["metadata"]
         namespace = meta["namespace"]
+        # The owner stands in this namespace, so it is there; only one that is being terminated refuses.
         if self._deletion.is_leaving(namespace):
             self._admission.namespace(kind, namespace, True)
         name = meta.get("name")
@@ -229,6 +237,7 @@ class EmbeddedCluster:
     def bind(self, namespace: str, pod: str, node: str, annotations: Mapping[str, str] | None = None) -> None:
         key = (namespace, pod)
         old = self.store.get("Pod", key)
+        # As in Kubernetes, nobody looks whether the node exists: a pod can be bound to any name.
         if there := old["spec"].get("nodeName"):
             raise Conflict(f"Pod {pod!r} in namespace {namespace} is bound to node {there!r} already")
         if "deletionTimestamp" in old["metadata"]:
@@ -245,6 +254,7 @@ class EmbeddedCluster:
         old = self.store.get("Pod", key)
         if "deletionTimestamp" in old["metadata"]:
             return
+        # The condition comes first: the deletion may end the pod at once, and its last state is to say why it went.
         marked = self.store.replace("Pod", key, old, podwrites.disrupted(old, reason, message, self._stamp()))
         self._deletion.delete("Pod", key, marked, grace_seconds)
 
@@ -297,6 +307,7 @@ class EmbeddedCluster:
     def restore(cls, state: Mapping[str, Any], *, read_only: bool = False) -> EmbeddedCluster:
         """The cluster that a ``dump`` was taken of, or that ``read_state`` read. ``read_only``: it can't be changed, and takes in
         only what is asked for."""
+        # Not by __init__: the base objects are among those restored, and would take uids and versions a second time.
         cluster = cls.__new__(cls)
         store = Store()
         cluster._begin(float(state["now"]), store)
@@ -307,8 +318,10 @@ class EmbeddedCluster:
             store.restore(kind, objects)
         store.events.restore(state["events"])
         if read_only:
+            # No kubelet and no timers are set up: nothing may change, and they would unpack what nobody has asked for.
             store.sealed = True
             return cluster
+        # What packed objects own is not known, and the kubelet has to see every pod.
         store.complete()
         cluster._take_up()
         return cluster
@@ -319,6 +332,7 @@ class EmbeddedCluster:
         forked = EmbeddedCluster.__new__(EmbeddedCluster)
         forked._begin(self.clock.now, self.store.fork())
         forked._refusals = self._refusals.copy()
+        # Timers are not copied: their actions belong to this cluster's kubelet. They are set anew from the objects.
         forked._take_up()
         return forked
 

@@ -15,8 +15,9 @@ from kailab.errors import Invalid
 from kailab.model.kinds import key_of
 from kailab.model.times import format_time
 
+# The namespaces that the NamespaceLifecycle admission plugin keeps from deletion, as far as a lab has them.
 PERMANENT_NAMESPACES = ("default", "kube-system")
-DEFAULT_GRACE = 30
+DEFAULT_GRACE = 30  # Kubernetes' default of terminationGracePeriodSeconds
 
 
 class Deletion:
@@ -87,6 +88,8 @@ class Deletion:
         else:
             self.remove("Pod", key, pod)
             return
+        # Deleted again without grace, a pod goes even where its node is gone and no kubelet answers (kubectl delete
+        # --force).
         self.finish("Pod", key, pod)
 
     def _mark(self, kind: str, key: Key, obj: Object, seconds: int) -> Object:
@@ -117,6 +120,7 @@ class Deletion:
         if any(self._exists(owner, key[0]) for owner in others):
             meta = {**obj["metadata"], "ownerReferences": others}
             self._store.replace(kind, key, obj, {**obj, "metadata": meta})
+        # One that is leaving already goes at its own pace.
         elif "deletionTimestamp" not in obj["metadata"]:
             self.delete(kind, key, obj, None)
 
@@ -143,6 +147,7 @@ class Deletion:
         for kind in self._store.filled():
             for inner in [k for k in self._store.table(kind).objects if k[0] == name]:
                 found = self._store.find(kind, inner)
+                # It may have gone with an owner that this loop has deleted before it.
                 if found is not None and "deletionTimestamp" not in found["metadata"]:
                     self.delete(kind, inner, found, None)
         self._left(name)
@@ -163,6 +168,7 @@ class Deletion:
         obj = self._store.find("Namespace", key)
         if obj is None or obj["metadata"].get("finalizers"):
             return
+        # Events of the log are no objects of the store, so nobody has counted them; they end with their namespace.
         self._store.events.drop_namespace(namespace)
         del self._leaving[namespace]
         self.remove("Namespace", key, obj)

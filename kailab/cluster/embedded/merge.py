@@ -30,6 +30,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
     """
     if not isinstance(patch, Mapping):
         return patch
+    # RFC 7386: a mapping takes the place of anything that is none, and nulls within it leave nothing behind.
     fresh = not isinstance(target, dict)
     result: dict[str, Any] = {} if fresh else target
     copied = fresh
@@ -117,6 +118,8 @@ def _apply_list(live: list[Any], last: list[Any], new: list[Any], key: str) -> l
         apply_patch(there[item[key]], before.get(item[key]), item) if item[key] in there else item for item in new
     ]
     given = {item[key] for item in new}
+    # What somebody else put into the list stays, behind what is applied.
     result += [item for item in live if item[key] not in given and item[key] not in before]
+    # The old list itself: callers see by identity that nothing has changed.
     unchanged = len(result) == len(live) and all(a is b for a, b in zip(result, live, strict=True))
     return live if unchanged else result

@@ -52,6 +52,7 @@ def _ready(now: str) -> list[dict[str, Any]]:
 
 def ready_conditions(old: list[dict[str, Any]] | None, now: str) -> list[dict[str, Any]]:
     """Conditions of a pod that has just become ready; one shared list for all with the same history."""
+    # The usual case. Identity with the cached condition proves that nobody has added a field to it.
     if old and len(old) == 1 and old[0] is condition("PodScheduled", "True", old[0]["lastTransitionTime"]):
         return _ready_after(old[0]["lastTransitionTime"], now)
     return with_conditions(old, *_ready(now))

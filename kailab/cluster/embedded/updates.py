@@ -24,6 +24,7 @@ from kailab.model.validation.fields import Faults
 from kailab.model.validation.metadata import check_notes
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+# Sorted: one manifest gives one annotation, in whatever order its keys come.
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 # Metadata that is the server's; what a client sends of it is passed over.
@@ -91,6 +92,7 @@ class Updates:
         old = self._store.find(kind, key)
         applied = {k: v for k, v in obj.items() if k != "status"}
         meta = {k: v for k, v in obj["metadata"].items() if k not in SERVER_FIELDS}
+        # kubectl leaves the annotation out of what it records, too; otherwise it would contain itself.
         notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
         if notes or "annotations" in meta:
             meta["annotations"] = notes
@@ -108,6 +110,7 @@ class Updates:
         self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
         before = (old["metadata"].get("annotations") or {}).get(LAST_APPLIED)
         last = msgspec.json.decode(before) if before else {}
+        # A record made by kubectl may hold a status; that it is not applied now must not remove the present one.
         last.pop("status", None)
         new = apply_patch(old, last, {**applied, "metadata": record})
         result = old if new is old else self._change(kind, key, old, dict(new))
@@ -124,6 +127,7 @@ class Updates:
             else:
                 new.pop("status", None)
         # Labels and annotations alone need no admission: they are checked above, and controllers write them often.
+        # Identity is enough: merging shares what did not change, and an equal copy costs an admission, no more.
         if any(new.get(field) is not value for field, value in old.items() if field not in ("metadata", "status")) or (
             new.keys() != old.keys()
         ):
@@ -131,6 +135,7 @@ class Updates:
         if same(new, old):
             return old
         if not same(new.get("spec"), old.get("spec")):
+            # Metadata and status don't count: it is what controllers compare their observedGeneration with.
             new = {**new, "metadata": {**new["metadata"], "generation": before.get("generation", 0) + 1}}
         elif new is old:
             new = dict(new)

@@ -48,6 +48,7 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
     await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
     for name, value in KAI_PRIORITY_CLASSES.items():
         _provide(cluster, "PriorityClass", priority_class(name, value), say)
+        # Kubernetes lets nobody change a value: what is there is told, and used.
         there_value = cluster.get("PriorityClass", name)["value"]
         if there_value != value:
             say(f"PriorityClass {name} has the value {there_value} here; with KAI it is {value}")

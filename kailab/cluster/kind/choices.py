@@ -90,6 +90,7 @@ def check_kind() -> None:
 
 def name_for(folder: Path) -> str:
     """A name for the cluster of a folder: always the same, and another one for another folder."""
+    # With "kailab" and the digest it stays within what ``creation.NAME`` allows.
     slug = re.sub(r"[^a-z0-9]+", "-", folder.name.lower()).strip("-")[:_LONGEST].strip("-")
     digest = hashlib.sha256(str(folder.resolve()).encode()).hexdigest()[:6]
     return "-".join(part for part in ("kailab", slug.removeprefix("kailab").strip("-"), digest) if part)

@@ -118,6 +118,7 @@ class Maker:
         log = folder / "logs" / "kind.log"
         log.parent.mkdir(parents=True, exist_ok=True)
         with log.open("a+b") as out:
+            # Appended to: what an earlier try said is not this one's reason.
             begin = out.tell()
             try:
                 code = _wait_for([sys.executable, "-m", __name__, action, name, *told], folder, out, seconds)
@@ -159,6 +160,7 @@ def _name_held(name: str) -> Iterator[None]:
         try:
             yield
         finally:
+            # Still locked. Whoever waits for nothing (LOCK_NB) can't hold the old file while another makes a new one.
             path.unlink(missing_ok=True)
     finally:
         os.close(held)
@@ -182,6 +184,7 @@ def main(arguments: list[str] | None = None) -> None:
     )
     try:
         if told.action == "create":
+            # Before kind writes into it, so that the credentials are at no moment open to others.
             kubeconfig.touch(0o600)
             cluster.create(config_file=told.config)
         else:

@@ -41,6 +41,7 @@ def await_healthy(port: int, why_not: Callable[[], str]) -> None:
 
 
 def _is_healthy(port: int) -> bool:
+    # No proxy, whatever the environment says: the address is this machine's.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(f"http://{LOOPBACK}:{port}/healthz", timeout=_LOOK_SECONDS) as answer:

@@ -18,6 +18,7 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 FAKE = ("kwok.x-k8s.io/node", "fake")
 READY_SECONDS = 180.0
 _PAUSE_SECONDS = 0.5
+# Where kind puts what it installs: kindnet, kube-proxy, the storage provisioner.
 _SYSTEM_NAMESPACES = ("kube-system", "local-path-storage")
 
 
@@ -102,6 +103,7 @@ def _taint_control_plane(cluster: Cluster, node: dict[str, Any]) -> None:
 
 
 def _keep_to(cluster: Cluster, daemons: dict[str, Any], names: list[str]) -> None:
+    # By name, as real nodes have no label that fake ones lack.
     wanted = {"key": "kubernetes.io/hostname", "operator": "In", "values": names}
     affinity = {
         "nodeAffinity": {

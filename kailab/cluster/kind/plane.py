@@ -86,12 +86,14 @@ class KindPlane(Supervised):
             created=time.time(),
         )
         maker = Maker(choices.kind, components.path("kubectl"))
+        # Before the name is claimed: a start that was cut short may have left a cluster of this very name.
         _clear_unfinished(folder)
         with maker.claimed(name):
             kindfolder.claim(folder)
             plane = cls(folder, known)
             try:
                 provide_image(choices.image, tell)
+                # From here on ``take_down`` can find the cluster, whenever this process is killed.
                 known.begun().write(folder)
                 tell(f"making the kind cluster {name}")
                 maker.create(name, folder, choices.image, kindfolder.write_config(folder, described))
@@ -185,6 +187,7 @@ class KindPlane(Supervised):
             self._supervision.end_all()
             return
         spawned = [one.name for one in self._supervision.records() if one.spawned]
+        # With time to end in order, while the API still answers.
         self._supervision.stop(spawned, SPAWNED_GRACE_SECONDS)
         self._supervision.end_all()
         if (self.folder / kindfolder.FILE).exists():

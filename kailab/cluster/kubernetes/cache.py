@@ -52,6 +52,7 @@ class Cache:
     def open(self, kinds: Iterable[str] | None) -> MemoryWatch:
         """A watch, begun with what is there."""
         wanted = list(self.kinds) if kinds is None else list(kinds)
+        # By age and name, as far as a server tells the order of creation: the same objects give the same news.
         backlog = [WatchEvent("ADDED", kind, obj) for kind in wanted for obj in self._by_age(kind)]
         return self.hub.open(None if kinds is None else wanted, backlog)
 
@@ -117,6 +118,7 @@ class Cache:
             return obj
         key = key_of(obj)
         before = known.get(key)
+        # Deleted and made anew under its name, with the news of the deletion not here yet (or never to come: a gap).
         if before is not None and before["metadata"].get("uid") != uid:
             if version_of(before) > version_of(obj):
                 return before  # late news of one that was there under this name before
@@ -146,6 +148,7 @@ class Cache:
         metadata = pod["metadata"]
         there = metadata.get("annotations") or {}
         lacking = {key: value for key, value in self.assumed[uid].items() if there.get(key) != value}
+        # The server has them: from now on what it says is what holds, also when somebody removes them.
         if not lacking:
             del self.assumed[uid]
             return pod

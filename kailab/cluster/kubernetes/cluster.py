@@ -113,6 +113,7 @@ class KubernetesCluster(OneByOne):
     def wait(self, seconds: float) -> bool:
         if self._inbox:
             return True
+        # Cleared before the second look: news between the two would otherwise be slept over.
         self._news.clear()
         return bool(self._inbox) or self._news.wait(max(0.0, seconds))
 
@@ -154,6 +155,7 @@ class KubernetesCluster(OneByOne):
         end = time.monotonic() + SYNC_SECONDS
         open_kinds = set(kinds)
         while True:
+            # Looked for before anything is taken in: taking in passes over a refusal.
             for news in list(self._inbox):
                 if news.type == "REFUSED" and news.kind in open_kinds and news.refused is not None:
                     self._informers.pop(news.kind).stop()
@@ -248,6 +250,7 @@ class KubernetesCluster(OneByOne):
         resource = self.resources.of_object(obj)
         wanted = self._writer.marked({key: value for key, value in obj.items() if key != "status"}, resource)
         try:
+            # Server-side apply does not say whether it has changed anything; the versions before and after do.
             before = self.get(resource.key, name, wanted["metadata"].get("namespace"))
         except NotFound:
             before = None

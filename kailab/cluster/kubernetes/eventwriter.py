@@ -24,7 +24,7 @@ MOST_WAITING = 20_000
 MOST_HELD_SECONDS = 30.0
 QUIET_SECONDS = 0.2
 _LOOK_SECONDS = 0.05
-_REMEMBERED = 2_000
+_REMEMBERED = 2_000  # a repeat of one forgotten becomes a new event
 _PATIENCE = 10.0
 Identity: TypeAlias = tuple[str, str, str, str]
 
@@ -71,6 +71,7 @@ class EventWriter:
             if known.queued:
                 return  # it goes out with the count it then has
             known.queued = True
+            # Without a body: it is there already, only count and time are patched.
             send = _Send(None, known.namespace, known, monotonic())
         else:
             namespace = metadata.get("namespace") or "default"
@@ -156,6 +157,7 @@ class EventWriter:
         except Unavailable:
             self.dropped += 1
             return
+        # A conflict on a later try says that an earlier one made it.
         if answer.code >= 300 and not (answer.code == 409 and answer.tries > 1):
             self.dropped += 1
 

@@ -55,6 +55,7 @@ class Informer:
 
     def __init__(self, transport: Transport, resource: Resource, tell: Callable[[News], None]) -> None:
         self.resource = resource
+        # The first list is no restart.
         self.restarts = -1
         self.watches = 0
         self._transport = transport
@@ -84,6 +85,7 @@ class Informer:
                 self._version = ""
                 await self._rest()
             except ApiError as error:
+                # Whoever began the watch waits for its first list alone, and a server that is only away may come back.
                 if not self._version and not isinstance(error, Unavailable):
                     self._tell(News(self.resource.key, "REFUSED", {}, [], error))
                 await self._rest()
@@ -93,6 +95,7 @@ class Informer:
     async def _rest(self) -> None:
         lasted = time.monotonic() - self._begun
         self._begun = time.monotonic()
+        # The time since the last rest includes that rest itself.
         if lasted > _LASTING_SECONDS + self._pause:
             self._pause = 0.0
         self._pause = min(_LONGEST_PAUSE, max(0.1, self._pause * 2))
@@ -113,6 +116,7 @@ class Informer:
                 # Bookmarks move the version on while nothing happens, so that a watch begun again needs no list.
                 "allowWatchBookmarks": "true",
                 "resourceVersion": self._version,
+                # Spread out, so that the watches of all kinds do not end at one moment.
                 "timeoutSeconds": random.randint(240, 300),
             }
         )
@@ -134,5 +138,6 @@ class Informer:
             raise refusal(int(obj.get("code") or 500), msgspec.json.encode(obj), f"watch {self.resource.plural}")
         self._version = obj["metadata"]["resourceVersion"]
         if type != "BOOKMARK":
+            # Nobody reads them, and they are often the largest part of an object.
             obj["metadata"].pop("managedFields", None)
             self._tell(News(self.resource.key, type, obj, []))

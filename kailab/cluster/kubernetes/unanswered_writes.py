@@ -44,6 +44,7 @@ class UnansweredWrites:
     async def _find_out(self, resource: Resource, doubt: Inquiry, under_way: bool) -> None:
         if under_way:
             await asyncio.sleep(_UNDER_WAY_SECONDS)
+        # It has no end: until there is an answer, the pod or the device stays counted on the safe side.
         retrying = tenacity.AsyncRetrying(
             retry=tenacity.retry_if_exception_type(ApiError),
             wait=tenacity.wait_exponential(0.2, _LONGEST_PAUSE) + tenacity.wait_random(0, 0.2),

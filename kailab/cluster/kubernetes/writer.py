@@ -18,6 +18,7 @@ from kailab.cluster.writes import Bind, Chain, Create, Delete, Evict, Outcome, P
 from kailab.errors import ApiError, Conflict, Unavailable
 from kailab.model.times import format_time
 
+# More than the most that ``Pressure`` lets through, so that it alone decides how many are under way.
 MOST_AT_ONCE = 256
 Sent: TypeAlias = tuple[list[Answer], ApiError | None]
 _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "selfLink")
@@ -89,10 +90,12 @@ class Writer:
             position = 0
             for one in plan:
                 end = position + len(one.requests)
+                # A write of two requests (an eviction) is done only when both were answered.
                 if end > len(answers):
                     break
                 objects.append(self._done(one, answers[position:end]))
                 position = end
+            # The first write without its answers is the one that was refused; nothing after it was sent.
             if refused is not None and len(objects) < len(plan):
                 self._doubt(plan[len(objects)], refused)
             outcomes.append(Outcome(objects, refused or failed))
@@ -110,10 +113,12 @@ class Writer:
                 self._ask(planned, namespace, pod, planned.uid, error)
             case Evict(namespace, pod) if planned.uid:
                 self._ask(planned, namespace, pod, planned.uid, error)
+            # Only a pod that brings its node (it reserves a shared GPU) takes up room from its creation on.
             case Create(obj) if error.doubtful and planned.resource.key == "Pod" and obj["spec"].get("nodeName"):
                 made = self.marked(obj, planned.resource)
                 if supposed := self._cache.suppose(made, format_time(self._transport.now())):
                     self._ask(planned, *key_of(made), supposed, error)
+            # With a precondition: its writer decided on a state that may no longer hold.
             case Patch(kind, name, namespace, patch, _) if (patch.get("metadata") or {}).get("resourceVersion"):
                 space = _space(planned.resource, namespace) or ""
                 if (known := self._cache.kinds.get(kind, {}).get((space, name))) is not None:
@@ -155,6 +160,8 @@ class Writer:
             case Bind(namespace, pod, node, annotations):
                 resource = self._resources.of("Pod")
                 uid = self._uid(namespace, pod)
+                # The API server puts the annotations of a Binding on the pod: what was only assumed so far gets there
+                # with it.
                 notes = {**self._cache.assumed.get(uid, {}), **(annotations or {})}
                 request = requests.binding(resource, namespace, pod, uid, node, notes)
                 return _Planned(write, resource, uid, [request])

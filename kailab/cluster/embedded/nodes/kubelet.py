@@ -94,6 +94,7 @@ class Kubelet:
     # --- what changed -----------------------------------------------------------------------------------------------
 
     def _hear(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        # The change is stored already: an error raised here would reach whoever wrote it, as if it had been refused.
         try:
             self._pod_changed(type, key, old, new)
         except Exception as error:
@@ -110,6 +111,7 @@ class Kubelet:
             return
         before = old["spec"] if old else {}
         node = spec.get("nodeName")
+        # Most changes are of the status and share the spec, so identity spares the comparison.
         if spec is not before and node and not before.get("nodeName"):
             self._arrived(key, new)
         if node and "deletionTimestamp" in meta:
@@ -117,6 +119,7 @@ class Kubelet:
             if was.get("deletionTimestamp") != meta["deletionTimestamp"]:
                 self.leave(key, new)
             elif _newly_done(was, meta) and saving_seconds(new) is not None:
+                # Prompt: nothing is left to wait for, unlike the stage that ``leave`` has set for the end of saving.
                 self._at(self._clock.now, True, self._saved, key, new)
 
     def _arrived(self, key: Key, pod: Object) -> None:
@@ -160,6 +163,7 @@ class Kubelet:
         since = parse_time(started)
         runs = seconds_of(notes.get(labels.RUN_SECONDS), None)
         fails = seconds_of(str(notes[labels.FAIL]).partition(":")[0], None) if labels.FAIL in notes else None
+        # On a tie it fails, as ``stages.questions.ENDING`` has it for real clusters.
         if fails is not None and (runs is None or fails <= runs):
             self._at(since + fails, False, self._fail, key, pod)
         elif runs is not None:
@@ -170,11 +174,13 @@ class Kubelet:
             return  # nobody is there to stop it
         meta = pod["metadata"]
         grace = meta.get("deletionGracePeriodSeconds") or 0
+        # The deletionTimestamp is when the grace period ends.
         began = parse_time(meta["deletionTimestamp"]) - grace
         if (saving := saving_seconds(pod)) is not None:
             stage = self._saved if saving <= grace else self._cut_off
             self._at(began + min(saving, grace), False, stage, key, pod)
             return
+        # At once and by no timer: a pod deleted without grace has ended when the deletion returns.
         if grace == 0:
             self._stopped(key, pod)
             return
@@ -186,9 +192,11 @@ class Kubelet:
     # --- timers -----------------------------------------------------------------------------------------------------
 
     def _at(self, when: float, prompt: bool, stage: Callable[[Key, Object], None], key: Key, pod: Object) -> None:
+        # What fell due while the lab was closed or the node away is due now.
         slot = (max(when, self._clock.now), prompt)
         uid = pod["metadata"]["uid"]
         due = self._due.get(slot)
+        # One timer for all pods of a slot: thousands become ready in the same second.
         if due is None:
             due = self._due[slot] = {}
             self._clock.call_at(slot[0], lambda: self._run(slot), prompt=prompt, key=_timer(slot))
@@ -197,6 +205,7 @@ class Kubelet:
 
     def _run(self, slot: Slot) -> None:
         pods = self._store.table("Pod").objects
+        # Taken out first: a stage may set the next one for this very instant.
         for uid, stages in self._due.pop(slot).items():
             if (slots := self._slots.get(uid)) is not None:
                 slots.pop(slot, None)
@@ -204,6 +213,7 @@ class Kubelet:
                     del self._slots[uid]
             for stage, key in stages:
                 pod = pods.get(key)
+                # A pod made anew under the same name has stages of its own.
                 if pod is not None and pod["metadata"]["uid"] == uid:
                     self._unreadable.spare(pod, stage, key, pod)
 
@@ -225,6 +235,7 @@ class Kubelet:
         return self._store.replace("Pod", key, pod, {**pod, "status": status})
 
     def _usable(self, pod: Object, phase: str) -> bool:
+        # A stage stays planned when the state of its pod changes; when it is due it looks whether it still applies.
         if pod["status"].get("phase") != phase or "deletionTimestamp" in pod["metadata"]:
             return False
         return node_ready(self._store.find("Node", ("", pod["spec"]["nodeName"])))
@@ -290,6 +301,7 @@ class Kubelet:
             if ended is None:
                 return
             pod = ended
+        # Without grace left, the write that takes the last finalizer removes the pod (``Deletion.finish``).
         if pod["metadata"].get("deletionGracePeriodSeconds"):
             meta = {**pod["metadata"], "deletionGracePeriodSeconds": 0}
             self._store.replace("Pod", key, pod, {**pod, "metadata": meta})

@@ -47,6 +47,7 @@ class NodeLifecycle:
             for pod_key, pod in pods:
                 self._deletion.delete("Pod", pod_key, self._orphaned(pod_key, pod), 0)
             return
+        # A node that appears may have pods already, bound to its name before it was there.
         if type == "ADDED" or node_ready(new) != node_ready(old):
             if node_ready(new):
                 self._back(pods)
@@ -92,8 +93,10 @@ class NodeLifecycle:
         for entry in (node.get("status") or {}).get("conditions") or ():
             if entry.get("type") == "Ready" and entry.get("lastTransitionTime"):
                 since = parse_time(entry["lastTransitionTime"])
+        # A manifest may carry a condition from long before this node was made.
         since = max(since, parse_time(node["metadata"]["creationTimestamp"]))
         waits = {self._patience(pod) for _, pod in self._pods(name)} - {None}
+        # A timer for each length of patience, not for each pod: ``_evict`` looks who is there when it falls due.
         for wait in sorted(w for w in waits if w is not None):
             self._clock.call_at(
                 max(since + wait, self._clock.now),
@@ -124,6 +127,7 @@ class NodeLifecycle:
             if taint.get("effect") != "NoExecute":
                 continue
             for key, pod in pods:
+                # An earlier taint, or a pod deleted before with all it owned, may have taken it already.
                 current = self._store.find("Pod", key)
                 if current is None or "deletionTimestamp" in current["metadata"]:
                     continue

@@ -108,6 +108,7 @@ class EventLog:
         """Count a repeat, or begin a record; says whether it is new."""
         meta = involved["metadata"]
         uid = meta.get("uid", "")
+        # The component is not part of it, and neither is the time: what is said again about an object is a repeat.
         identity = (uid or meta.get("namespace", "") + "/" + meta["name"], type, reason, message)
         old = self.records.get(identity)
         if old is not None:
@@ -117,6 +118,7 @@ class EventLog:
         event_uid = new_uid()
         record = EventRecord(
             name=f"{meta['name']}.{event_uid[-12:]}",
+            # Events about objects without a namespace are in "default", as client-go's recorder puts them.
             namespace=namespace or "default",
             uid=event_uid,
             version=version,
@@ -150,6 +152,7 @@ class EventLog:
 
     def dump(self) -> dict[str, list[Any]]:
         """By kind, as objects are dumped; empty where there is none."""
+        # Rows without field names: there may be hundreds of thousands.
         rows = [structs.astuple(record) for record in self.records.values()]
         return {"Event": rows} if rows else {}
 

@@ -193,6 +193,9 @@ class StateLock:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._file is not None:
+            # The file itself stays: if it were removed, one process could lock the old file and another a new one of
+            # that name.
             os.ftruncate(self._file, 0)
+            # This lets go of the lock.
             os.close(self._file)
             self._file = None

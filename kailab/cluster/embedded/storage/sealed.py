@@ -46,6 +46,7 @@ def seal(path: Path, magic: str, version: int, body: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        # The renaming is a change of the directory, which has to reach the disk as well.
         directory = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(directory)
@@ -59,6 +60,7 @@ def seal(path: Path, magic: str, version: int, body: bytes) -> None:
 
 def header_of(data: bytes, magic: str) -> tuple[Header, bytes]:
     """The first line of a file and what comes after it, unchecked. Raises AnotherFile."""
+    # A large file that is not ours is not searched for an end of line.
     line, newline, body = data.partition(b"\n") if b"\n" in data[:_LONGEST_HEADER] else (b"", b"", b"")
     try:
         header = typed.decode_json(line, Header)

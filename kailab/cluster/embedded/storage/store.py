@@ -30,7 +30,7 @@ Reference = tuple[str, Key]
 _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _NAMES = len(_ALPHABET) ** 5
 _STRIDE = 7_368_787  # has no factor in common with _NAMES: every sequence number gives another suffix
-MAX_GENERATED = 63
+MAX_GENERATED = 63  # as in Kubernetes' name generator: prefixes are cut to leave five characters
 
 
 def name_suffix(seed: str, number: int) -> str:
@@ -134,6 +134,7 @@ class Store:
             number = self.names.get(seed, 0)
             self.names[seed] = number + 1
             name = prefix[: MAX_GENERATED - 5] + name_suffix(seed, number)
+            # Somebody may have given the name by hand.
             if (namespace, name) not in table:
                 return name
 
@@ -167,6 +168,7 @@ class Store:
         self._writable()
         self.version += 1
         meta = new["metadata"]
+        # The old state is still in the hands of watchers and forks: its metadata gets no other version.
         if meta is old["metadata"]:
             meta = dict(meta)
             new["metadata"] = meta
@@ -184,6 +186,7 @@ class Store:
         old = self.table(kind).remove(key)
         self.version += 1
         meta = old["metadata"]
+        # Only as a dependent: as an owner it stays in the index until ``Deletion.remove`` has seen to what it owned.
         if owners := meta.get("ownerReferences"):
             self._disown(kind, key, owners)
         last = {**old, "metadata": {**meta, "resourceVersion": str(self.version)}}

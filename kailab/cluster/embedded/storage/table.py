@@ -29,6 +29,7 @@ class Table:
         """The same objects in a table of its own."""
         forked = Table(self.kind)
         forked.objects = self.objects.copy()
+        # The indexes by label are made anew when somebody asks.
         forked._order, forked._new, forked._stale = self._order.copy(), self._new.copy(), self._stale
         return forked
 
@@ -56,6 +57,7 @@ class Table:
     def _index(self, key: Key, old: Object | None, new: Object | None) -> None:
         before = (old["metadata"].get("labels") or {}) if old else {}
         after = (new["metadata"].get("labels") or {}) if new else {}
+        # Labels that did not change are shared between the two states.
         if before is after:
             return
         for label, index in self._indexes.items():
@@ -91,6 +93,7 @@ class Table:
     def listing(self, namespace: str | None, selector: Selector) -> list[Object]:
         """Objects in (namespace, name) order, of one namespace or all, that match."""
         objects = self.objects
+        # The first term that names values is answered by an index; the others only sift what it finds.
         for term in selector:
             if term.operator == "In":
                 found = [
@@ -104,6 +107,7 @@ class Table:
         order = self._sorted()
         if namespace is not None:
             start = bisect_left(order, (namespace, ""))
+            # The smallest text that sorts behind this namespace.
             end = bisect_left(order, (namespace + "\0", ""))
             order = order[start:end]
         if not selector:

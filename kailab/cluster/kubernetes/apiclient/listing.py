@@ -50,4 +50,5 @@ async def list_all(
             found.append(item)
         more = page["metadata"].get("continue") or ""
         if not more:
+            # Pages that follow each other by a token all show the state of the first, under its version.
             return Listed(found, page["metadata"]["resourceVersion"])

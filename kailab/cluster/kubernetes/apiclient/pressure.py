@@ -33,6 +33,7 @@ class Pressure:
         try:
             await place
         except asyncio.CancelledError:
+            # The place was given in the same moment: it goes to the next one who waits.
             if place.done() and not place.cancelled():
                 self._leave()
             raise
@@ -41,8 +42,10 @@ class Pressure:
         """A request was answered after so long. ``now``: a monotonic time."""
         # The best is forgotten slowly, or one lucky answer would hold the gate narrow for ever.
         self._best = min(seconds, self._best * 1.001)
+        # Slow answers narrow it only while it is wider than it began; below that only refusals do.
         if seconds > self._best * _SLOW and self.limit > FIRST:
             self._shrink(now)
+        # It grows only while it is used to the full; about one a round trip, as TCP avoids congestion.
         elif self.under_way >= int(self.limit):
             self.limit = min(MOST, self.limit + 1 / self.limit)
         self._leave()
@@ -57,6 +60,7 @@ class Pressure:
         self._leave()
 
     def _shrink(self, now: float) -> None:
+        # All that were under way together fail together: that is one piece of news, not thirty.
         if now - self._shrunk_at > max(0.1, 2 * self._best):
             self._shrunk_at = now
             self.limit = max(LEAST, self.limit * 2 / 3)

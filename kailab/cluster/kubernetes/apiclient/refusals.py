@@ -50,6 +50,7 @@ def refusal(code: int, body: bytes, asked: str) -> ApiError:
         status = {}
     message = str(status.get("message") or f"{asked}: {body[:200].decode(errors='replace').strip() or 'no reason'}")
     reason = str(status.get("reason") or "")
+    # The first cause names the field; the message lists them all.
     if code == 422 or reason == "Invalid" or code == 400:
         causes = (status.get("details") or {}).get("causes") or [{}]
         return Invalid(message, str(causes[0].get("field") or ""))

@@ -161,6 +161,7 @@ async def send(transport: Transport, request: Request, patience: float, brief: b
             if there.code == 200 and _is_ours(there, request):
                 return there if not request.resolve_node else Answer(201, b"{}", answer.tries)
     error = refusal(answer.code, answer.body, request.told)
+    # These say what is there now, which settles it: it is gone, or it is not as was asked.
     error.doubtful = answer.doubtful and answer.code not in (404, 409)
     raise error
 
@@ -181,6 +182,7 @@ def _is_ours(there: Answer, request: Request) -> bool:
     obj = _decode(there.body)
     if request.resolve_node:
         return bool(obj["spec"].get("nodeName") == request.resolve_node)
+    # The one case in which they are read: who made an object that exists already.
     managers = obj["metadata"].get("managedFields") or ()
     return any(entry.get("manager") == MANAGER and entry.get("operation") == "Update" for entry in managers)
 
@@ -194,6 +196,7 @@ async def send_in_order(
     answers: list[Answer] = []
     try:
         for request in requests:
+            # Looked at before each request: another chain may have given the server up meanwhile.
             if batch.lost is not None:
                 raise batch.lost
             answers.append(await send(transport, request, batch.patience, brief=True))

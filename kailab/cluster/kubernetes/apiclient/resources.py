@@ -115,6 +115,7 @@ class Resources:
 
     def _served(self, api_version: str) -> dict[str, Resource]:
         known = self._lists.get(api_version)
+        # An empty answer is kept for seconds only: a CRD may be on its way.
         if known is not None and (known[1] or time.monotonic() - known[0] < _AGAIN_SECONDS):
             return known[1]
         root = "/api/" if "/" not in api_version else "/apis/"
@@ -124,7 +125,7 @@ class Resources:
             listed = typed.decode_json(answer.body, _List).resources
             names = {one.name for one in listed}
             for one in listed:
-                if "/" not in one.name and one.kind not in found:
+                if "/" not in one.name and one.kind not in found:  # not a subresource
                     key = key_of(api_version, one.kind)
                     has_status = f"{one.name}/status" in names
                     found[one.kind] = Resource(key, one.kind, api_version, one.name, one.namespaced, has_status)

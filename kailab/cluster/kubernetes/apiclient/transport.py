@@ -35,7 +35,7 @@ CONNECT_SECONDS = 5.0
 PATIENCE_SECONDS = 20.0
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 _TOO_MUCH = frozenset((429, 503, 504))
-_OWN = frozenset((500, 504))
+_OWN = frozenset((500, 504))  # what one request may meet with on a server that answers all others
 _SKEW_SECONDS = 2.0
 _CREDENTIALS_SECONDS = 30.0
 
@@ -104,6 +104,7 @@ class Transport:
 
     def _look_at_clock(self, date: str | None) -> None:
         moment = time.monotonic()
+        # Dates have whole seconds: looking more often would tell nothing.
         if date is None or moment - self._looked_at < 1.0:
             return
         self._looked_at = moment
@@ -129,6 +130,7 @@ class Transport:
         try:
             return future.result()
         except KeyboardInterrupt:
+            # The request must not go on when nobody waits for its answer any more.
             future.cancel()
             raise
 
@@ -179,6 +181,7 @@ class Transport:
         try:
             return await self._once(method, path, body, content, accept, 1, 0.0 if brief else patience)
         except _Again as trouble:
+            # A brief request that timed out is not sent again: its chain would wait as long a second time.
             if patience <= 0 or (brief and trouble.own and trouble.answer is None):
                 return self._give_up(trouble, method, path, trouble.sent)
             return await self._persist(method, path, body, content, accept, patience, trouble, brief)
@@ -215,6 +218,7 @@ class Transport:
                 last = trouble
                 sent = sent or trouble.sent
                 raise
+            # Not sent this time, by a lost lease or a bad certificate; an earlier try may have been carried out.
             except Unavailable as error:
                 error.doubtful = sent
                 raise
@@ -247,6 +251,7 @@ class Transport:
         if body is not None:
             headers["Content-Type"] = content
         await self.pressure.enter()
+        # Asked after the wait for a place, as late as can be: the lease may have run out in it.
         if method != "GET" and self.may_write is not None and not self.may_write():
             self.pressure.withdrawn()
             raise Unavailable(f"not sent, {method} {path.partition('?')[0]}: this process may not write any more")
@@ -267,11 +272,13 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.pressure.overloaded(time.monotonic())
             self._count(method, 0)
-            if isinstance(error, aiohttp.ClientSSLError):
+            if isinstance(error, aiohttp.ClientSSLError):  # a certificate gets no better by waiting
                 raise Unavailable(f"{self.connection.server}: {error}") from error
+            # Without a connection nothing was carried out; after anything else it may have been.
             unsent = isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError)
             late = isinstance(error, TimeoutError) and not unsent
             raise _Again(str(error) or type(error).__name__, own=late, sent=not unsent) from error
+        # Cancelled: its place in the gate has to be given back all the same.
         except BaseException:
             self.pressure.overloaded(time.monotonic())
             raise
@@ -286,6 +293,7 @@ class Transport:
         answer = Answer(code, data, tries)
         if code in _AGAIN:
             after = _retry_after(response.headers.get("Retry-After"))
+            # A server that answers 429 has not begun.
             raise _Again(f"HTTP {code}", after, answer, own=code in _OWN, sent=code != 429)
         return answer
 
@@ -302,6 +310,7 @@ class Transport:
     async def _ready(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
+                # No limit on connections: ``Pressure`` is the limit, and watches need theirs beside it.
                 connector=aiohttp.TCPConnector(limit=0, ssl=self._tls or True, keepalive_timeout=60),
                 timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS, sock_connect=CONNECT_SECONDS),
                 read_bufsize=2**21,
@@ -335,7 +344,7 @@ class Transport:
     def _url(self, path: str) -> Any:
         from yarl import URL
 
-        return URL(f"{self.connection.server}{path}", encoded=True)
+        return URL(f"{self.connection.server}{path}", encoded=True)  # Resource.path has quoted it
 
     def _count(self, method: str, code: int) -> None:
         self.sent[method, code] = self.sent.get((method, code), 0) + 1
