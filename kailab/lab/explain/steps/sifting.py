@@ -14,6 +14,7 @@ from typing import Any
 from msgspec import structs
 
 from kailab.cluster.embedded.merge import merge_patch
+from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.draft import Draft
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Outcome
@@ -21,6 +22,9 @@ from kailab.lab.explain.steps.proposal import Change, Proposal, Way
 from kailab.lab.explain.steps.setting import Setting, title
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
+
+MOST_SETS = 20
+"""Of victims that are simulated for one job where a proposal is looked at."""
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,15 @@ class Carried(Relaxation):
         for one in json.loads(self.text):
             (form, given), *_ = one.items()
             _FORMS[form](self.setting, draft, given)
+
+
+@dataclass(frozen=True)
+class SearchBounded(Relaxation):
+    """A search for victims ends after a few sets of them: what needs more would take as long again on the fork."""
+
+    def change(self, draft: Draft) -> None:
+        if not draft.config.search_budget.bounded:
+            draft.config = structs.replace(draft.config, search_budget=SearchBudget(per_job=MOST_SETS))
 
 
 def promising(setting: Setting, way: Way) -> Way:
@@ -66,7 +79,7 @@ def _asked(setting: Setting, proposal: Proposal) -> Outcome:
     uids = sorted(group["metadata"]["uid"] for group in setting.podgroups)
     known = [uid for uid in uids if uid in setting.standing.records]
     return setting.standing.trials.about(*known)(
-        proposal.seen or Carried(json.dumps(proposal.changes), setting), everyone=True
+        SearchBounded(), proposal.seen or Carried(json.dumps(proposal.changes), setting), everyone=True
     )
 
 
