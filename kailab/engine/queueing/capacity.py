@@ -25,6 +25,7 @@ class Refusal(NamedTuple):
 def over_limit(queue: WQueue, wanted: Amounts) -> Refusal | None:
     for level in queue.path:
         for r in RESOURCES:
+            # A queue that is over its bound in one resource still takes work that asks for none of it.
             if wanted[r] and level.limit[r] < level.allocated[r] + wanted[r]:
                 return _refusal(Code.OVER_LIMIT, level, r, wanted[r], level.limit[r], level.allocated[r])
     return None
@@ -42,6 +43,7 @@ def over_quota(queue: WQueue, wanted: Amounts) -> Refusal | None:
 
 
 def refuses(queue: WQueue, wanted: Amounts, preemptible: bool) -> Refusal | None:
+    # KAI's order of the two (IsJobOverQueueCapacity): the first that refuses is the reason that is told.
     refusal = over_limit(queue, wanted)
     if refusal is None and not preemptible:
         refusal = over_quota(queue, wanted)

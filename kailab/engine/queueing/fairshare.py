@@ -29,6 +29,7 @@ from kailab.engine.queueing.division import Division, Entitled, Part, Remainder,
 from kailab.engine.snapshot.records import GPU, Queue, Share
 from kailab.engine.working.queues import NAMES
 
+# Weights after past usage are floats. As multiples of 2**-52, a float's precision at 1, they become whole numbers.
 WEIGHT_SCALE = 1 << 52
 
 
@@ -89,6 +90,7 @@ def divide(
     """
     remaining = total
     for claim in claims:
+        # An unlimited quota is all there is. Quotas are not cut down where they add up to more: they are guarantees.
         quota = total if claim.quota < 0 else claim.quota
         amount = min(quota, claim.requestable)
         claim.share += amount
@@ -104,12 +106,14 @@ def divide_over_quota(
     round and each remainder."""
     bands: dict[int, list[Claim]] = {}
     for claim in claims:
+        # Without a weight a queue has its quota and no more (KAI skips an over-quota weight of 0).
         if claim.weight and claim.requestable > claim.share:
             bands.setdefault(claim.priority, []).append(claim)
     lost: list[list[tuple[float, Claim]]] = []
     for priority in sorted(bands, reverse=True):
         amount, fractions = _fill(amount, bands[priority], unit, k_value, told)
         lost.append(fractions)
+    # After all bands, as in KAI (divideOverQuotaResource): what rounding leaves over in one goes on to the next first.
     for fractions in lost:
         if amount <= 0:
             break
@@ -140,8 +144,10 @@ def _fill(
         for claim, weight in zip(hungry, weights, strict=True):
             wanted = claim.requestable - claim.share
             part = pool * weight  # the part is part / whole; kept as a ratio so that it is exact
+            # Both sides times ``whole``, so that nothing is rounded before it is decided.
             if wanted * whole <= part:
                 given = wanted
+                # Who has all it wants takes no part in giving out what rounding leaves, as in KAI.
                 lost.pop(id(claim), None)
                 again = again or wanted * whole < part
             else:
@@ -157,6 +163,7 @@ def _fill(
         if told is not None:
             told.rounds.append(Round(priority=claims[0].priority, amount=pool, weights=whole, parts=tuple(parts)))
         hungry = still
+        # Nobody left anything of its part, so another round would divide nothing but what was lost to rounding.
         if not again:
             break
     return amount, list(lost.values())
@@ -211,6 +218,7 @@ def tree_shares(
         )
         for index, queue in enumerate(siblings):
             shares[queue.name] = Amounts(cpu[index], memory[index], gpu[index])
+            # "" stands for what is above the roots; a queue of that name would be divided for ever.
             if queue.name in children and queue.name:
                 level.append((queue.name, children[queue.name], shares[queue.name]))
     return shares
@@ -251,6 +259,7 @@ def _divide_level(
         wanted = request if bounds.limit < 0 else min(bounds.limit, request)
         given = min(total if bounds.quota < 0 else bounds.quota, wanted)
         remaining -= given
+        # As ``divide``, but a claim is made only for who takes part in the rest; most queues don't.
         if wanted > given and bounds.weight:
             claim = Claim(
                 name=queue.name,
@@ -267,6 +276,7 @@ def _divide_level(
         shares.append(given)
     told = None if tell is None else Told()
     by_quota = tuple(shares) if tell is not None else ()
+    # Below zero where quotas add up to more than there is.
     left = max(remaining, 0)
     if claims and remaining > 0:
         left = divide_over_quota(

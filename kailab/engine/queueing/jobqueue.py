@@ -17,6 +17,8 @@ T = TypeVar("T")
 Key = tuple[Any, ...]
 
 
+# It takes the same steps as Go's container/heap, which KAI uses. Where the order of items changed since they were put
+# in, as that of queues does, the steps decide who comes out.
 class Heap(Generic[T]):
     """A binary heap over a comparison that may change between calls; ``fix_top`` puts a changed top where it belongs."""
 
@@ -101,6 +103,7 @@ class Leaf(Generic[T]):
         return not self._extra and not self._base_left
 
     def push(self, key: Key, job: T) -> None:
+        # A list of their own, because the base is shared: others read it while this order is in use.
         insort(self._extra, (key, job), key=_key)
 
     def _from_extra(self) -> bool:
@@ -207,10 +210,12 @@ class JobQueue(Generic[T]):
     def _link(self, node: _Node[T]) -> None:
         self._nodes[node.queue.name] = node
         while True:
+            # From the leaf upwards: a queue is compared by the best job below it, so it needs one before it is pushed.
             above = node.queue.parent
             if above is None:
                 self._roots.push(node)
                 return
+            # A parent that is known already is linked to its own ancestors.
             parent = self._nodes.get(above.name)
             if parent is not None:
                 node.parent = parent
@@ -236,6 +241,7 @@ class JobQueue(Generic[T]):
         job = leaf.pop()
         if self._held is not None:
             more, given = self._held(job), leaf.given
+            # KAI's poppedJobsByQueue: a queue is compared as if what was taken from it were gone.
             leaf.given = (given[0] + more[0], given[1] + more[1], given[2] + more[2])
             if self._precedence is not None:
                 self._precedence.taken(node.queue, more, 1)
@@ -245,6 +251,7 @@ class JobQueue(Generic[T]):
     @staticmethod
     def _top(heap: Heap[_Node[T]]) -> _Node[T]:
         while heap.items[0].stale:
+            # Only the top is put right, and until it stays there: what is stale further down is found once it comes up.
             node = heap.items[0]
             heap.fix_top()
             node.stale = False
@@ -260,6 +267,7 @@ class JobQueue(Generic[T]):
         heap = self._roots if parent is None or parent.children is None else parent.children
         heap.items = [item for item in heap.items if item is not node]
         heap.rebuild()
+        # The parent keeps a child: who calls this leaves out only queues beside which somebody is still to be placed.
         self._after_pop(parent)
 
     def _drop(self, node: _Node[T]) -> None:
@@ -271,6 +279,7 @@ class JobQueue(Generic[T]):
     def _after_pop(self, node: _Node[T] | None) -> None:
         while node is not None and node.empty:
             parent = node.parent
+            # The empty node is the top of its parent, because the job was taken from below it.
             (parent.children if parent is not None and parent.children is not None else self._roots).pop()
             del self._nodes[node.queue.name]
             node = parent
@@ -287,6 +296,7 @@ class JobQueue(Generic[T]):
         """(wanted, given back) of the best job below a node."""
         while node.leaf is None:
             assert node.children is not None
+            # The top as it stands, stale or not, as KAI's Peek has it.
             node = node.children.items[0]
         job = node.leaf.peek()
         if self._wanted is not None:
@@ -305,6 +315,7 @@ class JobQueue(Generic[T]):
         return queue, node.leaf.peek()
 
     def _node_before(self, left: _Node[T], right: _Node[T]) -> bool:
+        # Not met as long as empty nodes are dropped at once; the answers are KAI's (buildNodeOrderFn).
         if left.empty:
             return not self.backwards
         if right.empty:

@@ -29,6 +29,7 @@ def queue_before(
 ) -> tuple[bool, QueueCriterion]:  # fmt: skip
     """Whether ``left`` is served before ``right``, each with the amounts its next job wants (``*_job``) and the amounts its
     chosen victims give back (``*_lost``); and what decides it."""
+    # KAI's GetQueueOrderResult: each question is asked only where the ones before it have the same answer for both.
     over_left, over_right = left.over_fair_share(), right.over_fair_share()
     if over_left != over_right:
         return over_right, QueueCriterion.FAIR_SHARE
@@ -40,6 +41,7 @@ def queue_before(
     zero_left, zero_right = _uses_without_share(left, left_job), _uses_without_share(right, right_job)
     if zero_left != zero_right:
         return zero_right, QueueCriterion.NO_SHARE
+    # Of the two amounts one is always nothing: the order is either of jobs that wait or of victims.
     share_left = left.dominant_share(totals, _minus(left_job, left_lost))
     share_right = right.dominant_share(totals, _minus(right_job, right_lost))
     if share_left != share_right:
@@ -47,6 +49,7 @@ def queue_before(
     share_left, share_right = left.dominant_share(totals), right.dominant_share(totals)
     if share_left != share_right:
         return share_left < share_right, QueueCriterion.SHARE
+    # Smaller in some resource and larger in none; else neither queue is the weaker one.
     less = greater = False
     for mine, theirs in zip(left.allocatable, right.allocatable, strict=True):
         if mine < theirs:
@@ -55,6 +58,7 @@ def queue_before(
             greater = True
     if less != greater:
         return less, QueueCriterion.SIZE
+    # KAI ends with the time of creation, and has no order between queues of one second.
     older = (left.record.created, left.record.uid, left.name) < (right.record.created, right.record.uid, right.name)
     return older, QueueCriterion.AGE
 
@@ -80,10 +84,12 @@ def member_key(
     if by_name:
         return (0, 0, 0.0, member.name)
     placed, needed = counts or member.counts
+    # Below its minimum all members are alike, however much they lack, as in KAI (orderByAllocationRatio).
     if placed < needed:
         return (0, 0, 0.0, member.name)
     if needed > 0:
         return (1, 0, placed / needed, member.name)
+    # Nothing needed, so there is no ratio: by the number placed.
     return (1, 1, placed, member.name)
 
 
@@ -92,6 +98,7 @@ def tasks_to_allocate(job: Job) -> list[WTask]:
 
     Tasks evicted only in this cycle's thoughts may be placed again and count as waiting.
     """
+    # KAI keeps the list until a task of the job changes its status (tasksToAllocate), and some decisions rest on that.
     if job.todo_version != job.version:
         job.todo = (True, tasks_anew(job))
         job.todo_version = job.version
@@ -109,11 +116,14 @@ def _from_group(group: Member, by_name: bool) -> list[WTask]:
         return _from_podset(group)
     if len(group.members) == 1:  # the plain case
         only = group.members[0]
+        # One pod set below the root: by far the most frequent, and nothing to sort.
         if group.needed == 1 or group.satisfied:
             return _from_group(only, by_name)
     children = sorted(group.members, key=lambda member: member_key(member, None, by_name))
     if not group.satisfied:
         tasks: list[WTask] = []
+        # As many as the minimum asks for, those below theirs first: members that are satisfied already don't lower the
+        # number, as in KAI (collectTasksFromSubGroupSet).
         for child in children[: group.needed]:
             if not child.satisfied:
                 tasks += _from_group(child, by_name)
@@ -126,12 +136,14 @@ def _from_group(group: Member, by_name: bool) -> list[WTask]:
 
 
 def _from_podset(podset: WPodSet) -> list[WTask]:
+    # 0: PENDING, 7: RELEASING. Plain numbers, as this runs for all tasks of a job whenever one of them changes.
     waiting = [task for task in podset.tasks.values() if task.status == 0 or (task.virtual and task.status == 7)]
     if not waiting:
         return []
     missing = podset.minimum - podset.active
     count = missing if missing > 0 else 1
     if count == 1 and len(waiting) > 1:
+        # One task is wanted of perhaps thousands: no need to sort them.
         return [min(waiting, key=_task_key)]
     if len(waiting) > 1:
         waiting.sort(key=_task_key)

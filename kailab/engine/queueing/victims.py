@@ -34,6 +34,7 @@ class Victim:
         return sum(len(tasks) for tasks in self.left.values())
 
     def key(self) -> tuple[Any, ...]:
+        # As Job.elastic_state, but of what is left: without its surplus a job stands where one at its minimum does.
         state = 1
         for podset, tasks in self.left.items():
             if len(tasks) < podset.minimum:
@@ -48,6 +49,7 @@ class Victim:
         return (-record.priority, state, record.created, record.uid)
 
     def held(self) -> Amounts:
+        # Promised places are left out: KAI's AllocatedVector has none of them.
         return _sum(task for tasks in self.left.values() for task in tasks if ALLOCATED[task.status])
 
     def next(self) -> list[WTask]:
@@ -93,9 +95,12 @@ class Victim:
         placed, needed = self._counts(member)
         if isinstance(member, WPodSet):
             return self.left[member][-1:] if placed > needed else []
+        # Nothing here is satisfied, so nothing here is beyond a minimum.
         if placed == 0:
             return []
         order = self._last_first(member)
+        # KAI's phases (collectElasticEvictionFromSubGroupSet): first pods beyond a minimum anywhere below, then a whole
+        # member beyond the number needed. Else only everything is left, which ``next`` takes.
         if self._has_surplus(member):
             for child in order:
                 tasks = self._surplus(child)
