@@ -49,6 +49,7 @@ WHOLE = frozenset(
 )  # fmt: skip
 """Fields that are kept with all that is in them: what scheduling compares, and amounts by resource."""
 
+# Asked before the other lists. Only containers, whose rules are their own (redaction), keep a part of some of these.
 NOT_AT_ALL = frozenset(
     {
         "env", "envFrom", "envVars", "envSecretKeyRefs", "args", "command", "arguments", "parameters", "data", "stringData", "binaryData",
@@ -63,6 +64,7 @@ NOT_AT_ALL = frozenset(
 MESSAGES = frozenset({"message"})
 """Free text that a component wrote about what it decided: kept, without what was left out elsewhere."""
 
+# Also their subdomains. Labels of anybody else's domain stay only where a selector in the lab names them.
 _LABEL_DOMAINS = (
     "kai.scheduler", "kai.nvidia.com", "kailab.dev", "run.ai", "runai", "nvidia.com", "amd.com", "kubeflow.org", "ray.io", "k8s.io",
     "kubernetes.io", "knative.dev", "grove.io", "argoproj.io",
@@ -73,6 +75,7 @@ _LABELS = frozenset(
         "spark-role", "spark-app-name", "spark-app-selector", "notebook-name", "project", "user", labels.PRIORITY_CLASS, labels.GPU_GROUP,
     }
 )  # fmt: skip
+# Fewer than for labels: no selector reads annotations, and tools put whole configurations into theirs.
 _ANNOTATION_DOMAINS = ("kai.scheduler", "kailab.dev", "runai", "run.ai")
 _ANNOTATIONS = frozenset(
     {

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 _ENCODER = msgspec.json.Encoder(order="sorted")
+# Allowed is what is safe in a path on every system and in a shell; test ids have brackets, slashes and spaces.
 _UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+")
 NAME_LENGTH = 100
 
@@ -56,6 +57,7 @@ def safe_name(text: str) -> str:
     >>> safe_name("test_borrow")
     'test_borrow'
     """
+    # A leading dot would hide the folder: readers of a run pass over what begins with one.
     name = _UNSAFE.sub("-", text).strip("-.")
     if name and name == text and len(name) <= NAME_LENGTH:
         return name

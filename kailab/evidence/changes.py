@@ -32,6 +32,7 @@ def changes(first: Any, second: Any, path: str = "") -> Iterator[Change]:
         for key in [*first, *(key for key in second if key not in first)]:
             yield from changes(first.get(key, NOTHING), second.get(key, NOTHING), f"{path}.{key}" if path else str(key))
         return
+    # Lists of different length are told as a whole: index by index, one more at the front would change everything.
     if isinstance(first, list) and isinstance(second, list) and len(first) == len(second):
         for number, (left, right) in enumerate(zip(first, second)):
             yield from changes(left, right, f"{path}[{number}]")

@@ -48,16 +48,18 @@ class RecordCutter:
         self._scrubbed = scrubbed
         self._read: set[str] = set()  # label keys that records select by
         self._known: dict[str, str] = {}
-        self._given: set[str] = set()
-        self._shapes: dict[int, Shape] = {}
+        self._given: set[str] = set()  # what stands for a cut text already
+        self._shapes: dict[int, Shape] = {}  # by identity: equal tasks share one shape
 
     def cycles(self, cycles: list[Cycle]) -> Iterator[Cycle]:
         for cycle in cycles:
+            # All cycles before any is cut: a task that comes later may select by a label of a node that came first.
             _selecting(cycle.changes.set, self._read)
         for cycle in cycles:
             yield self._cycle(cycle)
 
     def _cycle(self, cycle: Cycle) -> Cycle:
+        # Binds and promises hold names, amounts and codes only; sentences are in evictions and reasons to wait.
         evictions = _mapped(cycle.decisions.evictions, self._text)
         return structs.replace(
             cycle,
@@ -68,6 +70,7 @@ class RecordCutter:
 
     def _changes(self, changes: Changes) -> Changes:
         records = changes.set
+        # Only in these may something have to be cut; queues, PodGroups and topologies are names and amounts.
         if not (records.nodes or records.tasks or records.claims):
             return changes
         kept = Snapshot(
@@ -92,6 +95,7 @@ class RecordCutter:
 
     def _record_text(self, text: str) -> str:
         new = self._text(text)
+        # Counted in records only: they are what is decided on. A sentence that was cut can't change a decision.
         if new is not text:
             self.cut.add(text)
         return new
@@ -102,6 +106,7 @@ class RecordCutter:
             new = self._scrubbed(text)
             if new != text:
                 plain, number = new, 1
+                # Two texts that became equal could make two selectors or devices equal, and so change what is decided.
                 while new in self._given:
                     number += 1
                     new = f"{plain} ({number})"
@@ -139,6 +144,7 @@ def _mapped(value: T, text: Callable[[str], str]) -> T:
     elif isinstance(value, tuple):
         items = [_mapped(one, text) for one in value]
         if any(a is not b for a, b in zip(items, value)):
+            # A named tuple is made by its fields, a plain one from a list.
             make: Any = getattr(type(value), "_make", tuple)
             new = make(items)
     elif isinstance(value, list):

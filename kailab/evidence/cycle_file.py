@@ -31,10 +31,12 @@ class CycleFile:
         """``number``: in the decision log. Raises StateError where it can't be written, or there is no more room for it."""
         self._log.take(record, number)
         lines = b"".join(jsonform.encode(cycle) + b"\n" for cycle in self._log.cycles)
+        # The log itself remembers the latest cycle, which the next is told by. All of them would grow without end.
         self._log.cycles.clear()
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with open(self._path, "ab") as file:
+                # Asked of the file, as an earlier scheduler may have written a part of it.
                 if file.tell() + len(lines) > MOST_BYTES:
                     raise StateError(
                         f"{self._path}: full ({MOST_BYTES >> 20} MiB): cycles from now on can't be decided again; begin the lab anew"
@@ -53,6 +55,7 @@ def read_cycles(path: Path) -> list[Cycle]:
     except OSError as error:
         raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
     cycles = []
+    # What follows the last line break is still being written by the scheduler.
     for number, line in enumerate(content[: content.rfind(b"\n") + 1].splitlines(), 1):
         try:
             cycles.append(jsonform.decode(line, Cycle, "a recorded cycle"))

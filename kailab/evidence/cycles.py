@@ -76,6 +76,7 @@ class CycleLog:
     def take(self, record: CycleRecord, number: int) -> None:
         """A cycle whose records were followed; another can't be decided again, and is passed over. ``number``: in the decision
         log."""
+        # Nobody asked the scheduler to follow its records in this cycle.
         if record.changes is None:
             return
         decisions = record.decisions
@@ -83,6 +84,7 @@ class CycleLog:
             Cycle(
                 number=number,
                 now=record.now,
+                # Compared by value: the scheduler makes a new one for each cycle, with past usage and promises in it.
                 config=None if record.config == self._config else record.config,
                 changes=record.changes,
                 decisions=structs.replace(decisions, pending=(), queues=()),
@@ -111,16 +113,19 @@ def whole(cycles: Iterable[Cycle]) -> Iterator[tuple[Cycle, EngineConfig, Decisi
 
 def _carried_over(before: Sequence[Listed], now: Sequence[Listed], identity: str) -> Iterator[Listed | Carried]:
     """A list, told by what it has in common with the one before it."""
+    # Found by identity and then compared as a whole, so a list costs a look-up an entry, wherever an entry moved to.
     places = {getattr(entry, identity): place for place, entry in enumerate(before)}
     start = count = 0
     for entry in now:
         place = places.get(getattr(entry, identity))
         if place is not None and before[place] == entry:
+            # A run goes on only while entries follow each other there as here. The order is part of what is kept.
             if count and place == start + count:
                 count += 1
                 continue
             if count:
                 yield start, count
+            # An unchanged entry that does not follow the last one begins a run of its own.
             start, count = place, 1
             continue
         if count:
@@ -134,10 +139,12 @@ def _carried_over(before: Sequence[Listed], now: Sequence[Listed], identity: str
 def _put_back(before: Sequence[Listed], told: Iterable[Listed | Carried], number: int) -> tuple[Listed, ...]:
     found: list[Listed] = []
     for one in told:
+        # Structs are no tuples: only a reference is one.
         if not isinstance(one, tuple):
             found.append(one)
             continue
         start, count = one
+        # Python's slices would take both in silence, and a shorter list would be replayed.
         if start < 0 or start + count > len(before):
             raise InputError(f"cycle {number} refers to what the one before does not have")
         found += before[start : start + count]
@@ -151,6 +158,7 @@ def write(folder: Path, opened: float, cut: int, cycles: Sequence[Cycle]) -> Non
     if len(content) < LARGE:
         (folder / NAME).write_bytes(content)
     else:
+        # No time of writing in it: equal runs give equal bytes.
         (folder / f"{NAME}.gz").write_bytes(gzip.compress(content, 6, mtime=0))
 
 
@@ -176,6 +184,7 @@ def read(folder: Path) -> tuple[Head, list[Cycle]]:
                 cycles.append(jsonform.decode(line, Cycle, "a recorded cycle"))
         except InputError as error:
             raise EvidenceError(f"{path}, line {number}: {error}") from error
+    # A file that was cut at a line break has only sound lines; the head says how many there were.
     if head is None or head.cycles != len(cycles):
         expected = "a head" if head is None else f"{head.cycles} cycles"
         raise EvidenceError(f"{path}: damaged: {expected} expected, {len(cycles)} cycles found")

@@ -91,10 +91,12 @@ class DecisionFile(Observer):
         self._cycles = CycleFile(path_beside(self._path)) if cycles else None
         self._clock = clock
         self._kept = Decided(opened=opened)
+        # No file yet, or a damaged one: a scheduler is not kept from running by what an earlier one left.
         with suppress(StateError):
             self._kept = read_decisions(self._path)
         self._log: DecisionLog | None = None
         self._waiting: dict[str, tuple[str, str]] = {}
+        # Written at the first turn, whatever it decided: who reads the file sees then that a scheduler is at work.
         self._changed = True
         self._written_at = float("-inf")
 
@@ -110,7 +112,9 @@ class DecisionFile(Observer):
         assert log is not None
         decisions = record.decisions
         log.take(decisions)
+        # In place: the list of the log is the one that is kept.
         del log.evictions[:-MOST_EVICTIONS]
+        # Not the whole reasons: figures in them may change though nothing else is told than before.
         waiting = {pending.podgroup: (str(pending.code), pending.message) for pending in decisions.pending}
         self._changed |= decisions.changed or waiting != self._waiting
         self._waiting = waiting
@@ -134,6 +138,7 @@ class DecisionFile(Observer):
     def _write(self) -> None:
         path = self._path
         self._written_at = self._clock()
+        # In the same folder, since a rename is atomic only within one file system.
         temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)

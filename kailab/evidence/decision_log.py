@@ -60,6 +60,7 @@ class Names:
     def refresh(self) -> None:
         """Take in what has come since the last call."""
         for event in self._begin().poll():
+            # An object is told as it was when it came. DELETED is passed over: what is gone is still asked for.
             if event.type == "ADDED":
                 metadata = event.object["metadata"]
                 name = f"{metadata.get('namespace', '')}/{metadata['name']}"
@@ -73,6 +74,7 @@ class Names:
         """Know whom another knows, too."""
         if other._watch is not None:
             other.refresh()
+        # The other's come first, and with them the order of ``everyone``; what is known here counts where both know it.
         self._known = other._known | self._known
 
     def everyone(self) -> Iterable[Named]:
@@ -132,6 +134,7 @@ class DecisionLog(Observer):
         not carried out."""
         self.cycle += 1
         self.last = decisions
+        # Nothing of it would be kept, so nobody's name is looked up.
         if not (self.keep_all or decisions.evictions):
             return []
         self.names.refresh()
@@ -142,6 +145,7 @@ class DecisionLog(Observer):
     def begin_anew(self, cycle: int) -> None:
         """After ``cycle`` cycles by a scheduler that knows nothing of what was told before."""
         self.cycle = cycle
+        # A reason that was told before is told once more, as by a process that has just started.
         self._pending = {}
 
     def observe(self, entries: Sequence[Decision]) -> None:
@@ -223,6 +227,7 @@ class DecisionLog(Observer):
         for one in pending:
             now[one.podgroup] = said = (str(one.code), one.message)
             if self._pending.get(one.podgroup) != said:
+                # The last action that tried is the one that gave up; one that no action tried for was left by allocate.
                 action = one.tried[-1][0] if one.tried else "allocate"
                 yield Waits(**moment._asdict(), action=action, **structs.asdict(self.reason(one)))
         self._pending = now

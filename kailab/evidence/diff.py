@@ -97,11 +97,13 @@ def _tests(one: TestEvidence, two: TestEvidence) -> list[Difference]:
         found.append(Difference("labs", name, "", list(one.labs), list(two.labs), "labs"))
     shared = [lab for lab in one.labs if lab in two.labs]
     for lab in shared:
+        # Causes of all labs, then the outcome, then effects: what was another stands before what came of it.
         found += _causes(one, two, lab)
     if one.outcome != two.outcome:
         found.append(Difference("outcome", name, "", one.outcome, two.outcome, "outcome"))
     for lab in shared:
         found += _effects(one, two, lab)
+    # Bytes are looked at only where nothing else tells the difference: each cause changes many files.
     return found or _files(one, two)
 
 
@@ -149,6 +151,7 @@ def _applied(test: TestEvidence, lab: str) -> dict[tuple[str, int], dict[str, An
             meta = obj["metadata"]
             space = f"{meta['namespace']}/" if meta.get("namespace") not in (None, "default") else ""
             name = f"{obj['kind'].lower()} {space}{meta.get('name') or meta.get('generateName')}"
+            # The same object may be applied several times: the first time is compared with the first, and so on.
             found[name, counts.get(name, 0)] = obj
             counts[name] = counts.get(name, 0) + 1
     return found
@@ -161,6 +164,7 @@ def _documents(test: TestEvidence, lab: str, file: str) -> list[Any]:
 def _steps(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Difference]:
     """The first step at which something else was done."""
     for number, (left, right) in enumerate(zip_longest(one.steps(lab), two.steps(lab)), 1):
+        # Times don't count: a step that comes later because something took longer is the same step.
         if _done(left) != _done(right):
             yield Difference("step", one.name, lab, _done(left), _done(right), f"step {number}:")
             return
@@ -181,6 +185,7 @@ def _effects(one: TestEvidence, two: TestEvidence, lab: str) -> Iterator[Differe
         if left != right:
             yield Difference("decision", one.name, lab, left, right, f"decision {number} is the first that differs")
             break
+    # What follows on the first other decision is mostly its consequence, so only this one is told.
     for one_moved in moved(History.of_test(one, lab), History.of_test(two, lab)):
         yield Difference("workload", one.name, lab, *one_moved.data(), str(one_moved))
     first, second = _ending(one, lab), _ending(two, lab)
@@ -223,5 +228,5 @@ def _files(one: TestEvidence, two: TestEvidence) -> list[Difference]:
     return [
         Difference("file", one.name, "", left.get(name), right.get(name), name)
         for name in sorted(left.keys() | right.keys())
-        if name != RUN and left.get(name) != right.get(name)
+        if name != RUN and left.get(name) != right.get(name)  # run.json has wall times
     ]

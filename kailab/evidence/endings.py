@@ -54,12 +54,14 @@ def _endings(history: History) -> dict[str, dict[str, int]]:
     found: dict[str, dict[str, int]] = {}
     for pod in history.after.get("pods", ()):
         metadata = pod["metadata"]
+        # The history has read the same look, so every pod of it is known there.
         past = history.pods[f"{metadata.get('namespace', '')}/{metadata['name']}"]
         phase = (pod.get("status") or {}).get("phase") or "Pending"
         node = (pod.get("spec") or {}).get("nodeName")
         how = f"{phase} on {node}" if node else phase
         of = found.setdefault(past.workload, {})
         of[how] = of.get(how, 0) + 1
+    # Sorted, since two runs list the same pods in another order once one of them has another name.
     return {workload: dict(sorted(counts.items())) for workload, counts in found.items()}
 
 
@@ -76,6 +78,7 @@ def _about(history: History) -> dict[str, list[Decision]]:
 
 def _first_other(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
     for left, right in zip_longest(one, two):
+        # Compared as they are told: cycle, time and names of pods may differ where the decision is the same.
         if _told(left) != _told(right):
             return left, right
     return None, None

@@ -18,6 +18,7 @@ def export(run: Path, target: Path) -> int:
     where there is a file already, EvidenceError for a run that is not what was written, or where it can't be written."""
     if target.exists() or target.is_symlink():
         raise InputError(f"{target} is there already; nothing is overwritten")
+    # Verified first: a damaged run in an archive would look like one that was damaged on its way.
     problems = store.verify(run)
     if problems:
         raise EvidenceError(f"{run}: not exported: {'; '.join(map(str, problems[:3]))}")
@@ -37,6 +38,7 @@ def _write(run: Path, names: list[str], target: Path) -> None:
     try:
         with (
             os.fdopen(descriptor, "wb") as file,
+            # Equal runs give equal bytes: neither a name nor a time goes in, and members have no owner and no time.
             gzip.GzipFile("", "wb", 6, file, mtime=0) as packed,
             tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as archive,
         ):
@@ -45,6 +47,7 @@ def _write(run: Path, names: list[str], target: Path) -> None:
                 member = tarfile.TarInfo(f"{run.name}/{name}")
                 member.size, member.mode = len(content), 0o644
                 archive.addfile(member, io.BytesIO(content))
+        # A temporary file is its owner's alone, but an archive is there to be passed on.
         os.chmod(partial, 0o644)
         os.link(partial, target)
     finally:

@@ -21,6 +21,7 @@ from kailab.model import labels
 from kailab.model.times import parse_time
 
 _TOP = re.compile(r"^(name|kind): (.*)$", re.MULTILINE)
+# The hash that a Deployment puts behind its name; Kubernetes' are up to 10 characters long.
 _REPLICA_SET = re.compile(r"ReplicaSet/(.+)-[0-9a-z]{6,10}")
 
 
@@ -89,6 +90,7 @@ class History:
             for look in ("before", "after")
         }
         decisions = test.decisions(lab)
+        # Another scheduler's lab has no cycles. Any decision tells both clocks.
         if opened is None:
             opened = _opened(decisions, folder)
         states = _timed(list(test.states(lab).items()), steps)
@@ -110,10 +112,12 @@ class History:
         for entry in self.decisions:
             if isinstance(entry, Bound | Promised | Evicted):
                 self._take_decision(found, entry)
+        # Before the looks: a pod whose creation a record tells is not counted as created once more.
         uids = self._take_cycles(found)
         for look in (self.before, self.after):
             for pod in look.get("pods", ()):
                 self._take_object(found, pod, uids)
+        # States last. They are taken only after steps, so their times count where nothing else tells one.
         for t, state in self.states:
             self._take_rows(found, t, state.pods)
         tops = self._tops(found)
@@ -141,6 +145,7 @@ class History:
     def _take_decision(self, found: dict[str, PodPast], entry: Bound | Promised | Evicted) -> None:
         pod = found.setdefault(entry.pod, PodPast(entry.pod))
         pod.app, pod.podgroup, pod.queue = entry.app or pod.app, entry.podgroup, entry.queue
+        # A promise does not tell whose the pod is.
         if not isinstance(entry, Promised):
             _add_owner(pod, entry.owner)
 
@@ -170,8 +175,10 @@ class History:
                 pod.podgroup = f"{pod.namespace}/{row.podgroup}"
             if not pod.created:
                 pod.created.append(t)
+            # The first state that shows it; the look at the end has the moment itself, and was read before.
             if row.phase in ("Succeeded", "Failed") and pod.ended is None:
                 pod.ended, pod.phase = t, row.phase
+        # Cycles tell the moment at which a pod went, and this would tell it once more, later.
         if self.cycles:
             return
         there = {row.name for row in rows}
@@ -200,11 +207,13 @@ class History:
         for look in (self.before, self.after):
             for group in look.get("podgroups", ()):
                 metadata = group["metadata"]
+                # A text of five lines that grouping writes: a pattern reads it without a YAML parser.
                 told = dict(_TOP.findall((metadata.get("annotations") or {}).get(TOP_OWNER_METADATA, "")))
                 if told.get("kind") and told.get("name"):
                     tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = (
                         f"{told['kind']}/{told['name'].strip(chr(39))}"
                     )
+        # A PodGroup that went before the last look is in neither. Its pods' owner mostly has others that tell.
         by_owner = {
             (pod.namespace, pod.owners[0]): tops[pod.podgroup]
             for pod in found.values()

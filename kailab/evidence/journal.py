@@ -22,7 +22,7 @@ from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, joined
 
 _SO_FAR = "so_far"
-_LEVEL = 1
+_LEVEL = 1  # every command waits for it
 
 
 class Journal:
@@ -33,6 +33,7 @@ class Journal:
 
     def begin(self, recorder: Recorder) -> None:
         """A lab began: what an earlier one left goes. Raises EvidenceError."""
+        # First of all: parts of another lab at this place would be joined with those of this one.
         self.end()
         self.add(recorder)
 

@@ -21,6 +21,7 @@ class CycleTeller:
     def tell(self, cycle: Cycle, decisions: Decisions) -> list[Decision]:
         """The entries of a cycle."""
         self.names.take(cycle.changes)
+        # A scheduler that began anew tells all reasons once more; the log then did, too. ``take`` counts this cycle.
         if cycle.changes.whole:
             self._log.begin_anew(cycle.number - 1)
         return self._log.take(decisions)
@@ -52,4 +53,5 @@ class _RecordNames:
     def of(self, uid: str) -> Named:
         known = self._known.get(uid) or Named(uid)
         other = self._others.of(uid) if self._others is not None else known
+        # The name of the record wins: it may be that of a pod which the others never saw.
         return known._replace(app=other.app, owner=other.owner)

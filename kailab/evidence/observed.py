@@ -36,7 +36,7 @@ class DecisionReader:
         self._eviction = eviction
         self._watch = cluster.watch(["Pod", "PodGroup"])
         self._opened = opened
-        self._bound: set[str] = set()
+        self._bound: set[str] = set()  # by UID, as the next pod may have the same name
         self._evicted: set[str] = set()
         self._groups: dict[tuple[str, str], Object] = {}  # also those that are gone: a victim may outlive its PodGroup
         self._watch_begins()
@@ -59,9 +59,12 @@ class DecisionReader:
                 continue
             pod, uid = event.object, event.object["metadata"]["uid"]
             moment: dict[str, Any] = {"cycle": cycle, "t": round(now - self._opened, 6), "time": rfc3339(now)}
+            # Every later event of a pod that was bound has its node, too.
             if pod["spec"].get("nodeName") and uid not in self._bound:
                 self._bound.add(uid)
                 found.append(Bound(**moment, action=ACTION, **self._pod(pod)))
+            # KAI's default evictor and kube-scheduler's preemption set it before they delete the pod. A workload's
+            # controller does not.
             disrupted = condition(pod, "DisruptionTarget")
             if disrupted is not None and uid not in self._evicted:
                 self._evicted.add(uid)

@@ -23,6 +23,7 @@ def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: 
     opened = [recorder for recorder in recorders if recorder.facts is not None]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
+    # A failure may quote objects of any of the labs, so what each of them leaves out is cut from it.
     for recorder in opened:
         message = recorder.scrub(message)
     result = Result(

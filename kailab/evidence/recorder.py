@@ -100,12 +100,14 @@ class Recorder(Observer):
 
     def on_begin(self, scheduler: Deciding) -> None:
         """What it decides on is kept, too."""
+        # Not by default: following costs something in each cycle, and only who keeps cycles needs it.
         scheduler.follow_records()
 
     def _manifest(self, name: str, objects: Sequence[Object]) -> str:
         """Keep what is about to be applied. Returns the name under which it is kept."""
         plain = name.removesuffix(".json").removesuffix(".yml").removesuffix(".yaml")
         recording = self.recording
+        # Goes on from command to command where a lab outlives them, so that no file stands for two manifests.
         number = recording.manifests_before + len(recording.manifests) + 1
         kept = f"{number:02d}-{canonical.safe_name(f'{plain}.yaml')}"
         recording.manifests.append(
@@ -129,6 +131,7 @@ class Recorder(Observer):
         recording.order.append(STEP)
         if state and self._cluster is not None:
             now = standing(self._cluster)
+            # A step that changed nothing (a settle with nothing to do) leaves no state.
             if not recording.states or recording.states[-1][1] != now:
                 recording.states.append((f"{entry.n:02d}-{operation}", now))
 
@@ -142,6 +145,7 @@ class Recorder(Observer):
             self.recording.order.append(len(entries))
 
     def on_expectation(self, subject: str, expected: str, seen: str, held: bool) -> None:
+        # The evidence of a lab goes from its opening to its last look.
         if not self.is_open:
             return
         entry = Expected(t=self._t(), subject=subject, expected=expected, seen=seen, held=held)
@@ -183,6 +187,7 @@ class Recorder(Observer):
         }
         if self.cycles:
             cutter = RecordCutter(keeping.keeps_label, text.text)
+            # A list, because what was cut is known only once all of them are through.
             kept = list(cutter.cycles(self.cycles))
             cycles.write(folder, recording.opened, len(cutter.cut), kept)
         if recording.fleet is not None:
@@ -199,6 +204,7 @@ class Recorder(Observer):
     def _sanitizer(self) -> Sanitizer:
         """What of all that is known by now evidence keeps."""
         recording = self.recording
+        # While the lab is open (a failure is told) there is no last look yet.
         after = recording.after if self._cluster is None else _looked_at(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
         manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
@@ -206,6 +212,7 @@ class Recorder(Observer):
 
     def _t(self) -> float:
         if self._cluster is None:
+            # The cluster's clock is gone with it; nothing happens after the last step.
             return self.steps[-1].t if self.steps else 0.0
         return round(self._cluster.now() - self.recording.opened, 6)
 

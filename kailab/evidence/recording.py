@@ -13,7 +13,7 @@ from kailab.evidence.cycles import Cycle
 from kailab.evidence.entries import Decision, Expected, LabFacts, Reason, State, Step
 from kailab.evidence.timeline import Moment
 
-STEP, EXPECTATION = -1, -2
+STEP, EXPECTATION = -1, -2  # negative, since numbers from 1 on count decisions
 
 
 class Recording(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -58,6 +58,7 @@ class Recording(msgspec.Struct, kw_only=True, omit_defaults=True):
             elif what == EXPECTATION:
                 yield next(expectations)
             else:
+                # Decisions of all cycles stand in one list; the order says how many of them belong to each.
                 yield self.decisions[decided : decided + what]
                 decided += what
 
@@ -71,6 +72,7 @@ def joined(parts: Iterable[Recording]) -> Recording:
     for part in later:
         for name in _JOINED:
             getattr(first, name).extend(getattr(part, name))
+    # Each command looks for itself whether a state is new, and does not know the last one of the command before.
     states = first.states
     first.states = [one for number, one in enumerate(states) if not number or one[1] != states[number - 1][1]]
     return first

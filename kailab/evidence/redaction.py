@@ -19,10 +19,11 @@ from kailab.evidence import allowlist
 LEFT_OUT = "(left out)"
 """Stands where a field is needed and its content is not."""
 
-_ABSENT: Any = object()
+_ABSENT: Any = object()  # None is a value of its own in manifests
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-_LONGEST_TEXT = 253
+_LONGEST_TEXT = 253  # of a DNS name, the longest that Kubernetes takes for an object
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+# A key that is no field's name is data: the keys of a ConfigMap or of parameters.
 _FIELD = re.compile(r"[a-zA-Z][A-Za-z0-9_]{0,62}")
 _IMAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@+-]{0,510}")
 _SCHEME = re.compile(r"^[a-z][a-z0-9+.-]*://", re.IGNORECASE)
@@ -71,6 +72,7 @@ class Redaction:
             return {
                 key: self._metadata(value) if key == "metadata" else self._whole(value) for key, value in obj.items()
             }
+        # By kind whatever its group: a Secret in a manifest that nobody accepted is still a secret.
         return self._name_only(obj) if obj.get("kind") in allowlist.NAME_ONLY else self._mapping(obj)
 
     def _name_only(self, obj: Object) -> Object:
@@ -78,6 +80,7 @@ class Redaction:
         for key, value in obj.items():
             if key not in head and key != "metadata":
                 self._drop(value, key)
+        # All of the metadata is looked at, so that what is cut of it is remembered; only names are kept.
         known = self._metadata(obj.get("metadata") or {})
         named = {key: known[key] for key in ("name", "namespace", "generateName") if key in known} if known else {}
         return {**head, "metadata": named}
@@ -105,6 +108,7 @@ class Redaction:
         """What is kept of a field, or _ABSENT."""
         if key in allowlist.NOT_AT_ALL or not _FIELD.fullmatch(key):
             return self._drop(value, key)
+        # After the list of what is never kept, and before the other: ``volumes`` and ``labels`` are kept in part.
         special = _RULES.get(key)
         if special is not None:
             return special(self, value)
@@ -114,9 +118,11 @@ class Redaction:
 
     def _inside(self, key: str, value: Any) -> Any:
         if isinstance(value, dict):
+            # A pod's spec is found by its form, wherever a kind has it, also in kinds that are not registered.
             if isinstance(value.get("containers"), list):
                 return self._pod(value)
             cut = self._mapping(value)
+            # What was empty before stays, as an empty selector means something. What became empty says nothing.
             return _ABSENT if value and not cut else cut
         if isinstance(value, list):
             items = [one for item in value if (one := self._inside(key, item)) is not _ABSENT]
@@ -144,12 +150,14 @@ class Redaction:
     def _drop(self, value: Any, field: str = "") -> Any:
         """Remember what is left out."""
         if field:
+            # Only known names go into the header of a manifest: an unknown one may itself tell what is not to be told.
             self.fields.add(field if field in allowlist.NOT_AT_ALL or field in _NAMED else "other text")
         self._remember(value)
         return _ABSENT
 
     def _remember(self, value: Any) -> None:
         if isinstance(value, str):
+            # Numbers and booleans are no secrets, and stand everywhere; only texts are looked for in other text.
             self.left_out.add(value)
         elif isinstance(value, dict):
             for inside in value.values():
@@ -200,6 +208,7 @@ class Redaction:
         except (msgspec.DecodeError, TypeError):
             earlier = text
         if isinstance(earlier, dict):
+            # Only for its cut texts, which are remembered: an earlier state may have had others.
             self.object(earlier)
         else:
             self._remember(earlier)
@@ -248,8 +257,10 @@ class Redaction:
 
     def _pre_stop(self, lifecycle: Any) -> dict[str, Any]:
         """That there is a hook, and how long it takes, but not what it does."""
+        # All of it counts as cut, also the seconds that are written anew below.
         self._drop(lifecycle, "lifecycle")
         hook = (lifecycle or {}).get("preStop") or {}
+        # How long a pod takes to leave decides when its place is free.
         seconds = pre_stop_seconds(hook)
         if seconds is not None:
             return (
@@ -272,6 +283,7 @@ class Redaction:
             if _IMAGE.fullmatch(value) or not value:
                 return value
             plain = LEFT_OUT
+        # What stands before the host (scheme, user, password): each part is looked for in other texts by itself.
         credentials = value.partition(host)[0] if host else value
         self._drop([value, *re.split(r"[:/@]", credentials), *re.split(r"[?&=#]", value)[1:]], "image")
         return plain if _IMAGE.fullmatch(plain) else LEFT_OUT
@@ -293,6 +305,7 @@ class Redaction:
             return {**name, "persistentVolumeClaim": {"claimName": claim.get("claimName", "")}}
         if made:
             return {**name, "ephemeral": self._mapping(made)}
+        # Also of ConfigMaps: their names are put back below, but not which keys of them are mounted where.
         self._drop({key: inside for key, inside in volume.items() if key != "name"}, "volumes")
         maps = [volume["configMap"]] if volume.get("configMap") else []
         maps += [s["configMap"] for s in (volume.get("projected") or {}).get("sources") or () if s.get("configMap")]
@@ -327,6 +340,7 @@ def _items(value: Any) -> list[dict[str, Any]]:
 
 def _config_maps(container: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The ConfigMaps that an environment is taken from: a scheduler looks whether they are there."""
+    # Secrets are left out here. KAI looks for ConfigMaps only before it places a pod (its predicate ConfigMap).
     found = [one["configMapRef"] for one in container.get("envFrom") or () if one.get("configMapRef")]
     for entry in container.get("env") or ():
         if named := (entry.get("valueFrom") or {}).get("configMapKeyRef"):

@@ -154,9 +154,11 @@ def _lab(test: store.TestEvidence, lab: str) -> _Lab:
         decisions += sum(len(one) for one in (recorded.binds, recorded.pipelines, recorded.evictions, recorded.pending))
         entries = teller.tell(cycle, again)
         place = _Place(test.name, lab, cycle.number, cycle.now, head)
+        # Names are compared last: where the engine decides the same, only the file of names can differ.
         difference = _engines(place, teller, recorded, again) or _entries(place, told.pop(cycle.number, []), entries)
         if difference is not None:
             return _Lab(count, decisions, difference)
+    # Entries of a cycle that is not among the cycles: somebody added them.
     for number, more in told.items():
         return _Lab(count, decisions, _entries(_Place(test.name, lab, number, 0.0, head), more, []))
     return _Lab(count, decisions, None)
@@ -168,15 +170,18 @@ def _decided_again(cycles: list[Cycle], folder: Path) -> Iterator[tuple[Cycle, D
     checked: EngineConfig | None = None
     try:
         for cycle, config, recorded in kept_cycles.whole(cycles):
+            # ``whole`` hands on the same object until it changes, so policies are checked once for each configuration.
             if config is not checked:
                 checked = config
                 with_policies(config)
+            # The first cycle of each scheduler that was begun has all records, and nothing before it counts.
             if cycle.changes.whole:
                 working = WorkingSet.of(cycle.changes.set)
             else:
                 working.apply(cycle.changes)
             again = run_cycle(working, config, cycle.now)
             yield cycle, recorded, jsonform.decode(jsonform.encode(again), Decisions)  # numbers as in a file
+    # Records that were changed by hand may contradict each other anywhere in the engine.
     except (InputError, ExtensionError, PolicyError, KeyError, ValueError) as error:
         raise EvidenceError(f"{folder}: the cycles can't be decided again: {error}") from error
 
@@ -202,6 +207,7 @@ def _engines(place: _Place, teller: CycleTeller, recorded: Decisions, again: Dec
     before, after = jsonform.builtins(recorded), jsonform.builtins(again)
     if before == after:
         return None
+    # Field by field only where both sound the same: entries leave out some of what the engine says.
     what = _pairs(teller.once(recorded), teller.once(again)) or [str(change) for change in changes(before, after)]
     return place.difference(kept_cycles.NAME, what, before, after)
 

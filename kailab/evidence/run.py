@@ -32,6 +32,7 @@ PARTIAL = ".partial-"
 
 def check_writable(root: Path) -> None:
     """Raises EvidenceError where no run could be written below ``root``. Leaves nothing behind."""
+    # The nearest folder that is there is where the first one would be made.
     existing = root
     while not existing.exists() and not existing.is_symlink() and existing != existing.parent:
         existing = existing.parent
@@ -60,6 +61,7 @@ class RunFolder:
         check_writable(root)
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
         run_id, again = stamp, 1
+        # Two runs may begin in the same millisecond.
         while (root / run_id).exists():
             again += 1
             run_id = f"{stamp}-{again}"
@@ -76,7 +78,10 @@ class RunFolder:
         try:
             home = self.path / exercise
             home.mkdir(parents=True, exist_ok=True)
+            # In the run's own folder: the rename stays within one file system, and what a killed process leaves is
+            # found there.
             partial = Path(tempfile.mkdtemp(prefix=PARTIAL, dir=self.path))
+            # A temporary folder is its owner's alone, but evidence is there to be read by others.
             partial.chmod(0o755)
             fill(partial)
             sums.write(partial)
@@ -97,6 +102,8 @@ class RunFolder:
                 try:
                     os.rename(partial, target)
                     return target
+                # Another process may have made a folder of this name since it was looked for; the next name is tried
+                # then.
                 except OSError:
                     if not target.exists():
                         raise
@@ -112,6 +119,7 @@ class RunFolder:
             listing = sums.render(
                 (f"{name}/{sums.FILE}", sums.digest((self.path / name / sums.FILE).read_bytes())) for name in tests
             )
+            # The sums before run.json: whoever sees run.json may rely on all that it sums up.
             replace_file(self.path / sums.FILE, listing)
             run = RunFacts(
                 run=self.run_id,
@@ -138,6 +146,7 @@ def _labs(run: Path, tests: list[str]) -> list[RanOn]:
         one = RanOn(
             backend=facts.backend, scheduler=facts.scheduler, fleet=facts.fleet, versions=facts.versions, labs=0
         )
+        # Structs with dicts in them can't be keys of a dict; their canonical text can, and puts them in order.
         key = canonical.compact(one)
         counts[key] = counts.get(key, 0) + 1
     return [structs.replace(typed.decode_json(key, RanOn), labs=count) for key, count in sorted(counts.items())]

@@ -40,12 +40,16 @@ class Sanitizer:
     ) -> None:
         self._redaction = redaction = Redaction()
         self._names = names
+        # First of all, which labels selectors name, and only then cut: a selector may come after the labels it is
+        # about.
         for _, objects in manifests:
             redaction.learn(objects)
         for objects in before.values():
             redaction.learn(objects)
         redaction.learn(patch for _, patch in patches)
+        # All is cut here, before anybody can ask for text: the scrubber has to know everything that was left out.
         self._applied = [(name, *self._cut(objects)) for name, objects in manifests]
+        # From here on what is cut is nothing of the last manifest, whose header tells the fields collected so far.
         redaction.fields = set()
         # Most objects are the same at both looks: each is cut once.
         cut = {key: redaction.object(obj) for key, obj in _by_identity(before, after).items()}
@@ -66,6 +70,7 @@ class Sanitizer:
 
     @cached_property
     def _looks(self) -> tuple[Looks, Looks]:
+        # By identity once more: an object that is the same at both looks was cut into one copy.
         scrubbed = {key: self.text.value(obj) for key, obj in _by_identity(self._before, self._after).items()}
         return _replaced(self._before, scrubbed), _replaced(self._after, scrubbed)
 
@@ -115,6 +120,7 @@ class Sanitizer:
         return [self._redaction.object(obj) for obj in objects], fields
 
     def _patch(self, kind: str, patch: Object) -> Object:
+        # A patch is cut by the rules of its kind, which it need not name itself.
         kept = self._redaction.object({**patch, "kind": kind.partition(".")[0]})
         return kept if "kind" in patch else {key: value for key, value in kept.items() if key != "kind"}
 
@@ -124,6 +130,7 @@ class Sanitizer:
             try:
                 found = [value for value, _ in yamltext.read_documents(one)]
             except InputError:
+                # Text that is not YAML can't be cut field by field, so all of it counts as cut, line by line.
                 self._redaction.left_out.update(one.splitlines())
                 return
         else:
@@ -142,6 +149,7 @@ class Sanitizer:
         for looks in (self._before, self._after):
             for objects in looks.values():
                 for obj in objects:
+                    # Of the looks only the metadata: names and labels stand there.
                     _texts(obj.get("metadata"), found)
         return found
 

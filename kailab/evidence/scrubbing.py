@@ -21,8 +21,9 @@ from kailab.model import typed
 _SHORTEST = 6
 """Shorter texts (``yes``, ``8080``) say nothing and stand everywhere."""
 
-_LONGEST_TOLD = 4096
+_LONGEST_TOLD = 4096  # longer texts are not looked for in base64
 _WORD = re.compile(r"[^\s\"'`=,;()\[\]{}<>|&\\]+")
+# Words as a language or an option has them: ``learning-rate``, ``batchSize``. Digits in it make it telling.
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z]*(?:-[a-z]+|[A-Z][a-z]+)*[.:!?]?")
 _FORMS = re.compile(
     r"(?P<head>[a-z][a-z0-9+.-]*://)[^\s/@\"']+@"
@@ -37,6 +38,7 @@ class Scrubber:
     """``left_out``: texts that are in no object of the evidence; ``kept``: words that are."""
 
     def __init__(self, left_out: Iterable[str], kept: Iterable[str]) -> None:
+        # One text of all kept words: what is a part of any of them can't be cut without cutting that one.
         known = "\n".join(sorted(set(kept)))
         texts: set[str] = set()
         words: set[str] = set()
@@ -47,6 +49,7 @@ class Scrubber:
                     texts.add(form)
                 words.update(word for word in _WORD.findall(form) if _is_telling(word) and word not in known)
         texts |= {base64.b64encode(text.encode()).decode() for text in texts if len(text) <= _LONGEST_TOLD}
+        # By their first characters: each place of a text is looked up once, however many texts were left out.
         self._by_start: dict[str, list[str]] = {}
         for one in texts:
             self._by_start.setdefault(one[:_SHORTEST], []).append(one)
@@ -89,8 +92,10 @@ class Scrubber:
         starts = self._by_start
         ends = len(text) - _SHORTEST + 1
         quoted = {one for at in range(ends) for one in starts.get(text[at : at + _SHORTEST], ())} if starts else set()
+        # The longest first: one that is a part of another would leave the rest of it.
         for secret in sorted(quoted, key=lambda one: (-len(one), one)):
             new = new.replace(secret, LEFT_OUT)
+        # After whole texts, which may consist of words that tell nothing by themselves.
         if self._words:
             new = _WORD.sub(lambda match: LEFT_OUT if match[0] in self._words else match[0], new)
         new = _FORMS.sub(

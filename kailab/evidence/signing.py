@@ -50,6 +50,8 @@ def generate(path: Path) -> Path:
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     try:
+        # Made with its final rights: there is no moment in which others could open it. O_EXCL takes no file that came
+        # meanwhile.
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
             file.write(pem)
         public.write_bytes(_spki(key.public_key(), serialization.Encoding.PEM))
@@ -62,6 +64,8 @@ def sign(run: Path, key: Path) -> Path:
     """Sign a run, if it is what was written; the file with the signature. Signed again with the same key it is the same. Raises
     EvidenceError for a run that is damaged or did not finish, InputError for what is no private key of Ed25519."""
     private = _private(key)
+    # The signature says that this is the run. One over files that don't agree with their sums would say so of a damaged
+    # one.
     problems = store.verify(run)
     if problems or not (run / RUN).exists():
         told = "; ".join(map(str, problems[:3])) or f"there is no {RUN}: only a whole run can be signed"
@@ -74,6 +78,7 @@ def sign(run: Path, key: Path) -> Path:
         digest=sums.digest(content),
         signature=base64.b64encode(private.sign(_CONTEXT + content)).decode(),
     )
+    # The name is short, and only to find the file by: what holds is that the key verifies.
     path = run / f"{SIGNATURES}{identity[:16]}.json"
     try:
         replace_file(path, canonical.pretty(signed))
@@ -141,6 +146,7 @@ def _private(path: Path) -> Ed25519PrivateKey:
 
 def _public(path: Path) -> Ed25519PublicKey:
     content = _content(path)
+    # Whoever signs need not keep the public key at hand.
     if b"PRIVATE KEY" in content:
         return _private(path).public_key()
     try:

@@ -30,6 +30,7 @@ def owner(obj: Object) -> str:
     for reference in references:
         if reference.get("controller"):
             return f"{reference['kind']}/{reference['name']}"
+    # None of them controls it: the first, by which grouping goes, too.
     return f"{references[0]['kind']}/{references[0]['name']}" if references else ""
 
 
@@ -56,6 +57,7 @@ def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: 
     """One pod. It holds the rest of what it asks for where it holds its GPUs."""
     metadata, spec = pod["metadata"], pod["spec"]
     place = spec.get("nodeName") or ""
+    # A placed pod's condition may be of the time when it waited.
     scheduled = None if place else condition(pod, "PodScheduled")
     told = scheduled if scheduled and scheduled.get("status") == "False" else _NOTHING
     return PodRow(
@@ -79,6 +81,7 @@ def standing(cluster: Cluster) -> State:
     by_name = {(group["metadata"].get("namespace", ""), group["metadata"]["name"]): group for group in groups}
     nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
     pods = cluster.list("Pod")
+    # Over all pods at once: a claim that several pods of a node share counts there once.
     accounts = Accounts(cluster, pods, nodes)
     return State(
         pods=tuple(pod_row(pod, by_name, accounts) for pod in pods),

@@ -88,6 +88,7 @@ def runs(root: Path | str) -> list[RunSummary]:
     root = Path(root)
     if not root.is_dir():
         raise EvidenceError(f"{root}: no evidence is there")
+    # Names of runs begin with the time, so their order is that of time.
     return [_summary(path) for path in sorted(root.iterdir()) if path.is_dir() and _is_run(path)]
 
 
@@ -126,6 +127,7 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
     if text == LATEST:
         return find(root), ""
     for path in (Path(root) / text, Path(text)):
+        # A folder of any name may lie in the working directory; only one with evidence in it is meant.
         if path.is_dir() and _is_run(path):
             return path, ""
     try:
@@ -146,9 +148,12 @@ def find_lab(root: Path | str, text: str) -> tuple[TestEvidence, str]:
     """The lab that one word stands for: ``RUN/EXERCISE/TEST``, ``EXERCISE/TEST`` of the latest run, a run with one test, or the folder
     of any of them; of a test with several labs ``/LAB`` says which. Raises InputError, EvidenceError."""
     for path in (Path(text), Path(root) / text):
+        # The test's folder, or that of one of its labs.
         for folder, lab in ((path, ""), (path.parent, path.name)):
             if (folder / RESULT).exists():
                 return _one_lab(load_test(folder.parent.parent, "/".join(folder.parts[-2:])), lab)
+    # ``RUN/EXERCISE/TEST`` and ``EXERCISE/TEST`` look alike: the first part is a run where there is a folder of that
+    # name.
     head, _, rest = text.partition("/")
     run, test = (find(root, head), rest) if rest and (Path(root) / head).is_dir() else find_run_or_test(root, text)
     if not test:
@@ -201,6 +206,7 @@ def show(run: Path) -> tuple[RunSummary, list[TestEvidence]]:
 def load_test(run: Path, name: str) -> TestEvidence:
     """One test (``exercise/test``) of a run. Raises EvidenceError."""
     path = run / name
+    # Before anything of it is decoded in full: what another format lacks would be told as damage.
     check_format(_decode(path / RESULT, Written).format, path)
     result = _decode(path / RESULT, Result)
     labs = {lab: _decode(path / lab / "lab.json", LabFacts) for lab in result.labs}
@@ -222,6 +228,8 @@ def verify(path: Path) -> list[Problem]:
     tests = test_folders(path)
     if not tests and not (path / RUN).exists():
         raise EvidenceError(f"{path}: no evidence is there")
+    # First the run as a whole: a test that is there but in no sum was added, one that is in a sum but not there was
+    # removed.
     problems = _check_run(path, set(tests))
     for name in tests:
         problems += sums.check(path / name, name)
@@ -247,6 +255,7 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         )  # as it stands there: the digest is of fields that no type knows, too
     except EvidenceError as error:
         return [*problems, Problem("damaged", RUN, str(error))]
+    # From run.json down to each file: its own digest, that of the sums of all tests, theirs, and then their files.
     if facts.get("digest") != run_digest(facts):
         problems.append(Problem("changed", RUN))
     try:
@@ -261,6 +270,7 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
         name = file.removesuffix(f"/{sums.FILE}")
         if name not in tests:
             problems.append(Problem("missing", name))
+        # Where it is missing, the check of the test says so.
         elif (path / file).exists() and sums.digest((path / file).read_bytes()) != expected:
             problems.append(Problem("changed", file))
     listed = {file.removesuffix(f"/{sums.FILE}") for file in listing}

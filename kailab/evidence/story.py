@@ -82,6 +82,7 @@ def _belonging(history: History, kind: str, name: str, namespace: str) -> Callab
         raise InputError(f"no queue {name!r} in this history; there are: {', '.join(sorted(parents)) or 'none'}")
 
     def below(pod: PodPast) -> bool:
+        # Each parent is the one that was last seen, at different times, so parents may form a circle.
         queue, seen = pod.queue, set[str]()
         while queue and queue not in seen:
             if queue == name:
@@ -111,6 +112,7 @@ def _lives(pods: Iterable[PodPast]) -> Iterator[Happening]:
     """When pods were created, ended and went, those of one moment together."""
     moments: dict[tuple[float, str, str], list[str]] = {}
     for pod in pods:
+        # A pod that was made anew at the same moment is told once.
         for t in dict.fromkeys(pod.created):
             moments.setdefault((t, "created", "created"), []).append(pod.name)
         for t in pod.gone:
@@ -127,6 +129,7 @@ def _decided(history: History, pods: dict[str, PodPast]) -> Iterator[Happening]:
     together: dict[tuple[int, float, str, str], list[Decision]] = {}
     for entry in history.decisions:
         if isinstance(entry, Waits):
+            # By its pods, too: of one that is known from records alone the PodGroup is not known.
             own = entry.podgroup in groups or any(pod in pods for pod in entry.pods)
         else:
             own = entry.pod in pods
@@ -151,6 +154,7 @@ def _why(history: History, entry: Decision) -> str:
     if isinstance(entry, Refused):
         return f"{entry.verb} was refused: {' '.join(entry.reason.split())}"
     by = f"by {entry.action}"
+    # Allocate is the ordinary way to a place. The other actions are worth a word.
     if not isinstance(entry, Evicted):
         return "" if entry.action == "allocate" else by
     if not entry.beneficiary:
@@ -185,6 +189,7 @@ def _amounts(entries: list[Decision]) -> str:
     ]
     if not grounds or not (resource := grounds[0].resource):
         return ""
+    # Evictions of one cycle are told in order, each with what the queue held before and after it.
     first, last, r = grounds[0], grounds[-1], NAMES.index(resource)
     held, bound, left = (quantity_text(r, amount) for amount in (first.before, first.bound, last.after))
     return f": {first.queue} held {held}, beyond its {first.rule} of {bound}; {left} without what was taken"

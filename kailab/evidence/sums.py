@@ -29,6 +29,7 @@ def digest(content: bytes) -> str:
 
 def files_in(folder: Path) -> list[str]:
     """Every file and link below a folder, relative, sorted, but for its own SHA256SUMS."""
+    # A link to a folder is listed, not followed: what lies outside of the run is not its evidence.
     found = (path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir())
     return sorted(name for path in found if (name := path.relative_to(folder).as_posix()) != FILE)
 
@@ -69,6 +70,7 @@ def check(folder: Path, label: str = "") -> list[Problem]:
     for name, expected in sums.items():
         if name not in present:
             problems.append(Problem("missing", prefix + name))
+        # Links are never written. What one points to may change, or be another file on the machine where it is checked.
         elif (folder / name).is_symlink():
             problems.append(Problem("changed", prefix + name, "is a link"))
         elif digest((folder / name).read_bytes()) != expected:

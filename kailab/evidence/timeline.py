@@ -45,6 +45,7 @@ def _expectation(entry: Expected) -> str:
 def _cycle(entries: Sequence[Decision]) -> Iterable[str]:
     counts: dict[tuple[str, ...], int] = {}
     for entry in entries:
+        # Dicts keep the order of insertion, so lines stand where the first of their kind was decided.
         key = _kind_of(entry)
         counts[key] = counts.get(key, 0) + 1
     for (decision, action, what, queue, extra), count in counts.items():
