@@ -55,6 +55,7 @@ class Composition:
         observer = observer or Observer()
         made: dict[str, Part] = {}
         try:
+            # Claims before reservations: a pod that can't have its devices gets no GPU reserved.
             preparations: dict[str, Preparation] = {}
             if self.claims:
                 preparations["claims"] = made["claims"] = ClaimAllocator(cluster)
@@ -74,15 +75,19 @@ class Composition:
             controllers: dict[str, Part] = {}
             if self.grouping:
                 grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
+                # Pods may belong to objects of kinds that other distributions bring.
                 register_installed()
                 controllers["grouping"] = made["grouping"] = PodGrouper(cluster, grouping, lambda: scheduler.cycles)
             if self.queue_status:
                 controllers["queue status"] = made["queue status"] = QueueStatus(cluster, binding)
+            # The last step: an observer that fails here leaves no part behind.
             observer.on_begin(scheduler)
         except BaseException:
             for part in made.values():
                 part.close()
             raise
+        # The grouping comes first: pods that it has just put into PodGroups are news for the scheduler in the same
+        # turn.
         return Composed({**controllers, **preparations}, scheduler)
 
 

@@ -82,6 +82,7 @@ class History:
     def add(self, record: CycleRecord) -> None:
         self._records.append(record)
         self._size += record.size
+        # The latest stays however large it is: explanations are made from it.
         while self._size > self._most and len(self._records) > 1:
             self._size -= self._records.popleft().size
         self._pending = {entry.podgroup: entry for entry in record.decisions.pending}

@@ -58,6 +58,7 @@ class Scheduler:
         self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing)
         self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else lambda: True)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
+        # No version of the working set: the first step runs a cycle in any case.
         self._seen = -1
         self._promised: tuple[str, ...] = ()
         self._refused: frozenset[str] = frozenset()
@@ -176,6 +177,7 @@ class Scheduler:
         carrier.carry_out(decisions)
         self._observer.on_phase("status")
         reporter.report(decisions, carrier.bound, carrier.evicted)
+        # A write that was not sent changes nothing in the mirror; without this no cycle would come to try again.
         self._retry = carrier.unreachable
         self._wake_at = decisions.wake_at
         recorded = self._usage is not None and self._usage.observe(now, decisions.queues, self.mirror.capacity())
@@ -189,6 +191,7 @@ class Scheduler:
             podgroups=podgroups,
             failures=tuple(carrier.failures),
         )
+        # Only the observer gets the changes: kept for a thousand decisions they would hold old records alive.
         self.history.add(record if changes is None else msgspec.structs.replace(record, changes=None))
         self._observer.on_cycle(record)
         return carrier.wrote or reporter.wrote or recorded
@@ -205,6 +208,7 @@ class Scheduler:
                 tell_turns=self._follower is not None,
             )
             decisions = run_cycle(self.mirror.working, config, now, self._observer.on_phase)
+            # Also the input of the next turn of this loop: it ends because the heirs only grow.
             self._promised = decisions.heirs
             if not decisions.again:
                 return config, decisions

@@ -115,6 +115,8 @@ class Present:
 
     @contextmanager
     def _session(self) -> Iterator[Session]:
+        # Each question opens a session of its own: one that stayed open would keep its changes in the shared working
+        # set.
         session = Session(self._mirror.working, self._config, self._now)
         try:
             yield session
@@ -160,6 +162,7 @@ class PresentReader:
 
     def _all_of_it(self) -> Mirror:
         if self._placing is None:
+            # Made when placing is asked about: it watches all kinds, while counting does with a few.
             self._placing = Mirror(self._cluster, self._names, tell=_nobody)
         self._placing.update()
         return self._placing

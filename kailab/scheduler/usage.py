@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 NAMESPACE = "kai-scheduler"
 CONFIG_MAP = "kailab-queue-usage"
 RESOURCES = ("gpu", "cpu", "memory")
+# All of them go into one ConfigMap, which holds 1 MiB.
 MOST_PIECES = 512
 
 Amounts = tuple[float, float, float]
@@ -79,6 +80,7 @@ class UsageHistory:
         try:
             stored = cluster.get("ConfigMap", CONFIG_MAP, NAMESPACE)
             pieces = typed.decode_json((stored.get("data") or {}).get("history", ""), _Stored).pieces
+        # A history that can't be read is lost use, not a reason to stop scheduling.
         except (NotFound, msgspec.DecodeError):
             pieces = []
         return cls(cluster, params, pieces)
@@ -119,6 +121,7 @@ class UsageHistory:
         offered = [0.0, 0.0, 0.0]
         held: dict[str, list[float]] = {}
         for index, piece in enumerate(self._pieces):
+            # A piece holds until the next begins; the last one holds still.
             following = self._pieces[index + 1].start if index + 1 < len(self._pieces) else now
             start, end = max(begin, piece.start), min(now, following)
             if end <= start:
@@ -150,6 +153,7 @@ class UsageHistory:
         if last is not None and last.capacity == offered and last.queues == held:
             return False
         piece = Piece(now, offered, dict(sorted(held.items())))
+        # Several cycles at one instant: only what stands at its end lasts for any time.
         if last is not None and last.start == now:
             self._pieces[-1] = piece
         else:
@@ -173,14 +177,18 @@ class UsageHistory:
         half_life = self._params.half_life
         if not half_life:
             return end - start
+        # The common factor of all pieces could be left out, since shares are ratios; with it a weight is a number of
+        # seconds.
         return half_life / math.log(2) * (0.5 ** ((now - end) / half_life) - 0.5 ** ((now - start) / half_life))
 
     def _prune(self, now: float) -> None:
         """Drop what no window reaches any more; join old pieces in pairs when there are too many."""
         begin = self._window_start(now)
+        # The piece in which the window begins is still needed.
         while len(self._pieces) > 1 and self._pieces[1].start <= begin:
             del self._pieces[0]
         if len(self._pieces) > MOST_PIECES:
+            # Only the older half, which weighs least where use decays.
             old, recent = self._pieces[: MOST_PIECES // 2], self._pieces[MOST_PIECES // 2 :]
             ends = [piece.start for piece in old[1:]] + [recent[0].start]
             joined = [

@@ -61,6 +61,7 @@ class BindBackoff:
         if pod is None:
             return
         known = _what_counts(pod)
+        # A pod that has changed is another try: its pauses begin short again.
         if self._as_tried.get(uid, known) != known:
             self._retries.done(uid)
         self._as_tried[uid] = known
@@ -83,6 +84,8 @@ class BindBackoff:
             pod = self._mirror.pods.get(uid)
             if pod is None or _what_counts(pod) != self._as_tried[uid]:
                 self._forget(uid)
+            # The count of failures and the refusal stay: only a binding that works, or a change of the pod, takes them
+            # away.
             elif uid in self._held and self._held[uid] <= now:
                 del self._held[uid]
                 self._mirror.hold_back(uid, None)
@@ -98,6 +101,7 @@ class BindBackoff:
 def _what_counts(pod: Object) -> tuple[Any, ...]:
     """What of a pod could make its binding go well: not its node, nor what is written for its binding."""
     metadata = pod["metadata"]
+    # A try in doubt counts as bound until the server says otherwise; that alone is no change of the pod.
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
     labels = {
         key: value

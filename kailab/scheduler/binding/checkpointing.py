@@ -17,7 +17,7 @@ from kailab.model import labels as names
 from kailab.model.times import format_time
 from kailab.scheduler.mirror import Mirror
 
-DEFAULT_GRACE = 30
+DEFAULT_GRACE = 30  # Kubernetes' default of terminationGracePeriodSeconds
 
 
 def ask_to_save(cluster: Cluster, mirror: Mirror, evict: Evict, policy: Checkpoint) -> float | None:

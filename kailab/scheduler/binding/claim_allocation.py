@@ -70,6 +70,7 @@ class ClaimAllocator:
 
     def prepare(self, bindings: Sequence[Binding]) -> dict[str, ApiError]:
         """Allocate and reserve the claims of these pods."""
+        # Most cycles bind no pod with claims: then not even the watch is looked at.
         if not any(binding.pod["spec"].get("resourceClaims") for binding in bindings):
             return {}
         self._take()
@@ -99,6 +100,7 @@ class ClaimAllocator:
         planned: list[tuple[Key, _Change, Mapping[str, Any] | None, list[Choice]]] = []
         own: dict[DeviceId, None] = {}
         for key in self._names(binding):
+            # Pods of one round may share a claim: the later one finds it as the earlier one leaves it.
             change = changes.get(key)
             if change is None:
                 claim = self._claims.get(key)
@@ -114,6 +116,7 @@ class ClaimAllocator:
             allocation, chosen = change.allocation, list[Choice]()
             if allocation is None:
                 chosen = self._choose(key, change.claim, binding.node, taken | own)
+                # Administrative access takes a device from nobody.
                 own.update((device_id(choice.device), None) for choice in chosen if not choice.admin)
                 allocation = self._allocation(change.claim, chosen, binding.node)
             planned.append((key, change, allocation, chosen))
@@ -141,6 +144,7 @@ class ClaimAllocator:
             name = wanted.get("resourceClaimName") or made.get(wanted["name"])
             if name:
                 found.append((namespace, name))
+            # A status without a name says that there is deliberately no claim: the pod needs none.
             elif wanted["name"] not in made:
                 template = wanted.get("resourceClaimTemplateName")
                 raise NotFound(f"its resource claim {wanted['name']} has not been made from template {template} yet")
@@ -151,6 +155,7 @@ class ClaimAllocator:
         perhaps = {device for other, devices in self._perhaps.items() if other != key for device in devices}
 
         def is_taken(device: DeviceId) -> bool:
+            # What this very claim was given already is no obstacle to it.
             return device in taken or device in perhaps or self._taken.get(device, key) != key
 
         wanted = read_requests(claim.get("spec") or _NOTHING, self._classes)
@@ -175,6 +180,7 @@ class ClaimAllocator:
         config = self._config(claim)
         if config:
             devices["config"] = config
+        # By field and not by label, as for all devices of one node: the hostname label may differ from the name.
         at = {"key": "metadata.name", "operator": "In", "values": [node]}
         return {"devices": devices, "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [at]}]}}
 
@@ -198,6 +204,8 @@ class ClaimAllocator:
         versions: dict[Key, str] = {key: change.claim["metadata"]["resourceVersion"] for key, change in changes.items()}
         wanting = {key: names for key, change in changes.items() if (names := change.finalizers()) is not None}
         chains = [[_finalizers(key, names, versions[key])] for key, names in wanting.items()]
+        # Of a claim without its finalizer nothing is allocated: deleted in between, its devices would be free and in
+        # use at once.
         for key, outcome in zip(wanting, self._cluster.write_all(chains), strict=True):
             if outcome.error is not None:
                 refused.update(dict.fromkeys(changes[key].pods, outcome.error))
@@ -230,6 +238,7 @@ class ClaimAllocator:
                 if outcome.error.doubtful:
                     chosen = changes[key].chosen
                     given = [device_id(choice.device) for choice in chosen if not choice.admin]
+                    # Added to, not replaced: an earlier try in doubt may have been carried out instead of this one.
                     self._perhaps.setdefault(key, []).extend(given)
         return failed
 
@@ -252,6 +261,7 @@ class ClaimAllocator:
         if not changes:
             return False
         versions = {key: change.claim["metadata"]["resourceVersion"] for key, change in changes.items()}
+        # The reverse of allocating: the finalizer goes last, when nothing is allocated any more.
         failed = self._write_status(changes, versions)
         self._take()
         freed = {
@@ -283,6 +293,7 @@ class ClaimAllocator:
         self._perhaps.pop(key, None)
         if before is not None:
             for device in held_devices(before):
+                # News of two claims may come in either order: the device may be the next one's already.
                 if self._taken.get(device) == key:
                     del self._taken[device]
             for user in _users(before):

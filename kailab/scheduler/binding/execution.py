@@ -104,7 +104,9 @@ class DecisionExecutor:
 
     def _bind_all(self, binds: Iterable[Bind]) -> None:
         planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
+        # For all pods at once: each preparation then costs one round of writes, not one for each pod.
         refused = self._prepare([bind for bind, _ in planned])
+        # What was refused by a preparation is not sent, and stands as that pod's error.
         errors = self._write_binds([(bind, chain) for bind, chain in planned if bind.task not in refused]) | refused
         put_off = [bind.task for bind, _ in planned if bind.task not in errors]
         # One of which no answer came may be bound all the same: what it needs stays in place.
@@ -120,6 +122,7 @@ class DecisionExecutor:
             if error is None:
                 self._was_bound(bind, name)
                 continue
+            # It may run: its group counts as started, so that a min-runtime protects it.
             if error.doubtful:
                 self.bound[bind.podgroup] = None
             if bind.gpu_groups and bind.task not in refused:
@@ -139,6 +142,7 @@ class DecisionExecutor:
             bind.podgroup
             for bind, _ in first
             if errors[bind.task] is not None
+            # A gang of which something runs is not begun in vain: the rest of it is bound as usual.
             and not any(ACTIVE[task.status] for task in self._mirror.members(bind.podgroup))
         }
         rest = [(bind, chain) for bind, chain in binds if bind.task not in before and bind.podgroup not in waiting]
@@ -153,6 +157,7 @@ class DecisionExecutor:
         refused: dict[str, ApiError] = {}
         bindings = [Binding(self._mirror.pods[bind.task], bind.node, bind.gpu_groups) for bind in binds]
         for preparation in self._preparations:
+            # In their order, and only what is left: nothing is reserved for a pod that lacks its claims.
             refused |= preparation.prepare([binding for binding in bindings if binding.uid not in refused])
         return refused
 
@@ -196,6 +201,7 @@ class DecisionExecutor:
 
     def _evict_all(self, evictions: Iterable[Evict]) -> None:
         planned = [(evict, write) for evict in evictions if (write := self._eviction(evict)) is not None]
+        # A chain each: a victim whose eviction is refused keeps no other in place.
         outcomes = self._cluster.write_all([[write] for _, write in planned])
         for (evict, write), outcome in zip(planned, outcomes, strict=True):
             if outcome.error is not None:
@@ -251,6 +257,7 @@ class DecisionExecutor:
             self.held_back.failed(uid, error, now)
         else:
             self._evictions.failed(uid, now)
+        # Tries and pauses go on as before; only the words are not repeated.
         if self._complained.get(uid) == message:
             return
         self._complained[uid] = message

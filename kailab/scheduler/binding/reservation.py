@@ -49,12 +49,16 @@ def reservation_pod(node: str, group: str, tolerations: Sequence[Any] = (), imag
             "name": reservation_name(node, group),
             "namespace": names.RESERVATION_NAMESPACE,
             "labels": {"app": APP, names.GPU_GROUP: group, MANAGED_BY: OURS},
+            # KAI's binder sets it as well: a node whose shared GPUs are in use must not be consolidated away by
+            # Karpenter.
             "annotations": {"karpenter.sh/do-not-disrupt": "true"},
         },
         "spec": {
+            # Placed by no scheduler: it has to be on the very node that was decided on.
             "nodeName": node,
             "automountServiceAccountToken": False,
             "tolerations": list(tolerations),
+            # Nothing in it has to end in order, and the GPU is waited for.
             "terminationGracePeriodSeconds": 0,
             "containers": [
                 {
@@ -94,10 +98,12 @@ class Reservations:
         self._take()
         wanted: dict[str, Binding] = {}
         for binding in bindings:
+            # A reservation that is there already serves, whoever made it.
             for group in binding.gpu_groups:
                 if not self._reserved(group):
                     wanted.setdefault(group, binding)
         refused = self._reserve({group: (one.node, one.pod) for group, one in wanted.items()})
+        # A GPU that could not be reserved takes all pods with it that were to share it in this round.
         return {binding.uid: refused[group] for binding in bindings for group in binding.gpu_groups if group in refused}
 
     def undo(self, pods: Iterable[str]) -> None:
@@ -108,6 +114,7 @@ class Reservations:
         self._take()
         now = self._cluster.now()
         self._dirty.update(dict.fromkeys(self._retries.due(now)))
+        # Only groups with news are looked at, and those whose pause after a failure is over.
         groups, self._dirty = self._dirty, {}
         missing: dict[str, tuple[str, Object]] = {}
         doomed: list[tuple[str, Object]] = []
@@ -162,6 +169,7 @@ class Reservations:
             uid, labels = metadata["uid"], metadata.get("labels") or _NOTHING
             groups = gpu_groups(labels) if labels and event.type != "DELETED" else ()
             table = self._reserving if metadata["namespace"] == names.RESERVATION_NAMESPACE else self._sharing
+            # An ended pod shares nothing any more, though its labels stay.
             if table is self._sharing and _ended(pod):
                 groups = ()
             before = self._groups_of.pop(uid, ())

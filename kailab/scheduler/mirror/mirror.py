@@ -159,6 +159,7 @@ class Mirror:
         for event in latest["Namespace"].values():
             shapes_stale |= self._shapes.take_namespace(event)
         for event in latest["PriorityClass"].values():
+            # Any class may be the default of PodGroups that name none: all are looked at again, which rarely happens.
             groups_stale = True
             self._take_one(self._priority_class, event)
         for event in latest["Topology"].values():
@@ -166,6 +167,7 @@ class Mirror:
         nodes: dict[str, None] = {}
         for kind in _CLAIM_KINDS:
             for event in latest[kind].values():
+                # Nodes are noted and refreshed once, after all slices and zones are known.
                 nodes.update(dict.fromkeys(self._take_one(self._claim_object, event)))
                 pods_stale = True
         for event in latest["NodeResourceTopology"].values():
@@ -193,6 +195,7 @@ class Mirror:
         if shapes_stale:
             self._shapes.forget_all()
             self._refresh_all()
+        # Otherwise these have been refreshed with the rest.
         elif pods_stale:
             for uid in self._shapes.naming_others():
                 self._refresh(uid)
@@ -203,6 +206,7 @@ class Mirror:
             return take(event)
         except Exception as error:
             self._unreadable.note(event.object, error)
+            # A record of an earlier, readable state would be decided on as if it were the present one.
             return take(event._replace(type="DELETED"))
 
     def _priority_class(self, event: WatchEvent) -> None:
@@ -263,6 +267,7 @@ class Mirror:
         else:
             self.marked_stale.pop(uid, None)
         self.working.set_podgroup(record)
+        # Pods may have come before their PodGroup.
         if before is None:
             self._uids[record.namespace, record.name] = uid
             for member in self._members.get((record.namespace, record.name), _NOTHING):
@@ -359,6 +364,7 @@ class Mirror:
                 self._drop_task(uid)  # the pods that share its GPU count
                 return
             task = msgspec.structs.replace(task, status=Status.RELEASING)
+        # Nothing is told when it gets stuck: only time passes, so somebody has to look again.
         if status is Status.RELEASING and (pod.get("status") or _NOTHING).get("phase") == "Running":
             self._leaving[uid] = stuck_at(pod["metadata"]["deletionTimestamp"])
         if self.tasks.get(uid) != task:

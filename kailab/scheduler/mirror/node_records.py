@@ -75,9 +75,11 @@ class NodeRecords:
 
     def refresh(self, name: str) -> None:
         """Bring one node's record in line with what is known of it."""
+        # Zones and slices may come before their node, and stay after it.
         obj = self._objects.get(name)
         if obj is None:
             return
+        # Heartbeats make most news of nodes, and equal records: those go no further.
         record = node_record(obj, self._claims.gpus_on(name), self._claims.devices_on(name), self._numa.get(name))
         if self.nodes.get(name) != record:
             self.nodes[name] = record

@@ -101,8 +101,10 @@ class PodShapes:
 
     def of(self, uid: str, pod: Object) -> Shape:
         shape = self._cache.of(pod)
+        # The first pod that looks at a label: the shapes of all others have to carry it from now on.
         if (shape.affinity or shape.anti_affinity) and self._note_terms(shape.affinity + shape.anti_affinity):
             self._shapes_lack()
+        # Once a pod is on a node there is nothing to hold back.
         held_back = self._held_back.get(uid) if self._held_back and not pod["spec"].get("nodeName") else None
         if not self._pod_terms and uid not in self._claiming and uid not in self._referring and held_back is None:
             return shape
@@ -112,6 +114,7 @@ class PodShapes:
         if self._pod_terms:
             namespace = metadata["namespace"]
             own = metadata.get("labels") or _NOTHING
+            # Only labels that some term asks for: all of them would give nearly every pod a shape of its own.
             labels = tuple(sorted((key, own[key]) for key in own if key in self._watched_labels))
         dra, claims, blocked = self._claims.of_pod(pod) if uid in self._claiming else ((), (), ())
         missing = [ref for ref in self._referring.get(uid, ()) if ref not in self._existing]

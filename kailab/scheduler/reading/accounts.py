@@ -19,6 +19,7 @@ from kailab.scheduler.reading.nodes import gpu_memory, node_record
 from kailab.scheduler.reading.shapes import ShapeCache
 from kailab.scheduler.reading.tasks import gpu_groups, task_status
 
+# What reading a misformed object raises. Rows and tables leave its amount out; the scheduler tells of it.
 _MISFORMED = (TypeError, ValueError, AttributeError, KeyError, InputError)
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
 
@@ -50,6 +51,7 @@ class Accounts:
         if not request.memory_mib:
             return counting.fixed_gpus(request)
         node = pod["spec"].get("nodeName")
+        # GPU memory becomes a part of a device: of the node's, once it is known; until then of the smallest there is.
         if not node:
             return counting.wanted_gpus(request, self._smallest_device)
         return counting.held_gpus(request, self._devices.get(node, self._smallest_device))
@@ -64,6 +66,7 @@ class Accounts:
             if node not in used or not self.holds(pod):
                 continue
             amount = self.gpus(pod)
+            # The first pod of a shared claim counts its devices; for the others they are taken off again.
             if amount and pod["spec"].get("resourceClaims"):
                 for claim in self._claims.of_pod(pod)[1]:
                     if (node, claim) in counted:

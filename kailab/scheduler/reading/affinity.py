@@ -50,6 +50,7 @@ def node_terms(affinity: Mapping[str, Any]) -> tuple[NodeTerm, ...]:
         labels, fields = requirements(term.get("matchExpressions")), requirements(term.get("matchFields"))
         if labels or fields:
             terms.append(NodeTerm(requirements=labels, fields=fields))
+    # Kubernetes: required affinity whose terms are all empty matches no node, unlike no affinity at all.
     if required and not terms:
         terms.append(NodeTerm(requirements=(Requirement(key="", operator="In", values=()),)))
     return tuple(terms)
@@ -89,6 +90,7 @@ def pod_terms(
         extra = []
         for keys, operator in (("matchLabelKeys", "In"), ("mismatchLabelKeys", "NotIn")):
             for key in term.get(keys) or ():
+                # Kubernetes passes over keys that the pod itself lacks.
                 if key in labels:
                     extra.append(Requirement(key=key, operator=_OPERATORS[operator], values=(labels[key],)))
         where = {str(name) for name in term.get("namespaces") or ()}

@@ -73,12 +73,14 @@ def gpus_of(spec: Mapping[str, Any]) -> dict[str, int]:
     for request in (spec.get("devices") or _NOTHING).get("requests") or ():
         wish = request.get("exactly") or request
         name = wish.get("deviceClassName") or ""
+        # KAI's test is the class's name; what it costs is that a class of other devices with "gpu" in its name counts.
         if not is_gpu_class(name) or wish.get("adminAccess"):
             continue
         mode = wish.get("allocationMode") or "ExactCount"
         if mode not in ("ExactCount", "All"):
             continue
         first = first or name
+        # As in KAI's dra.go, the whole of a claim counts under the first GPU class that it names.
         found[first] = found.get(first, 0) + (max(1, int(wish.get("count") or 1)) if mode == "ExactCount" else 1)
     return found
 
@@ -110,6 +112,7 @@ class Claims:
             table.pop(key, None)
         elif kind == "ResourceClaim":
             extended = (metadata.get("annotations") or _NOTHING).get(_EXTENDED) == "true"
+            # Made by the API server for an extended resource: its GPUs count in the pod's containers already.
             table[key] = {} if extended else gpus_of(spec)
         else:
             table[key] = gpus_of(spec.get("spec") or _NOTHING)
@@ -122,6 +125,7 @@ class Claims:
         self._classes.pop(name, None)
         if not gone:
             self._classes[name] = device_class
+        # The selectors of a class are part of what claims of it ask for.
         for key, claim in self._objects.items():
             self._tell(key, claim)
 
@@ -165,6 +169,7 @@ class Claims:
             name = wanted.get("resourceClaimName") or made.get(wanted.get("name"))
             template = wanted.get("resourceClaimTemplateName")
             found = self._claims.get((namespace, name)) if name else None
+            # Nothing is made from a template before the pod exists: until then the template says what it will ask for.
             if found is None and template:
                 found = self._templates.get((namespace, template))
                 if found is None:

@@ -33,6 +33,7 @@ class Inventory:
         name = slice_["metadata"]["name"]
         self._slices.pop(name, None)
         self._devices.pop(name, None)
+        # Put together when somebody asks: slices come one by one, and a pool counts only once it is complete.
         self._nodes = None
         if not gone:
             self._devices[name] = _devices(slice_["spec"])
@@ -52,6 +53,7 @@ class Inventory:
         pools: dict[tuple[str, str], list[Object]] = {}
         for slice_ in self._slices.values():
             spec = slice_["spec"]
+            # Not tied to one node: not known here (see above).
             if not spec.get("nodeName"):
                 continue
             key = spec["driver"], spec["pool"]["name"]
@@ -64,6 +66,8 @@ class Inventory:
         return {
             key: slices
             for key, slices in pools.items()
+            # A driver that replaces its slices is half-way through otherwise: its devices are neither all new nor all
+            # old.
             if len(slices) >= int(slices[0]["spec"]["pool"].get("resourceSliceCount") or 1)
         }
 
@@ -79,6 +83,7 @@ def _generation(slice_: Object) -> int:
 
 def _natural(device: Device) -> tuple[str, str, int, str]:
     """gpu-2 before gpu-10."""
+    # Shorter names first: within one prefix that is the order of the numbers.
     return device.driver, device.pool, len(device.name), device.name
 
 
@@ -117,6 +122,7 @@ def _value(value: Mapping[str, Any]) -> Any:
 def read_requests(spec: Mapping[str, Any], classes: Mapping[str, Object]) -> DeviceRequests:
     """What a ResourceClaim's spec asks for, with the selectors of its classes."""
     devices = spec.get("devices") or _NOTHING
+    # Faults are kept, not raised: the claim is read all the same, and its pods are told why it can't be served.
     faults: list[str] = []
     same = []
     for constraint in devices.get("constraints") or ():

@@ -24,6 +24,7 @@ def node_record(
     all that they offer. ``numa``: the node's zones."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     labels = metadata.get("labels") or {}
+    # Manifests of fake nodes often give the capacity alone.
     allocatable = status.get("allocatable") or status.get("capacity") or {}
     totals = {name: requests.amount(name, quantity) for name, quantity in allocatable.items()}
     extended = tuple((name, count) for name, count in sorted(totals.items()) if name not in _NOT_EXTENDED and count)
@@ -52,6 +53,7 @@ def gpu_memory(labels: Mapping[str, Any]) -> int:
         memory = int(str(labels.get(names.GPU_NODE_MEMORY, "")), 10)
     except ValueError:
         return 0
+    # KAI's getNodeGpuMemory floors to hundreds, so that each hundredth of a device is a whole number of MiB.
     if memory >= _MIB_LIMIT:
         memory //= 1 << 20
     return max(0, memory - memory % 100)
@@ -60,6 +62,7 @@ def gpu_memory(labels: Mapping[str, Any]) -> int:
 def unavailable(spec: Mapping[str, Any], status: Mapping[str, Any]) -> str:
     """Why nothing new may go there, in KAI's words; empty when it is available."""
     reasons = [CORDONED] if spec.get("unschedulable") else []
+    # An Unknown state counts against the node, too: nobody has heard of it.
     for condition in status.get("conditions") or ():
         kind, state = condition.get("type"), condition.get("status")
         if kind == "Ready" and state != "True":

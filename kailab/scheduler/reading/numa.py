@@ -40,6 +40,7 @@ def numa_record(topology: Object) -> Numa | None:
             ),
         )
         for zone in topology.get("zones") or ()
+        # As KAI and the upstream plugin: zones of other types are no NUMA nodes.
         if zone.get("type") == "Node"
     )
     if not zones:
@@ -53,6 +54,7 @@ def numa_record(topology: Object) -> Numa | None:
 
 def zones_held(annotations: Mapping[str, str]) -> tuple[ZoneShare, ...]:
     """What a pod holds of its node's zones, if its annotations say so. Text that can't be read counts as absent."""
+    # What was seen on the node goes before what was expected.
     for key in (OBSERVED, PREDICTED):
         if key not in annotations:
             continue

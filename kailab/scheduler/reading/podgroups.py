@@ -11,8 +11,8 @@ from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup,
 from kailab.model import labels as names
 from kailab.scheduler.reading.queues import created, duration, moment
 
-DEFAULT_PRIORITY = 50
-NON_PREEMPTIBLE_FROM = 100
+DEFAULT_PRIORITY = 50  # KAI's DefaultPodGroupPriority, that of its class train
+NON_PREEMPTIBLE_FROM = 100  # the value of KAI's class build
 LAST_EVICTION = "kai.scheduler/last-eviction-timestamp"
 DEFAULT_NODE_POOL = "default"
 
@@ -44,6 +44,7 @@ class Priorities:
         self.never_preempt.discard(name)
 
     def default(self, otherwise: int = DEFAULT_PRIORITY) -> int:
+        # KAI takes any one of several; the first by name is always the same.
         return self._defaults[min(self._defaults)] if self._defaults else otherwise
 
     def of(self, name: str) -> int:
@@ -107,6 +108,7 @@ def _is_tree(by_name: Mapping[str, Any], children: Mapping[str, list[str]]) -> b
         name = waiting.pop()
         reached += 1
         waiting.extend(children.get(name, ()))
+    # What a walk from the root does not reach hangs on a circle, or on a parent that is not there.
     return reached == len(by_name)
 
 
@@ -163,4 +165,5 @@ def gave_up(podgroup: Object) -> bool:
     if backoff is None or backoff == -1:
         return False
     conditions = (podgroup.get("status") or {}).get("schedulingConditions") or []
+    # As in KAI's isPodGroupUpForScheduler, only the last condition counts, whichever pool it is of.
     return bool(conditions) and conditions[-1].get("nodePool") == node_pool(podgroup["metadata"])

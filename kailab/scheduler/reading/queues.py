@@ -10,7 +10,7 @@ from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, Share
 from kailab.errors import InputError
 from kailab.model.times import duration_seconds, parse_time
 
-_GPU, _CPU, _MEMORY = 1000, 1, 10**6
+_GPU, _CPU, _MEMORY = 1000, 1, 10**6  # milli-GPU, millicores, bytes for one unit of a Queue's spec
 DEFAULT_PRIORITY = 100
 
 

@@ -37,6 +37,7 @@ def of_pod(pod: Object) -> tuple[Reference, ...]:
         claim = volume.get("persistentVolumeClaim")
         if claim:
             found.append(Reference("PersistentVolumeClaim", namespace, claim.get("claimName", "")))
+        # As KAI's ConfigMapPredicate: a volume that no container mounts is needed by nobody.
         if volume.get("name") in mounted:
             found.extend(Reference("ConfigMap", namespace, name) for name in _volume_maps(volume))
     for container in containers:

@@ -32,6 +32,7 @@ def of_container(container: Mapping[str, Any]) -> Totals:
     if not resources:
         return {}
     limits, requests = resources.get("limits"), resources.get("requests")
+    # Also for objects that no API server has defaulted, those of a file for example.
     merged = {**limits, **requests} if limits and requests else (requests or limits or {})
     return {name: amount(name, quantity) for name, quantity in merged.items()}
 
@@ -61,6 +62,7 @@ def of_pod(spec: Mapping[str, Any]) -> Totals:
             if container.get("restartPolicy") == "Always":
                 add(sidecars, wanted)
                 continue
+            # Sidecars that were started before it run on beside it.
             add(wanted, sidecars)
             for name, value in wanted.items():
                 peak[name] = max(value, peak.get(name, 0))

@@ -38,6 +38,7 @@ class ShapeCache:
 
     def forget(self) -> None:
         """Build anew from here on: what namespace selectors select has changed."""
+        # Interned shapes stay: overlays are keyed by their identity.
         self._by_key.clear()
 
     def intern(self, shape: Shape) -> Shape:
@@ -56,6 +57,8 @@ class ShapeCache:
                 spec.get("tolerations"),
                 spec.get("overhead"),
                 self._gpu_annotations(annotations) if self._sharing and annotations else None,
+                # Terms of pod affinity depend on the pod's own namespace and labels; without them they stay out of the
+                # key.
                 (pod_affinity, metadata.get("namespace"), metadata.get("labels")) if pod_affinity else None,
             )
         )
@@ -142,6 +145,7 @@ def _milli(value: Any) -> int:
         return 0
     if not 0 < exact <= 1:
         return 0
+    # A share too small for a milli-GPU is one nevertheless: 0 would be no request at all.
     return max(1, round(exact * GPU))
 
 

@@ -25,12 +25,14 @@ def task_status(pod: Object, now: float) -> Status:
         if leaving:
             return Status.RELEASING
         spec = pod["spec"]
+        # Phase Pending with a node: the kubelet has not started it yet, but its place is taken.
         if spec.get("nodeName"):
             return Status.BOUND
         return Status.GATED if spec.get("schedulingGates") else Status.PENDING
     if phase == "Running":
         if not leaving:
             return Status.RUNNING
+        # Its place is not waited for any longer: what holds it may hold it for ever.
         return Status.STUCK_RELEASING if now > stuck_at(leaving) else Status.RELEASING
     return _TERMINAL.get(phase, Status.UNKNOWN)
 

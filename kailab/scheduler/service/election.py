@@ -19,13 +19,14 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import AlreadyExists, ApiError, Conflict, InputError, NotFound
 from kailab.model.times import format_micro_time
 
-_JITTER = 1.2
+_JITTER = 1.2  # client-go's JitterFactor
 _PATIENCE_SECONDS = 5.0
 _NOTHING: dict[str, Any] = {}
 
 
 def steady() -> float:
     """Seconds that never step, and that go on while the machine sleeps where the system can tell."""
+    # A machine that was asleep must not wake up believing in a lease that others have taken over meanwhile.
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
@@ -105,6 +106,7 @@ class Election:
     @property
     def leading(self) -> bool:
         """Whether writes may go out now: the lease is ours, and was renewed within ``renew_deadline``."""
+        # Read once: the election's thread may set it between the test and the comparison.
         renewed_at = self._renewed_at
         return renewed_at is not None and self._clock() < renewed_at + self.terms.renew_deadline
 
@@ -135,9 +137,11 @@ class Election:
         self._renewed_at = None
         try:
             lease = self._cluster.get("Lease", self._name, self._namespace)
+            # Somebody has taken it over already: it is not ours to give.
             if _spec(lease).get("holderIdentity") != self.identity:
                 return
             stamp = format_micro_time(self._cluster.now())
+            # As client-go's release: no holder, and good for one second for those who look at the time alone.
             given = {"holderIdentity": "", "leaseDurationSeconds": 1, "renewTime": stamp, "acquireTime": stamp}
             self._cluster.update({**lease, "spec": {**_spec(lease), **given}})
             self.holder = ""
@@ -160,6 +164,7 @@ class Election:
             return self._make(sent_at)
         self._observe(lease)
         holder = _spec(lease).get("holderIdentity") or ""
+        # Our own name in it may be from before a failed renewal: then it is renewed, whatever its age.
         if holder and holder != self.identity and sent_at < self._seen_at + self._good_for(lease):
             self._renewed_at = None
             return False
@@ -203,11 +208,13 @@ class Election:
     def _won(self, lease: Object, sent_at: float) -> None:
         self._observe(lease)
         before = self._renewed_at
+        # Between the end of our trust and this renewal another one may have led: what was known then does not hold now.
         if before is None or before + self.terms.renew_deadline <= sent_at:
             self.term += 1
         self._renewed_at = sent_at
 
     def _observe(self, lease: Object) -> None:
+        # Seen to change, by our clock: what times the record names does not matter.
         if self._lease is None or _spec(self._lease) != _spec(lease):
             self._seen_at = self._clock()
         self._lease = lease

@@ -96,6 +96,7 @@ class GuardedCluster(OneByOne):
         if refusal is None:
             outcomes = self.inner.write_all(chains)
         else:
+            # Asked once for the batch; from here on the transport asks before each request that it sends.
             outcomes = [Outcome([], refusal) for _ in chains]
         for chain, outcome in zip(chains, outcomes, strict=True):
             done = len(outcome.objects)
@@ -116,6 +117,7 @@ class GuardedCluster(OneByOne):
         refusal = self._refusal()
         if refusal is None:
             self.inner.event(involved, type, reason, message, component)
+        # An event that may not be written is passed over: nobody waits for it, and no caller expects an error.
         self._count("event", refusal)
 
 

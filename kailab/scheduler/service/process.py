@@ -84,6 +84,7 @@ class Process:
     def run(self) -> None:
         """Raises InputError if it can't listen, ConnectError if the server does not accept the credentials."""
         standing, metrics = Standing(), Metrics()
+        # Before anything that can take long: a signal during the first connection ends the process in order, too.
         before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
         with ExitStack() as ending:
             for number, handler in before.items():
@@ -121,6 +122,7 @@ class Process:
         if self._ending:
             raise Stopped
         if thread is not None:
+            # Only now: with the lease others would wait for a process that is not ready to act.
             thread.start()
         service.run()
 
@@ -142,6 +144,7 @@ class Process:
             log.warning("%s; trying again", error)
 
         def transient(error: BaseException) -> bool:
+            # Credentials that are refused stay refused; whoever started the process has to hear of it.
             return isinstance(error, ConnectError) and not isinstance(error.__cause__, Unauthorized)
 
         retrying = tenacity.Retrying(

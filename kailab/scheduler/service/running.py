@@ -139,6 +139,7 @@ class Service:
             log.warning("%s", said)
         else:
             log.error("%s", said, exc_info=error)
+        # In slices: a stop is noticed, and the health server sees that the loop is not hung.
         end = self._clock() + pause
         while not self._ending and (left := end - self._clock()) > 0:
             self.standing.turned()
@@ -153,6 +154,8 @@ class Service:
         if self._warm is None:
             self._warm = self.cluster.watch(KINDS)
             self.standing.synced = True
+        # What comes in is thrown away: polling keeps the watch from growing, and the lists from having to be made
+        # again.
         self._warm.poll()
         holder = self.leadership.holder
         others = holder and holder != self.settings.identity
@@ -182,6 +185,7 @@ class Service:
         self._observers.on_turn()
         if wrote or scheduler.cycles != cycles:
             self.metrics.queues.objects(self.cluster.list("Queue"))
+        # What was written is news for the next turn, so that comes at once.
         if wrote:
             return 0.0
         if due_now:
@@ -254,6 +258,7 @@ class Service:
             self._observers = self._observed_by(*self._observers_of(self.cluster))
             composed = self._composed = self.settings.over(self.cluster, self._observers, self._binding)
             self.metrics.queues.objects(self.cluster.list("Queue"))
+        # What was made so far is put down, observers included; the error goes to ``turn``.
         except BaseException:
             self._put_down()
             raise
@@ -267,6 +272,7 @@ class Service:
         return composed
 
     def _put_down(self) -> None:
+        # Both are let go of before anything is told or closed: a failure there must not leave them half in use.
         observers, self._observers = self._observers, self._observed_by()
         composed, self._composed = self._composed, None
         observers.on_end()

@@ -35,6 +35,7 @@ def group_message(pending: Pending) -> str:
     message = pending.message.rstrip()
     if pending.code is Code.UNSCHEDULABLE:
         return message or UNABLE_GROUP
+    # Some of KAI's messages begin with their code already.
     if message.startswith(str(pending.code)):
         return message
     return f"{pending.code}: {message}" + ("" if message.endswith(".") else ".")
@@ -90,6 +91,7 @@ def group_conditions(
     if reasons:
         new["reasons"] = reasons
     new["lastTransitionTime"] = format_time(now)
+    # KAI's GetLastSchedulingCondition goes by this number.
     new["transitionID"] = str(_number(last.get("transitionID")) + 1)
     return [*(condition for condition in current if condition.get("nodePool") != pool), new]
 
@@ -147,6 +149,7 @@ def _amount(resource: str, share: QueueShare, attribute: str) -> str:
 
 
 def _quantity(resource: str, value: float) -> str:
+    # -1 is KAI's word for no limit.
     if value < 0:
         return "-1"
     return format_bytes(int(value)) if resource == "memory" else format_cpu(int(value))

@@ -103,6 +103,7 @@ class GroupTotals:
             again |= self._gpu_memory.get(metadata["name"]) != memory
             self._gpu_memory[metadata["name"]] = memory
         if latest["PriorityClass"]:
+            # A class decides by its value whether a PodGroup that says nothing is preemptible.
             for name, group in self.groups.items():
                 if group.object is not None and self._read(group, group.object):
                     self.dirty[name] = None
@@ -110,6 +111,7 @@ class GroupTotals:
             self._podgroup(event)
         for uid, event in latest["Pod"].items():
             self._pod(uid, None if event.type == "DELETED" else event.object)
+        # After the pods' own news: those are counted with the new claims and nodes already.
         if again:
             for uid, pod in list(self._objects.items()):
                 self._pod(uid, pod)
@@ -120,6 +122,7 @@ class GroupTotals:
         group = self.groups.get(name)
         if event.type == "DELETED":
             if group is not None:
+                # Its pods may outlive it, and a PodGroup made anew under its name finds their sums.
                 group.object = None
                 self.dirty[name] = None
             return

@@ -89,9 +89,11 @@ class QueueStatus:
             self._count(name)
         now = self._cluster.now()
         for name in groups:
+            # What changes again keeps its place: a PodGroup that never rests is written all the same.
             self._unwritten.setdefault(name, now)
         busy = self._busy is not None and self._busy()
         wrote = self._write(self._group_patches(busy, now))
+        # Queues are few, and each is written once, however many PodGroups of it have changed.
         if busy and now - self._queues_at < QUEUE_SECONDS:
             return wrote
         self._queues_at = now
@@ -117,6 +119,7 @@ class QueueStatus:
         looked_at = []
         for name, since in self._unwritten.items():
             if (busy and now - since < MOST_HELD_SECONDS) or (self._busy is not None and len(found) == most):
+                # In the order of waiting: none behind this one has waited longer.
                 break
             if self._retries.held(name, now):
                 continue
@@ -139,6 +142,7 @@ class QueueStatus:
         if isinstance(one, str):
             self._dirty[one] = None
         else:
+            # At the end of the row: what is refused again and again must not keep others waiting.
             self._unwritten[one] = now
         return False
 
@@ -175,6 +179,7 @@ class QueueStatus:
             return
         after = {field: dict(amounts) for field, amounts in group_amounts(group).items()}
         self._counted[name] = (group.queue, after)
+        # What it added is taken off as it was added then: its queue may be another one by now.
         if before != (group.queue, after):
             if before is not None:
                 self._add(before[0], before[1], -1)

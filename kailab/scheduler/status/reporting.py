@@ -64,6 +64,7 @@ class Reporter:
         promised = {pipeline.task: pipeline for pipeline in decisions.pipelines}
         for task, pipeline in promised.items():
             before = self._promised.get(task)
+            # A promise is made anew in each cycle: the same one is no news.
             if before is None or before.node != pipeline.node:
                 self._pipelined(pipeline)
         self._promised = promised
@@ -79,6 +80,7 @@ class Reporter:
             if not given_up and not any(task.status in _WAITING for task in self._mirror.members(uid)):
                 self._patch_group(uid, {"status": {"schedulingConditions": None}}, "status")
         again = self._write()
+        # Forgotten, so that the next report tells it as if for the first time.
         for uid in again:
             said.pop(uid, None)
         if again:
@@ -115,6 +117,7 @@ class Reporter:
         for uid in decisions.stale:
             record = self._mirror.podgroups.get(uid)
             if record is not None and record.stale_since is None:
+                # Since when is said once: the grace period counts from it, over restarts too.
                 changes.setdefault(uid, {})[names.STALE_SINCE] = stamp
                 self._event(uid, "StaleJob", _stale_message(record, self._mirror.members(uid)))
         stale = set(decisions.stale)
@@ -130,6 +133,7 @@ class Reporter:
         its pods was scheduled."""
         matters = self._starts_matter()
         changes: dict[str, dict[str, str | None]] = {}
+        # Somebody has set a min-runtime or a policy while work was running: from now on its start is read.
         if matters and not self._starts_written:
             for uid, record in self._mirror.podgroups.items():
                 since = self._scheduled_since(uid) if record.last_start is None else ""
@@ -180,6 +184,7 @@ class Reporter:
         podgroup = self._mirror.podgroup_objects.get(uid)
         if podgroup is None or pending.code is Code.WAITING:
             return
+        # KAI's recordJobNotReadyEvent: neither the pods nor the group get a condition while pods are missing.
         if pending.code is Code.NOT_READY:
             self._not_ready(podgroup, uid, pending)
             return
@@ -209,6 +214,7 @@ class Reporter:
             return False
         self._cluster.event(pod, "Warning", UNSCHEDULABLE, message)
         self.wrote = True
+        # KAI's markUnschedulable: without the condition a cluster autoscaler adds no node for the pod.
         if (podgroup.get("spec") or {}).get("markUnschedulable") is not False:
             podgroup_uid = podgroup["metadata"]["uid"]
             self._patch(podgroup_uid, "Pod", pod["metadata"], {"status": {"conditions": conditions}}, "status")
@@ -219,6 +225,7 @@ class Reporter:
         record = self._mirror.podgroups.get(uid)
         members = self._mirror.members(uid)
         message = _not_ready_message(record, members) if record is not None else pending.message
+        # Listed once, at the first need: on a real cluster that is a request.
         if self._recorded is None:
             self._recorded = {
                 (event["involvedObject"].get("uid", ""), event["reason"], event.get("message", ""))
