@@ -67,11 +67,14 @@ class Claims:
     def enter(self, task: WTask, shape: Shape) -> None:
         """The task is where it is now: on a node, or waiting, perhaps with a claim reserved for it already."""
         as_told = task.status == task.record.status
+        # A victim in thought has given its claims back at once (KAI: deallocateHandlerFn). A pod that is leaving in the
+        # cluster has them until it is gone.
         holds = ACTIVE[task.status] or (task.status in _LEAVING and as_told)
         i = self._index.get(task.node, _NOWHERE) if holds else _NOWHERE
         here = as_told if task.status == Status.PENDING else task.node == task.record.node
         for name in shape.claims:
             record = self._records.get(name)
+            # Only a holder that is where the cluster has it keeps the claim where it is allocated.
             kept = here and record is not None and record.allocated and task.uid in record.reserved
             if i != _NOWHERE or (kept and task.status == Status.PENDING):
                 self._holders.setdefault(name, {})[task.uid] = (i, kept)
@@ -95,6 +98,7 @@ class Claims:
             if place is None or record is None:
                 continue
             holders = self._holders.get(name)
+            # The allocation names no node, so the devices are taken where its holders are.
             if place == _NOWHERE and holders:
                 place = max(node for node, _ in holders.values())
             if 0 <= place < len(self._supply.devices):
@@ -111,8 +115,10 @@ class Claims:
         if before is not None and not any(device in taken for device in before):
             return before
         chosen = choose(record.requests, self._supply.devices[i] or (), taken.__contains__)
+        # No devices for it there, so none count as taken.
         if isinstance(chosen, str):
             return ()
+        # Administrative access takes nothing away from others.
         found = tuple(device_id(choice.device) for choice in chosen if not choice.admin)
         self._given[record.name, i] = found
         return found
@@ -123,6 +129,8 @@ class Claims:
         record = self._records.get(name)
         holders = self._holders.get(name, {})
         if record is not None and record.allocated:
+            # It stays where it is allocated, unless it is reserved for nobody but pods that this cycle has taken away:
+            # then it may go elsewhere. Pods that are not known here can't be taken away.
             kept = any(kept for _, kept in holders.values()) or not record.reserved
             if kept or any(uid not in self._tasks for uid in record.reserved):
                 return self._index.get(record.node, len(self._supply.devices)) if record.node else _NOWHERE
@@ -134,6 +142,7 @@ class Claims:
         """Why no node at all may take this task (by UID) with its claims, or None."""
         for name in shape.claims:
             record = self._records.get(name)
+            # The order of KAI's preFilter. What is wrong with the requests matters only until devices are chosen.
             if record is None:
                 return f"resource claim {name} does not exist"
             if self._consumers(record, task) >= MOST_HOLDERS:
@@ -162,12 +171,14 @@ class Claims:
                     wanted.append(record)
             elif place >= 0:
                 only = np.zeros(len(candidates), dtype=bool)
+                # A slice, because a place past the last stands for a node that is not here: then none is left.
                 only[place : place + 1] = True
                 candidates &= only
         wishes = [plain(record.requests) for record in wanted]
         for wish in wishes:
             if wish is not None:
                 candidates &= self._supply.enough(wish)
+        # One plain claim is decided by counting. Several may want the same devices, so each node takes a search.
         if len(wanted) > 1 or None in wishes:
             for i in np.flatnonzero(candidates & ~self._supply.unknown):
                 candidates[i] = self._lacking(wanted, int(i)) is None

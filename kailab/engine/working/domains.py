@@ -59,6 +59,7 @@ class DomainTree:
             parent = self.root
             path: tuple[str, ...] = ()
             for depth, level in enumerate(self.levels):
+                # By the whole path: two blocks may each have a rack of the same name.
                 path = (*path, labels[level])
                 domain = self.by_level[depth].get(path)
                 if domain is None:
@@ -95,6 +96,7 @@ class DomainTree:
         domain = self.root
         while domain.children:
             inside = next((child for child in domain.children if not (nodes & ~child.mask).any()), None)
+            # Without any node every child would hold them all; KAI stays at the root then.
             if inside is None or not nodes.any():
                 break
             domain = inside

@@ -36,6 +36,7 @@ class Group:
     def pools(self) -> tuple[int, int]:
         """(idle, releasing) devices that this group adds to the node's pools."""
         if self.holders:
+            # It becomes a whole device once all have left, and is none to wait for while a part of it is promised.
             return -1, 1 if self.leaving == self.holders and not self.waiting else 0
         return 0, -1 if self.waiting else 0
 
@@ -87,6 +88,7 @@ class SharedGpus:
 
     def fits(self, group: Group, memory: int) -> bool:
         """Whether a share fits on the group once leaving tasks are gone. A device that everyone leaves is a free one."""
+        # What was promised is not there for others; KAI takes it off the releasing memory of the device.
         leaving = group.leaving_memory - group.promised
         return group.used != 0 and self.memory - group.allocated + leaving - memory >= 0 and group.allocated != leaving
 

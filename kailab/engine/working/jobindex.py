@@ -44,6 +44,7 @@ class JobIndex:
             return
         queue, entry = found
         entries = self.lists[queue]
+        # By the key it was put in with, as its present one may be another. Keys end in the UID, so they are unique.
         del entries[bisect_left(entries, entry[0], key=_key)]
         if not entries:
             del self.lists[queue]
@@ -51,6 +52,7 @@ class JobIndex:
     def fill(self, jobs: Iterable[Job]) -> None:
         """Refresh many at once: one sort a queue."""
         jobs = list(jobs)
+        # A few are moved one by one; sorting whole lists pays only for many.
         if len(jobs) < 64:
             for job in jobs:
                 self.refresh(job)

@@ -52,5 +52,6 @@ class Layout:
             rows[self.row(name)] = amount
         for name, count in gpu.mig:
             row = self.row(name)
+            # A profile that stands among the other resources as well is one request and not two.
             rows[row] = max(rows.get(row, 0), count)
         return rows

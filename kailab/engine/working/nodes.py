@@ -55,9 +55,11 @@ class NodeTable:
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
         self.shared: dict[int, SharedGpus] = {}
+        # Tasks by node stand beside the arrays for what arrays can't tell: rules between pods, and reports.
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
         self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # kept once somebody asks
         self.has_gpus = bool((self.allocatable[GPUS] > 0).any())
+        # The default stands for nodes that don't tell their memory; a request is not measured by it where others do.
         known = [int(m) for m in self.gpu_memory if m > DEFAULT_GPU_MEMORY]
         self.min_gpu_memory = smallest_device(known)
         self.max_gpu_memory = max(known, default=DEFAULT_GPU_MEMORY)
@@ -74,6 +76,7 @@ class NodeTable:
         """'' where devices are whole, else the MIG strategy: 'none', 'single' or 'mixed'."""
         labels = self.labels[i]
         enabled = labels.get(MIG_ENABLED)
+        # The label decides where there is one, also against what the node offers (KAI: IsMIGEnabled).
         if enabled is not None:
             on = enabled.lower() in ("true", "1", "t")
         else:
@@ -130,6 +133,8 @@ class NodeTable:
         if self.numa and ACTIVE[status] and task.zones:
             self.numa.change(i, task, sign)
         if status == Status.PIPELINED:
+            # Also where it waits for something that is idle: ``releasing`` then goes below zero, so that the sum of the
+            # two is right, and by that sum promises are made.
             pools = self.releasing
             for row, amount in info.needs:
                 pools[row, i] -= sign * amount
@@ -137,6 +142,7 @@ class NodeTable:
             pools = self.idle
             for row, amount in info.needs:
                 pools[row, i] -= sign * amount
+            # What is stuck in leaving gives nothing to wait for, so it is taken from ``idle`` alone.
             if status == Status.RELEASING:
                 pools = self.releasing
                 for row, amount in info.needs:
@@ -167,6 +173,7 @@ class NodeTable:
         i = self.index.get(node)
         if i is None:
             return
+        # A task can be here twice, by its new place and by the one it leaves: only the first and last time count.
         if self._residents is not None and (task.uid in self.tasks[i]) != here:
             self._settle_resident(self._residents, task.info, i, 1 if here else -1)
         if here:
@@ -221,6 +228,7 @@ class NodeTable:
     def free_gpus(self, i: int) -> int:
         """Milli-GPU idle or releasing on a node, free parts of shared devices included."""
         free = int(self.idle[GPUS, i] + self.releasing[GPUS, i])
+        # Most clusters have no MIG, and then nothing needs to be looked up.
         if self.layout.rows:
             free += self._mig_pool(self.idle, i) + self._mig_pool(self.releasing, i)
         shared = self.shared.get(i)

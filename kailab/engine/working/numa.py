@@ -53,6 +53,7 @@ class Zones:
     def align(self, info: ShapeInfo) -> Drawn | None:
         """Where the kubelet would draw the task's requests from, or None where it can't align them."""
         shape = info.shape
+        # The kubelet aligns only what zones report, and some of it for Guaranteed pods alone (KAI: alignedAware).
         resources = [name for name in self.resources if shape.guaranteed or not only_if_guaranteed(name)]
         together, one_by_one = requests(shape, self.scope)
         left = [dict(zone) for zone in self.available]
@@ -65,6 +66,7 @@ class Zones:
             _draw(wanted, mask, left, drawn)
         for request in one_by_one:
             wanted = {name: request[name] for name in resources if request.get(name, 0) > 0}
+            # Init containers end before the others begin, so each finds the zones as they are now.
             if self._mask(wanted, self.available) is None:
                 return None
         return drawn
@@ -75,12 +77,14 @@ class Zones:
             return _greedy(wanted, left)
         width = 1
         if self.policy == "restricted":
+            # The kubelet merges hints: the fewest zones that could hold each resource must be as many for all of them.
             widths = {self._width(name, amount) for name, amount in wanted.items()}
             if not widths:
                 return ()
             if len(widths) > 1 or None in widths:
                 return None
             width = widths.pop() or 1
+        # In lexicographic order, so the lowest zones that suffice.
         for mask in combinations(range(len(left)), width):
             if all(sum(left[z].get(name, 0) for z in mask) >= amount for name, amount in wanted.items()):
                 return mask
@@ -117,6 +121,7 @@ def _greedy(wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
             if z in mask:
                 continue
             cover = sum(min(amount, zone.get(name, 0)) for name, amount in missing.items() if amount > 0)
+            # Of equals the lowest zone.
             if cover > most:
                 best, most = z, cover
         if best < 0:
@@ -146,6 +151,7 @@ def requests(shape: Shape, scope: str) -> tuple[list[Request], list[Request]]:
     whole = _whole(shape)
     containers = shape.containers or (ContainerRequest(amounts=tuple(whole.items())),)
     cores = [_cores(shape, container) for container in containers]
+    # The kubelet's podGuaranteedCPUs: the peak of the init containers or all that run on, whichever is more.
     if scope == "pod":
         stay = peak = 0
         for container, amount in zip(containers, cores, strict=True):
@@ -174,6 +180,7 @@ def _whole(shape: Shape) -> Request:
 
 def _cores(shape: Shape, container: ContainerRequest) -> int:
     cpu = dict(container.amounts).get("cpu", 0)
+    # Parts of cores come from the shared pool, which belongs to no zone (kubelet: guaranteedCPUs).
     return cpu if shape.guaranteed and cpu % 1000 == 0 else 0
 
 
@@ -236,7 +243,9 @@ class NumaNodes:
         verdicts = self._verdicts.get(info)
         if verdicts is None:
             verdicts = self._verdicts[info] = _Verdicts(len(self.version))
+            # On a node that tells no zones the task is taken to span the most there are, as in KAI (assumedSpan).
             verdicts.scores[:] = SCORE / self.most
+        # Only nodes whose zones changed since this shape last asked.
         for i in np.flatnonzero(verdicts.seen != self.version):
             zones = self.zones.get(int(i))
             if zones is not None:
@@ -250,6 +259,7 @@ class NumaNodes:
             verdicts.scores[i] = SCORE / len(zones.names)
             return
         drawn = zones.align(info)
+        # Under best-effort the kubelet admits whatever comes, so it costs points only.
         verdicts.refused[i] = drawn is None and zones.policy in REFUSING
         verdicts.scores[i] = 0.0 if drawn is None else SCORE / max(1, len(drawn))
 

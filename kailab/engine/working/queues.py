@@ -94,6 +94,7 @@ class WQueue:
         allocatable, allocated = self.allocatable, self.allocated
         for r in RESOURCES:
             share = allocatable[r]
+            # Without any bound a queue is measured by all there is.
             if share == inf:
                 share = totals[r]
             held = allocated[r] + extra[r]
@@ -130,6 +131,7 @@ class QueueTree:
         for queue in self.queues.values():
             seen = {queue.name}
             ancestor = queue.parent
+            # Parents may form a ring: it is followed once.
             while ancestor is not None and ancestor.name not in seen:
                 queue.path.append(ancestor)
                 seen.add(ancestor.name)
@@ -151,6 +153,7 @@ class QueueTree:
     def levelled(self, one: WQueue, other: WQueue) -> tuple[WQueue, WQueue]:
         """The ancestors of two queues at the level where their paths part (siblings, or the same queue)."""
         first, second = one, other
+        # From the root down. Where one is an ancestor of the other, the shorter path ends it at the same queue.
         for first, second in zip(reversed(one.path), reversed(other.path), strict=False):
             if first is not second:
                 break

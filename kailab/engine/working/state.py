@@ -68,6 +68,7 @@ class WTask:
         self.job = job
         self.podset: WPodSet | None = None
         self.status = record.status
+        # A pod that has ended still names its node, and holds nothing there.
         self.node = record.node if ON_NODE[record.status] else ""
         self.groups = record.gpu_groups
         self.zones = record.numa_zones
@@ -78,6 +79,7 @@ class WTask:
     def natural_key(self) -> tuple[int, int, float, str]:
         """Sort key among tasks of a pod set: labelled priority, age, UID."""
         record, priority = self.record, self.record.priority
+        # KAI's TaskOrderFn: labelled pods first, by falling priority. Age and UID make it an order of all.
         labelled = (1, 0) if priority is None else (0, -priority)
         return (*labelled, record.created, record.uid)
 
@@ -118,6 +120,7 @@ class WPodSet:
 
     @property
     def ready(self) -> bool:
+        # Gated pods are there but can't be scheduled; a gang that needs one of them has to wait for it.
         return self.alive - self.gated >= self.minimum
 
     @property
@@ -201,6 +204,7 @@ class Job:
     def update(self, record: PodGroup) -> None:
         """Take a changed record; the tasks stay."""
         same_tree = record.root == self.record.root
+        # The usual change is of a time or a status: pod sets keep their counts.
         if same_tree:
             self.record = record
             self.last_start = record.last_start
@@ -218,6 +222,7 @@ class Job:
         podset = self.podsets.get(task.record.subgroup or "default")
         if podset is None:
             task.podset = None
+            # No subgroup to count for; it may come with a later record.
             self.lost[task.uid] = task
             self.version += 1
             return
@@ -256,6 +261,7 @@ class Job:
     @property
     def elastic(self) -> bool:
         """More tasks than its minimum in some pod set."""
+        # By all pods there are, running or not, as in KAI (IsElastic).
         return any(podset.minimum < len(podset.tasks) for podset in self.podsets.values())
 
     @property
@@ -273,6 +279,7 @@ class Job:
         delay = self.record.preemption_delay
         if delay <= 0:
             return None
+        # KAI's PreemptionDelayEnd: each eviction begins the delay anew.
         anchor = self.record.created
         if self.last_evicted is not None and self.last_evicted > anchor:
             anchor = self.last_evicted

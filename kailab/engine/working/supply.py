@@ -29,6 +29,7 @@ class Supply:
                 taken[device] = after
             else:
                 taken.pop(device, None)
+            # Two claims may be told to hold one device; it is free again only when both have left it.
             if not before or not after:
                 for offer in self._offers.values():
                     offer.count(i, device, -sign)
@@ -37,6 +38,7 @@ class Supply:
         """The nodes on which the request finds free devices enough."""
         offer = self._offer(wish)
         wanted = wish.count or offer.all
+        # "All devices" of a node that has none is no match (as in Kubernetes' allocator).
         return ((offer.free >= wanted) & (offer.all > 0)) | self.unknown
 
     def lack(self, wish: Wish, i: int) -> str | None:

@@ -178,6 +178,7 @@ class WorkingSet:
 
     def _change_claim(self, name: str, claim: ResourceClaim | None) -> None:
         users = list(self._claiming.get(name, {}).values())
+        # What a holder counts for on its node depends on the claim's record: off under the old one, on under the new.
         for task in reversed(users):
             self._take_place(task, -1)
         if claim is None:
@@ -196,6 +197,7 @@ class WorkingSet:
         if table is None:
             return
         claims = table.claims if task.info.shape.claims else None
+        # Claims know of a task before its node counts it and until after: what its GPUs count for there depends on it.
         if claims is not None and sign > 0:
             if task.node:
                 claims.told(task, 1)
@@ -223,6 +225,7 @@ class WorkingSet:
         elif job.record == podgroup:
             return
         else:
+            # The change may be of what the sums go by: the queue, or whether the job is preemptible.
             for task in job.tasks.values():
                 self._account(task, -1)
             job.update(podgroup)
@@ -256,6 +259,7 @@ class WorkingSet:
                 return
             self._detach(old)
         job = self.jobs.get(task.podgroup) if task.podgroup else None
+        # A changed task is a new one, so that nothing of the old one stays behind.
         work = WTask(task, self._info(task.shape), job)
         self.tasks[task.uid] = work
         if job is None:
@@ -298,6 +302,7 @@ class WorkingSet:
                     del self._by_job[task.record.podgroup]
 
     def _info(self, shape: Shape) -> ShapeInfo:
+        # By identity first: whoever gives the records shares equal shapes, and hashing one costs more than a look.
         info = self._shapes_by_id.get(id(shape))
         if info is not None and info.shape is shape:
             return info
@@ -309,6 +314,7 @@ class WorkingSet:
             self.has_pod_preferences |= info.prefers_pods
             if self._table is not None and len(self.layout) > rows:
                 self._table.grow()
+        # Kept only for shapes that the info itself holds: their ids can't be used again.
         if info.shape is shape:
             self._shapes_by_id[id(shape)] = info
         return info
@@ -347,9 +353,11 @@ class WorkingSet:
     def table(self) -> NodeTable:
         if self._table is None:
             table = self._table = NodeTable(self.nodes.values(), self.layout, self.claims, self.tasks)
+            # Tasks may ask for resources that no node has; they have rows as well.
             table.grow()
             for task in self.tasks.values():
                 self._take_place(task, 1)
+            # Masks that shapes keep are of the table before.
             self.table_version += 1
         return self._table
 
