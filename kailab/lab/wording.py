@@ -30,3 +30,12 @@ def some(names: Sequence[str], limit: int = 3) -> str:
     """The first names, and how many more there are."""
     shown = ", ".join(names[:limit])
     return f"{shown} and {len(names) - limit} more" if len(names) > limit else shown
+
+
+def capitalized(text: str) -> str:
+    """With a capital at the beginning; names and units further on keep theirs.
+
+    >>> capitalized("its 2 pods want 2 GPUs")
+    'Its 2 pods want 2 GPUs'
+    """
+    return text[:1].upper() + text[1:]

@@ -8,11 +8,10 @@ from functools import partial
 from msgspec import structs
 
 from kailab.engine.decisions import Ground
-from kailab.engine.snapshot.amounts import quantity_text
-from kailab.engine.working.queues import NAMES
 from kailab.evidence.entries import Evicted
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.owned import top_of
+from kailab.lab.explain.queue_share import amount_text
 from kailab.lab.explain.subject import Standing
 from kailab.lab.wording import count, gpus, some
 
@@ -82,8 +81,9 @@ def grounds(ground: Ground | None) -> Iterable[str]:
         victim, beneficiary = ground.priorities
         yield f"Priority decided in queue {ground.queue}: {beneficiary} over {victim}."
     if ground.resource:
-        r = NAMES.index(ground.resource)
-        held, bound, left = (quantity_text(r, amount) for amount in (ground.before, ground.bound, ground.after))
+        held, bound, left = (
+            amount_text(ground.resource, amount) for amount in (ground.before, ground.bound, ground.after)
+        )
         yield (
             f"It was decided between the queues {ground.queue} and {ground.beside}: {ground.queue} held {held}, beyond its "
             f"{ground.rule} of {bound}, and {left} after it."

@@ -24,7 +24,7 @@ from kailab.lab.explain.causes.node_closed import closed, cordon_cause, taint_ca
 from kailab.lab.explain.causes.node_domains import domain_cause
 from kailab.lab.explain.causes.node_ground import Ground
 from kailab.lab.explain.causes.node_words import amount, figure, node_refs, row_wanted, rows_of, wants, who
-from kailab.lab.wording import some
+from kailab.lab.wording import capitalized, some
 
 
 def fleet(case: Case) -> Iterable[Cause]:
@@ -117,7 +117,7 @@ def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
             name = table.layout.names[row]
             return Cause(
                 Code.LARGER_THAN_THE_FLEET,
-                f"{who(tasks).capitalize()} {amount(name, wanted)}; the nodes that they may use have {figure(name, has)} in all.",
+                f"{capitalized(who(tasks))} {amount(name, wanted)}; the nodes that they may use have {figure(name, has)} in all.",
                 node_refs(table, nodes[:4]),
                 {"pods": len(tasks), "resource": name, "wanted": wanted, "capacity": has},
             )
@@ -130,7 +130,7 @@ def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
     each = wants(tasks[0].info, row, table)
     return Cause(
         Code.FRAGMENTED,
-        f"{who(tasks).capitalize()} {amount(name, wanted)} ({each} each); the {len(nodes)} nodes that they may use have "
+        f"{capitalized(who(tasks))} {amount(name, wanted)} ({each} each); the {len(nodes)} nodes that they may use have "
         f"{figure(name, has)} in all, and room for {placed} of these pods even when they are empty.",
         node_refs(table, nodes[:4]),
         {"pods": len(tasks), "placed": placed, "resource": name, "wanted": wanted, "capacity": has},

@@ -11,7 +11,7 @@ from kailab.engine.working.state import WTask
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.node_ground import Ground
 from kailab.lab.explain.causes.node_words import amount, best_node, figure, node_refs, row_wanted, wants, who
-from kailab.lab.wording import count
+from kailab.lab.wording import capitalized, count
 
 
 def gpu_row(ground: Ground) -> tuple[int, int]:
@@ -113,7 +113,7 @@ def _wanting(ground: Ground, tasks: Sequence[WTask], row: int, wanted: int) -> s
         subject = "Its next pod wants" if waiting > 1 else "It wants"
         return f"{subject} {wants(tasks[0].info, row, table)}"
     each = wants(tasks[0].info, row, table)
-    return f"{who(tasks)} {amount(table.layout.names[row], wanted)} ({each} each)".capitalize()
+    return capitalized(f"{who(tasks)} {amount(table.layout.names[row], wanted)} ({each} each)")
 
 
 def _placed(ground: Ground) -> int:
