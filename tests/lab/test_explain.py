@@ -166,7 +166,7 @@ def test_a_saved_lab_explains_as_before(lab, queue, job, tmp_path):
             "b",
             "GPU",
         )
-        assert "a held 24 GPU, beyond its fair share of 16 GPU, and 23 GPU after it." in str(told)
+        assert "a held 24 GPUs, beyond its fair share of 16 GPUs, and 23 GPUs after it." in str(told)
         assert again.explain_queue("b") == lab.explain_queue("b")
         again.settle()
         assert again.get("pod") == lab.get("pod")
