@@ -98,6 +98,7 @@ class ChosenOrder:
 
     def _ask(self, job: Job, view: JobView) -> Numeric:
         key = _numbers(self._choice, "key", job, lambda: self._policy.key(view), self._length)
+        # Keys are compared part by part, so all of one cycle must have as many parts as the first.
         self._length = len(key)
         return key
 
@@ -130,6 +131,7 @@ class ChosenScore:
         self._policy = make_policy(choice, NodeScore)
         self._choice = choice
         self._table = table
+        # The table is sorted by name and does not change while a cycle runs, so neither does the order of the answers.
         self._records = tuple(table.nodes)
 
     def of(self, task: WTask, candidates: np.ndarray) -> np.ndarray:
@@ -187,14 +189,17 @@ def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], obje
 
 
 def _is_number(part: object) -> bool:
+    # NaN is neither smaller nor larger than anything: an order with it would depend on how it was sorted.
     return isinstance(part, int | float) and not math.isnan(part)
 
 
 def _asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:
     try:
         return ask()
+    # SystemExit too: a policy of others must not end the process of the scheduler.
     except (Exception, SystemExit) as error:
         last = error.__traceback__
+        # The innermost frame, which is where the policy's own code failed.
         while last is not None and last.tb_next is not None:
             last = last.tb_next
         place = "" if last is None else f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})"

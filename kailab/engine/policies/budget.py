@@ -32,12 +32,14 @@ class ActionBudget:
 
     def begin(self, action: str) -> None:
         limits = self.settings.per_action
+        # 0 stands for no bound in a configuration, as KAI's durations of zero do.
         self._left = limits.get(action, limits.get(DEFAULT, 0)) or inf
         self.cut_short = False
 
     def job(self) -> JobBudget:
         own = self.settings.per_job or inf
         self.cut_short = False
+        # What each job is granted in any case may go beyond what the action has left.
         return JobBudget(self, max(min(self._left, own), self.settings.min_per_job), self._left < own)
 
     def use(self) -> None:
@@ -61,6 +63,7 @@ class JobBudget:
 
     def use(self) -> None:
         """One more set is about to be simulated. Raises BudgetSpent if that is one too many."""
+        # Asked before a set is simulated, so that the bound is a number of simulations and not one more.
         if self._left < 1 or self._generator_left < 1:
             self.spent = True
             self._action.cut_short = self._reduced and self._left < 1

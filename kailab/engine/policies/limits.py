@@ -33,6 +33,7 @@ class EvictionLimits:
             return None
         wanted = _evictions(session, mark)
         number, used = sum(wanted.values()), sum(self._used.values())
+        # A decision that evicts nobody is allowed whatever has been used.
         if self._most is not None and number and used + number > self._most:
             return _sentence(number, self._most - used, self._most, "")
         for priority, number in sorted(wanted.items()):
@@ -70,6 +71,7 @@ def losing(session: Session, mark: int) -> list[WTask]:
     seen: set[str] = set()
     for entry in session.journal[mark:]:
         task = entry.task
+        # The first entry tells where the statement found the task; later ones are detours.
         if task.uid in seen:
             continue
         seen.add(task.uid)
@@ -78,6 +80,7 @@ def losing(session: Session, mark: int) -> list[WTask]:
             ACTIVE[entry.before[0]]
             and leaves
             and ON_NODE[task.record.status]
+            # An earlier decision of this cycle evicted it, and was counted then.
             and task.uid not in session.ledger.evictions
         ):
             found.append(task)

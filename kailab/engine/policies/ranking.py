@@ -78,6 +78,7 @@ class Ranking:
         record = job.record
         if self._newest_lowest or self._victims is not None:
             worth = () if self._victims is None else (self._victims.worth(job),)
+            # Who has no recorded start counts by when it was made.
             started = record.created if job.last_start is None else job.last_start
             return (*worth, -record.priority, started, record.created, record.uid)
         return (*self._listed(record.priority, state), record.created, record.uid)
@@ -104,6 +105,7 @@ class Ranking:
         if job.uid not in self._since:
             since = waiting_since(job)
             if since is not None and self._now - since < self._aged_after:
+                # Nothing happens in the cluster at that moment, so no event would start a cycle then.
                 self._session.ledger.wake(since + self._aged_after)
                 since = None
             self._since[job.uid] = since
@@ -117,6 +119,7 @@ class Ranking:
 
     def first(self, left: WQueue, right: WQueue, left_job: Job, right_job: Job) -> int:
         """-1: ``left`` is served first because of its next job, 1: ``right``; 0: KAI's queue order says."""
+        # KAI's first two questions decide then: they keep what is guaranteed.
         if self._standing(left, left_job) != self._standing(right, right_job):
             return 0
         if self._aged_after is not None:
@@ -248,6 +251,7 @@ def detach(session: Session) -> None:
 
 
 def _reordered(index: JobIndex, kind: str) -> JobIndex:
+    # A new index: that of the working set stays in KAI's order, for the next cycle.
     new = JobIndex(kind)
     new.fill(job for entries in index.lists.values() for _, job in entries)
     return new

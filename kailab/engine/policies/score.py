@@ -82,6 +82,7 @@ class Scores:
         weights, holds = self._weights, self._weights.holds
         if holds is None or has_its_turn(job) or waiting_since(job) is None:
             return None
+        # One step more than what is missing, because scores are rounded to a step.
         missing = (needed + STEP - self.total(job)) / weights.waiting
         if self.of(job).waiting + missing > 1.0:
             return None
@@ -91,6 +92,8 @@ class Scores:
         """The best score it could have if it had to begin its wait now; ``bereft``: and its queue had nothing."""
         score = self.of(job)
         total = score.total - score.waiting * self._weights.waiting
+        # What it would wait for anew is not what it wants now. The better of the two is taken: whoever evicts it must
+        # come before it also when it is back in the queue, or the two would put each other out by turns.
         total += (max(score.efficiency, self._efficiency_of_start(job)) - score.efficiency) * self._weights.efficiency
         if bereft:
             total += (1.0 - score.fairness) * self._weights.fairness
@@ -115,6 +118,7 @@ class Scores:
         )
         factors = (weights.priority, weights.waiting, weights.efficiency, weights.fairness)
         total = sum(part * factor for part, factor in zip(parts, factors, strict=True))
+        # Rounded, so that the last bits of a float decide nothing and equal work has equal scores.
         rounded = [round(part, 6) for part in parts]
         return Score(rounded[0], rounded[1], rounded[2], rounded[3], round(total, 6))
 
@@ -122,6 +126,7 @@ class Scores:
         session = self._session
         wanted = session.wanted(job)[2]
         if not wanted:
+            # A job that wants nothing more is judged by what it has, since it may be a victim.
             tasks = [task for task in job if ACTIVE[task.status]]
             wanted = session.wants(tasks, session.table.min_gpu_memory)[2]
         return self._filled(wanted)

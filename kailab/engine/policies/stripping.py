@@ -17,6 +17,7 @@ def put_aside(jobs: Iterable[Job]) -> Aside:
         for member in _members(job.root):
             if member.constraint is not None:
                 found.append((member, member.constraint))
+                # Off the working state and not the records: placing need not know of the switch, and no input changes.
                 member.constraint = None
     return found
 

@@ -55,5 +55,6 @@ def switches(plugins: tuple[str, ...] | None) -> Switches:
         pod_affinity="podaffinity" in plugins,
         min_runtime="minruntime" in plugins,
         topology="topology" in plugins,
+        # In the order listed, which is that in which they are tried.
         generators=tuple(name for name in plugins if name in GENERATORS),
     )

@@ -46,6 +46,7 @@ class TakenRatioLimit:
         worst = max(shares, default=(0.0, 0, 0))
         if worst[0] <= self._most:
             return True
+        # The least of what was refused is what a user would have to allow.
         if self._least is None or worst < self._least:
             self._least = worst
         return False

@@ -49,6 +49,7 @@ class LowestNewest:
     def _may_give(self, victim: Job | Victim) -> bool:
         home = self._home
         queue = self._session.queue_of(victim.job if isinstance(victim, Victim) else victim)
+        # Within a queue no share is held against another's.
         if home is None or queue is None or home is queue:
             return True
         mine, theirs = self._tree.levelled(home, queue)

@@ -91,6 +91,7 @@ class Follower:
         found: dict[str, tuple[Any, ...]] = {}
         removed: dict[str, tuple[str, ...]] = {}
         for kind, touched in self._touched.items():
+            # What matters is how each is now: one that came and went in between counts as removed.
             now = {identity: self._records.record(kind, identity) for identity in sorted(touched)}
             found[kind] = tuple(record for record in now.values() if record is not None)
             removed[kind] = tuple(identity for identity, record in now.items() if record is None)

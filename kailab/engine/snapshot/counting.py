@@ -54,8 +54,11 @@ def offered_gpus(node: Node) -> int:
 def device_memory(memory: int) -> int:
     """MiB per device from what a node says (0: nothing), rounded down to a hundred as KAI rounds; bytes are recognised by
     their size."""
+    # A TiB in MiB: no device has as much, so the number is in bytes. gpu-feature-discovery had such a fault, and KAI
+    # mends it in the same way (getNodeGpuMemory).
     if memory >= 1 << 20:
         memory //= 1 << 20
+    # As KAI rounds, so that each hundredth of a device is a whole number of MiB.
     return memory - memory % 100 if memory > 0 else DEFAULT_GPU_MEMORY
 
 
@@ -68,6 +71,7 @@ def portion(memory: int, device: int) -> int:
     """Memory as milli-GPU of a device of ``device`` MiB, rounded up to 0.01 device."""
     if device <= 0:
         return 0
+    # KAI: math.Ceil of hundredths (getGpuMemoryFractionalOnNode). Whole numbers keep it exact.
     return -(-memory * 100 // device) * 10
 
 

@@ -108,9 +108,11 @@ def choose(wanted: DeviceRequests, devices: Sequence[Device], taken: IsTaken) ->
     if wanted.fault:
         return wanted.fault
     told = ""
+    # In the order in which product gives them, the first choices of all requests come first.
     for way in islice(product(*wanted.requests), MOST_WAYS):
         offers = _offers(way, devices, taken)
         if isinstance(offers, str):
+            # The first reason is told: it is about what the claim wants most.
             told = told or offers
             continue
         if (number := sum(offer.number for offer in offers)) > MOST_RESULTS:
@@ -215,6 +217,7 @@ class _Search:
             if not _concerns(choice.request, requests):
                 continue
             value = _value(choice.device, attribute)
+            # A device without the attribute agrees with none, as in Kubernetes' allocator.
             if value is None:
                 return False
             for _, other in self._chosen:
@@ -224,6 +227,7 @@ class _Search:
 
 
 def _concerns(request: str, requests: tuple[str, ...]) -> bool:
+    # A constraint may name a request, and then means all its alternatives, or one of them as request/alternative.
     return not requests or request in requests or request.partition("/")[0] in requests
 
 
@@ -237,4 +241,5 @@ def plain(wanted: DeviceRequests) -> Wish | None:
     if wanted.same or wanted.fault or len(wanted.requests) != 1 or len(wanted.requests[0]) != 1:
         return None
     wish = wanted.requests[0][0]
+    # A wish for more can never be served; the search says so in words.
     return wish if wish.count <= MOST_RESULTS else None

@@ -60,6 +60,7 @@ def decode(data: bytes | str, type: type[T], what: str = "", format: int | None 
     what = what or f"JSON of {type.__name__}"
     try:
         if format is not None:
+            # Before all else, as another format would fail on a field first and not say that it is another.
             found = msgspec.json.decode(data, type=_Head).format
             if found != format:
                 raise InputError(f"{what} of format {found}; this kailab reads format {format}")

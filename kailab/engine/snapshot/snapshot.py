@@ -64,6 +64,7 @@ class Snapshot(
             for one, next in pairwise(records):
                 if identity(one) == identity(next):
                     raise ValueError(f"two records of {kind} are called {identity(one)!r}")
+            # Frozen Structs have no other way to be put in order while they are made.
             msgspec.structs.force_setattr(self, kind, records)
 
     def as_json(self) -> bytes:

@@ -12,6 +12,8 @@ def _flags(*statuses: Status) -> tuple[bool, ...]:
     return tuple(status in statuses for status in Status)
 
 
+# KAI's sets in this order: IsActiveUsedStatus, IsActiveAllocatedStatus, IsAliveStatus, AllocatedStatus. A promise
+# counts for the gang, but for its queue only while a cycle is at work.
 _PLACED = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Status.RUNNING)
 ON_NODE = _flags(*_PLACED, Status.RELEASING, Status.STUCK_RELEASING)  # holds or is promised resources
 ACTIVE = _flags(*_PLACED)  # counts for its gang
