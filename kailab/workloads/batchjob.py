@@ -54,17 +54,21 @@ class JobController(Controller):
     def sync(self, job: Object) -> None:
         bench, spec = self._bench, job["spec"]
         managed_by = spec.get("managedBy")
+        # spec.managedBy hands a Job to another controller (MultiKueue's, for example), which does all of it.
         if "deletionTimestamp" in job["metadata"] or (managed_by and managed_by != "kubernetes.io/job-controller"):
             return
         pods = bench.owned(job, "Pod")
         if has_condition(job, "Complete", "Failed"):
+            # An ended Job counts no more, but its pods can't go before somebody takes the finalizer off.
             self._counts.release([pod for pod in pods if is_ended(pod) or "deletionTimestamp" in pod["metadata"]])
             self._expire(job)
             return
         job, failure = self._counts.count(job, pods)
         status = job.get("status") or {}
+        # A verdict stands once it is given: what the end of the Job does to its pods must not make another one.
         if failure is None and not has_condition(job, "FailureTarget", "SuccessCriteriaMet"):
             failure = self._verdict(job, pods)
+        # The reason is read back from the Job, so that the end goes on with it after a pause or in a resumed lab.
         target = next((c for c in status.get("conditions") or () if c["type"] == "FailureTarget"), None)
         if failure is None and target is not None:
             failure = (target["reason"], target["message"])
@@ -91,6 +95,7 @@ class JobController(Controller):
                 if pod["status"].get("phase") in ("Running", "Pending")
                 for c in pod["status"].get("containerStatuses") or ()
             )
+            # Kubernetes' pastBackoffLimitOnFailure: a limit of n allows n - 1 restarts, and 0 allows none.
             exceeded = restarts > 0 if limit == 0 else restarts >= limit
         if exceeded:
             return "BackoffLimitExceeded", "Job has reached the specified backoff limit"
@@ -104,6 +109,7 @@ class JobController(Controller):
             most = spec.get("maxFailedIndexes")
             if most is not None and len(lost) > most:
                 return "MaxFailedIndexesExceeded", "Job has exceeded the specified maximal number of failed indexes"
+            # Indexes that are lost fail the Job only when the others are through: they had a right to be tried.
             if lost and len(lost) + status.get("succeeded", 0) >= (spec.get("completions") or 0):
                 return "FailedIndexes", "Job has failed indexes"
         return None
@@ -112,9 +118,11 @@ class JobController(Controller):
         spec, status = job["spec"], job.get("status") or {}
         succeeded = status.get("succeeded", 0)
         completions = spec.get("completions")
+        # Met once, also where pods of it changed since.
         if has_condition(job, "SuccessCriteriaMet"):
             return True
         if completions is None:
+            # A work queue: the first success says that the queue is empty, and the others end by themselves.
             return succeeded > 0 and not any(map(is_active, self._bench.owned(job, "Pod")))
         return bool(succeeded >= completions)
 
@@ -138,6 +146,7 @@ class JobController(Controller):
         ]
         now = bench.stamp()
         conditions = [condition(target, "True", reason, message, now)]
+        # As since Kubernetes 1.31: the target's condition comes at once, the last one after the last pod.
         if not leaving:
             conditions.append(condition(final, "True", reason, message, now))
             if final == "Complete":
@@ -181,6 +190,7 @@ class JobController(Controller):
             self._drop(active)
             active = []
             if not was:
+                # A Job that is resumed begins anew, its deadline with it.
                 fields["startTime"] = None
         elif status.get("startTime") is None:
             fields["startTime"] = bench.stamp()
@@ -207,6 +217,7 @@ class JobController(Controller):
         )
         deadline = spec.get("activeDeadlineSeconds")
         if deadline is not None and not suspended and (began := job["status"].get("startTime")):
+            # A key of its own: ``wake_at`` has one timer for each owner, and this would take the place of the back-off.
             bench.cluster.call_at(
                 parse_time(began) + deadline,
                 lambda: bench.wake(job),
@@ -227,6 +238,7 @@ class JobController(Controller):
         succeeded = status.get("succeeded", 0)
         completions, parallelism = spec.get("completions"), spec.get("parallelism", 1)
         if completions is None:
+            # No pods are made after the first success. Those that run may end.
             wanted = len(active) if succeeded else parallelism
         else:
             lost = len(indexes.parse(status.get("failedIndexes"))) if "backoffLimitPerIndex" in spec else 0
@@ -238,6 +250,7 @@ class JobController(Controller):
             return [pod for pod in active if pod["metadata"]["uid"] not in names]
         missing = wanted - len(active)
         if only_ended_count(spec):
+            # Pods that are leaving still have their places.
             missing -= sum(1 for pod in pods if "deletionTimestamp" in pod["metadata"] and not is_ended(pod))
         if missing <= 0:
             return active
@@ -245,6 +258,7 @@ class JobController(Controller):
         if count:
             due = last + back_off(count)
             if bench.now < due:
+                # Prompt, since the pods are certain to come: who settles waits for them.
                 bench.wake_at(job, due, prompt=True)
                 return active
         return active + self._create(job, pods, missing)
@@ -255,6 +269,7 @@ class JobController(Controller):
         labels = {
             "batch.kubernetes.io/controller-uid": uid,
             "batch.kubernetes.io/job-name": name,
+            # The names without a prefix are older, and still set by Kubernetes.
             "controller-uid": uid,
             "job-name": name,
         }
@@ -266,6 +281,7 @@ class JobController(Controller):
                 notes = {INDEX: str(index)}
                 if "backoffLimitPerIndex" in spec:
                     notes[INDEX_FAILURES] = str(index_failures(job).get(index, 0))
+                # The index is in the name, as Kubernetes does it; the rest is random there.
                 suffix = bench.cluster.store.generate_name("Pod", meta["namespace"], f"{name}-{index}-")
                 pod = bench.create_pod(
                     job,

@@ -17,7 +17,7 @@ from kailab.model.times import format_time
 Key = tuple[str, str]
 Reference = tuple[str, Key]
 
-_REMEMBERED_SPECS = 256
+_REMEMBERED_SPECS = 256  # beyond, templates are admitted once again
 
 
 def is_ended(pod: Object) -> bool:
@@ -68,11 +68,13 @@ def set_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> li
         for index, there in enumerate(result):
             if there["type"] == wanted["type"]:
                 if there["status"] == wanted["status"]:
+                    # A controller asks with the present time; it is a transition only where the status changed.
                     wanted = {**wanted, "lastTransitionTime": there.get("lastTransitionTime")}
                 result[index] = wanted
                 break
         else:
             result.append(wanted)
+    # The old list itself, so that comparing it with what is stored costs nothing.
     return old if old is not None and result == old else result
 
 
@@ -112,6 +114,7 @@ class Workbench:
         """Objects of a kind that the owner controls, in order of creation."""
         uid = owner["metadata"]["uid"]
         found = self.cluster.dependents(uid, kind)
+        # Pods are asked for most, and the store's index is enough for them: who owns one here controls it.
         if kind == "Pod":
             return found
         return [obj for obj in found if (ref := controller_of(obj)) is not None and ref["uid"] == uid]
@@ -124,6 +127,7 @@ class Workbench:
     def wake_at(self, owner: Object, when: float, *, prompt: bool) -> None:
         """Look at the owner again at a time."""
         meta = owner["metadata"]
+        # One timer an owner, by UID: a later one takes its place.
         self.cluster.call_at(when, lambda: self.wake(owner), prompt=prompt, key=f"workload/{meta['uid']}")
 
     # --- writes -----------------------------------------------------------------------------------------------------
@@ -134,6 +138,7 @@ class Workbench:
         current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
         if current is None:
             return owner
+        # As it is now: the owner that was given may be from before writes of this very look.
         owner = current
         old = owner.get("status") or {}
         if all(old.get(name) == value for name, value in fields.items()):
@@ -153,6 +158,7 @@ class Workbench:
         """Delete; what is gone or going already is left alone."""
         meta = obj["metadata"]
         current = self.find(kind, (meta.get("namespace", ""), meta["name"]))
+        # By UID: in the meantime another may have come under this name.
         if current is None or current["metadata"]["uid"] != meta["uid"] or "deletionTimestamp" in current["metadata"]:
             return
         self.wrote = True
@@ -225,6 +231,7 @@ class Workbench:
 
     def _admitted(self, spec: Object, owner: Object, changes: Mapping[str, Any] | None) -> Object:
         remembered = self._specs.get(id(spec))
+        # Objects are never changed: a spec's identity stands for its content, and kept, its id is not reused.
         if remembered is not None and remembered[0] is spec:
             admitted = remembered[1]
         else:
@@ -244,6 +251,7 @@ class Workbench:
         """Tell that the cluster refused what an owner was to have; it is looked at again when that may have changed."""
         meta = owner["metadata"]
         reference = (kind_key(owner), (meta.get("namespace", ""), meta["name"]))
+        # Once a look, though several objects of the owner may be refused in it.
         if reference not in self.stuck:
             self.stuck[reference] = None
             self.cluster.event(

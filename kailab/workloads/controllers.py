@@ -57,17 +57,20 @@ class WorkloadControllers:
             self._unreadable.spare(event.object, self._hear, event)
         if not self._dirty:
             return False
+        # What is marked during these looks is for the next step: an owner may mark itself again and again.
         dirty, self._dirty = self._dirty, {}
         bench = self._bench
         bench.wrote = False
         for reference in dirty:
             owner = bench.find(*reference)
             if owner is not None:
+                # Out before the look, which puts it back if it is refused again.
                 bench.stuck.pop(reference, None)
                 self._unreadable.spare(owner, self._look, reference, owner)
         return bench.wrote
 
     def _look(self, reference: Reference, owner: Object) -> None:
+        # Woken, but nobody's kind here: whoever is above it looks.
         if reference[0] not in self._controlled:
             self._mark_controller(owner)
             return
@@ -77,6 +80,7 @@ class WorkloadControllers:
             self._cover(reference)
 
     def _cover(self, reference: Reference) -> None:
+        # As it is after the look, with what the look wrote. An event up to this version says nothing new.
         current = self._bench.find(*reference)
         if current is not None:
             self._covered[current["metadata"]["uid"]] = int(current["metadata"]["resourceVersion"])
@@ -96,6 +100,7 @@ class WorkloadControllers:
                 self._mark_controller(obj)
                 if event.type == "DELETED":
                     self._mark_above(obj)
+                    # A pod that is gone frees its name, and with it whoever was refused for it.
                     self._retry()
             return
         if event.kind in self._controlled:
@@ -124,12 +129,14 @@ class WorkloadControllers:
             self._seen.pop(uid, None)
             return True
         status = pod.get("status") or {}
+        # Restarts count towards a Job's back-off limit with restartPolicy OnFailure, and change no phase.
         restarts = sum(c.get("restartCount", 0) for c in status.get("containerStatuses") or ())
         seen = (status.get("phase", ""), is_ready(pod), "deletionTimestamp" in meta, restarts)
         before = self._seen.get(uid)
         if seen == before:
             return False
         self._seen[uid] = seen
+        # Who made it knows that it is there. Only if it changed before this event was read is there something to see.
         if before is None and uid in self._bench.made:
             self._bench.made.discard(uid)
             return seen[0] != "Pending" or seen[2]
@@ -152,6 +159,7 @@ class WorkloadControllers:
             if current is not None:
                 self._mark_controller(current)
             return
+        # An owner of this name but with another UID is not this pod's.
         if current is not None and current["metadata"]["uid"] == owner["uid"]:
             self._dirty[kind, key] = None
         else:

@@ -9,7 +9,7 @@ from kailab.model.times import format_time, parse_time
 from kailab.workloads.bench import has_condition
 from kailab.workloads.controller import Controller
 
-_MOST_MISSED = 100
+_MOST_MISSED = 100  # as many as Kubernetes looks at before it complains
 
 
 class CronJobController(Controller):
@@ -26,11 +26,13 @@ class CronJobController(Controller):
         now = bench.now
         if not spec.get("suspend"):
             status = owner.get("status") or {}
+            # From the last start that was due, not from the last that was looked at: so none is lost, nor made twice.
             since = parse_time(status.get("lastScheduleTime") or owner["metadata"]["creationTimestamp"])
             due, following = None, schedule.after(since, zone)
             for _ in range(_MOST_MISSED):
                 if following is None or following > now:
                     break
+                # Only the last of several that were missed is made up for.
                 due, following = following, schedule.after(following, zone)
             else:
                 following = schedule.after(now, zone)
@@ -57,6 +59,7 @@ class CronJobController(Controller):
                 bench.delete("Job", job)
         template = spec["jobTemplate"]
         meta = template.get("metadata") or {}
+        # Named by the minute, as Kubernetes does it: a start that is tried again finds its Job there.
         name = f"{owner['metadata']['name']}-{int(due) // 60}"
         annotations = {
             **(meta.get("annotations") or {}),

@@ -12,6 +12,7 @@ from kailab.workloads.controller import Controller
 from kailab.workloads.revisions import revision_of, template_hash
 
 _INTEGER = re.compile(r"-?[0-9]{1,18}", re.ASCII)
+# What Kubernetes' DaemonSet controller gives to each of its pods (AddOrUpdateDaemonPodTolerations).
 _ADDED_TOLERATIONS: tuple[dict[str, str], ...] = tuple(
     {"key": f"node.kubernetes.io/{name}", "operator": "Exists", "effect": effect}
     for name, effect in (
@@ -34,6 +35,7 @@ class DaemonSetController(Controller):
         """The DaemonSets to look at after a change of a node: all, if it changed in what decides where pods may go."""
         node = event.object
         name = node["metadata"]["name"]
+        # Only labels and taints. A node's status changes all the time, and decides nothing here.
         facts = None
         if event.type != "DELETED":
             facts = (node["metadata"].get("labels"), (node.get("spec") or {}).get("taints"))
@@ -57,6 +59,7 @@ class DaemonSetController(Controller):
             if is_ended(pod) or (is_active(pod) and (node not in wanted or node in there)):
                 bench.delete("Pod", pod)
             else:
+                # Also one that is leaving: its place is taken once it is gone.
                 there[node] = pod
         reference = owner_reference(owner)
         for node in fitting:
@@ -91,6 +94,7 @@ class DaemonSetController(Controller):
         if (owner["spec"].get("updateStrategy") or {}).get("type", "RollingUpdate") != "RollingUpdate":
             return
         old = [p for p in there.values() if p["metadata"]["labels"].get("controller-revision-hash") != revision]
+        # Who is not ready costs nobody anything, so all of these go at once.
         idle = [pod for pod in old if is_active(pod) and not is_ready(pod)]
         for pod in idle:
             self._bench.delete("Pod", pod)
@@ -131,6 +135,7 @@ def may_run(template: Object, node: Object) -> bool:
 def _term_holds(term: Object, labels: dict[str, str]) -> bool:
     for wish in term.get("matchExpressions") or ():
         operator, values = wish["operator"], list(wish.get("values") or ())
+        # Both sides must be whole numbers. A label that is none makes the term false, not the object wrong.
         if operator in ("Gt", "Lt"):
             value = labels.get(wish["key"], "")
             if not (_INTEGER.fullmatch(value) and len(values) == 1 and _INTEGER.fullmatch(values[0])):
@@ -157,6 +162,7 @@ def _pinned(spec: Object, node: str) -> dict[str, Any]:
     affinity = spec.get("affinity") or {}
     node_affinity = affinity.get("nodeAffinity") or {}
     required = node_affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    # Terms are alternatives, so each of them has to name the node.
     terms = [{**term, "matchFields": [field]} for term in required.get("nodeSelectorTerms") or [{}]]
     pinned = {**node_affinity, "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     return {

@@ -30,6 +30,7 @@ class DeploymentController(Controller):
         bench, spec = self._bench, owner["spec"]
         sets = bench.owned(owner, "ReplicaSet")
         digest = template_hash(spec["template"])
+        # A Deployment that was taken over has ReplicaSets under names of another controller's hash.
         digest = revision_of(owner, digest, digest)
         name = f"{owner['metadata']['name']}-{digest}"
         current = _current(owner, name, sets)
@@ -62,6 +63,7 @@ class DeploymentController(Controller):
         notes = {
             key: value
             for key, value in (owner["metadata"].get("annotations") or {}).items()
+            # kubectl's copy of what was applied is about the Deployment, and large.
             if not key.startswith("kubectl.kubernetes.io/")
         }
         revision = str(1 + max((_revision(rs) for rs in sets), default=0))
@@ -99,6 +101,7 @@ class DeploymentController(Controller):
         rolling = (spec.get("strategy") or {}).get("rollingUpdate") or {}
         surge = share(rolling.get("maxSurge", "25%"), wanted, up=True)
         missing = share(rolling.get("maxUnavailable", "25%"), wanted, up=False)
+        # As Kubernetes' ResolveFenceposts: percentages of few replicas may both come to 0, and nothing could ever move.
         if surge == missing == 0:
             missing = 1
         there = current["spec"]["replicas"]
@@ -107,11 +110,14 @@ class DeploymentController(Controller):
             self._scale(current, wanted)
         elif there < wanted and total < wanted + surge:
             there = min(wanted, there + wanted + surge - total)
+            # One change a look. The pods that it makes have to show in the status before the older sets may shrink.
             self._scale(current, there)
             return
         ready_now = (current.get("status") or {}).get("availableReplicas", 0)
+        # What is removed may not take the number of pods that are ready below this.
         least = wanted - missing
         removable = sum(rs["spec"].get("replicas", 0) for rs in alive) - max(0, least - ready_now)
+        # New pods that are not ready yet don't make up for old ones.
         not_ready = there - min(ready_now, there)
         removable = min(removable, total - least - not_ready)
         for rs in alive:  # the pods that do not run cost nothing to lose
@@ -187,6 +193,7 @@ def _current(owner: Object, name: str, sets: list[Object]) -> Object | None:
     named = next((rs for rs in sets if rs["metadata"]["name"] == name), None)
     if named is not None:
         return named
+    # The hash is what the set's template has more than the Deployment's (Kubernetes' EqualIgnoreHash).
     template = _without_hash(owner["spec"]["template"])
     return next((rs for rs in sets if _without_hash(rs["spec"]["template"]) == template), None)
 

@@ -24,6 +24,7 @@ INDEX_FAILURES = "batch.kubernetes.io/job-index-failure-count"
 
 def only_ended_count(spec: Object) -> bool:
     """Whether a pod being deleted is waited for before it counts as failed and is replaced."""
+    # A failure policy judges by how a pod ended, so it has to have ended.
     default = "Failed" if spec.get("podFailurePolicy") else "TerminatingOrFailed"
     return bool(spec.get("podReplacementPolicy", default) == "Failed")
 
@@ -87,7 +88,9 @@ class JobCounts:
             leaving = "deletionTimestamp" in meta
             if phase == "Succeeded":
                 succeeded.append(pod)
+            # A pod that no node has is ended by nobody: it counts as soon as it is to go.
             elif phase == "Failed" or (leaving and (not patient or not pod["spec"].get("nodeName"))):
+                # What a suspended Job takes down did not fail.
                 if not (leaving and spec.get("suspend")):
                     action, message = judge(spec, pod)
                     if action is Verdict.FAIL_JOB:
@@ -98,8 +101,10 @@ class JobCounts:
                         failed.append(pod)
             else:
                 continue
+            # Also those that don't count: they keep nothing waiting.
             done.append(pod)
         if done:
+            # On record first, then let go: the other way round a pod could be gone that nobody has counted.
             job = self._record(job, succeeded, failed, failed_indexes)
             self.release(done)
         return job, verdict
@@ -111,6 +116,7 @@ class JobCounts:
         if spec.get("completionMode") == "Indexed":
             completions = spec.get("completions") or 0
             before = indexes.parse(status.get("completedIndexes"))
+            # An index counts once, however many pods of it succeeded.
             after = sorted({*before, *(i for pod in succeeded if 0 <= (i := index_of(pod)) < completions)})
             if after:
                 fields["completedIndexes"] = indexes.text(after)
@@ -123,6 +129,7 @@ class JobCounts:
                     note = ",".join(f"{index}={count}" for index, count in sorted(counts.items()))
                     job = bench.patch(self.kind, job, {"metadata": {"annotations": {PER_INDEX: note}}})
                 over = [index for index, count in counts.items() if count > spec["backoffLimitPerIndex"]]
+                # An index that has succeeded is not lost, whatever other pods of it did.
                 lost = sorted({*indexes.parse(status.get("failedIndexes")), *over, *failed_now} - set(after))
                 fields["failedIndexes"] = indexes.text(lost)
         elif succeeded:
@@ -136,6 +143,7 @@ class JobCounts:
         """Keep how many failures there were since the last success, and when the last one was."""
         count, last = failures_of(job)
         if succeeded:
+            # A success wipes out what failed before it, not what failed after it, though both are counted in one look.
             latest = max(map(_finished, succeeded))
             failed = [pod for pod in failed if _finished(pod) > latest]
             count, last = 0, 0.0

@@ -21,6 +21,7 @@ class JobSetController(Controller):
         jobs: dict[str, Object] = {}
         leftovers = False
         for job in bench.owned(owner, "Job"):
+            # Jobs of an attempt that is over.
             if counted((job["metadata"].get("labels") or {}).get(PREFIX + "restart-attempt")) < restarts:
                 bench.delete("Job", job)
                 leftovers = True
@@ -33,6 +34,7 @@ class JobSetController(Controller):
         if self._succeeded(spec, jobs):
             self._end(owner, jobs, "Completed", "AllJobsCompleted", "jobset completed successfully")
             return
+        # Jobs of all attempts have the same names, so the next ones wait until the old ones are gone.
         if not leftovers:
             self._create(owner, jobs, restarts)
         self._report(owner, jobs)
@@ -53,6 +55,7 @@ class JobSetController(Controller):
                         return
                 elif bool(found["spec"].get("suspend")) != bool(spec.get("suspend")):
                     bench.patch("Job", found, {"spec": {"suspend": bool(spec.get("suspend"))}})
+            # The next ones wait for these. Suspended Jobs are all made, as none of them could become ready.
             if in_order and not spec.get("suspend") and not _reached(states.get(name), "Ready"):
                 return
 
@@ -76,6 +79,7 @@ class JobSetController(Controller):
         }
         template = entry["template"]
         own = template.get("metadata") or {}
+        # The defaults of JobSet's webhook, as is restartPolicy OnFailure below.
         job_spec = {"completionMode": "Indexed", **template["spec"]}
         if job_spec["completionMode"] == "Indexed" and job_spec.get("completions") is None:
             job_spec["completions"] = job_spec.get("parallelism", 1)
@@ -126,6 +130,7 @@ class JobSetController(Controller):
                 f"jobset failed due to one or more job failures (first failed job: {name})",
             )
             return
+        # Counted before anything is deleted: should this end in between, the old Jobs are known as such by their label.
         bench.set_status(self.kind, owner, restarts=restarts + 1)
         for old in bench.owned(owner, "Job"):
             bench.delete("Job", old)

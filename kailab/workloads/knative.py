@@ -21,6 +21,7 @@ class KnativeController(Controller):
         template = owner["spec"]["template"]
         digest = template_hash(template)
         revisions = bench.owned(owner, "Revision")
+        # By a note with the template's hash: names of revisions count generations, which other changes raise, too.
         current = next((r for r in revisions if r["metadata"]["annotations"].get(TEMPLATE) == digest), None)
         meta = template.get("metadata") or {}
         if current is None:
@@ -85,6 +86,7 @@ class KnativeController(Controller):
         return self._bench.create(revision, "Deployment", {
             "metadata": {"name": f"{name}-deployment", "labels": labels},
             "spec": {
+                # At least one: no traffic would bring a service back that was scaled to nothing.
                 "replicas": max(counted(scale), 1),
                 "selector": {"matchLabels": {PREFIX + "revisionUID": revision["metadata"]["uid"]}},
                 "template": {"metadata": {"labels": labels, "annotations": inner_notes}, "spec": pod_spec},

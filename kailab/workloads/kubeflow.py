@@ -54,6 +54,7 @@ class TrainingJobController(Controller):
         return f"{self.kind.lower()}-controller"
 
     def _roles(self, job: Object) -> dict[str, Object]:
+        # Masters first, so that their pods are the older ones; the rest by name, whatever order the manifest has.
         roles: dict[str, Object] = job["spec"].get(self.field) or {}
         return dict(sorted(roles.items(), key=lambda item: (item[0] not in _MASTERS, item[0])))
 
@@ -84,6 +85,7 @@ class TrainingJobController(Controller):
             message = f"{self.kind} {name} is successfully completed."
             self._report(job, roles, ("Succeeded", f"{self.kind}Succeeded", message), ended=True)
             return
+        # Asked once more: pods that failed are on their way out now.
         self._create(job, bench.owned(job, "Pod"), roles)
         running = [p for p in bench.owned(job, "Pod") if p["status"].get("phase") == "Running" and is_active(p)]
         lead = [p for p in running if _is_master(p)] if any(role in _MASTERS for role in roles) else running
@@ -99,6 +101,7 @@ class TrainingJobController(Controller):
             for index in range(spec.get("replicas", 1)):
                 pod_name = f"{name}-{role.lower()}-{index}"
                 wanted[pod_name] = None
+                # Also one that is leaving: the next may have its name only when it is gone.
                 if pod_name in there:
                     continue
                 labels = {
@@ -120,6 +123,7 @@ class TrainingJobController(Controller):
                     name=pod_name,
                     labels=labels,
                     reference=reference,
+                    # No kubelet knows ExitCode: the operator looks at the code and makes the pod again.
                     spec={"restartPolicy": "Never" if policy == "ExitCode" else policy},
                 )
         for pod_name, pod in there.items():
@@ -149,14 +153,17 @@ class TrainingJobController(Controller):
             role = next((r for r in roles if r.lower() == pod["metadata"]["labels"].get(PREFIX + "replica-type")), "")
             rule = (roles.get(role) or {}).get("restartPolicy", "OnFailure")
             code = _exit_code(pod)
+            # Counted already when it was told to go.
             if "deletionTimestamp" in pod["metadata"]:
                 continue
+            # Codes from 128 on are signals: something from outside ended it, so another try may go well.
             if rule in ("OnFailure", "Always") or (rule == "ExitCode" and code >= 128):
                 failures += 1
                 bench.delete("Pod", pod)
             else:
                 return job, f"{self.kind} {job['metadata']['name']} is failed because {role} replica(s) failed."
         if failures != before:
+            # On the job itself, since the pods that failed are gone soon, and with them what could be counted.
             job = bench.patch(self.kind, job, {"metadata": {"annotations": {RESTARTS: str(failures)}}})
         if limit is not None and failures + restarts > limit:
             return (

@@ -70,6 +70,7 @@ class LeaderWorkerSetController(Controller):
         """Label a leader with its group, and give it its workers; whether the group is ready."""
         bench, name = self._bench, owner["metadata"]["name"]
         leader_name = leader["metadata"]["name"]
+        # A StatefulSet gives all of its pods the same labels; which group a leader has is told by its name only.
         index = leader_name[len(name) + 1 :]
         labels = {
             PREFIX + "name": name,
@@ -88,11 +89,13 @@ class LeaderWorkerSetController(Controller):
             "replicas": size - 1,
             "serviceName": name,
             "podManagementPolicy": "Parallel",
+            # Index 0 of a group is its leader.
             "ordinals": {"start": 1},
             "selector": {"matchLabels": {key: labels[PREFIX + key.removeprefix(PREFIX)] for key in (
                 PREFIX + "name", PREFIX + "group-index", PREFIX + "group-key")}},
             "template": _labelled(template["workerTemplate"], labels, notes),
         }  # fmt: skip
+        # Owned by the leader's pod: when it goes, the garbage collector takes its workers along.
         workers = self._stateful_set(owner, leader, leader_name, labels, spec)
         if workers is None:
             return False

@@ -89,6 +89,7 @@ class MpiJobController(Controller):
                 "spec": {**template["spec"], "restartPolicy": spec.get("restartPolicy", "Never")},
             }
         }
+        # The launcher decides how the MPIJob ends, so what limits the run limits this Job.
         for field in ("backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"):
             if field in policy:
                 job_spec[field] = policy[field]

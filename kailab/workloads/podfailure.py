@@ -44,6 +44,7 @@ def judge(job_spec: Object, pod: Object) -> tuple[Verdict, str]:
 def _exit_code(wanted: dict[str, Any], pod: Object) -> int | None:
     for entry in pod["status"].get("containerStatuses") or ():
         ended = (entry.get("state") or {}).get("terminated")
+        # Exit code 0 is no failure, not even for NotIn.
         if not ended or ended["exitCode"] == 0:
             continue
         if wanted.get("containerName") and wanted["containerName"] != entry["name"]:

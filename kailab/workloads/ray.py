@@ -23,6 +23,7 @@ class RayClusterController(Controller):
             self._report(owner, 0)
             return
         for pod in bench.owned(owner, "Pod"):
+            # Replaced even if it succeeded: a cluster's pods are to run.
             if is_ended(pod):
                 bench.delete("Pod", pod)
         self._group(owner, "headgroup", "head", spec["headGroupSpec"], 1)
@@ -73,6 +74,7 @@ class RayClusterController(Controller):
                 "HeadPodReady", str(head_ready), "HeadPodRunningAndReady" if head_ready else "HeadPodNotFound", "", now
             )
         ]
+        # For the first time: it stays true when pods are lost later.
         if provisioned or has_condition(owner, "RayClusterProvisioned"):
             marks.append(
                 condition(
@@ -83,6 +85,7 @@ class RayClusterController(Controller):
                     now,
                 )
             )
+        # Left out where neither holds: the state that was told before stays.
         state: dict[str, Any] = {}
         if owner["spec"].get("suspend"):
             state["state"] = "suspended"
@@ -130,6 +133,7 @@ class RayJobController(Controller):
             return
         cluster = clusters[0] if clusters else None
         if cluster is None:
+            # It runs on a cluster that its clusterSelector names, which is not followed here.
             if "rayClusterSpec" not in spec:
                 bench.set_status(self.kind, owner, jobDeploymentStatus="Waiting")
                 return
@@ -173,6 +177,7 @@ class RayJobController(Controller):
         template = spec.get("submitterPodTemplate")
         if template is None:
             first = head["spec"]["containers"][0]
+            # The requests of KubeRay's own submitter.
             small = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
             template = {"spec": {
                 "containers": [{"name": "ray-job-submitter", "image": first.get("image", ""), "resources": small}],

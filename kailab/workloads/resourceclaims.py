@@ -78,6 +78,7 @@ class ResourceClaimController:
             self._templates.pop(key, None)
             if not gone:
                 self._templates[key] = obj
+                # All that wait: which of them wait for this one says only their spec.
                 self._due.update(dict.fromkeys(self._waiting))
 
     def _hear_pod(self, pod: Object, gone: bool) -> None:
@@ -85,9 +86,11 @@ class ResourceClaimController:
         if gone or (pod.get("status") or _NOTHING).get("phase") in _ENDED:
             self._pods.pop(uid, None)
             self._waiting.pop(uid, None)
+            # Claims that it shared with others may be free now, and its own are not needed any more.
             self._look.update({**self._reserved.get(uid, {}), **self._made.get(uid, {})})
         else:
             self._pods[uid] = pod
+            # A pod that is leaving keeps its claims, but is given none.
             if "deletionTimestamp" not in pod["metadata"]:
                 self._due[uid] = None
 
@@ -97,6 +100,7 @@ class ResourceClaimController:
         if before is not None:
             self._index(before, key, False)
         if gone:
+            # A claim was deleted under its pod: it is made anew.
             if (owner := _owner(claim)) in self._pods:
                 self._due[owner] = None
             return
@@ -133,6 +137,7 @@ class ResourceClaimController:
             name = told.get(wanted["name"])
             if not template or (name and self._is_made_for((namespace, name), uid)):
                 continue
+            # Found first: after a write that failed between the two, a second claim would hold a second set of devices.
             found = self._found(uid, wanted["name"]) or self._created(uid, pod, wanted["name"], template)
             if found is not None:
                 made[wanted["name"]] = found
@@ -191,15 +196,18 @@ class ResourceClaimController:
         """Take back what is reserved for pods that are not there any more, and what nobody needs then."""
         status = claim.get("status") or _NOTHING
         users = status.get("reservedFor") or []
+        # Who else may reserve a claim is not known here, so only pods are looked for.
         valid = [user for user in users if user.get("resource") != "pods" or user.get("uid") in self._pods]
         namespace, name = key
         if len(valid) < len(users) or (status.get("allocation") is not None and not valid):
+            # The devices go back in the same write: no state in between has devices that nobody has reserved.
             left: dict[str, Any] = {"reservedFor": valid} if valid else {"reservedFor": None, "allocation": None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"status": left}, "status")
             self._wrote = True
         if valid:
             return
         held = claim["metadata"].get("finalizers") or []
+        # It kept the claim there as long as it had devices.
         if CLAIM_FINALIZER in held and (claim.get("status") or _NOTHING).get("allocation") is None:
             left = {"finalizers": [one for one in held if one != CLAIM_FINALIZER] or None}
             claim = self._cluster.patch("ResourceClaim", name, namespace, {"metadata": left})

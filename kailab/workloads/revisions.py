@@ -22,6 +22,7 @@ _encode = msgspec.json.Encoder(order="sorted").encode
 
 def template_hash(template: Object) -> str:
     """A short name for a pod template: equal templates, equal names."""
+    # Keys are sorted, so their order in a manifest makes no other template.
     return safe_text(str(zlib.crc32(_encode(template))))
 
 
@@ -29,6 +30,7 @@ def revision_of(owner: Object, digest: str, default: str) -> str:
     """What pods of the workload's template carry. ``digest``: of the template; ``default``: the name that it has here."""
     note = (owner["metadata"].get("annotations") or {}).get(TAKEN_OVER, "")
     known, _, name = note.partition("=")
+    # The note is about one template. Once that changes, the new one has the name that it gets here.
     return name if known == digest and name else default
 
 
@@ -44,6 +46,7 @@ def taken_over(owner: Object, pods: Iterable[Object]) -> Object:
     newest = (owner.get("status") or {}).get("updateRevision")
     if not newest:  # a DaemonSet does not say: the most of its pods do
         carried = Counter((pod["metadata"].get("labels") or {}).get(REVISION) for pod in pods)
+        # By name where two revisions have as many, so that it is the same each time.
         newest = max(carried, key=lambda name: (carried[name], name or "")) if carried else None
     template = (owner.get("spec") or {}).get("template")
     if not newest or not isinstance(template, dict):

@@ -12,7 +12,7 @@ from kailab.workloads.bench import is_active, is_ended
 from kailab.workloads.controller import Controller
 
 _MEBIBYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
-_LEAST_OVERHEAD_MIB = 384
+_LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside a tenth of the memory
 
 
 class SparkController(Controller):
@@ -55,6 +55,7 @@ class SparkController(Controller):
         bench, meta = self._bench, owner["metadata"]
         wanted = owner["spec"].get("executor", {}).get("instances", 1)
         alive = [pod for pod in executors if is_active(pod)]
+        # Numbers are never used again, as in Spark; the note outlives the pods that had them.
         last = counted((meta.get("annotations") or {}).get("kailab.dev/executors"))
         for pod in executors:
             if is_ended(pod):

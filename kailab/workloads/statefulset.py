@@ -53,11 +53,13 @@ class StatefulSetController(Controller):
             found = there.get(ordinal)
             if found is None:
                 self._create(owner, ordinal, revision)
+            # OrderedReady: nothing further is done, neither made nor taken away, before this one is ready.
             if not parallel and (found is None or not is_active(found) or not is_ready(found)):
                 waiting = True
                 break
         if waiting:
             return
+        # The highest first, so that the numbers that stay begin at the start without a gap.
         surplus = sorted((ordinal for ordinal in there if ordinal not in wanted), reverse=True)
         for ordinal in surplus:
             bench.delete("Pod", there[ordinal])
@@ -73,6 +75,7 @@ class StatefulSetController(Controller):
         partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
         for ordinal in reversed(wanted):
             pod = there.get(ordinal)
+            # One replacement at a time: the one before it has to be there again.
             if pod is None or not is_active(pod):
                 return
             if ordinal >= partition and pod["metadata"]["labels"].get(REVISION) != revision:
@@ -115,6 +118,7 @@ class StatefulSetController(Controller):
                     "metadata": {"name": name, "namespace": namespace, "labels": claim["metadata"].get("labels") or {}},
                     "spec": claim.get("spec") or {},
                 })  # fmt: skip
+                # Nobody provisions volumes here; unbound, it would keep the pod from being scheduled.
                 cluster.patch("PersistentVolumeClaim", name, namespace, {"status": {"phase": "Bound"}}, "status")
             volumes = [volume for volume in volumes if volume["name"] != inner]
             volumes.append({"name": inner, "persistentVolumeClaim": {"claimName": name}})

@@ -36,6 +36,7 @@ class TrainJobController(Controller):
             })  # fmt: skip
             if job_set is None:
                 return
+        # Of what changes later only this is handed down: what a running JobSet is made of is immutable.
         elif bool(job_set["spec"].get("suspend")) != bool(job["spec"].get("suspend")):
             job_set = bench.patch("JobSet", job_set, {"spec": {"suspend": bool(job["spec"].get("suspend"))}})
         self._report(job, job_set)
@@ -86,6 +87,7 @@ class TrainJobController(Controller):
         for type in ("Completed", "Failed"):
             for entry in (job_set.get("status") or {}).get("conditions") or ():
                 if entry["type"] == type and entry["status"] == "True":
+                    # A JobSet says Completed where a TrainJob says Complete.
                     name = "Complete" if type == "Completed" else type
                     marks.append(condition(name, "True", entry["reason"], entry["message"], now))
         rows = [
