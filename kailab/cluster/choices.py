@@ -69,6 +69,7 @@ class Registry(Mapping[str, C], Generic[C]):
 
     def __getitem__(self, name: str) -> C:
         """Raises KeyError for a name that there is not, ExtensionError for what another distribution brings and can't be used."""
+        # Kailab's own names come first: no other distribution can take one's place.
         if name not in self._choices and self._group is not None:
             extension = extensions.named(self._group, name)
             if extension is not None:

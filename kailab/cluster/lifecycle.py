@@ -37,7 +37,7 @@ DONE_REASONS = {"Succeeded": "PodCompleted", "Failed": "PodFailed"}
 
 CODE_COMPLETED = 0
 CODE_ERROR = 1
-CODE_OOM_KILLED = 137
+CODE_OOM_KILLED = 137  # 128 + SIGKILL
 CODE_STOPPED = 143
 """A pod that was told to leave while a finalizer holds it."""
 
@@ -96,6 +96,7 @@ def stopping_seconds(pod: Mapping[str, Any], grace: float) -> float | None:
     hooks = pre_stop_hooks(pod) if (pod.get("status") or {}).get("phase") == "Running" else []
     if not hooks:
         return None
+    # Hooks of several containers run side by side: the pod is gone when the slowest of them is.
     known = [pre_stop_seconds(hook) for hook in hooks]
     return min(max(grace if one is None else one for one in known) + TERMINATION_SECONDS, grace)
 
@@ -108,6 +109,7 @@ def saving_seconds(pod: Mapping[str, Any]) -> float | None:
     if labels.CHECKPOINT_REQUESTED not in notes or (pod.get("status") or {}).get("phase") != "Running":
         return None
     takes = seconds_of(notes.get(labels.CHECKPOINT_SECONDS), None)
+    # Whoever sets the mark need not say beforehand how long saving takes, if there is a hook that does it.
     if labels.CHECKPOINT_DONE in notes and (takes is not None or pre_stop_hooks(pod)):
         return 0.0
     return takes
@@ -128,6 +130,7 @@ def pre_stop_hooks(pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 def backoff_seconds(restarts: int) -> float:
     """The pause before a container is started for the nth time again."""
+    # The bound of the exponent changes nothing: it only keeps the power small, here and in ``stages.questions``.
     return float(min(BACKOFF_FIRST * 2 ** min(restarts - 1, 16), BACKOFF_LAST))
 
 

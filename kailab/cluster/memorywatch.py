@@ -66,6 +66,7 @@ class WatchHub:
 
     def publish(self, type: EventType, kind: str, obj: Object) -> None:
         if watchers := self.watchers(kind):
+            # One event for all watchers: it is read-only, as the object in it.
             event = WatchEvent(type, kind, obj)
             for watch in watchers:
                 # One beyond the limit is still taken: by it ``poll`` sees that some were lost.

@@ -46,6 +46,7 @@ def ask(process: psutil.Process, question: Callable[[psutil.Process], T]) -> T |
     import psutil
 
     try:
+        # The status is asked last: a process may end while it answers.
         answer = question(process)
         return None if process.status() == psutil.STATUS_ZOMBIE else answer
     except (psutil.Error, OSError):
@@ -59,6 +60,8 @@ def environment(process: psutil.Process) -> dict[str, str]:
     is waited for, as it is no stranger, and has not ended."""
 
     def look(asked: psutil.Process) -> dict[str, str] | None:
+        # A command line without an environment: looked at again, as the program may have been taken up between the two
+        # looks.
         return asked.environ() or (asked.environ() if asked.cmdline() else None)
 
     def known(asked: psutil.Process) -> dict[str, str] | None:

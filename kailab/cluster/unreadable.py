@@ -38,10 +38,12 @@ class UnreadableObjects:
     def note(self, obj: Object, error: Exception) -> None:
         """Tell of an object whose handling failed; call it where the failure was caught. What is no fault of the object
         (a refusal, a lab that does not settle) is raised again."""
+        # An InputError is what reading a quantity or a time raises: the object's fault after all.
         if (isinstance(error, KailabError) and not isinstance(error, InputError)) or os.environ.get(STRICT):
             raise error
         said = f"left out: it is not formed as its kind is ({type(error).__name__}: {error!s:.200})"
         uid = obj["metadata"].get("uid", "")
+        # Once for each fault of an object: what is left out is met again at each of its changes.
         if self._told.get(uid) != said:
             self._told[uid] = said
             self._event(obj, "Warning", REASON, said, self._component)

@@ -26,6 +26,7 @@ def look_until(
         retry=tenacity.retry_if_result(lambda result: not enough(result)),
         stop=tenacity.stop_after_delay(seconds),
         wait=pause if callable(pause) else tenacity.wait_fixed(pause),
+        # When the time is up the caller gets the last look, and judges it; an exception would lose it.
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else None,
         **how,
     )(look)

@@ -149,6 +149,7 @@ def in_turn(cluster: Cluster, chains: Iterable[Chain]) -> list[Outcome]:
         try:
             for write in chain:
                 objects.append(carry_out(cluster, write))
+        # What the chain has done before stays done, as on a real server.
         except ApiError as refused:
             error = refused
         outcomes.append(Outcome(objects, error))

@@ -144,6 +144,7 @@ def _certificate(
 
     above, signer = issuer.signer() if issuer else (None, key)
     now = datetime.datetime.now(datetime.UTC)
+    # Servers too: etcd's gateway calls etcd itself, and shows the server's certificate as its own.
     usages = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] if hosts else [])]
     builder = (
         x509.CertificateBuilder()

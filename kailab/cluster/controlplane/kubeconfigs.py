@@ -37,6 +37,7 @@ def write_kubeconfig(path: Path, server: str, authority: Authority, pair: Pair, 
         ],
         "contexts": [{"name": CONTEXT, "context": {"cluster": CONTEXT, "user": user}}],
     }
+    # Certificates stand in the file itself, so that it can be handed on or moved.
     write_private(path, yaml.safe_dump(config, sort_keys=False).encode())
 
 

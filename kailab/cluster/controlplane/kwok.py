@@ -36,6 +36,7 @@ def arguments(kubeconfig: Path, port: int, *, leases: bool = True) -> list[str]:
         f"--kubeconfig={kubeconfig}",
         # Relative, as it takes a list of files, which a comma in the path would break.
         f"--config={CONFIG}",
+        # Real nodes of the same cluster have a kubelet of their own.
         "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
         f"--node-lease-duration-seconds={_LEASE_SECONDS if leases else 0}",
         f"--server-address={LOOPBACK}:{port}",

@@ -54,6 +54,7 @@ def tail(log: Path) -> list[str]:
     """The last lines of a log that are not blank, without colours."""
     try:
         with open(log, "rb") as file:
+            # Nothing ever cuts the log of a plane: it may be large.
             file.seek(max(os.fstat(file.fileno()).st_size - _TAIL_BYTES, 0))
             text = file.read().decode("utf-8", "replace")
     except OSError:

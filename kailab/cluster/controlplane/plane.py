@@ -153,6 +153,7 @@ class ControlPlane(Supervised):
         if not user:
             raise StateError("a user of the API needs a name")
         plain = "".join(sign if sign.isalnum() or sign in "-." else "-" for sign in user)[:40]
+        # Names that read alike once they are cut get files of their own.
         whole = hashlib.sha256("\n".join((user, *groups)).encode()).hexdigest()[:8]
         return self._programs.identity(f"user-{plain}-{whole}", user, tuple(groups))
 

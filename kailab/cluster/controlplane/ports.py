@@ -21,6 +21,7 @@ def free_ports(count: int) -> list[int]:
     """Different ports that nobody listens on now. Raises StateError if there are none."""
     found: list[int] = []
     for _ in range(_TRIES):
+        # At random, so that planes which are started side by side rarely meet.
         port = _chance.randrange(FIRST, LAST)
         if port not in found and is_free(port):
             found.append(port)

@@ -35,6 +35,7 @@ class Supervised(ABC):
     def check(self, names: Sequence[str] | None = None) -> None:
         """Raises ControlPlaneFailed if one of these processes (None: any that was not stopped on purpose) has ended."""
         for one in self._supervision.records():
+            # Named ones count even if they were stopped on purpose: whoever names them needs them.
             if one.name in names if names is not None else not one.stopped:
                 process = self._supervision.look(one)
                 if not process.running:

@@ -77,6 +77,7 @@ class Admission:
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
         admitted = self._checked(kind, obj, name)
+        # After validation: the look at the spec relies on its form.
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
             self._administrative(kind, admitted, name)
         return admitted
@@ -98,6 +99,7 @@ class Admission:
         obj = apply_defaults(strip_nulls(obj), kind)
         faults = validate(obj, kind)
         if faults:
+            # One field for programs, all of them for people.
             first = faults[0][0]
             listed = "; ".join(f"{field}: {message}" if field else message for field, message in faults)
             raise Invalid(f"{kind} {name!r} is invalid: {listed}", first)
@@ -124,6 +126,7 @@ class Admission:
                 if candidate.get("globalDefault"):
                     wanted, priority = candidate["metadata"]["name"], candidate["value"]
                     break
+        # The same object, so that a write which changes nothing is seen as none.
         if spec.get("priority") == priority and (not wanted or spec.get("priorityClassName") == wanted):
             return spec
         spec = {**spec, "priority": priority}
@@ -140,6 +143,7 @@ class Admission:
         known = KINDS.get(kind)
         for path in known.immutable if known is not None else ():
             before = field_of(old, path)
+            # A field that was never set may be set once.
             if before is not None and not same(before, field_of(new, path)):
                 raise invalid(kind, name, path, "field is immutable")
         return new

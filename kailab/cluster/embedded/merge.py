@@ -60,6 +60,7 @@ def same(a: Any, b: Any) -> bool:
     """Equality of JSON values: true is not 1, but 1.0 is 1."""
     if a is b:
         return True
+    # Equal ones are one object in Python, and were found above.
     if isinstance(a, bool) or isinstance(b, bool):
         return False
     if isinstance(a, dict) and isinstance(b, dict):
@@ -77,6 +78,7 @@ def apply_patch(live: Any, last: Any, new: Any, name: str = "") -> Any:
         key = _MERGE_KEYS.get(name)
         if key and _keyed(new, key) and _keyed(live, key):
             return _apply_list(live, last if isinstance(last, list) else [], new, key)
+    # The live value where it is equal: sharing is how everything above sees that nothing changed.
     return live if same(live, new) else new
 
 
@@ -108,6 +110,7 @@ def _without_nulls(value: Any) -> Any:
 
 def _keyed(items: list[Any], key: str) -> bool:
     names = [item.get(key) for item in items if isinstance(item, dict)]
+    # Lists without the key, or with one twice, can't be merged by it and are replaced.
     return len(names) == len(items) and None not in names and len(set(map(str, names))) == len(names)
 
 

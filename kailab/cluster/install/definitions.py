@@ -13,6 +13,7 @@ from kailab.cluster.protocol import Object
 
 def crds() -> list[Object]:
     """CustomResourceDefinition objects (apiextensions.k8s.io/v1), by name."""
+    # Only where a cluster is set up: most commands never come here.
     import yaml
 
     folder = files("kailab.cluster.install").joinpath("crds")

@@ -66,6 +66,7 @@ def _device_class() -> Object:
 def _slices(pool: Pool) -> Iterator[Object]:
     if not pool.whole_gpus:
         return
+    # resourceSliceCount says how many belong together, so that nobody allocates from a part.
     parts = [range(first, min(first + MOST_DEVICES, pool.gpus)) for first in range(0, pool.gpus, MOST_DEVICES)]
     for position in range(pool.count):
         node = pool.node_name(position)
@@ -87,6 +88,7 @@ def _device(pool: Pool, node: str, index: int) -> Object:
     attributes = {
         "type": {"string": "gpu"},
         "index": {"int": index},
+        # Made from the name, so that the same fleet has the same devices.
         "uuid": {"string": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{index}.{node}')}"},
     }
     if pool.gpu_model:

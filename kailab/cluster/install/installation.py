@@ -41,10 +41,12 @@ def install(cluster: Cluster, tell: Tell | None = None) -> None:
     there = {name: _settled(cluster, name) for name in (crd["metadata"]["name"] for crd in definitions)}
     for crd in definitions:  # all of them first: a cluster that can't be used is left as it was
         found = there[crd["metadata"]["name"]]
+        # Ours are brought to this version in any case.
         if found is not None and not _is_ours(found):
             _check_version(found, crd)
     for crd in definitions:
         _define(cluster, crd, there[crd["metadata"]["name"]], say)
+    # An API server takes a moment before it serves a kind whose definition it has accepted.
     await_established(cluster, [crd["metadata"]["name"] for crd in definitions])
     for name, value in KAI_PRIORITY_CLASSES.items():
         _provide(cluster, "PriorityClass", priority_class(name, value), say)

@@ -69,6 +69,7 @@ def containers(cluster: str, *, running: bool = False) -> list[str]:
     """Names of the containers that are nodes of a kind cluster; ``running``: only those that run. Raises ConnectError."""
     which = () if running else ("--all",)
     try:
+        # kind's own label: names of containers of one cluster may begin with the name of another.
         done = _docker("ps", *which, "--filter", f"label=io.x-k8s.kind.cluster={cluster}", "--format", "{{.Names}}")
     except (OSError, subprocess.SubprocessError) as error:
         raise ConnectError(f"the Docker engine can't be asked for its containers: {error}") from error

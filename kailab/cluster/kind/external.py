@@ -34,8 +34,10 @@ def with_fake_nodes(kubeconfig: Path, components: ComponentSet, context: str | N
     try:
         nodes.prepare(cluster)
     finally:
+        # Only to prepare: tests open connections of their own.
         cluster.close()
     with tempfile.TemporaryDirectory(prefix="kailab-kwok-") as made:
+        # Processes are marked with the resolved path, which may differ where the temporary folder is a link.
         folder = Path(made).resolve()
         supervision = Supervision(folder)
         kwok.prepare(folder, None)

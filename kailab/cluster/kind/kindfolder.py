@@ -44,6 +44,7 @@ class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, starter=starter, since=since)
 
     def done(self) -> KindRecord:
+        # A process id of an ended start would be somebody else's before long.
         return msgspec.structs.replace(self, ready=True, starter=0, since=0.0)
 
 

@@ -31,6 +31,7 @@ def prepare(cluster: Cluster, seconds: float = READY_SECONDS) -> list[str]:
     for node in real_nodes(cluster):
         _taint_control_plane(cluster, node)
     for daemons in cluster.list("DaemonSet"):
+        # Before there are fake nodes, so that no pod of theirs has to be taken away again.
         if daemons["metadata"]["namespace"] in _SYSTEM_NAMESPACES:
             _keep_to(cluster, daemons, names)
     return names

@@ -104,6 +104,7 @@ class KindPlane(Supervised):
                 plane._known = known.done()
                 plane._known.write(folder)
             except BaseException:
+                # Also for an interrupt: a cluster that is half made would hold its name and memory.
                 plane.down()
                 raise
         return plane
@@ -130,6 +131,7 @@ class KindPlane(Supervised):
         from kailab.components import find_components
 
         choices = choose()
+        # Listing clusters needs no kubectl, which is looked for only if there is something to recover.
         maker_of = Maker(choices.kind, choices.kind)
         if name not in maker_of.clusters():
             raise StateError(f"{folder}: no kind cluster is here, and there is none of the name {name!r}")

@@ -76,6 +76,8 @@ class KubernetesCluster(OneByOne):
         self._patience = patience
         self.transport = Transport(connection)
         try:
+            # Before anything else: what is wrong with the address or the credentials is told now, not by the first
+            # watch.
             self.version = self.transport.check()
         except BaseException:
             self.transport.close()
@@ -135,6 +137,7 @@ class KubernetesCluster(OneByOne):
         Raises ApiError where the server does not let them be listed."""
         wanted = None if kinds is None else list(dict.fromkeys(kinds))
         for kind in wanted or ():
+            # One watch on the server for each kind, however many watch it here.
             if kind not in self._informers and kind not in self._missing:
                 self._begin(kind)
         self._await_lists(wanted or ())
@@ -182,6 +185,7 @@ class KubernetesCluster(OneByOne):
 
     def _known(self, kind: str) -> dict[tuple[str, str], Object] | None:
         self.take_news()
+        # A kind that the server lacked has an empty table: whether it has it by now is to be asked.
         return self._cache.kinds.get(kind) if kind in self._informers else None
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
@@ -283,6 +287,7 @@ class KubernetesCluster(OneByOne):
     @contextmanager
     def unmarked(self) -> Iterator[None]:
         """What is created in here gets no marks: it is to stay when what is marked goes."""
+        # Nor is it noted in ``created``: those who clear up go through these kinds for what carries the marks.
         marks, self._writer.marks = self._writer.marks, {}
         created = set(self._writer.created)
         try:
@@ -299,6 +304,7 @@ class KubernetesCluster(OneByOne):
     def delete_all(self, kind: str, namespace: str | None = None) -> None:
         """Every object of a kind, at once and without grace, in a namespace or (None) in all of them."""
         resource = self.resources.of(kind)
+        # Kubernetes deletes collections within one namespace only.
         spaces = (
             [namespace]
             if namespace is not None

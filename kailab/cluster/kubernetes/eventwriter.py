@@ -75,6 +75,7 @@ class EventWriter:
             send = _Send(None, known.namespace, known, monotonic())
         else:
             namespace = metadata.get("namespace") or "default"
+            # Names may have 253 characters.
             name = f"{metadata['name'][:220]}.{uuid.uuid4().hex[:16]}"
             known = self._known[identity] = _Known(namespace, name, queued=True, last=now)
             if len(self._known) > _REMEMBERED:
@@ -137,6 +138,7 @@ class EventWriter:
             and not self._flushing
             and self._transport.is_urgent(QUIET_SECONDS)
             and monotonic() - self._waiting[0].since < MOST_HELD_SECONDS
+            # Half full: from here on waiting would end in dropping.
             and len(self._waiting) < MOST_WAITING // 2
         ):
             await asyncio.sleep(_LOOK_SECONDS)

@@ -23,6 +23,7 @@ def write_stages(path: Path) -> Path:
         """Writes templates as the lines that they are."""
 
     def text(dumper: Any, value: str) -> Any:
+        # Templates are read by people when a stage does not do what it should.
         style = "|" if "\n" in value else None
         return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 

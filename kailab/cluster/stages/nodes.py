@@ -15,6 +15,7 @@ HEARTBEAT_SECONDS = 300.0
 
 _FAKE = {labels.FAKE_NODE_TAINT: "fake"}
 _READY = '.status.conditions[]? | select(.type == "Ready") | .status'
+# Of the Ready condition alone, as the node lifecycle controller looks at it.
 _LAST_BEAT = '[.status.conditions[]? | select(.type == "Ready") | .lastHeartbeatTime][0]'
 _DUE = (
     f"{_LAST_BEAT} | if . == null then empty else (fromdate + {HEARTBEAT_SECONDS:g} - now) * 1000 | ceil | "
@@ -63,6 +64,7 @@ def node_stages() -> list[Object]:
     )
     is_ready = among(_READY, "True")
     has_address = present(".status.addresses")
+    # Without a Ready condition, or with one that is Unknown.
     first = [outside(_READY, "True", "False")]
     return [
         stage(

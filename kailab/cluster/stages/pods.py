@@ -40,10 +40,12 @@ def _reserved() -> Object:
         among(_PHASE, "Running"),
         absent(_DEVICE),
     ]
+    # An annotation is no part of the status.
     return stage("gpu-reserved", "Pod", rules, patch=templates.RESERVED, subresource="")
 
 
 def _endings() -> list[Object]:
+    # A crashed container waits and has no start time: only ``pod-restarted`` matches then.
     runs = [_STAYS, among(_PHASE, "Running"), present(questions.STARTED)]
     ways: list[tuple[str, Rule, str, str]] = [
         ("pod-completed", outside(_POLICY, "Always"), "completed", templates.COMPLETED),

@@ -48,6 +48,7 @@ def _container(ready: bool, restarts: str, state: str, last: str) -> str:
 
 
 _SAME = "{{ .restartCount }}"
+# Containers are written as a whole list, so what stays has to be repeated.
 _LAST = """\
     {{ with .lastState }}
     lastState: {{ . | toJson }}

@@ -48,6 +48,7 @@ class Baseline:
         self._new: dict[str, None] = {}  # of those waiting: not tried yet
         self._keeping_away: dict[str, BaselinePod] = {}
         self._table: NodeTable | None = None
+        # Equal pods fail alike as long as nothing moves: of thousands that wait, one is tried.
         self._failed: dict[tuple[Shape, int], tuple[int, str]] = {}  # why, and at which version of the table
         self._standings: dict[Shape, Standing] = {}
         self._nominated: dict[str, BaselinePod] = {}  # of those waiting: room is being made for them
@@ -74,6 +75,7 @@ class Baseline:
             self._failed.clear()
             self._standings.clear()
         wrote = False
+        # The order of kube-scheduler's PrioritySort.
         for pod in sorted(wanted.values(), key=lambda pod: (-pod.priority, pod.created)):
             wrote |= self._schedule(pod, self._table)
         return wrote
@@ -127,6 +129,7 @@ class Baseline:
         ours = (spec.get("schedulerName") or DEFAULT_SCHEDULER_NAME) in self._scheduler_names
         if not ours or spec.get("schedulingGates") or new.leaving:
             self._drop(uid)
+            # The room that was kept for it is free again.
             return bool(new.nominated)
         if uid not in self._waiting:
             self._new[uid] = None
@@ -153,6 +156,7 @@ class Baseline:
         if before is None:
             table.add(pod)
         elif (position := table.index.get(pod.node)) is not None:
+            # It counts already; what is replaced is its present state, which says whether it is leaving.
             table.pods[position][pod.uid] = pod
 
     def _unplace(self, uid: str) -> bool:
@@ -166,7 +170,9 @@ class Baseline:
 
     def _schedule(self, pod: BaselinePod, table: NodeTable) -> bool:
         failed = self._failed.get((pod.shape, pod.priority))
+        # Whether terms of affinity hold depends on the pod's labels too, which are not in the key.
         looks_around = bool(pod.shape.affinity or pod.shape.anti_affinity or self._keeping_away)
+        # A nominated pod is tried each time: its room may just have become free.
         if failed is not None and failed[0] == table.version and not pod.nominated and not looks_around:
             return self._give_up(pod, failed[1])
         free = self._free_for(pod, table)
@@ -195,6 +201,7 @@ class Baseline:
             position = table.index.get(other.nominated)
             if position is None or other.uid == pod.uid or other.priority < pod.priority:
                 continue
+            # The table itself counts no nominations: they hold against less important pods only.
             free = free.copy() if free is table.free else free
             for name, amount in other.needs.items():
                 row = table.rows.get(name)
@@ -206,6 +213,7 @@ class Baseline:
         self, pod: BaselinePod, table: NodeTable, free: Amounts, standing: Standing
     ) -> tuple[Mask, list[tuple[Mask, str]]]:
         fits = standing.fits
+        # The standing is of the table's own figures.
         if free is not table.free:
             fits = table.allowed(pod.shape)[0] & table.fitting(pod.needs, free)
         if pod.shape.ports:
@@ -228,6 +236,7 @@ class Baseline:
             reasons = [refused[position]] if refused[position] else []
             if not reasons and conflicts[position]:
                 reasons = ["node(s) didn't have free ports for the requested pod ports"]
+            # The order of kube-scheduler's filters: taints and affinity, ports, resources, then other pods.
             reasons = reasons or table.lacking(position, pod.needs, free)
             reasons = reasons or [reason for mask, reason in others if mask[position]][:1]
             for reason in reasons:
@@ -244,11 +253,13 @@ class Baseline:
             self._drop(pod.uid)
             return False
         except ApiError as error:
+            # So that the next step tries it without waiting for a change.
             self._new[pod.uid] = None
             return self._give_up(pod, f"binding rejected: {error}", "SchedulerError")
         text = f"Successfully assigned {pod.namespace}/{pod.name} to {node}"
         self._cluster.event(pod.object, "Normal", "Scheduled", text, COMPONENT)
         self._drop(pod.uid)
+        # At once: the pods after it in this step must find its place taken.
         self._place(msgspec.structs.replace(pod, node=node, nominated=""))
         return True
 
@@ -275,6 +286,7 @@ class Baseline:
             other.leaving and other.priority < pod.priority for other in table.pods[nominated].values()
         ):
             return False  # room is being made already
+        # Where nothing less important runs there is no node worth looking at.
         lowest = min((other.priority for other in self._placed.values()), default=pod.priority)
         found = find_victims(pod, table, free, lowest)
         if found is None:

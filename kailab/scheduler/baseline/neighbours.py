@@ -28,6 +28,7 @@ def refusals(
     found: list[tuple[Mask, str]] = []
     wanted = [term for term in pod.shape.affinity if not term.weight]
     hated = [term for term in pod.shape.anti_affinity if not term.weight]
+    # Walked several times below.
     others = list(placed) if wanted or hated else []
     if wanted:
         refused = np.zeros(len(table), bool)
@@ -43,6 +44,7 @@ def refusals(
             refused |= _near(term, table, others)
         found.append((refused, ANTI_AFFINITY))
     refused = np.zeros(len(table), bool)
+    # Anti-affinity holds both ways: a pod that is there may refuse the new one.
     for other in keeping_away.values():
         for term in other.shape.anti_affinity:
             if not term.weight and pod.matches(term.requirements, term.namespaces):

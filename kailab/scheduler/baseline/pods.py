@@ -14,6 +14,7 @@ from kailab.scheduler.reading.podgroups import Priorities
 from kailab.scheduler.reading.queues import created
 
 _NOTHING: Mapping[str, Any] = {}
+# Of these kube-scheduler's system defaults spread the pods; those of Jobs have no such default.
 _SPREAD_OWNERS = ("ReplicaSet", "StatefulSet", "ReplicationController")
 
 
@@ -64,6 +65,7 @@ def needs_of(shape: Shape) -> dict[str, int]:
     if shape.gpu.mig:
         needs.update(shape.gpu.mig)
     elif shape.gpu.devices:
+        # Whole devices: to kube-scheduler KAI's annotations mean nothing, and ``ShapeCache(sharing=False)`` reads none.
         needs[names.GPU_RESOURCE] = shape.gpu.devices * shape.gpu.portion // GPU
     needs.update(shape.extended)
     return {name: amount for name, amount in needs.items() if amount}
@@ -74,6 +76,7 @@ def baseline_pod(pod: Object, shape: Shape, needs: Mapping[str, int], priorities
     status = pod.get("status") or _NOTHING
     class_name = spec.get("priorityClassName") or ""
     priority = spec.get("priority")
+    # Admission fills it in; objects from elsewhere may lack it.
     if priority is None:
         priority = priorities.values.get(class_name, priorities.default(0))
     policy = spec.get("preemptionPolicy") or ("Never" if class_name in priorities.never_preempt else "")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from kailab.scheduler.baseline.pods import BaselinePod
 from kailab.scheduler.baseline.table import Amounts, NodeTable
 
+# kube-scheduler's defaults: candidates for a tenth of the nodes are enough, but no fewer than a hundred.
 FEWEST_CANDIDATES = 100
 
 
@@ -38,6 +39,7 @@ def find_victims(pod: BaselinePod, table: NodeTable, free: Amounts, lowest: int)
             continue
         highest = max(victim.priority for victim in victims)
         earliest = min(victim.created for victim in victims if victim.priority == highest)
+        # DefaultPreemption's criteria. The offset leaves no priority negative, so that more victims are never better.
         key = (highest, sum(victim.priority + 2**31 for victim in victims), len(victims), -earliest, name)
         if best is None or key < best[0]:
             best = (key, Preemption(name, victims))
@@ -54,6 +56,7 @@ def _victims_on(position: int, pod: BaselinePod, table: NodeTable, free: Amounts
         return []
     room: dict[str, int] = {}
     for name, amount in pod.needs.items():
+        # A resource that no node has is not to be had by evicting.
         row = table.rows.get(name)
         if row is None:
             return []

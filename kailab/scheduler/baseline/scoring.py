@@ -37,6 +37,7 @@ class Standing:
     def refresh(self) -> None:
         table, pod = self._table, self._pod
         changes = table.changes
+        # Beyond some share of the nodes the array expressions are faster than node by node.
         if self._seen < 0 or len(changes) - self._seen > len(table) // 8:
             self.fits = table.allowed(pod.shape)[0] & table.fitting(pod.needs, table.free)
             self.scores = _resource_scores(pod, table)
@@ -57,12 +58,14 @@ def best_node(pod: BaselinePod, table: NodeTable, fits: Mask, resources: Scores,
         own = counts[candidates]
         most = own.max()
         if most:
+            # Whole points, as in kube-scheduler: fractions would break ties that it has.
             scores += 2 * np.floor((most - own) * 100 / most)
     if pod.shape.preferred:
         scores += 2 * _up_to_100(_preferred(pod, table, candidates))
     if table.soft_taints:
         bad = _soft_taints(pod, table, candidates)
         if bad.any():
+            # The other way round: the node with the most taints that are not tolerated gets nothing.
             scores += 3 * (100 - _up_to_100(bad))
     points = preferences(pod, table, placed) if pod.shape.affinity or pod.shape.anti_affinity else None
     if points is not None:
@@ -71,6 +74,7 @@ def best_node(pod: BaselinePod, table: NodeTable, fits: Mask, resources: Scores,
         if width:
             scores += 2 * np.floor((near - near.min()) * 100 / width)
     best = candidates[scores == scores.max()]
+    # argmin gives the first of several, and the table is in the order of names.
     return int(best[int(np.argmin(table.count[best]))])
 
 
@@ -79,6 +83,7 @@ def _resource_scores(pod: BaselinePod, table: NodeTable) -> Scores:
     cpu, memory = scored_needs(pod)
     capacity = table.allocatable[:2]
     used = table.scored + np.array([[cpu], [memory]], np.int64)
+    # A node may offer none of it.
     safe = np.maximum(capacity, 1)
     free = np.where(used > capacity, 0, (capacity - used) * 100 // safe)
     parts = np.minimum(used / safe, 1.0)

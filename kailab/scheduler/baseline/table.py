@@ -36,6 +36,7 @@ class NodeTable:
         self.rows = {name: row for row, name in enumerate(resources)}
         self.allocatable: Amounts = np.zeros((len(self.rows), len(self.nodes)), np.int64)
         for position, node in enumerate(self.nodes):
+            # Whole devices, as kube-scheduler counts extended resources.
             own = {"cpu": node.cpu, "memory": node.memory, "pods": node.pods, names.GPU_RESOURCE: node.gpus // GPU}
             for name, amount in (*own.items(), *node.extended):
                 self.allocatable[self.rows[name], position] = amount
@@ -92,6 +93,7 @@ class NodeTable:
     def allowed(self, shape: Shape) -> tuple[Mask, list[str]]:
         """Nodes that a pod may use at all (cordon, taints, selector, affinity), and for each node why not ("": it
         may)."""
+        # The table is made anew when a node changes, so this never grows stale.
         found = self._static.get(shape)
         if found is None:
             reasons = [self._refusal(position, shape) for position in range(len(self.nodes))]
@@ -104,6 +106,7 @@ class NodeTable:
         if "unschedulable" in node.unavailable and not any(tolerates(t, _CORDON) for t in tolerations):
             return "node(s) were unschedulable"
         taints = node.taints
+        # The node lifecycle controller sets this taint; in an embedded cluster there is none to do it.
         if "NotReady" in node.unavailable and not any(taint.key == _NOT_READY.key for taint in taints):
             taints = (*taints, _NOT_READY)
         for taint in taints:

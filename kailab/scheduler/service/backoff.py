@@ -9,6 +9,7 @@ class Backoff:
     """Seconds. ``next`` after each failure, ``reset`` once it goes well again."""
 
     def __init__(self, first: float, longest: float) -> None:
+        # The random part keeps several candidates from beginning anew in step.
         self._wait = tenacity.wait_exponential(first, longest) + tenacity.wait_random(0, first)
         self._state = tenacity.RetryCallState(tenacity.Retrying(), None, (), {})
         self._state.attempt_number = 0

@@ -41,6 +41,7 @@ class Standing:
     def live(self) -> tuple[bool, str]:
         """Whether all is well, and a line that says so or why not."""
         hung = self._clock() - self._turned_at
+        # Not asked: whether it leads, or whether the server answers. A restart would mend neither.
         if hung > TURN_SECONDS:
             return False, f"the loop has not turned for {hung:.0f} s"
         return True, "ok"
@@ -88,6 +89,7 @@ class HealthServer:
 
         class Server(ThreadingHTTPServer):
             daemon_threads = True
+            # http.server listens on IPv4 unless told otherwise.
             address_family = socket.AF_INET6 if ":" in address else socket.AF_INET
 
         try:

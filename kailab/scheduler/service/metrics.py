@@ -25,7 +25,7 @@ from kailab.scheduler.service.queue_metrics import QueueMetrics
 from kailab.scheduler.service.series import PlainCounter, Series
 
 IDLE_TURNS = "kailab_idle_turns"
-_MILLISECONDS = tuple(5.0 * 2**power for power in range(10))
+_MILLISECONDS = tuple(5.0 * 2**power for power in range(10))  # KAI's ExponentialBuckets(5, 2, 10)
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 
 
@@ -33,7 +33,9 @@ class Metrics(Observer):
     """Everything there is to scrape."""
 
     def __init__(self) -> None:
+        # Go's client library has no ``_created`` series, so KAI's metrics have none.
         disable_created_metrics()
+        # Of its own: several of these may live in one process, as in tests.
         registry = self._registry = CollectorRegistry(auto_describe=False)
         ProcessCollector(registry=registry)
         PlatformCollector(registry=registry)

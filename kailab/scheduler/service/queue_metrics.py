@@ -56,6 +56,7 @@ class QueueMetrics:
         fair: dict[str, _Values] = {resource: {} for resource in self._fair}
         past: dict[str, _Values] = {resource: {} for resource in self._usage}
         for queue in decisions.queues:
+            # Known from the queue objects, which are told before the first cycle and after each that writes.
             shown = self._display.get(queue.name, "")
             labels = (shown or queue.name, queue.name, shown)
             fair["gpu"][labels] = queue.gpu.fair_share / 1000

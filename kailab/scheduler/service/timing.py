@@ -22,6 +22,7 @@ class CycleTimer(Observer):
 
     def on_phase(self, name: str) -> None:
         now = self._clock()
+        # Added up: a cycle that is decided again has the same phases twice.
         self.phases[self._phase] = self.phases.get(self._phase, 0.0) + now - self._since
         self._phase, self._since = name, now
 

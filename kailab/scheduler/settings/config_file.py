@@ -96,6 +96,7 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
     usage = UsageParams()
     if block["usageDBConfig"]:
         usage = _usage(block.inside("usageDBConfig"), notices)
+        # Without a usage database KAI knows no past use, whatever kValue says.
         values["k_value"] = k_value
     if "scenarioSearchBudgets" in block:
         values["search_budget"], notice = read_durations(block.inside("scenarioSearchBudgets"))
@@ -109,6 +110,7 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
 
 
 def _engine(values: dict[str, Any], file: str) -> EngineConfig:
+    # Each alone at first, so that an error can name the key that it comes from.
     for field, key in POLICY_KEYS.items():
         alone: dict[str, Any] = {field: values.get(field)}
         try:
@@ -155,6 +157,7 @@ def _engine_values(plugins: dict[str, Reader], notices: list[str]) -> dict[str, 
     listed = tuple(plugins)
     values: dict[str, Any] = {"predicates": "predicates" in plugins}
     values["prefer_shared_devices"] = "gpusharingorder" in plugins
+    # A list that has the same effect gives the same configuration, so that recorded cycles compare equal.
     if switches(listed) != switches(DEFAULT_PLUGINS):
         values["plugins"] = listed
     for name, why in _ALWAYS.items():
@@ -162,6 +165,7 @@ def _engine_values(plugins: dict[str, Reader], notices: list[str]) -> dict[str, 
             notices.append(f"plugin {name} is not listed, but has its effect: {why}")
     notices += [f"plugin {name} has no effect: {why}" for name, why in _IDLE.items() if name in plugins]
     pack, spread = "gpupack" in plugins, "gpuspread" in plugins
+    # With both the scores add up to the same for every GPU, as with neither.
     values["gpu_sharing"] = "any" if pack == spread else "spread" if spread else "binpack"
     if "nodeplacement" in plugins:
         placement = plugins["nodeplacement"]
@@ -208,6 +212,7 @@ def _usage(block: Reader, notices: list[str]) -> UsageParams:
     if "tumblingWindowStartTime" in params:
         start = params["tumblingWindowStartTime"]
         where = params.where("tumblingWindowStartTime")
+        # YAML has read an unquoted time already.
         values["tumbling_start"] = start.timestamp() if hasattr(start, "timestamp") else parse_time(start, where)
     return UsageParams(**values)
 

@@ -60,6 +60,7 @@ class Reader:
             number = float(value)
         except (TypeError, ValueError, OverflowError):
             raise InputError(f"{value!r} is not a number", self.where(key)) from None
+        # To Python true is 1; in a configuration it is a slip.
         if isinstance(value, bool) or number != number or abs(number) == float("inf"):
             raise InputError(f"{value!r} is not a number", self.where(key))
         return number

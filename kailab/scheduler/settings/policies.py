@@ -38,6 +38,7 @@ def with_policies(config: EngineConfig) -> EngineConfig:
         choice = getattr(config, field)
         if choice is not None:
             loaded[field] = _loaded(choice)
+            # Once here, so that wrong parameters are told when the configuration is read, not within a cycle.
             make_policy(loaded[field], kind)
     if "job_order_policy" in loaded and config.weighted_order is not None:
         raise InputError("weighted_order and job_order_policy: an order of jobs is one or the other")
@@ -70,6 +71,8 @@ def _loaded(choice: PolicyChoice) -> PolicyChoice:
         return msgspec.structs.replace(choice, distribution=extension.distribution, version=extension.version)
     if registered_policy(choice.name) is None:
         known = ", ".join(names(POLICIES)) or "none"
+        # A configuration from recorded evidence says which distribution to install.
         was = f"; it was brought by {choice.brought_by}" if choice.distribution else ""
         raise ExtensionError(f"no policy is called {choice.name!r}; installed distributions bring: {known}{was}")
+    # Registered in this process, by a test for example: no distribution brings it.
     return msgspec.structs.replace(choice, distribution="", version="")

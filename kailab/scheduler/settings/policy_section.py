@@ -60,6 +60,7 @@ def read_policies(block: Reader) -> dict[str, Any]:
         values["node_score_policy"] = _choice(block, "nodeScore")
         if values["node_score_policy"] is None:
             raise InputError("names no policy; expected a name, or policy and parameters", block.where("nodeScore"))
+    # Also without a value: then the default, see above.
     if "agedAfter" in block.values:
         values["aged_after"] = block.seconds("agedAfter") if "agedAfter" in block else DAY
     if block["victimOrder"] in ("queue", "priority"):

@@ -49,6 +49,7 @@ def _scenarios(block: Reader, key: str) -> int:
     if key not in block:
         return 0
     seconds = block.seconds(key)
+    # However short a time, it stays a bound: 0 would lift it.
     return max(1, round(seconds * SCENARIOS_PER_SECOND)) if seconds > 0 else 0
 
 

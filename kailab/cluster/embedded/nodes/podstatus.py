@@ -91,6 +91,7 @@ def _not_ready(pod: Object, reason: str, now: str) -> list[dict[str, Any]]:
     return with_conditions(pod["status"].get("conditions"), *conditions)
 
 
+# One dict for all containers alike that start in the same second; stored objects are never changed.
 @lru_cache(maxsize=4096)
 def _running(name: str, image: str, since: str, restarts: int) -> dict[str, Any]:
     return {
@@ -122,6 +123,7 @@ def _terminated(container: dict[str, Any], code: int, reason: str, now: str) -> 
 
 def _pod_ip(pod: Object) -> str:
     """Made from the number in the pod's uid, so that the same history gives the same address."""
+    # The store's uids end in a count, and an opened snapshot's in any hex digits; both give an address.
     number = int(pod["metadata"]["uid"][-12:], 16)
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 

@@ -110,6 +110,7 @@ class EventLog:
         uid = meta.get("uid", "")
         # The component is not part of it, and neither is the time: what is said again about an object is a repeat.
         identity = (uid or meta.get("namespace", "") + "/" + meta["name"], type, reason, message)
+        # By the property: the first event after a start takes in the saved log.
         old = self.records.get(identity)
         if old is not None:
             repeat = self._records[identity] = structs.replace(old, count=old.count + 1, last=now, version=version)

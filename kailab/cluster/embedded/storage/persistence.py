@@ -33,6 +33,7 @@ PLAIN_VERSION = 1
 
 PACKED = ("objects", "events", "looks")
 _FRESH = "start afresh with `kailab down` and `kailab up`"
+# How the plain format wrote that there are no events.
 _NOTHING = msgspec.msgpack.encode([])
 _LEVEL = 1  # pods of one workload are nearly alike: the fastest level makes a twentieth of them
 
@@ -114,6 +115,7 @@ def read_state(path: Path) -> dict[str, Any]:
             raise StateError(f"{path}: no lab is here; start one with `kailab up`") from None
         raise StateError(f"{path}: the state of the lab {error.message}") from error
     try:
+        # Format before checksum: a file of a newer kailab is whole, and is to be told apart from a damaged one.
         header, body = header_of(data, MAGIC)
     except AnotherFile:
         raise StateError(f"{path}: not a state file of kailab, or its beginning is damaged; {_FRESH}") from None
@@ -180,6 +182,7 @@ class StateLock:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
+            # Perhaps not written yet: then it is told without a number.
             holder = os.pread(file, 32, 0).decode(errors="replace").strip()
             os.close(file)
             pid = f"process {holder}" if holder.isdigit() else "another process"

@@ -37,6 +37,7 @@ class AnotherFile(ValueError):
 def seal(path: Path, magic: str, version: int, body: bytes) -> None:
     """Put a file in place atomically. Raises OSError; then what was there is still there."""
     header = Header(magic, version, len(body), hashlib.sha256(body).hexdigest())
+    # In the same folder: a rename is atomic within one file system only.
     temporary = path.with_name(f".{path.name}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

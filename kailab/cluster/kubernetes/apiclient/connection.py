@@ -40,6 +40,7 @@ class Connection:
         configuration = type.__call__(Configuration)
 
         async def load() -> None:
+            # Not persisted: a token that was renewed is not written into the user's file.
             await loading.load_kube_config(str(path), chosen, configuration, persist_config=False)
 
         try:
@@ -83,6 +84,7 @@ class Connection:
         headers = {}
         auth = self.configuration.auth_settings()
         if asyncio.iscoroutine(auth):
+            # Where the library renews tokens here, this is a coroutine.
             auth = await auth
         for setting in auth.values():
             if setting.get("in") == "header" and setting.get("value"):

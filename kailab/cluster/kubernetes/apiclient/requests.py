@@ -59,6 +59,7 @@ def creating(resource: Resource, obj: Object) -> Request:
         resource.path(namespace, query=_MANAGED),
         _encode(obj),
         told=f"create {resource.kind} {name}",
+        # A name that the server makes can't be looked for.
         resolve=resource.path(namespace, name) if name else "",
     )
 
@@ -75,6 +76,7 @@ def updating(resource: Resource, obj: Object) -> Request:
 
 def applying(resource: Resource, obj: Object) -> Request:
     metadata = obj["metadata"]
+    # Forced: the manifest has the last word about its fields, also about those that somebody else has set since.
     path = resource.path(metadata.get("namespace"), metadata["name"], query={**_MANAGED, "force": "true"})
     return Request("PATCH", path, _encode(obj), APPLY, f"apply {resource.kind} {metadata['name']}")
 
@@ -140,9 +142,11 @@ def disrupting(
         "message": message,
         "lastTransitionTime": stamp,
     }
+    # A precondition: of a pod made anew under its name the server refuses the change.
     metadata = {"uid": uid} if uid else {}
     body = _encode({"metadata": metadata, "status": {"conditions": [condition]}})
     path = resource.path(namespace, pod, "status", query=_MANAGED)
+    # Strategic: conditions are merged by type; a merge patch would replace the list.
     return Request("PATCH", path, body, STRATEGIC, f"evict Pod {pod}")
 
 
@@ -170,6 +174,7 @@ async def _look(transport: Transport, path: str, patience: float, brief: bool) -
     """What is there now. Raises ApiError, ``doubtful``, if the server does not say."""
     try:
         there = await transport.request("GET", path, patience=patience, brief=brief)
+        # Too busy, or in trouble: that says nothing about the object.
         if there.code >= 429:
             raise refusal(there.code, there.body, f"GET {path}")
     except ApiError as error:

@@ -110,6 +110,7 @@ class Resources:
         if answer.code != 200:
             return []
         told = typed.decode_json(answer.body, _Group)
+        # Of a kind that kailab does not know, the version that the server itself prefers.
         first = told.preferred_version.group_version
         return [first, *(v.group_version for v in told.versions if v.group_version != first)]
 
@@ -129,6 +130,7 @@ class Resources:
                     key = key_of(api_version, one.kind)
                     has_status = f"{one.name}/status" in names
                     found[one.kind] = Resource(key, one.kind, api_version, one.name, one.namespaced, has_status)
+        # A server in trouble does not say that it lacks the kind.
         elif answer.code != 404:
             raise refusal(answer.code, answer.body, f"GET {api_version}")
         self._lists[api_version] = (time.monotonic(), found)
