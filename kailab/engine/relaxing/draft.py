@@ -32,6 +32,7 @@ class Draft:
     def records(self, kind: str) -> Iterator[Any]:
         """All records of a kind, as they are with the changes."""
         changed = self._changed[kind]
+        # Copied first, because relaxations change records while they go through them.
         for identity, record in list(self._before[kind].items()):
             record = changed.get(identity, record)
             if record is not None:
@@ -90,6 +91,7 @@ class Draft:
         gone: dict[str, tuple[str, ...]] = {}
         for kind, found in self._changed.items():
             before = self._before[kind]
+            # What was replaced or removed comes back as it was; what was new has to go.
             kept[kind] = tuple(before[identity] for identity in found if identity in before)
             gone[kind] = tuple(sorted(identity for identity in found if identity not in before))
         return Changes(set=Snapshot(**kept), removed=Removed(**gone))

@@ -27,6 +27,7 @@ class NodesOpened(Relaxation):
 
     def change(self, draft: Draft) -> None:
         for node in draft.records("nodes"):
+            # Kubernetes marks such nodes by a taint as well: with the taint left, opening them would change nothing.
             taints = tuple(taint for taint in node.taints if taint.key not in LIFECYCLE_TAINTS)
             if node.unavailable or taints != node.taints:
                 draft.set("nodes", structs.replace(node, unavailable="", taints=taints))
@@ -53,6 +54,7 @@ class RoomGiven(Relaxation):
         shapes = [task.shape for task in draft.tasks()]
         cpu = sum(shape.cpu for shape in shapes)
         memory = sum(shape.memory for shape in shapes)
+        # Generous: a share gets a whole device of its own.
         gpus = sum((shape.gpu.devices + sum(count for _, count in shape.gpu.dra)) * GPU for shape in shapes)
         more: dict[str, int] = {}
         for shape in shapes:
@@ -62,11 +64,13 @@ class RoomGiven(Relaxation):
         for node in draft.records("nodes"):
             extended = node.extended
             if "extended" in given and more:
+                # Only more of what a node has already, here as with GPUs below: its kind stays.
                 extended = tuple((name, count + more.get(name, 0)) for name, count in extended)
             changed = structs.replace(
                 node,
                 cpu=node.cpu + cpu if "cpu" in given else node.cpu,
                 memory=node.memory + memory if "memory" in given else node.memory,
+                # Two slots each: a share may need a second one, for the pod that reserves the device.
                 pods=node.pods + 2 * len(shapes) if "pods" in given else node.pods,
                 gpus=node.gpus + gpus if "gpu" in given and node.gpus else node.gpus,
                 extended=extended,
@@ -103,6 +107,7 @@ class _OfShapes(Relaxation):
     """What the subject's pods ask of nodes."""
 
     def change(self, draft: Draft) -> None:
+        # Only the subject's own pods, whoever else has an equal shape.
         _reshape(draft, draft.tasks(), self.shaped)
 
     def shaped(self, shape: Shape) -> Shape:

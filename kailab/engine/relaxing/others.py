@@ -29,6 +29,7 @@ class OthersGone(Relaxation):
             else:
                 claimed.update(task.shape.claims)
         for claim in draft.records("claims"):
+            # With the pods that had a place gone, nobody holds these: their devices are free again.
             if self.placed and claim.name not in claimed:
                 draft.remove("claims", claim.name)
 

@@ -43,6 +43,7 @@ class Outcome:
     @cached_property
     def promises(self) -> tuple[Pipeline, ...]:
         """Of the subject: places that it gets once others have left."""
+        # A promise to one that did not wait is a move: it had a place, and is to have another.
         return tuple(
             one for one in self.decisions.pipelines if one.podgroup in self.subject and one.task in self.waiting
         )
@@ -101,6 +102,7 @@ class Trials:
         self.config = config
         self.now = now
         self.subject = tuple(subject)
+        # Trials of one moment share them, and the working set below: these are made once.
         self._records: Kinds = by_identity(snapshot) if of is None else of._records
         self._total = sum(map(len, self._records.values()))
         self._of = of
@@ -154,7 +156,9 @@ class Trials:
             try:
                 decisions = run_cycle(self.working, draft.config, draft.now, only=only)
             finally:
+                # Also when the cycle fails: the next trial begins with the same working set.
                 self.working.apply(draft.undoing())
+        # As the draft has them: a relaxation may make tasks wait, or let them go.
         waiting = frozenset(task.uid for task in draft.tasks() if task.status == Status.PENDING)
         return Outcome(self.subject, waiting, decisions)
 

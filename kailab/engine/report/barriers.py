@@ -69,10 +69,12 @@ def barriers(table: NodeTable, info: ShapeInfo) -> Barriers | None:
     bits = list(found)
     codes = np.zeros(count, dtype=np.int64)
     for place, barrier in enumerate(bits):
+        # A bit for each barrier, so that nodes with the same set share a number.
         codes |= found[barrier].astype(np.int64) << place
     if not count or (codes == 0).any():
         return None
     sets = {int(code): [one for place, one in enumerate(bits) if int(code) >> place & 1] for code in np.unique(codes)}
+    # Of equal sets the one of most nodes; the number itself only makes the choice certain.
     best = min(sets, key=lambda code: (sum(map(_weight, sets[code])), -int((codes == code).sum()), code))
     rules = sorted(sets[best], key=lambda one: (_ORDER.index(one.rule), one.row))
     return Barriers(tuple(rules), np.flatnonzero(codes == best))

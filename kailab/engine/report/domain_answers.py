@@ -26,6 +26,7 @@ class DomainAnswers:
         job = task.job
         assert job is not None
         next_tasks = tasks_to_allocate(job)
+        # A pod that is not among the next to be tried is asked about by itself.
         if not any(other is task for other in next_tasks):
             next_tasks = [task]
         member: Member | None = task.podset
@@ -78,8 +79,10 @@ class DomainAnswers:
         return ""
 
     def _lack(self, where: str, domain: Domain, tasks: Sequence[WTask]) -> str:
+        # It would do by its room, so what rules it out is the required level: pods of the group run elsewhere.
         if domain.pods is not None and domain.pods >= len(tasks):
             return f"{where} has room, but not the pods of its group that run"
+        # Amounts are counted only in the lowest domain that has all allowed nodes, and below it.
         if domain.free is None:
             return f"{where} is not where the rest of its group may be"
         rows = {row for task in tasks for row, amount in task.info.needs if amount and row != PODS}

@@ -44,6 +44,7 @@ def fitting_nowhere(snapshot: Snapshot, config: EngineConfig, now: float) -> tup
     """Of groups that wait as a whole. Those that have to be where other work is can't be judged by this, and are left out."""
     alike: dict[object, list[_Group]] = {}
     for group in _waiting(snapshot):
+        # Equal shapes read by the scheduler are one object; where they are not, groups are only tried more often.
         key = (group.record.root, tuple(sorted((id(task.shape), task.subgroup) for task in group.tasks)))
         alike.setdefault(key, []).append(group)
     session = Session(_emptied(snapshot, [groups[0] for groups in alike.values()]), config, now)
@@ -68,6 +69,7 @@ def _waiting(snapshot: Snapshot) -> Iterable[_Group]:
         tasks = members.get(record.uid, [])
         if not tasks or any(task.status not in _WAITS for task in tasks):
             continue
+        # On an emptied cluster the pods it wants to be with are not there, which says nothing.
         if any(not term.weight for task in tasks for term in task.shape.affinity):
             continue
         yield _Group(record, tasks)
@@ -78,6 +80,7 @@ def _emptied(snapshot: Snapshot, groups: list[_Group]) -> WorkingSet:
     return WorkingSet.of(
         Snapshot(
             nodes=snapshot.nodes,
+            # One queue without bounds: what is asked is whether nodes have room.
             queues=(Queue(name=_ALL, gpu=_FREE, cpu=_FREE, memory=_FREE),),
             podgroups=tuple(structs.replace(group.record, queue=_ALL, preemptible=True) for group in groups),
             tasks=tuple(task for group in groups for task in group.tasks),
@@ -96,6 +99,7 @@ def _tried(session: Session, allocator: Allocator, groups: list[_Group]) -> Unhe
     job = session.jobs[groups[0].record.uid]
     if not job.root.ready:
         return None  # fewer pods than its minimum: that is another matter
+    # Each alone: what is placed for one would take room from the next.
     mark = session.mark()
     placed = allocator.place(job, None, False)
     session.undo(mark)

@@ -24,6 +24,7 @@ def with_eviction_totals(session: Session, decisions: Decisions) -> Decisions:
     for evict in decisions.evictions:
         together.setdefault((evict.beneficiary, evict.action), []).append(evict)
     moved = {pipeline.task for pipeline in decisions.pipelines if pipeline.moved}
+    # Stale gangs go for nobody, so there is nothing to hold what they lose against.
     found = {
         key: _taking(session, decisions, key[0], evictions, moved) for key, evictions in together.items() if key[0]
     }
@@ -41,6 +42,7 @@ def _taking(
 ) -> EvictionTotals:
     tasks = session.working.tasks
     promised = [tasks[one.task] for one in decisions.pipelines if one.podgroup == beneficiary and not one.moved]
+    # A later action may have taken the promise: then what the job asks for next stands for it.
     asked = session.wants(promised or tasks_to_allocate(session.jobs[beneficiary]), session.table.min_gpu_memory)
     lost, elsewhere = [0, 0, 0], [0, 0, 0]
     for evict in evictions:

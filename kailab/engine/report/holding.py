@@ -84,6 +84,7 @@ def reach(session: Session, job: Job) -> Reach | None:
     held: dict[str, tuple[Job | None, list[int]]] = {}
     for i in np.flatnonzero(nodes):
         for task in session.table.tasks[i].values():
+            # Promises hold nothing yet, and what is leaving is told apart.
             if task.job is job or not ALLOCATED[task.status]:
                 continue
             sums = held.setdefault("" if task.job is None else task.job.uid, (task.job, [0, 0, 0]))[1]
@@ -169,6 +170,7 @@ def _nodes(session: Session, tasks: list[WTask]) -> np.ndarray:
 def _room(session: Session, nodes: np.ndarray) -> tuple[Held, Held]:
     table = session.table
     idle, leaving = np.maximum(table.idle, 0), np.maximum(table.releasing, 0)
+    # Node by node, because free parts of shared devices stand in no array.
     gpus = sum(table.unheld_gpus(int(i)) for i in np.flatnonzero(nodes))
     with_leaving = int(table.free_gpu_vector()[nodes].sum())
     return (

@@ -53,6 +53,7 @@ def node_answers(session: Session, task: WTask) -> tuple[NodeAnswer, ...]:
     wrong = _wrong_everywhere(placer, task)
     if wrong:
         return (NodeAnswer(rule=NodeRule.BLOCKED, text=wrong, nodes=tuple(node.name for node in table.nodes)),)
+    # What its own node would say to it depends on what it holds there itself.
     here = table.index.get(task.node, -1) if ON_NODE[task.status] else -1
     sieve = sift(table, task.info, session.config.predicates)
     conflicts = _ask_about_pods(session, placer, task, sieve)
@@ -91,6 +92,7 @@ def _ask_about_pods(session: Session, placer: Placer, task: WTask, sieve: Sieve)
     if session.config.predicates and sieve.open.any():
         if task.info.requires_pods or session.working.has_anti_affinity:
             conflicts = podaffinity.Conflicts(table, task)
+            # ``narrow`` tells only that a node is out; which of the two rules it was is read off the first conflict.
             for rule, terms in ((NodeRule.AFFINITY, False), (NodeRule.ANTI_AFFINITY, True)):
                 passing = table.all.copy()
                 podaffinity.narrow(table, task, passing)
@@ -105,6 +107,7 @@ def _ask_about_pods(session: Session, placer: Placer, task: WTask, sieve: Sieve)
             sieve.keep(NodeRule.PORT, passing)
     if shape.gpu.shared and sieve.open.any():
         _, candidates = placer.candidates(task, None)
+        # The placer narrows shares by two things (``_narrow_shared``): with slots enough it was the queue's bound.
         slots = table.idle[PODS] + table.releasing[PODS] >= 2
         sieve.keep(NodeRule.RESERVATION, candidates | slots)
         sieve.keep(NodeRule.QUEUE, candidates)

@@ -28,9 +28,11 @@ def queue_states(session: Session) -> tuple[QueueState, ...]:
 def pending_jobs(session: Session) -> list[Pending]:
     """Every PodGroup with tasks that wait, in the order of the working set's jobs by creation."""
     jobs = {job.uid: job for entries in session.waiting.lists.values() for _, job in entries}
+    # Tasks of no subgroup are counted nowhere, so the index of those that wait does not have these jobs.
     for job in session.jobs.values():
         if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):
             jobs[job.uid] = job
+    # Their tasks are leaving in thought, and so no longer among those that wait.
     for uid in session.ledger.robbed:
         jobs[uid] = session.jobs[uid]
     fits: dict[int, tuple[tuple[str, int], ...]] = {}
@@ -39,6 +41,7 @@ def pending_jobs(session: Session) -> list[Pending]:
         pending = _pending(session, job, fits) if session.has_turn(job) else None
         if pending is not None:
             found.append(pending)
+    # Jobs of which nothing waits any more but for a promised place: told apart, as nothing is wrong with them.
     promised = {pipeline.podgroup for pipeline in session.ledger.pipelines.values() if not pipeline.moved}
     known = {pending.podgroup for pending in found}
     for uid in sorted(promised - known):
@@ -70,6 +73,7 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
     failure = _failure(session, job, tasks, lost)
     reported: tuple[TaskFit, ...] = ()
     if failure.code == Code.POD_SCHEDULING_ERRORS and tasks:
+        # Of a gang the task at which placing stopped; the others found room.
         task = next((task for task in tasks if task.uid == failure.task), tasks[0])
         found = _task_fit(session, task, fits)
         failure = failure._replace(message=_with_what_keeps_off(session, task, found, failure.message))
@@ -102,6 +106,7 @@ def _order(task: WTask) -> tuple[int | float | str, ...]:
 
 
 def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) -> Failure:
+    # What a user has to change comes first. What this cycle ran into is told only of work that could run at all.
     queue = session.tree.queues.get(job.record.queue)
     name = job.record.queue
     if queue is None:
@@ -158,6 +163,7 @@ def _not_ready(job: Job) -> Failure:
 def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, int], ...]]) -> TaskFit:
     info = task.info
     reasons = fits.get(id(info))
+    # Claims are looked at for each task, as they depend on its queue; all else is the same for equal shapes.
     refused = (
         session.table.claims.refusal(task.uid, info.shape, task.job.record.queue)
         if task.job and info.shape.claims
@@ -193,6 +199,7 @@ def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:
     for stage in sieve.stages:
         for reason, count in _told(table, info, stage):
             counts[reason] = counts.get(reason, 0) + count
+    # Rules that look at more than the shape are not counted one by one here; ``node_answers`` tells them.
     left = int(sieve.open.sum())
     if left:
         counts["kept off by other pods, by topology, or by the rest of its gang"] = left

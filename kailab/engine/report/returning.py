@@ -87,6 +87,7 @@ class Returns:
             holders = self._held(leaf, r)
             runtime = self._runtime.reclaim_runtime(mine, leaf)
             first = _first_young(holders.starts, runtime, self._session.now)
+            # ``core`` begins with 0, so its entry at a position is the sum of all that started before it.
             total, old = holders.core[-1], holders.core[first]
             young += total - old
             unprotected += holders.surplus + old
@@ -140,6 +141,7 @@ class Returns:
 
 
 def _first_young(starts: list[float], runtime: float, now: float) -> int:
+    # Those whose runtime is over are at the front: starts are sorted, and the runtime is the same for a whole leaf.
     return bisect_right(starts, now, key=lambda start: start + runtime) if runtime > 0 else len(starts)
 
 

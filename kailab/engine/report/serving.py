@@ -30,6 +30,7 @@ def turns(session: Session, promised: Iterable[str] | None = None) -> tuple[Turn
     for job in (*(session.jobs[uid] for uid in heirs), *_in_order(session, heirs)):
         queue = session.queue_of(job)
         assert queue is not None
+        # As Allocator.place has it, so that what is told to be refused is what allocate refuses.
         wanted = session.wants(next_tasks(job), session.table.max_gpu_memory)
         refusal = refuses(queue, wanted, job.record.preemptible)
         found.append(

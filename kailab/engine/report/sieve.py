@@ -93,6 +93,7 @@ def _rules(
         yield NodeRule.CAPACITY, table.allocatable[row] >= amount, row
     if shape.claims:
         serving = table.all.copy()
+        # The rules before this one have been kept by now: a generator goes on only when the next is asked for.
         for i in np.flatnonzero(sieve.open):
             serving[i] = table.claims.lacking(shape, int(i)) is None
         yield NodeRule.CLAIM, serving, -1
