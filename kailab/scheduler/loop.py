@@ -77,6 +77,7 @@ class Scheduler:
     @property
     def wake_at(self) -> float | None:
         """The earliest time at which a cycle could decide differently though nothing else changes; None: never."""
+        # Each of these is a time that no watch will tell of.
         moments = [self._wake_at, self.mirror.stuck_at, self._carrier.retry_at, self._reporter.retry_at]
         if self._usage is not None:
             moments.append(self._usage.next_refresh)
@@ -143,6 +144,7 @@ class Scheduler:
         self._carrier.carry_on(before._carrier)
         if self._usage is not None and before._usage is not None:
             self._usage.carry_on(before._usage)
+        # Versions of two working sets have nothing to do with each other: the records themselves are compared.
         alike = self.config == before.config and self.mirror.agrees(before.mirror)
         if alike and before._seen == before.mirror.working.version:
             self._seen = self.mirror.working.version
@@ -171,6 +173,7 @@ class Scheduler:
         changes = None if self._follower is None else self._follower.take()
         config, decisions = self._decide(now, usage)
         self.cycles += 1
+        # Names are taken now: what is evicted may be gone from the mirror when somebody asks.
         tasks, podgroups = name_decisions(decisions, self.mirror)
         self._observer.on_phase("carry out")
         carrier, reporter = self._carrier, self._reporter

@@ -97,6 +97,7 @@ class Present:
     def keep(self) -> PresentRecord:
         """All of it."""
         with self._session() as session:
+            # One session for all of it, where the properties above open one each.
             order = turns(session)
             names = sorted(session.tree.queues) if len(session.tree.queues) <= KEPT_QUEUES else None
             return PresentRecord(

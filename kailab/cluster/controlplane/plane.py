@@ -33,7 +33,7 @@ READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
 POLL_SECONDS = 0.05
 SPAWNED_GRACE_SECONDS = 5.0
 _PORT_TRIES = 5
-_PORT_TAKEN = "address already in use"
+_PORT_TAKEN = "address already in use"  # in the log of a Go program that could not listen
 
 Tell = Callable[[str], None]
 
@@ -78,6 +78,7 @@ class ControlPlane(Supervised):
                 retry=tenacity.retry_if_exception_type(_PortTaken),
                 reraise=True,
             )
+            # Each try has new ports, and clears away what the one before has left.
             plane: ControlPlane = retry(cls._started, folder, components.kubernetes, binaries, names, stages, tell)
         except BaseException as error:
             planefolder.remove(folder)

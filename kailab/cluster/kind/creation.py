@@ -149,6 +149,7 @@ def _name_held(name: str) -> Iterator[None]:
     """Among the processes of this user."""
     path = Path(tempfile.gettempdir()) / f"kailab-kind-{os.getuid()}-{name}.lock"
     try:
+        # Others may write into this folder: a link that somebody put there is not followed.
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StateError(f"{path}: the lock for the name {name!r} can't be made: {error}") from error
@@ -190,8 +191,10 @@ def main(arguments: list[str] | None = None) -> None:
         else:
             cluster.delete()
     except subprocess.CalledProcessError as error:
+        # kind has said why in the log; a traceback after it would pass for the reason.
         raise SystemExit(error.returncode or 1) from None
     finally:
+        # KindCluster's own folder, which stays empty as both programs are given.
         if cluster.path.is_dir() and not any(cluster.path.iterdir()):
             cluster.path.rmdir()
             cluster.path.parent.rmdir()

@@ -38,8 +38,8 @@ Objects: TypeAlias = list[Object]
 Names: TypeAlias = list[str]
 Outcomes: TypeAlias = list[Outcome]
 
-SYNC_SECONDS = 180.0
-LOOK_AGAIN_SECONDS = 5.0
+SYNC_SECONDS = 180.0  # for the first lists of a large cluster on a busy server
+LOOK_AGAIN_SECONDS = 5.0  # how often a server is asked for the kinds that it lacks
 
 
 class LiveWatch:

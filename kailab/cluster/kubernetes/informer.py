@@ -23,9 +23,9 @@ from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.cluster.protocol import Object
 from kailab.errors import ApiError, Gone, Unavailable
 
-LIST_PATIENCE_SECONDS = 5.0
+LIST_PATIENCE_SECONDS = 5.0  # short: a list that fails is begun anew, after a pause
 _LONGEST_PAUSE = 10.0
-_LASTING_SECONDS = 5.0
+_LASTING_SECONDS = 5.0  # a watch that held for so long was no trouble
 _decode = msgspec.json.Decoder().decode
 
 

@@ -55,6 +55,7 @@ class UnansweredWrites:
     async def _get(self, resource: Resource, namespace: str, name: str) -> Object:
         path = resource.path(namespace or None, name)
         answer = await self._transport.request("GET", path, patience=_PATIENCE_SECONDS)
+        # Nothing of that name is an answer, too: the write was not carried out, or what it made has gone.
         if answer.code == 404:
             return {}
         if answer.code != 200:

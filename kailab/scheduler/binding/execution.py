@@ -96,6 +96,7 @@ class DecisionExecutor:
         self.bound, self.evicted, self.failures, self.wrote, self.unreachable = {}, {}, [], False, False
         self._bind_all(decisions.binds)
         self._evict_all(decisions.evictions)
+        # Memory of pods that are gone: it would grow with every pod that ever failed.
         for uid in [uid for uid in self._complained if uid not in self._mirror.pods]:
             del self._complained[uid]
             self._evictions.done(uid)

@@ -152,6 +152,7 @@ class Mirror:
         latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in KINDS}
         for event in events:
             metadata = event.object["metadata"]
+            # By UID: an object deleted and made anew under its name is two, and both events count.
             latest[event.kind][metadata.get("uid") or metadata["name"]] = event
         # Kinds in the order in which records need each other: a PodGroup needs priorities and the aliases of topologies,
         # a node its zones and devices, a pod its PodGroup and what its shape is made of.

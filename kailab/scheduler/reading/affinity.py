@@ -20,6 +20,7 @@ def requirements(expressions: Any) -> tuple[Requirement, ...]:
     found = []
     for expression in expressions or ():
         operator = _OPERATORS.get(expression.get("operator", ""))
+        # YAML reads an unquoted 1 or true as no text; labels are text.
         values = tuple(str(value) for value in expression.get("values") or ())
         if operator is None:
             found.append(Requirement(key=expression.get("key", ""), operator="In", values=()))

@@ -121,6 +121,7 @@ def _subgroup(
     aliases: Aliases,
 ) -> SubGroup:
     groups, podsets = [], []
+    # By name: the order in a manifest decides nothing.
     for child in sorted(children.get(name, ())):
         entry = by_name[child]
         wanted = _constraint(entry.get("topologyConstraint"), aliases)

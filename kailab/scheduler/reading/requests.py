@@ -67,6 +67,7 @@ def of_pod(spec: Mapping[str, Any]) -> Totals:
             for name, value in wanted.items():
                 peak[name] = max(value, peak.get(name, 0))
         add(total, sidecars)
+        # They have ended before the containers begin: of both needs the larger counts, resource by resource.
         for name, value in peak.items():
             total[name] = max(value, total.get(name, 0))
     overhead = spec.get("overhead")

@@ -49,6 +49,7 @@ class ShapeCache:
         metadata, spec = pod["metadata"], pod["spec"]
         annotations = metadata.get("annotations") or _NOTHING
         pod_affinity = spec.get("affinity")
+        # All that ``_build`` reads has to be in the key: what is left out would give unlike pods one shape.
         key = _encode(
             (
                 [(c.get("resources"), c.get("ports")) for c in spec.get("containers") or ()],

@@ -69,6 +69,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
     if labels:
         subgroup = labels.get(names.SUBGROUP_NAME) or ""
         priority = labels.get(names.TASK_PRIORITY)
+        # Labels on a pod that asks for no share of a GPU mean nothing.
         if shape.gpu.shared:
             groups = gpu_groups(labels)
     return Task(

@@ -161,6 +161,7 @@ class Election:
         try:
             lease = self._cluster.get("Lease", self._name, self._namespace)
         except NotFound:
+            # Whoever is first to create it leads: the server lets only one.
             return self._make(sent_at)
         self._observe(lease)
         holder = _spec(lease).get("holderIdentity") or ""
@@ -193,6 +194,7 @@ class Election:
             record = self._record(spec.get("acquireTime") or stamp, stamp, transitions)
         else:
             record = self._record(stamp, stamp, transitions + 1)
+        # With the resourceVersion that was read: of two who take it over at once, one gets a Conflict.
         self._won(self._cluster.update({**lease, "spec": {**spec, **record}}), sent_at)
         return True
 

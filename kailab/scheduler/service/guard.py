@@ -45,6 +45,7 @@ class GuardedCluster(OneByOne):
         """See ``LiveNews``. A cluster that does not change by itself has no news: just a pause."""
         if isinstance(self.inner, LiveNews):
             return self.inner.wait(seconds)
+        # Nobody ever sets it: this is a sleep.
         return self._pause.wait(max(0.0, seconds))
 
     def assume(self, namespace: str, pod: str, annotations: Mapping[str, str]) -> Object | None:

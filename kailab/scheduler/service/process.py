@@ -135,6 +135,7 @@ class Process:
             while time.monotonic() < end:
                 if self._ending:
                     raise Stopped
+                # Waiting for a server is no hanging: a restart would not bring it nearer.
                 standing.turned()
                 time.sleep(min(SLICE_SECONDS, max(0.0, end - time.monotonic())))
 

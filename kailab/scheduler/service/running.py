@@ -183,12 +183,14 @@ class Service:
         if due_now:
             wrote |= self._cycle(scheduler, now)
         self._observers.on_turn()
+        # Otherwise no queue can stand differently, and looking at all of them costs something.
         if wrote or scheduler.cycles != cycles:
             self.metrics.queues.objects(self.cluster.list("Queue"))
         # What was written is news for the next turn, so that comes at once.
         if wrote:
             return 0.0
         if due_now:
+            # Counted only where a cycle could have run: by this count others see that the scheduler has come to rest.
             self.metrics.idled()
         left = max(0.0, self._next_cycle - self._clock())
         wake_at = scheduler.wake_at
@@ -208,6 +210,7 @@ class Service:
         record = scheduler.history.latest
         assert record is not None
         if record.failures:
+            # A server in trouble may refuse thousands at once, for one reason.
             for failure in record.failures[:3]:
                 log.warning("%s", failure.message)
             if len(record.failures) > 3:

@@ -26,6 +26,7 @@ def fit_message(fit: TaskFit) -> str:
     them."""
     if not fit.reasons:
         return NO_NODES
+    # As text, so that "10 ..." comes before "2 ...".
     counted = sorted(f"{count} {reason}" for reason, count in fit.reasons)
     return f"{NO_NODES}: " + ". \n".join(counted) + "."
 
@@ -86,6 +87,7 @@ def group_conditions(
     }
     last = current[-1] if current else {}
     same = all(last.get(key) == value for key, value in new.items())
+    # Without the details: their figures move with every pod that comes and goes, and are no news by themselves.
     if same and _codes(last.get("reasons")) == _codes(reasons):
         return None
     if reasons:

@@ -53,6 +53,7 @@ def merge_patch(before: Mapping[str, Any] | None, after: Mapping[str, str]) -> d
     before = before or _NOTHING
     if before == after:
         return None
+    # A null takes away what is no longer held: a merge patch leaves alone what it does not name.
     return {**dict.fromkeys(name for name in before if name not in after), **after}
 
 
@@ -174,6 +175,7 @@ class GroupTotals:
         status = pod.get("status") or _NOTHING
         phase = status.get("phase") or "Pending"
         if phase not in ("Pending", "Running"):
+            # An ended pod counts for nothing, and stays known as its group's.
             return _Pod(group, {}, {})
         spec = pod["spec"]
         requested, held, memory = self._of_spec(spec, annotations)
@@ -195,6 +197,7 @@ class GroupTotals:
         """Requested, held, and MiB of GPU memory; by a key of what matters."""
         containers = spec.get("containers") or ()
         sharing = [annotations.get(key) for key in (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)]
+        # Thousands of pods of one workload share a sum; the cache lives as long as the controller.
         key = _encode(([container.get("resources") for container in containers], sharing))
         found = self._cache.get(key)
         if found is None:
@@ -203,6 +206,7 @@ class GroupTotals:
             memory = 0
             extra: Amounts = {}
             if any(sharing):
+                # No devices and no MIG profiles are handed in: only what the annotations say of sharing is asked for.
                 gpu = gpu_request(0, {}, {key: annotations[key] for key in annotations if key.startswith("gpu-")})
                 memory = gpu.devices * gpu.memory_mib
                 if memory:

@@ -218,10 +218,12 @@ class QueueStatus:
     def _rebuild(self) -> None:
         """The tree has changed: sum up anew and look at every queue again."""
         self._children = {}
+        # By name: the status lists the children in this order.
         for name in sorted(self._queues):
             parent = self._parents[name]
             if parent:
                 self._children.setdefault(parent, []).append(name)
+        # From the own sums, which do not depend on the tree.
         self._sums = {}
         for queue, amounts in self._own.items():
             for name in self._with_parents(queue):

@@ -75,6 +75,7 @@ class Reporter:
                 self._tell(pending, promised, decisions.now)
             said[uid] = pending
         held_back = {pending.podgroup for pending in decisions.pending}
+        # Only groups that carry a condition can have one too many; most never get any.
         for uid in [uid for uid in self._mirror.conditioned if uid not in held_back]:
             given_up = uid not in self._mirror.podgroups  # what its condition says holds on
             if not given_up and not any(task.status in _WAITING for task in self._mirror.members(uid)):
@@ -193,6 +194,7 @@ class Reporter:
         for task in pending.tasks:
             if task in promised:
                 continue
+            # Every pod is marked: ``news = news or ...`` would stop at the first that is news.
             news |= self._mark(task, pod_message(task, pending, fits), podgroup, now)
         if any(task.status in _HELD for task in self._mirror.members(uid)):
             # KAI leaves the condition of a group alone while some of its pods hold a place.
@@ -240,6 +242,7 @@ class Reporter:
 
     def _pipelined(self, pipeline: Pipeline) -> None:
         pod = self._mirror.pods.get(pipeline.task)
+        # A victim that is moved gets its new place with another pod: this one is evicted, and that is told.
         if pod is not None and not pipeline.moved:
             name = self._mirror.pod_name(pipeline.task)
             self._cluster.event(pod, "Normal", "Pipelined", f"Pod {name} was pipelined to node {pipeline.node}")

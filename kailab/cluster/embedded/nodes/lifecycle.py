@@ -62,6 +62,7 @@ class NodeLifecycle:
         return [(key, found[key]) for key in self._kubelet.on_node.get(node, ()) if key in found]
 
     def _orphaned(self, key: Key, pod: Object) -> Object:
+        # PodGC marks only pods that have not ended: these keep how they ended.
         if pod["status"].get("phase") in ("Succeeded", "Failed"):
             return pod
         now = format_time(self._clock.now // 1)
