@@ -62,6 +62,7 @@ class Bounds:
         if (
             wanted is None
             or wanted.amounts[2] <= 0
+            # What these count for differs from node to node, so no sum of whole devices is an upper bound for them.
             or any(task.info.shape.gpu.shared or task.info.shape.gpu.mig or task.info.shape.claims for task in tasks)
         ):
             return None
@@ -76,6 +77,7 @@ class Bounds:
         takeable: float = 0
         for part, jobs in parts.items():
             held = sum(session.accepted(task)[2] for job in jobs for task in job if ACTIVE[task.status])
+            # No more than the allowed victims hold, however much the rules would let go.
             takeable += min(held, self._from(part, wanted, jobs))
         if free + takeable >= wanted.amounts[2]:
             return None
@@ -88,12 +90,14 @@ class Bounds:
         """The most GPU that may be taken below ``part``: units go while it is above its bound, the last one may overshoot."""
         if any(part.allocated[r] > part.allocatable[r] or part.allocated[r] > part.quota[r] for r in (0, 1)):
             return inf  # CPU or memory over its share may justify more
+        # Either rule may justify taking, so the lower of their bounds counts.
         bound = min(part.allocatable[2], part.quota[2])
         surplus = part.allocated[2] - bound
         if surplus <= 0:
             return 0
         largest = max((_largest_unit(self.session, job) for job in jobs), default=0)
         smallest = min((_smallest_task(self.session, job) for job in jobs), default=0)
+        # All units are alike: exactly as many go as bring the part down to its bound.
         if largest == smallest > 0:
             return -(-int(surplus) // largest) * largest
         return surplus + largest
@@ -109,6 +113,7 @@ class Bounds:
                 if i is not None and ACTIVE[task.status]:
                     for row, amount in task.info.needs:
                         pool[row, i] += amount
+        # Generous: as if every shared device were a whole one again.
         for home, shared in table.shared.items():
             pool[GPUS, home] += GPU * len(shared.groups)
         by_shape: dict[int, list[WTask]] = {}
@@ -116,6 +121,7 @@ class Bounds:
             by_shape.setdefault(id(task.info), []).append(task)
         for same in by_shape.values():
             info = same[0].info
+            # Their room depends on more than amounts: on who shares, who is near, where claims are.
             if info.shape.gpu.shared or info.shape.affinity or info.shape.claims:
                 continue
             counts = self._counts(info, pool)
@@ -145,6 +151,7 @@ class Bounds:
                 continue
             column, _ = self.session.table.column(term.topology_key)
             domains = np.unique(column[(counts > 0) & (column >= 0)])
+            # Nodes without the label are in no domain, so there the term keeps nobody away.
             loose = int(np.minimum(counts[column < 0], len(same)).sum())
             if len(domains) + loose < len(same):
                 return (
@@ -165,6 +172,7 @@ class Bounds:
             pods = sum(1 for task in same if task.podset in inside)
             if not pods:
                 continue
+            # Pods of other shapes in the group only take more room: leaving them out keeps the condition necessary.
             tree = self.session.working.domain_tree(topology)
             level = tree.level_index(constraint.required)
             assert level is not None
@@ -194,4 +202,5 @@ def _largest_unit(session: Session, job: Job) -> int:
 
 def _smallest_task(session: Session, job: Job) -> int:
     amounts = [session.accepted(task)[2] for task in job if ACTIVE[task.status]]
+    # Only a job of one task is one unit for sure; -1 is the size of no unit, and so rules the exact count out.
     return min(amounts) if len(amounts) == 1 else -1

@@ -37,6 +37,7 @@ class Filters:
         index = self.session.table.index
         for task in tasks:
             i = index.get(task.node)
+            # A recorded victim may come up again, and frees its place only once.
             if i is not None and task.uid not in self._seen:
                 self._seen.add(task.uid)
                 before = int(self.free[i])
@@ -59,12 +60,14 @@ class Filters:
             return True
         if self._unit:
             return self._takes >= len(self.wanted)
+        # As many nodes as there are requests, those with most free: no more can be used (KAI: maxFreeGpuNodesSorted).
         count = min(len(self.wanted), len(self.free))
         holders_free = np.sort(np.partition(self.free, len(self.free) - count)[-count:])[::-1].copy()
         return _greedy(self.wanted, holders_free)
 
     def _level_fits(self, column: np.ndarray, amounts: list[int]) -> bool:
         known = column >= 0
+        # A level that no node has leaves no domain for anybody who wants a GPU there.
         if not known.any():
             return not any(amounts)
         capacity = np.bincount(column[known], weights=self.free[known])
@@ -87,6 +90,7 @@ class Filters:
                     task.info.quota[2]
                     for podset in group.podsets
                     for task in podset.tasks.values()
+                    # As KAI sums up (sumGpuRequirements): with pods that run, though what they hold is not free.
                     if task.uid in tried or ACTIVE[task.status]
                 )
                 wanted.setdefault(group.constraint.required, []).append(amount)
@@ -102,6 +106,7 @@ def _greedy(wanted: list[int], capacity: np.ndarray) -> bool:
     """First fit of falling requests onto falling capacities."""
     left = capacity.copy()
     for amount in wanted:
+        # Requests fall, so the rest wants nothing either.
         if amount == 0:
             return True
         room = np.flatnonzero(left >= amount)

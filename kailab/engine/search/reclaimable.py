@@ -69,6 +69,7 @@ def may_yield(tree: QueueTree, wanted: Demand, victim_queue: WQueue) -> bool:
         return any(theirs.allocated[r] > theirs.allocatable[r] for r in RESOURCES)
     below = False
     for r in RESOURCES:
+        # Of what is not asked for nothing can be owed, and from an unlimited quota nothing is beyond.
         if wanted.amounts[r] <= 0 or theirs.quota[r] == inf:
             continue
         if theirs.allocated[r] > theirs.quota[r]:

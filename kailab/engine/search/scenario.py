@@ -86,11 +86,14 @@ class Accumulation:
             tasks = victim.next()
             queue = self.session.queue_of(victim.job)
             assert queue is not None
+            # A unit with a recorded victim is no new one (KAI: addNextPotentialVictims). What is left of its job
+            # without those comes up once more.
             if any(task.uid in self._recorded_uids for task in tasks):
                 rest = victim.without(self._recorded_uids)
                 if rest.count:
                     self._queue.push(queue, rest.key(), rest)
                 continue
+            # What is left goes back into the order, at a place of its own: another queue may come next.
             victim.drop(tasks)
             if victim.count:
                 self._queue.push(queue, victim.key(), victim)
@@ -100,6 +103,7 @@ class Accumulation:
                 self._by_job.setdefault(uid, []).extend(tasks)
                 for task in tasks:
                     self.jobs_on.setdefault(task.node, {})[uid] = None
+                # The filters judge all that was gathered; the generators then propose parts of it.
                 self._filters.add(tasks)
             return True
         return False
@@ -112,12 +116,14 @@ class Accumulation:
 def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
     """Victims with a pod on one node of the newest victim's job, node by node."""
     recorded = accumulation.recorded
+    # The victims of the smaller try may do for the larger one too.
     if accumulation.valid and recorded:
         yield Scenario(recorded, [])
     while accumulation.advance():
         if not accumulation.valid or not accumulation.batches:
             continue
         newest = accumulation.batches[-1].job
+        # Only nodes of the newest victim: subsets of the others have been proposed before.
         nodes = sorted({task.node for task in newest if task.node})
         seen: set[frozenset[str]] = set()
         for node in nodes:
@@ -126,6 +132,7 @@ def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
                 continue
             chosen = accumulation.whole(jobs)
             key = frozenset(task.uid for batch in chosen for task in batch.tasks)
+            # A gang on two nodes is the same set from either.
             if key not in seen:
                 seen.add(key)
                 yield Scenario(recorded, chosen)
@@ -153,6 +160,7 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
     for number, batch in enumerate(batches):
         for task in batch.tasks:
             here = by_node.setdefault(task.node, [])
+            # Batches come in order, so a look at the last is enough.
             if not here or here[-1] != number:
                 here.append(number)
             freed[task.node] = freed.get(task.node, 0) + session.accepted(task)[2]
@@ -164,12 +172,15 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
         i = table.index.get(node)
         capacity[node] = freed[node] + (table.free_gpus(i) if i is not None else 0)
     order = {node: rank for rank, node in enumerate(by_node)}
+    # A node that could not take the smallest task even with all of these gone is no use.
     nodes = [node for node in by_node if smallest <= 0 or capacity[node] >= smallest]
+    # The smallest that will do come first, so that as few as possible are evicted (KAI: sortViableCandidates).
     nodes.sort(key=lambda node: (capacity[node], order[node]))
     missing = sum(wanted) - _baseline(accumulation, by_node, freed)
     k = _smallest(nodes, capacity, missing)
     step = 1
     while k <= len(nodes):
+        # Whole batches, also with their tasks on other nodes: a gang does not go in part.
         picked = sorted({number for node in nodes[:k] for number in by_node[node]})
         yield Scenario(accumulation.recorded, [batches[number] for number in picked])
         whole = _with_surplus(batches, picked)
@@ -178,6 +189,7 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
         if k == len(nodes):
             return
         k = min(k + step, len(nodes))
+        # Growing steps keep the number of simulations logarithmic in the number of nodes.
         step *= 2
 
 
@@ -200,6 +212,7 @@ def _baseline(accumulation: Accumulation, by_node: dict[str, list[int]], freed: 
     """Milli-GPU free without the new victims, on nodes that have none of them."""
     table = accumulation.session.table
     free = table.free_gpu_vector()
+    # Nodes that the simulation may use whichever subset is tried.
     mask = accumulation.goal.nodes.copy()
     total = 0
     for batch in accumulation.recorded:
@@ -224,4 +237,5 @@ def _smallest(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
         total += capacity[node]
         if total >= missing:
             return count
+    # More than there are: then none of the subsets is worth a simulation.
     return len(nodes) + 1

@@ -29,8 +29,10 @@ class Shortfall:
 
     def proves_hopeless(self, goal: Goal, victims: list[WTask]) -> bool:
         table = self._session.table
+        # Each shape is counted as if it were alone, so the count can only be too high.
         wanted = Counter(id(task.info) for task in goal.tasks)
         infos = {id(task.info): task.info for task in goal.tasks}
+        # A shared device is freed only with the last of those on it, which no sum of their amounts shows.
         if table.shared or any(not _countable(info) for info in infos.values()):
             return False
         freed: dict[int, Counter[int]] = {}
@@ -56,6 +58,7 @@ class Shortfall:
                     if row in more:
                         more[row] += number * amount
             here = min((int(self._pool[row, i]) + more[row]) // amount for row, amount in info.needs)
+            # What the node had without its victims is in ``total`` already.
             total += max(here, 0) - (int(room[i]) if self._nodes[i] else 0)
         return total
 

@@ -34,9 +34,11 @@ def signature(job: Job) -> tuple[Any, ...]:
         chain = []
         member: Member | None = podset
         while member is not None:
+            # Constraints of the groups above confine the pods as well.
             chain.append(member.constraint)
             member = member.parent
         parts.append((tuple(chain), frozenset(rules(info) for info in waiting.values())))
+    # By what they ask for and not by name, so that equal jobs with other names of their subgroups are comparable.
     return tuple(sorted(parts, key=repr)) if len(parts) > 1 else tuple(parts)
 
 
@@ -65,6 +67,7 @@ class Representatives:
         mine = sizes(job)
         if not mine or not failed:
             return False
+        # KAI's jobEasierToScheduleComparison: fewer pods, or a smaller one at the same place of the order.
         if len(failed) > len(mine):
             return True
         return any(_less_equal(one, other) and one != other for one, other in zip(mine, failed, strict=False))
@@ -72,6 +75,7 @@ class Representatives:
     def add(self, job: Job) -> None:
         key, mine = signature(job), sizes(job)
         known = self._failed.get(key)
+        # Only a job no larger in any pod takes its place; else what is known already rules out more.
         if known is not None and not (
             mine and known and len(mine) <= len(known) and all(map(_less_equal, mine, known))
         ):

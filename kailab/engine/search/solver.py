@@ -88,9 +88,11 @@ class Solver:
         if not tasks or not self._queues:
             return False
         self._tasks = tasks
+        # The list that was looked up may be out of date, and simulations go by it, so counting would count others.
         self._counts = tasks == tasks_anew(self.job)
         mark = self.session.mark()
         try:
+            # The first that finds a solution; the next one is asked only where it finds none at all.
             return any(self._within_budget(*GENERATORS[plugin], tasks) for plugin in self.session.switches.generators)
         except _Hopeless as reason:
             self.session.undo(mark)
@@ -131,6 +133,7 @@ class Solver:
             solution = self._probe(generator, tasks[:k], recorded)
             # Where every unit of victims is needed, the whole job's try would be repeated just as it was.
             stands = k == count and solution is not None and solution.all_gone
+            # Every try begins from the same state; only the victims of a success are kept for the next.
             if not stands:
                 session.undo(mark)
             if solution is not None:
@@ -142,6 +145,7 @@ class Solver:
         if not stands and self._probe(generator, tasks, recorded) is None:
             session.undo(mark)
             return False
+        # KAI asks the same of a solution in the end (SolveWithResult): a gang as a whole, and more of it than before.
         if not self.job.gang_satisfied or self.job.used <= used:
             session.undo(mark)
             return False
@@ -204,6 +208,7 @@ class Solver:
             i = index.get(task.node)
             if i is not None:
                 nodes[i] = True
+        # Before anybody is evicted: who has no whole gang now can't lose one.
         whole = [job for job, _ in scenario.by_job().values() if job.root.satisfied]
         for task in scenario.evictions():
             session.evict(task)
@@ -215,6 +220,8 @@ class Solver:
         ):
             session.undo(mark)
             if self._shortfall is None and self._counts:
+                # After the undo, so that it counts in the state in which every scenario begins. Not before the first
+                # failure: most searches end with their first scenario.
                 self._shortfall = Shortfall(session, self._nodes)
             return None
         gone = (Status.RELEASING, Status.PIPELINED)
@@ -238,6 +245,7 @@ class Solver:
         placed = False
         while jobs_left.left and not queue.empty:
             job = queue.pop()
+            # It only stood in the order, see ``_placing_order``.
             if job.uid not in jobs:
                 continue
             jobs_left.done(job, queue)
