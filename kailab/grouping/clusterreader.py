@@ -48,7 +48,7 @@ class ClusterReader:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._watched: dict[str, _Watched | None] = {}
-        self._early: _Reads = []
+        self._early: _Reads = []  # what watches delivered when they were begun
         self.reads: _Reads = []
         self.epoch = 0
 
@@ -104,6 +104,7 @@ class ClusterReader:
             else:
                 watched.objects[place] = event.object
             changed.append(Read(key, *place))
+        # Plans of all owners go at once: nobody keeps which plan has read which of these.
         if changed and key in _DECIDES_FOR_MANY:
             self.epoch += 1
         return changed

@@ -57,19 +57,19 @@ class PodGrouper:
         then gets it by a write of its own."""
         self._cluster = cluster
         self._cycles = cycles if isinstance(cluster, Assuming) else None
-        self._assumed: dict[_Key, tuple[int, _Wanted]] = {}
+        self._assumed: dict[_Key, tuple[int, _Wanted]] = {}  # pod -> (how many cycles there were then, what)
         self._config = config or GroupingConfig()
         self._watch = cluster.watch(("Pod", "PodGroup"))
         self._reads = ClusterReader(cluster)
         self._plans = Plans(self._reads, self._config)
         self._pods: dict[_Key, Object] = {}
         self._pod_groups: dict[_Key, Object] = {}
-        self._members: dict[_Key, dict[_Key, None]] = {}
+        self._members: dict[_Key, dict[_Key, None]] = {}  # PodGroup -> pods that name it
         self._due: dict[_Key, None] = {}
-        self._waiting: dict[Read, dict[_Key, None]] = {}
+        self._waiting: dict[Read, dict[_Key, None]] = {}  # object -> pods that could not be grouped for it
         self._warned: dict[_Key, str] = {}
         self._retries: Retries[_Key] = Retries(0.2)
-        self._planned: dict[_Key, _Planned] = {}
+        self._planned: dict[_Key, _Planned] = {}  # PodGroups to write at the end of this step
         self._refused: dict[_Key, ApiError] = {}
         self._wanted: list[_Wanted] = []
         self._wrote = False
@@ -116,8 +116,10 @@ class PodGrouper:
                 self._forget(key, before)
             return
         self._pods[key] = pod
+        # Our own write, which ``_tagged`` took in already.
         if before is pod:
             return
+        # Deleted and made again under the same name between two looks.
         if before is not None and before["metadata"].get("uid") != metadata.get("uid"):
             self._forget(key, before)
             self._pods[key] = pod
@@ -129,6 +131,7 @@ class PodGrouper:
         elif _tags(before) != _tags(pod):
             self._withdraw(key, before)
             self._enrol(key, pod)
+            # A bound pod keeps its PodGroup: it was scheduled as a part of that one.
             if not pod["spec"].get("nodeName"):
                 self._due[key] = None
 
@@ -179,6 +182,7 @@ class PodGrouper:
         except (GroupingError, ApiError) as problem:
             self._failed(key, pod, problem, self._reads.reads)
             return
+        # Owners may be of any kind, so none of their fields is checked before it is read here.
         except (AttributeError, LookupError, TypeError, ValueError) as problem:
             text = f"an owner of the pod is not formed as its kind is: {problem!r}"
             self._warn(key, pod, text, self._reads.reads)
@@ -194,15 +198,18 @@ class PodGrouper:
         name = annotations_of(pod).get(POD_GROUP)
         if name is not None and not owned:
             return None  # a PodGroup of the user's choice, or grouped before
+        # Items of a list have no kind, but a pod may become the owner of its PodGroup.
         if "kind" not in pod:
             pod = {"apiVersion": "v1", "kind": "Pod", **pod}
         owners = owners_of(pod, self._reads) if owned else []
+        # KAI's shouldSkipAnyOwner: the annotation on any owner holds for all that is below it.
         if any(map(asks_to_be_skipped, owners)):
             return None
         plan, again = self._plans.plan(pod, owners)
         sub_group = plan.sub_group_of(pod)
         grouping = plan.grouping
         group = (grouping.namespace, grouping.name)
+        # Pods of a gang share a plan: the first brings the PodGroup in line, the others only see that it is there.
         if not again or (group not in self._pod_groups and group not in self._planned):
             self._plan_pod_group(group, grouping)
         patch: dict[str, Any] = {}
@@ -214,6 +221,7 @@ class PodGrouper:
 
     def _plan_pod_group(self, key: _Key, grouping: Grouping) -> None:
         planned = self._planned.get(key)
+        # What this step is going to write counts as there, so that two pods don't write one PodGroup twice.
         existing = planned.write.object if planned is not None else self._pod_groups.get(key)
         if existing is None:
             self._planned[key] = _Planned(grouping, Create(podgroup_object(grouping)))
@@ -228,10 +236,12 @@ class PodGrouper:
     def _write_pod_groups(self) -> None:
         planned, self._planned = self._planned, {}
         self._refused = {}
+        # Each PodGroup is a chain by itself: one that is refused holds up no other.
         outcomes = self._cluster.write_all([[one.write] for one in planned.values()])
         for (key, one), outcome in zip(planned.items(), outcomes, strict=True):
             error = outcome.error
             written = outcome.objects[0] if error is None else None
+            # The watch has not told of it yet.
             if isinstance(error, AlreadyExists):
                 try:
                     written, error = self._adopted(key, one.grouping), None
@@ -252,6 +262,7 @@ class PodGrouper:
     def _write_tags(self) -> None:
         tagged = []
         for wanted in self._wanted:
+            # Without its PodGroup a pod is not tagged: the scheduler would meet a name with nothing behind it.
             error = self._refused.get(wanted.group)
             if error is not None:
                 self._failed(wanted.key, wanted.pod, error, wanted.reads)
@@ -266,6 +277,7 @@ class PodGrouper:
         for one, outcome in zip(tagged, self._cluster.write_all(chains), strict=True):
             if outcome.error is None and (pod := outcome.objects[0]) is not None:
                 self._tagged(one, pod)
+            # A pod that is gone needs nothing any more.
             elif outcome.error is not None and not isinstance(outcome.error, NotFound):
                 if one in left_over:  # its annotation looks written here; only this can write it
                     self._assumed[one.key] = (-1, one)
@@ -273,6 +285,7 @@ class PodGrouper:
 
     def _assume(self, wanted: _Wanted) -> bool:
         """Leave it to the binding to write the annotation; False where that can't be."""
+        # A binding carries annotations only, and a bound pod gets no other.
         if self._cycles is None or wanted.patch.keys() != {"annotations"} or wanted.pod["spec"].get("nodeName"):
             return False
         assert isinstance(self._cluster, Assuming)
@@ -290,6 +303,7 @@ class PodGrouper:
         cycle, now = self._cycles(), self._cluster.now()
         found = []
         for key, (assumed_in, wanted) in list(self._assumed.items()):
+            # No cycle since: the pod may still be bound in the next one.
             if assumed_in >= cycle or self._retries.held(key, now):
                 continue
             del self._assumed[key]
@@ -319,6 +333,7 @@ class PodGrouper:
 
     def _warn(self, key: _Key, pod: Object, message: str, reads: Iterable[Read]) -> None:
         """Tell on the pod why it can't be grouped, once for each reason, and wait for a change of what was read."""
+        # Whatever was read for it may be what is wrong, also what was looked for and is not there.
         for read in reads:
             self._waiting.setdefault(read, {})[key] = None
         if self._warned.get(key) == message:

@@ -36,6 +36,7 @@ def default_grouping(
     ``chain``: the owners whose labels count, nearest first; empty: the top owner alone. ``priority_class``: the one to
     fall back to. Source: KAI's default grouper.
     """
+    # KAI's default grouper counts all owners where it is asked directly; its other plugins hand it the top owner alone.
     owners = chain or (top,)
     annotations = annotations_of(top)
     return Grouping(
@@ -96,6 +97,7 @@ def duration(text: str, signed: bool = False) -> str | None:
 
 def _duration(key: str, owners: Sequence[Object], pod: Object, signed: bool) -> str | None:
     """The first valid one of the annotation ``key``, owners before the pod."""
+    # One that is not valid is passed over, as if it were not there.
     for obj in (*owners, pod):
         text = annotations_of(obj).get(key)
         found = None if text is None else duration(text, signed)

@@ -56,6 +56,7 @@ def title(obj: Object) -> str:
 
 def whole_number(text: str, what: str, least: int | None = None) -> int:
     """A whole number given as text in a label or annotation; ``what`` names it in the error."""
+    # Counts of a PodGroup are int32.
     if not isinstance(text, str) or not _INTEGER.fullmatch(text) or abs(int(text)) >= 2**31:
         raise GroupingError(f"{what}: {text!r} is not a whole number")
     value = int(text)

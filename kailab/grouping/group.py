@@ -36,6 +36,7 @@ def placed(plan: Plan, pod: Object) -> Grouping:
     name, pod_name = plan.sub_group_of(pod), name_of(pod)
     if not name:
         return plan.grouping
+    # A copy with this pod in it: the plan is shared with the other pods of the owner.
     sub_groups = [
         replace(each, pods=(*each.pods, pod_name)) if each.name == name and pod_name not in each.pods else each
         for each in plan.grouping.sub_groups

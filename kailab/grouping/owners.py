@@ -20,14 +20,17 @@ def owners_of(pod: Object, reads: Reader) -> list[Object]:
     references = pod["metadata"].get("ownerReferences") or ()
     seen: set[str] = set()
     while references:
+        # Only the pod itself may have several (getResourceOwners).
         if chain and len(references) > 1:
             names = ", ".join(f"{each.get('kind')} {each.get('name')}" for each in references)
             raise GroupingError(f"{title(chain[-1])} has several owners ({names}); it must have one")
         reference = references[0]
         kind, name, uid = reference["kind"], reference["name"], reference.get("uid") or ""
         owner = reads.get(reference["apiVersion"], kind, namespace, name)
+        # By UID: an owner that was deleted and made again under its name is another one.
         if owner is None or uid_of(owner) != uid:
             raise GroupingError(f"the owner of the pod, {kind} {namespace}/{name} with uid {uid}, does not exist")
+        # Nothing in Kubernetes refuses such a circle, and following it would never end.
         if uid in seen:
             raise GroupingError(f"{title(owner)} is among its own owners")
         seen.add(uid)

@@ -20,7 +20,7 @@ from kailab.grouping.records import Plan
 from kailab.grouping.registry import family_for
 
 _Signature: TypeAlias = tuple[object, ...]
-_MOST = 64
+_MOST = 64  # owners whose pods may come mixed with each other's
 
 
 class Plans:
@@ -35,6 +35,7 @@ class Plans:
     def plan(self, pod: Object, owners: Sequence[Object]) -> tuple[Plan, bool]:
         """The plan for a pod, and whether it is the very one its owner's last pod got. Raises GroupingError."""
         family = family_of(pod, owners)
+        # A bare pod is its own owner, so nobody would ask for its plan again.
         if not owners or not family.per_owner:
             return self._make(family, pod, owners), False
         uid = uid_of(owners[-1])
@@ -57,12 +58,14 @@ class Plans:
         node_pool_label = self._context.config.node_pool_label
         node_pool = labels_of(pod).get(node_pool_label)
         if node_pool is not None:
+            # KAI's addNodePoolLabel: for every family, after it is through.
             plan.grouping.labels.setdefault(node_pool_label, node_pool)
         return plan
 
     def _signature(self, family: Family, pod: Object, owners: Sequence[Object]) -> _Signature:
         labels, annotations = labels_of(pod), annotations_of(pod)
         return (
+            # For what may decide about pods of any owner: PriorityClasses, the ConfigMap of defaults, Namespaces.
             self._reads.epoch,
             *[owner["metadata"].get("resourceVersion") for owner in owners],
             (pod.get("spec") or {}).get("priorityClassName"),

@@ -49,11 +49,13 @@ def surviving(existing: Object, wanted: Object, config: GroupingConfig) -> Objec
     old_spec, old_labels = existing.get("spec") or {}, existing["metadata"].get("labels") or {}
     spec = {key: value for key, value in wanted["spec"].items() if key not in _KEPT}
     spec.update((key, old_spec[key]) for key in _KEPT if old_spec.get(key) is not None)
+    # As KAI's ignoreFields: a constraint that somebody else wrote into the PodGroup stays.
     if not (spec.get("topologyConstraint") or {}).get("topology"):
         spec.pop("topologyConstraint", None)
         if old_spec.get("topologyConstraint"):
             spec["topologyConstraint"] = old_spec["topologyConstraint"]
     labels = dict(wanted["metadata"].get("labels") or {})
+    # Also its absence is kept: whoever assigns node pools took the label away.
     labels.pop(config.node_pool_label, None)
     for key in (config.node_pool_label, config.queue_label):
         if key in old_labels:
@@ -79,6 +81,7 @@ def updated(existing: Object, grouping: Grouping, config: GroupingConfig) -> Obj
         "annotations": _merged(metadata.get("annotations"), wanted["metadata"].get("annotations")),
         "ownerReferences": wanted["metadata"]["ownerReferences"],
     }
+    # KAI writes empty fields that are left out here; they say the same.
     old_spec = {key: value for key, value in (existing.get("spec") or {}).items() if value not in ({}, [], None)}
     if old_spec == wanted["spec"] and all(metadata.get(key) == value for key, value in changed.items() if value):
         return None

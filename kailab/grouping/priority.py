@@ -21,7 +21,7 @@ TRAIN = "train"
 BUILD = "build"
 INFERENCE = "inference"
 
-_PREEMPTIBILITIES = ("preemptible", "non-preemptible", "")
+_PREEMPTIBILITIES = ("preemptible", "non-preemptible", "")  # empty: by the priority, said on purpose
 
 
 class KindDefaults(NamedTuple):
@@ -37,6 +37,7 @@ def priority_class_of(owners: Sequence[Object], pod: Object, context: Context, f
     if pod_class is None:
         pod_class = (pod.get("spec") or {}).get("priorityClassName") or ""
     for owner in owners:
+        # The pod's class stands in for an owner without a label. Where that class exists, no owner further up is asked.
         named = labels_of(owner).get(PRIORITY_CLASS, pod_class)
         if named and _exists(named, context):
             return named
@@ -94,6 +95,7 @@ def _parse_defaults(text: str) -> Mapping[str, KindDefaults]:
         entries = json.loads(text)
     except ValueError:
         return {}
+    # As in KAI: one entry that can't be read, and none of the defaults holds.
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         return {}
     defaults = {}

@@ -20,6 +20,7 @@ def queue_of(owner: Object, pod: Object, context: Context) -> str:
     config = context.config
     owner_labels, pod_labels = labels_of(owner), labels_of(pod)
     queue = owner_labels.get(config.queue_label)
+    # Asked for by None: an empty label is an answer, as in KAI.
     if queue is None:
         queue = pod_labels.get(config.queue_label)
     if queue is not None:

@@ -13,6 +13,7 @@ from kailab.grouping.records import Plan
 
 
 def _deployment(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
+    # Queue, labels and class come from the Deployment; only name and owner are the pod's.
     grouping = default_grouping(top, pod, (), context, INFERENCE)
     grouping.name = pod_group_name(pod)
     grouping.owner = reference_to(pod)

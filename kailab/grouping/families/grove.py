@@ -49,6 +49,7 @@ def _grove(top: Object, pod: Object, chain: Sequence[Object], context: Context) 
     own = annotations_of(gang)
     topology = own.get(_TOPOLOGY_NAME, own.get(TOPOLOGY, ""))
     grouping.topology = _constraint(gang, topology, "spec", *_PACKING) or grouping.topology
+    # Taken unchecked, as in KAI: the class need not exist.
     named_class = string(gang, "spec", "priorityClassName")
     if named_class is not None:
         grouping.priority_class = named_class
@@ -56,11 +57,13 @@ def _grove(top: Object, pod: Object, chain: Sequence[Object], context: Context) 
         grouping.labels.setdefault(key, value)
     for key, value in annotations_of(top).items():
         grouping.annotations.setdefault(key, value)
+    # After both have been put together: a label of the top owner counts as one of the PodGang.
     _apply_inherited(grouping)
     parents, parent_of = _parents(gang, topology)
     leaves = [_leaf(gang, spec, index, topology, parent_of) for index, spec in _indexed_groups(gang)]
     grouping.sub_groups = [*parents, *leaves]
     grouping.min_member = sum(leaf.min_member for leaf in leaves)
+    # Reversed, so that the first leaf wins that names a pod.
     leaf_of = {pod_name: leaf.name for leaf in reversed(leaves) for pod_name in leaf.pods}
     return Plan(grouping, lambda member: leaf_of.get(name_of(member), ""))
 

@@ -41,9 +41,11 @@ def _jobset(top: Object, pod: Object, chain: Sequence[Object], context: Context)
     if not replicated_jobs:
         raise GroupingError(f"{title(top)}: spec.replicatedJobs is empty")
     in_order = string(top, "spec", "startupPolicy", "startupPolicyOrder") == "InOrder"
+    # Pods that run would otherwise change their PodGroup (KAI's detectLegacyPodGroup).
     if _has_legacy_pod_group(top, context):
         return _legacy(top, pod, in_order, context)
     grouping = default_grouping(top, pod, (), context)
+    # minMember and minSubGroup exclude each other.
     grouping.min_member = 0
     grouping.min_sub_group = _min_sub_group(top, len(replicated_jobs), in_order)
     for index, replicated_job in enumerate(replicated_jobs):
@@ -64,6 +66,7 @@ def _min_sub_group(top: Object, replicated_jobs: int, in_order: bool) -> int:
     if override is not None:
         least = whole_number(override, f"{title(top)}: annotation {BATCH_MIN_MEMBER}", least=1)
         return min(least, replicated_jobs)
+    # In order, the next replicated job's pods come when those before are ready: a gang of all would wait for itself.
     return 1 if in_order else replicated_jobs
 
 

@@ -29,6 +29,7 @@ def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context
     revision = context.reads.get("serving.knative.dev/v1", "Revision", namespace_of(pod), name)
     if revision is None:
         raise GroupingError(f"Revision {namespace_of(pod)}/{name} of {title(pod)} does not exist")
+    # Under KAI's isBCRevision: pods that have a PodGroup each were grouped before revisions became gangs.
     gang = context.config.knative_gang and not _has_group_per_pod(revision, context)
     scale = annotations_of(revision).get(_MIN_SCALE, "1")
     return Plan(
@@ -50,10 +51,12 @@ def _has_group_per_pod(revision: Object, context: Context) -> bool:
     namespace = namespace_of(revision)
     pods = context.reads.list("v1", "Pod", namespace, {_REVISION: name_of(revision)})
     named = [annotations_of(pod)[POD_GROUP] for pod in pods if POD_GROUP in annotations_of(pod)]
+    # Two pods in one PodGroup: it is a gang already.
     if len(set(named)) < len(named) or not named:
         return False
     if len(named) > 1:
         return True
+    # With a single pod both forms look alike; who owns the PodGroup tells.
     pod_group = context.reads.get(api_version_of("PodGroup"), "PodGroup", namespace, named[0])
     if pod_group is None:
         return False

@@ -64,6 +64,7 @@ def _mpi(top: Object, pod: Object, chain: Sequence[Object], context: Context) ->
         launchers = integer(top, "spec", "mpiReplicaSpecs", _LAUNCHER, "replicas")
         if not launchers:
             raise GroupingError(f"{title(top)}: spec.mpiReplicaSpecs.{_LAUNCHER}.replicas must be 1 or more")
+        # The workers alone start the gang; with the launcher in it they would wait for a pod that waits for them.
         grouping.min_member -= launchers
     return Plan(grouping)
 

@@ -49,6 +49,7 @@ def _leader_worker_set(top: Object, pod: Object, chain: Sequence[Object], contex
 
 
 def _size_when_leader_ready(pod: Object, size: int) -> int:
+    # Its workers are made once it is ready, so until it is bound it is alone (calcLeaderReadyMinAvailable).
     if _is_leader(pod) and not (pod.get("spec") or {}).get("nodeName"):
         return 1
     text = annotations_of(pod).get(_SIZE, "")

@@ -31,6 +31,7 @@ def _pod(top: Object, pod: Object, chain: Sequence[Object], context: Context) ->
     grouping = default_grouping(top, pod, (), context)
     if _SPARK_APP in labels and _SPARK_SELECTOR in labels:
         grouping.name = labels[_SPARK_SELECTOR]
+    # Bare pods only: who is owned by a pod (a Spark executor by its driver) comes here, too.
     elif context.config.older_labels and not chain and has_gang_labels(labels):
         _make_gang(grouping, pod)
     return Plan(grouping)
@@ -50,6 +51,7 @@ def _make_gang(grouping: Grouping, pod: Object) -> None:
     grouping.name = f"pg-{_as_name(labels_of(pod)[JOB_ID])}"
     grouping.min_member = gang_size(pod)
     grouping.shared = True
+    # Without what is the pod's own: the PodGroup is that of all of them.
     grouping.labels = {k: v for k, v in labels_of(pod).items() if k not in (JOB_INDEX, SUBGROUP_NAME)}
     grouping.annotations = {k: v for k, v in annotations_of(pod).items() if k != TOP_OWNER_METADATA}
 

@@ -68,6 +68,7 @@ def _worker_groups(
     topology = segment_topology(pod, template, top)
     groups = [SubGroup("worker", min_sub_group=segments)]
     for index in range(segments):
+        # The last segment may be smaller than the rest. One that begins beyond the minimum is elastic.
         must = min(size, workers - index * size) if index * size < least else 0
         groups.append(SubGroup(f"worker-{index}", must, parent="worker", topology=topology))
 

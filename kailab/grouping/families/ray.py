@@ -85,6 +85,7 @@ def _sub_groups(cluster: Object) -> list[SubGroup]:
 
 
 def _least_replicas(spec: dict[str, Any], cluster: Object, index: int) -> int:
+    # KAI's field. Ray itself calls it ``suspend``, so a group that is suspended there counts here all the same.
     if boolean(spec, "suspended"):
         return 0
     desired = integer(spec, "replicas") or 0

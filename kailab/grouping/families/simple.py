@@ -17,6 +17,7 @@ from kailab.grouping.records import GroupingError, Plan
 
 
 def _default(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
+    # As in KAI, the whole chain counts here: priority and preemptibility may stand on an owner in between.
     return Plan(default_grouping(top, pod, chain, context))
 
 
