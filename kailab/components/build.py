@@ -111,6 +111,7 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
             package = module
         else:
             package = f"{module}/cmd/{pin.name}"
+        # -mod=mod: Go adds to our go.mod what is missing. -trimpath: no path of this machine gets into the program.
         flags = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags={_linked(pin)}"]
         _run(go, ["build", *flags, "-o", str(program), package], place, told)
     return program
@@ -165,8 +166,8 @@ def _environment() -> Mapping[str, str]:
     """The user's settings of Go, but for those that would make something else of it."""
     machine = this_machine()
     own = {
-        "CGO_ENABLED": "0",
-        "GOWORK": "off",
+        "CGO_ENABLED": "0",  # no C compiler, and nothing of this system's libraries
+        "GOWORK": "off",  # a workspace above the folder would take the place of our go.mod
         "GOOS": machine.system,
         "GOARCH": machine.architecture,
         "GO111MODULE": "on",
@@ -177,6 +178,7 @@ def _environment() -> Mapping[str, str]:
 def _run(go: Go, arguments: list[str], place: Path, told: _Told) -> str:
     """What the command printed. Raises BuildFailed; neither the command nor its compilers outlive us."""
     with (
+        # Files, not pipes: nobody reads while we wait, and a full pipe would hold up the command.
         tempfile.TemporaryFile() as errors,
         tempfile.TemporaryFile() as output,
         group([go.path, *arguments], cwd=place, env=_environment(), stdout=output, stderr=errors) as process,

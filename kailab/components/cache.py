@@ -72,6 +72,7 @@ class Cache:
             return None
         try:
             seen = _seen(path)
+            # Hundreds of megabytes are not read again for each lab. ctime is among it, which no program can set back.
             if seen == entry.seen and not anew:
                 return path
             found = sha256_of(path)
@@ -92,6 +93,8 @@ class Cache:
         path = self.path(pin)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            # Under another name first: from another disk the move copies, and a half copy must not pass for the
+            # program.
             arriving = path.with_name(f".{pin.name}.{os.getpid()}.arriving")
             shutil.move(file, arriving)
             arriving.chmod(0o755)
@@ -103,6 +106,8 @@ class Cache:
                 machine=str(this_machine()),
                 since=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             )
+            # Before the note: a process killed in between leaves a file that does not fit its checksum, and it is got
+            # again.
             os.replace(arriving, path)
             self._note(pin, msgspec.structs.replace(entry, seen=_seen(path)))
         except OSError as error:
@@ -121,6 +126,7 @@ class Cache:
         folder = self.folder(pin)
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            # A lock of the system's: it ends with the process that holds it, however that ends. The file stays.
             file = open(folder / _LOCK, "a")  # noqa: SIM115
         except OSError as error:
             raise StateError(f"{folder}: the cache can't be written: {error.strerror or error}") from error

@@ -43,7 +43,9 @@ def fetch(published: Published, folder: Path, progress: Progress) -> Path:
 
     Raises Unreachable within some seconds, DownloadFailed, WrongChecksum.
     """
+    # Without a way out, trying again with pauses would take minutes for each program.
     check_reachable(published.checksums)
+    # Before the file itself: what has no published checksum is not downloaded.
     expected = _checksum(published)
     arrived = folder / f"{published.name}.part"
     resumed = arrived.exists() and arrived.stat().st_size > 0
@@ -84,6 +86,7 @@ def check_reachable(url: str) -> None:
         else:
             outcome.append("")
 
+    # In a thread that may be left behind: nothing can interrupt the look-up of a name.
     thread = threading.Thread(target=connect, daemon=True, name="reach")
     thread.start()
     thread.join(REACH_SECONDS)
@@ -109,6 +112,7 @@ def _transfer(published: Published, arrived: Path, progress: Progress) -> None:
             goes_on = answer.status == http.client.PARTIAL_CONTENT
             if there and goes_on and not (answer.headers.get("Content-Range") or "").startswith(f"bytes {there}-"):
                 raise _Passing(f"{published.url}: it sent another part than was asked for")
+            # A server that knows no ranges sends all of it, from the beginning.
             there = there if goes_on else 0
             length = int(answer.headers.get("Content-Length") or 0)
             total = there + length if length else 0
@@ -128,6 +132,7 @@ def _transfer(published: Published, arrived: Path, progress: Progress) -> None:
 
 def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
     """Raises _Passing for what may pass, DownloadFailed for what will not."""
+    # Compressed on the way, offsets and length would be those of something else.
     headers = {"User-Agent": f"kailab/{__version__}", "Accept-Encoding": "identity"}
     if start:
         headers["Range"] = f"bytes={start}-"
@@ -139,6 +144,7 @@ def _opened(url: str, start: int = 0) -> http.client.HTTPResponse:
         error.close()
         if error.code == http.client.REQUESTED_RANGE_NOT_SATISFIABLE and start:
             return _opened(url)  # all of it: what is here is no part of it
+        # What the server says of itself or of now. The rest is about the request, and stays as it is.
         if error.code in (408, 425, 429) or error.code >= 500:
             raise _Passing(f"{url}: it says {error.code} {error.reason}") from error
         raise DownloadFailed(f"{url}: it says {error.code} {error.reason}") from error

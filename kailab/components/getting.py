@@ -59,11 +59,13 @@ def get_components(
     work = _Getting(way, adopt, cache, sources or Sources.chosen(), tell, progress or _lines(tell))
     failed: dict[Pin, str] = {}
     for number, pin in enumerate(wanted, 1):
+        # Looked for under the lock: another process may have got it while we waited.
         with cache.locked(pin, tell):
             if not again and _is_here(cache, pin, tell):
                 continue
             try:
                 work.get(pin, f"{number} of {len(wanted)}")
+            # The others are got all the same: what is missing is told at once, and what could be had is here next time.
             except (DownloadFailed, BuildFailed) as error:
                 failed[pin] = str(error)
     if failed:
@@ -129,6 +131,7 @@ class _Getting:
         theirs = folder.expanduser().absolute() / pin.name
         if not theirs.is_file():
             raise DownloadFailed(f"{pin}: {theirs}: no such file")
+        # Before it is copied: a program of another version never gets into the cache.
         check_version(pin, theirs)
         copied = self._cache.folder(pin) / f".{pin.name}.{os.getpid()}.copied"
         try:
@@ -147,6 +150,7 @@ class _Getting:
         if published is None:
             raise DownloadFailed(f"{pin}: nobody publishes it for {this_machine()}")
         base = published.checksums.split("/", 3)[2]
+        # Found out once a run: several programs come from one host.
         if base in self._unreachable:
             raise self._unreachable[base]
         self._tell(f"{pin} ({which}): downloading from {published.url}")
@@ -191,6 +195,7 @@ class _Getting:
 
 def _is_here(cache: Cache, pin: Pin, tell: Tell) -> bool:
     try:
+        # Whoever gets programs wants to be sure of them, whatever it costs to read them.
         return cache.checked(pin, anew=True) is not None
     except DamagedComponent as error:
         tell(f"{error.args[0].partition(';')[0]}; it is got again")

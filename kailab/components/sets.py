@@ -59,6 +59,7 @@ def find_components(
 def in_cache(version: str, cache: Cache) -> ComponentSet:
     """Raises MissingComponents, DamagedComponent."""
     wanted = pins(version)
+    # Side by side: taking a checksum leaves the interpreter to other threads.
     with ThreadPoolExecutor() as pool:
         paths = dict(zip(wanted, pool.map(cache.checked, wanted)))
     missing = tuple(pin for pin, path in paths.items() if path is None)

@@ -75,6 +75,7 @@ def checksum_in(text: str, name: str) -> str | None:
         return _digest(text, name)
     for line in text.splitlines():
         parts = line.split()
+        # ``sha256sum`` puts a star before the name of a file that was read as binary.
         if len(parts) == 1 or (len(parts) == 2 and parts[1].lstrip("*") == name):
             found = _hexadecimal(parts[0])
             if found:

@@ -51,6 +51,7 @@ class Cron:
         return found.timestamp()
 
     def _at_or_before(self, when: datetime) -> datetime | None:
+        # Backwards, cronsim gives only what is earlier: for "at or before" it is asked from the next whole minute.
         next_minute = datetime.fromtimestamp((when.timestamp() // 60 + 1) * 60, UTC)
         return next(self._moments(next_minute, reverse=True), None)
 
@@ -64,6 +65,7 @@ class Cron:
 
     def _read(self) -> str:
         text = self._text.strip()
+        # Told by name: Go's cron library knows @every and TZ=, so people bring them along.
         if text.lower().startswith("@every"):
             raise self._error("@every is not supported; expected five fields, or one of @hourly to @yearly")
         if text.upper().startswith(("TZ=", "CRON_TZ=")):
@@ -71,6 +73,7 @@ class Cron:
         fields = _ALIASES.get(text.lower(), text).split()
         if len(fields) != 5:
             raise self._error(f"has {len(fields)} fields; expected five (minute hour day month weekday)")
+        # Checked before cronsim sees it, which takes more than Kubernetes does.
         for field in fields:
             if not _FIELD.fullmatch(field):
                 raise self._error(

@@ -40,6 +40,7 @@ def strip_nulls(value: Any) -> Any:
         changed: Object | None = None
         for key, item in value.items():
             kept = strip_nulls(item) if isinstance(item, (dict, list)) else item
+            # A copy is made at the first change only: most manifests have no nulls, and stay the very object.
             if kept is None or kept is not item:
                 if changed is None:
                     changed = dict(value)
@@ -86,6 +87,7 @@ def _container(container: Any) -> Any:
     requests = resources.get("requests") or _EMPTY
     if not isinstance(requests, dict) or all(name in requests for name in limits):
         return container
+    # As Kubernetes: a limit without a request is the request. One that is given stays.
     return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
@@ -98,6 +100,7 @@ def pod_defaults(obj: Object) -> Object:
     status = obj.get("status")
     if isinstance(status, dict) and "phase" in status:
         return obj if filled is spec else {**obj, "spec": filled}
+    # The wrong shape is for validation to tell.
     if status is not None and not isinstance(status, dict):
         return obj if filled is spec else {**obj, "spec": filled}
     return {**obj, "spec": filled, "status": {"phase": "Pending", **(status or _EMPTY)}}

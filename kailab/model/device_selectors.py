@@ -87,6 +87,7 @@ class _Parser:
         self._at = 0
         self._bound: dict[str, str] = {}  # names of cel.bind() -> type
         position = 0
+        # A token takes the space before it; what is left at the end would be one that is not known.
         stripped = expression.rstrip()
         while position < len(stripped):
             match = _TOKEN.match(stripped, position)
@@ -166,6 +167,7 @@ class _Parser:
             self._check("truth", term, sign)
 
         def of(scope: Scope) -> bool:
+            # CEL's && and || don't depend on the order of their parts: an error counts only if no other part decides.
             failed: CannotTell | None = None
             for term in terms:
                 try:
@@ -185,6 +187,7 @@ class _Parser:
         if self._kind() == "sign" and (sign in EQUAL or sign in ORDER):
             self._next()
             right = self._unary()
+            # Attributes have a type only once there is a device; they are compared then.
             if "any" not in (left.type, right.type) and left.type != right.type:
                 raise self._mistyped(f"{left.type} {sign} {right.type}")
             if sign in ORDER and {left.type, right.type} & {"quantity", "version", "map", "list"}:
@@ -260,6 +263,7 @@ class _Parser:
         self._expect(",")
         value = self._choice()
         self._expect(",")
+        # The name is known in the body only, and may hide another of its kind there.
         before = dict(self._bound)
         self._bound[name] = value.type
         body = self._choice()
@@ -271,6 +275,7 @@ class _Parser:
         begun = self._at
         argument = self._choice()
         if name == "has":
+            # Asked of a field only: the last token but one has to be the dot before its name.
             if self._tokens[self._at - 2][1] != "." or self._at - begun < 3:
                 raise self._mistyped("has() is asked of a field: has(device.attributes['domain'].name)")
             self._expect(")")
@@ -279,6 +284,7 @@ class _Parser:
         takes, gives, function = FUNCTIONS[name]
         if takes:
             self._check(takes, argument, f"{name}()")
+        # A text that stands there is known before there is a device; one that is none would fail on every device.
         if name in ("quantity", "semver") and self._tokens[begun][0] == "text" and self._at - begun == 2:
             try:
                 function(_unquoted(self._tokens[begun][1]))

@@ -21,13 +21,16 @@ def read_bytes(path: str | Path, largest: int | None = LARGEST_FILE) -> bytes:
     """All of a file, or of a pipe (as a shell's ``<(...)`` is one). Raises InputError. ``largest``: None for any size."""
     place = Where(file=str(path))
     try:
+        # Opening a pipe to which nobody writes would block for ever, before anything could be asked of it.
         with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISFIFO(mode):
                 _await_writer(file.fileno(), place)
+            # The null device is a file without content to those who name it.
             elif not stat.S_ISREG(mode) and not os.path.samestat(os.fstat(file.fileno()), os.stat(os.devnull)):
                 raise InputError("is a device or a socket; expected a file", place)
             os.set_blocking(file.fileno(), True)
+            # One byte more than allowed shows that it is too large, whatever size it says it has.
             data = file.read() if largest is None else file.read(largest + 1)
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)

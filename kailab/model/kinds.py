@@ -38,7 +38,7 @@ class _Kinds(Mapping[str, Kind]):
         self.by_api_version: dict[tuple[str, str], str] = {}
         self.parts: dict[tuple[str, str], Any] = {}
         self._by_resource: dict[str, str] = {}
-        self._names: dict[str, str] | None = None
+        self._names: dict[str, str] | None = None  # made when somebody types a name
         self._loaded = self._loading = False
         self._lock = threading.RLock()
 
@@ -50,6 +50,7 @@ class _Kinds(Mapping[str, Kind]):
             if self._loading:  # by another thread, which is done by now, or what a kind's file imports asks already
                 return
             self._loading = True
+            # The order decides who has the bare name as its key.
             for kind in sorted(_built_in(), key=_rank):
                 self.add(kind)
             self._loaded = True
@@ -81,6 +82,7 @@ class _Kinds(Mapping[str, Kind]):
     def remove(self, kind: Kind) -> None:
         del self.by_key[kind.key], self.by_group_kind[kind.group, kind.kind], self._by_resource[kind.resource]
         self.by_api_version = {at: key for at, key in self.by_api_version.items() if key != kind.key}
+        # Another kind may be registered under this key next.
         self.parts = {at: part for at, part in self.parts.items() if at[0] != kind.key}
         self.generation += 1
         self._names = None
@@ -106,6 +108,7 @@ class _Kinds(Mapping[str, Kind]):
         return self.by_key[key]
 
     def get(self, key: str, default: Any = None) -> Any:
+        # Asked for every object: spares the KeyError that the inherited method takes for kinds that are not known.
         if not self._loaded:
             self.load()
         return self.by_key.get(key, default)
@@ -200,6 +203,7 @@ def key_of(api_version: str, kind: str) -> str:
 
 def kind_key(obj: Mapping[str, Any]) -> str:
     """The kind key of an object (a mapping with ``apiVersion`` and ``kind``)."""
+    # Nearly always this is enough. An empty list (nothing loaded yet) leads to ``key_of``, which loads it.
     found = _KINDS.by_api_version.get((obj["apiVersion"], obj["kind"]))
     return found or key_of(obj["apiVersion"], obj["kind"])
 
@@ -230,6 +234,7 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     key = names.get(wanted)
     if key is not None:
         return key
+    # Only now: it runs code of others, which a name that is known needs nothing of.
     register_installed()
     names = _KINDS.names()
     if wanted in names:
@@ -263,6 +268,7 @@ def register_installed() -> None:
         for extension in extensions.extensions(extensions.KINDS):
             if extension in _installed:
                 continue
+            # Before it is tried: what failed once is not tried again, only told (``unusable``).
             _installed.add(extension)
             try:
                 for kind in kinds_of(extension):

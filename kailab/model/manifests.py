@@ -205,8 +205,10 @@ class _Loading:
 
     def add(self, obj: Object, lines: Any, file: str) -> None:
         line = lines if isinstance(lines, int) else lines[0]
+        # Before anything is checked: an API server takes a null for absent.
         obj = strip_nulls(obj)
         draft = Manifest(obj, "", file, line, lines)
+        # First what it is: without a kind there are no rules to check it by.
         wrong = _unidentified(obj)
         if wrong is not None:
             self.errors.append(InputError(wrong[1], draft.where(wrong[0])))
@@ -215,10 +217,12 @@ class _Loading:
         if self.validated:
             faults = validate(obj, manifest.kind)
             self.errors.extend(InputError(message, manifest.where(path)) for path, message in faults)
+            # Advice takes it for granted that the shape is right.
             if not faults:
                 self.notices.extend(Notice(text, manifest.where(path)) for path, text in advise(obj, manifest.kind))
         self.tell_unknown(manifest)
         self.tell_duplicate(manifest)
+        # Also one with faults, so that names are told that are given twice; ``done`` gives nothing if there are errors.
         self.manifests.append(manifest)
 
     def tell_unknown(self, manifest: Manifest) -> None:
@@ -235,12 +239,14 @@ class _Loading:
 
     def tell_duplicate(self, manifest: Manifest) -> None:
         meta = manifest.object["metadata"]
+        # A name that is still to be generated is nobody's twice.
         if not isinstance(meta.get("name"), str):
             return
         space = ""
         if is_namespaced(manifest.kind, manifest.object):
             given = meta.get("namespace")
             space = given if isinstance(given, str) else self.namespace
+        # By kind key, so that two versions of one kind are the same object.
         first = self.seen.setdefault((manifest.kind, space, meta["name"]), manifest)
         if first is not manifest:
             place = Where(file=first.file, line=first.line)
@@ -277,6 +283,7 @@ def _unidentified(obj: Object) -> tuple[str, str] | None:
         return "kind", f"{obj['kind']!r:.80} is not valid; expected a name such as Pod"
     if not _API_VERSION.fullmatch(obj["apiVersion"]) or len(obj["apiVersion"]) > LONGEST_API_VERSION:
         return "apiVersion", f"{obj['apiVersion']!r:.80} is not valid; expected group/version, or v1"
+    # A common slip: ``v1`` for a kind of another group.
     if "/" not in obj["apiVersion"] and (named := KINDS.get(obj["kind"])) is not None and named.group:
         known = named.api_version
         return "apiVersion", f"{obj['apiVersion']} has no kind {obj['kind']}; expected {known}"

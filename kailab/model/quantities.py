@@ -42,6 +42,7 @@ _EXPECTED = "expected a quantity such as 2, 500m, 1.5 or 40Gi"
 
 def parse(quantity: Quantity, where: Where | None = None, *, signed: bool = False) -> Fraction:
     """The exact value in base units (cores, bytes, devices). ``signed`` lets negative values through."""
+    # By exact type, as True is equal to 1 and would get its entry. An error that names a place can't be kept.
     if not where and not signed and type(quantity) in (str, int):
         return _cached_exact(quantity)
     return _parse(quantity, where, signed)
@@ -95,6 +96,7 @@ def fraction_milli(text: Quantity, where: Where | None = None) -> int:
     value = parse(text, where)
     if not 0 < value < 1:
         raise InputError(f"{_shown(text)} is not a share of one GPU; expected more than 0 and less than 1", where)
+    # Neither nothing nor a whole device: both would be another sort of request.
     return min(999, max(1, _nearest(value * 1000)))
 
 
@@ -131,6 +133,7 @@ def format_bytes(number: int) -> str:
     """The shortest exact form: ``1024`` -> ``"1Ki"``, ``1000`` -> ``"1k"``, ``1001`` -> ``"1001"``."""
     if number == 0:
         return "0"
+    # The plain number stands first: ``min`` takes it where others are no shorter.
     texts = [str(number)]
     for base, ending in ((1024, "i"), (1000, "")):
         value, power = number, 0
@@ -170,6 +173,7 @@ def _exact(quantity: Any, where: Where | None) -> Fraction:
 
 def _scaled(quantity: Quantity, scale: int, where: Where | None) -> int:
     value = parse(quantity, where) * scale
+    # Rounded up, in whole numbers.
     units = -(-value.numerator // value.denominator)
     if units > LARGEST:
         raise InputError(f"{_shown(quantity)} is too large; the largest value is 2^63-1 of its unit", where)
@@ -188,6 +192,7 @@ def _queue_amount(value: int | float | str, scale: int, where: Where | None) -> 
 
 
 def _nearest(value: Fraction) -> int:
+    # Half up, in whole numbers: no float comes between what was written and what is accounted.
     return (2 * value.numerator + value.denominator) // (2 * value.denominator)
 
 

@@ -74,7 +74,7 @@ def check_gang_size(min_member: int, pods: int, where: Where) -> Notice | None:
 
 
 def _check_cycles(tree: Mapping[str, Object | Manifest], parents: Mapping[str, str], errors: list[InputError]) -> None:
-    safe: set[str] = set()
+    safe: set[str] = set()  # queues whose way up has been walked: each is walked once
     for start in tree:
         path: list[str] = []
         at = start
@@ -112,7 +112,9 @@ def _check_quotas(tree: Mapping[str, Object | Manifest], parents: Mapping[str, s
                     shown = "unlimited" if quota == UNLIMITED else format_number(quota)
                     text = f"{shown} is beyond the {format_number(above)} {_UNITS[resource]} of its parent {parent!r}"
                     warnings.append(Notice(text, _where(tree[name], path)))
+                # Unlimited is -1, which must not make the sum smaller.
                 total += max(quota, Fraction(0))
+            # One child that is beyond its parent by itself was told already; the sum would only say it again.
             if each_fits and total > above:
                 sum_ = f"{format_number(total)} {_UNITS[resource]}"
                 text = f"the queues below ({', '.join(names)}) have quotas of {sum_}, more than the {format_number(above)} here"

@@ -41,6 +41,7 @@ def truth_of(value: Any) -> bool:
 
 def compared(compare: Callable[[Any, Any], Any], sign: str, left: Any, right: Any) -> bool:
     """CEL compares like with like; things of two types are never equal."""
+    # By exact type: to Python, True == 1.
     if type(left) is not type(right):
         if sign in EQUAL:
             return sign == "!="
@@ -58,6 +59,7 @@ def looked_up(table: Any, key: str) -> Any:
 
 def _matches(text: str, pattern: str) -> bool:
     try:
+        # CEL has RE2, which finds a match anywhere in the text, too. Where the two differ in syntax is not looked at.
         return re.search(pattern, text) is not None
     except re.error as error:
         raise CannotTell(f"{pattern!r} is no regular expression: {error}") from None

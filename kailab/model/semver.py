@@ -65,6 +65,7 @@ class Semver(msgspec.Struct, frozen=True, eq=False):
 
     def _rank(self) -> tuple[Any, ...]:
         parts = _parts(self.version)
+        # A final version comes after its pre-releases (True > False); of these, a list that ends sooner comes first.
         return (parts.major, parts.minor, parts.patch, parts.final, parts.before)
 
     def __eq__(self, other: object) -> bool:

@@ -52,6 +52,7 @@ def duration_seconds(text: Any, where: Where | None = None, *, signed: bool = Fa
 
 def format_duration(seconds: float) -> str:
     """As Go prints it: ``5400`` -> ``"1h30m0s"``, ``0.3`` -> ``"300ms"``, ``0`` -> ``"0s"``."""
+    # Whole nanoseconds from here on, as in Go. Rounded, since a float such as 0.3 may lie just below what was meant.
     nanoseconds = round(Fraction(seconds) * 10**9)
     sign, nanoseconds = ("-", -nanoseconds) if nanoseconds < 0 else ("", nanoseconds)
     if nanoseconds == 0:
@@ -71,6 +72,7 @@ def _seconds_of(text: str) -> float | None:
     if not _TIME.fullmatch(text):
         return None
     try:
+        # RFC 3339 allows small letters and a space; fromisoformat does not take all of that.
         return datetime.fromisoformat(text.upper().replace(" ", "T")).timestamp()
     except (ValueError, OverflowError):
         return None
@@ -114,6 +116,7 @@ def _nanoseconds(text: str, days: bool) -> int | None:
         decimals = match[2] or match[3] or ""
         total += Fraction(int((match[1] or "") + decimals), 10 ** len(decimals)) * _UNITS[match[4]]
         position = match.end()
+    # Cut, as Go does it.
     nanoseconds = int(total)
     return sign * nanoseconds if nanoseconds <= _LONGEST_NANOSECONDS else None
 

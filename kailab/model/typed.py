@@ -37,5 +37,6 @@ def decode_msgpack(data: bytes | msgspec.Raw, type: type[T]) -> T:
 def _work_out(type: Any) -> None:
     if type not in _known:
         with _lock:
+            # Making a decoder works the type out. It is made known only after that.
             msgspec.json.Decoder(type)
             _known.add(type)

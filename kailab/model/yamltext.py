@@ -130,6 +130,7 @@ class _Reader:
         key = event.value
         if event.anchor:
             self.anchors[event.anchor] = (key, line, 1)
+        # A quoted ``<<`` is a key like any other; a plain one may come several times.
         if key in parent.value and not (key == "<<" and event.implicit[0]):
             first = _line_of(parent.lines[key])
             raise self.fail(f"key {key!r:.80} is given twice in one mapping (first on line {first})", line)
@@ -151,6 +152,7 @@ class _Reader:
 
     def close(self) -> None:
         done = self.stack.pop()
+        # At the end of the mapping: its own keys win over merged ones, wherever the merge stands.
         for value, lines in done.merges:
             self.merge(done, value, lines)
         if done.anchor:
@@ -175,6 +177,7 @@ class _Reader:
         parent = self.stack[-1] if self.stack else None
         if parent is not None and isinstance(parent.value, dict) and not parent.awaiting:
             raise self.fail("an alias can't be the key of a mapping; expected text", line)
+        # Before it is copied: a few lines of aliases to aliases stand for more than fits into memory.
         self.bound(size, line)
         if size > 1 and len(self.stack) + _depth(value) > DEEPEST:
             raise self.fail(f"nested deeper than {DEEPEST} levels", line)
@@ -215,6 +218,7 @@ class _Reader:
             wanted = tag.removeprefix(_CORE)
             fits = {"int": type(value) is int, "bool": isinstance(value, bool), "null": value is None}
             if wanted == "float" and type(value) is int:
+                # Beyond, float() fails; as an integer it is refused below.
                 value = float(value) if abs(value) < 2**1000 else value
             elif not fits.get(wanted, isinstance(value, float)):
                 raise self.fail(f"{text!r:.80} is not a YAML {wanted}", line)
@@ -228,6 +232,7 @@ class _Reader:
 
 def check_plain(value: Any) -> tuple[str, str] | None:
     """Why a value made elsewhere (by a program, by a lenient JSON reader) can't be held as JSON: (path, message)."""
+    # A stack of its own, since what a program made may be nested deeper than Python can call.
     todo: list[tuple[Any, str, int]] = [(value, "", 0)]
     while todo:
         item, path, depth = todo.pop()
@@ -249,6 +254,7 @@ def check_plain(value: Any) -> tuple[str, str] | None:
 
 def _unholdable(value: Any) -> str:
     """Why JSON (and the 64-bit integers of those who read it) can't hold a scalar; empty: it can."""
+    # Signed or unsigned: Go reads either.
     if type(value) is int and not -(2**63) <= value < 2**64:
         return "does not fit a 64-bit integer"
     if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
@@ -265,6 +271,7 @@ def _plain(text: str) -> Any:
     """What an unquoted scalar means."""
     if text in _WORDS:
         return _WORDS[text]
+    # Most scalars are words: they are done here, without any of the patterns.
     if text[0] not in _NUMBER_START:
         return text
     if _INT.match(text):
@@ -317,8 +324,10 @@ class _Writer(_Dumper):
 
 
 def _represent_text(writer: Any, text: str) -> Any:
+    # Text that would be read as something else unquoted.
     if text in _WRITTEN_QUOTED or (text and type(_plain(text)) is not str):
         return writer.represent_scalar(_CORE + "str", text, style="'")
+    # A block that begins with a space or an empty line would need an indentation indicator: it is quoted instead.
     style = "|" if "\n" in text and not text.startswith((" ", "\n")) else None
     return writer.represent_scalar(_CORE + "str", text, style=style)
 
@@ -333,7 +342,7 @@ def write_documents(objects: Iterable[Any]) -> str:
         Dumper=_Writer,
         default_flow_style=False,
         allow_unicode=True,
-        width=10_000,
+        width=10_000,  # lines are not folded: one value stays on one line
         sort_keys=True,
         explicit_start=True,
     )

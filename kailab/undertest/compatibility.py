@@ -25,6 +25,7 @@ def check_lab(backend: str, scheduler: str, given: Mapping[str, Any], spelt: Spe
     BACKENDS.check(backend)
     named = read_name(scheduler)
     found = list(clashes(backend, scheduler, {**named.options, **given}))
+    # First whether the two go together at all: where they don't, nothing need be said of options.
     for clash in found:
         if not clash.option:
             raise _told(clash, spelt)

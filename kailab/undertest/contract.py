@@ -44,6 +44,7 @@ class Unsupported(KailabError):
         self.who = who
         super().__init__(f"{who} has no such setting: {reason}")
 
+    # Pickled as it is by default, with its text alone, it could not be made again in another process.
     def __reduce__(self) -> tuple[type[Unsupported], tuple[str, str]]:
         return Unsupported, (self.reason, self.who)
 

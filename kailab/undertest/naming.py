@@ -55,6 +55,7 @@ def chosen(name: str, given: Mapping[str, Any] | None = None) -> SchedulerUnderT
 
 def read_name(text: str) -> Reference:
     """Raises InputError(s) for what is no name of a scheduler under test, and for a file of names that can't be used."""
+    # The first of the two decides: the path behind it may hold the other.
     separator = next((sign for sign in text if sign in "=@"), "")
     if not separator:
         SCHEDULERS.check(text)

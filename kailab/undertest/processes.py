@@ -38,8 +38,10 @@ class Processes:
     ) -> None:
         """Have this one decide in the cluster, and none that would take its pods. Raises what ``Beside.start`` does."""
         wanted = self._completed(scheduler)
+        # One that can't be told how to decide is the same under any settings, and is not started anew for them.
         start = Start(settings if "config" in SCHEDULERS[wanted.kind].options else settings_of(None))
         for other, its in list(self._running.items()):
+            # Two schedulers for one name would bind the same pods. Those of other names may go on.
             if other.scheduler_name == wanted.scheduler_name and (other, its) != (wanted, start):
                 self._end(other)
         beside = self._of(wanted)
@@ -48,6 +50,7 @@ class Processes:
         if wanted not in self._running:
             beside.start(cluster, start, tell)
             self._running[wanted] = start
+        # Also where it ran already: it may have ended since the last test.
         beside.check()
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:

@@ -45,6 +45,7 @@ def run(plane: Plane, programs: Sequence[Program]) -> None:
             argv = [str(program.binary), *program.arguments]
             plane.spawn(program.name, argv, {"KUBECONFIG": str(plane.kubeconfig)}, program.port)
         _await_all(plane, programs)
+    # Ctrl-C too: a process of a half-started set would go on as long as the plane does.
     except BaseException:
         stop(plane, [program.name for program in programs])
         raise
@@ -55,6 +56,7 @@ def _await_all(plane: Plane, programs: Sequence[Program]) -> None:
     missing: dict[str, str] = {}
 
     def look() -> bool:
+        # Whoever has ended will never work: no need to wait out the time.
         check(plane, names)
         missing.clear()
         for program in programs:
@@ -143,6 +145,7 @@ def fetch(url: str) -> tuple[str, str | None]:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    # No proxy: these addresses are this machine's, and a proxy's localhost is another.
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
         with opener.open(url, timeout=LOOK_SECONDS) as answer:

@@ -97,6 +97,7 @@ def remade(kind: str, name: str, options: Mapping[str, Any]) -> SchedulerUnderTe
     """The scheduler under test that has gone by that name, from what it was chosen with. Raises InputError for a kind that there is
     not."""
     SCHEDULERS.check(kind)
+    # Text in one order, so that what was chosen alike is equal, and can be a key.
     return class_of(kind)(kind, name, tuple(sorted((option, str(value)) for option, value in options.items())))
 
 

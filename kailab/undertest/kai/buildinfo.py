@@ -41,12 +41,14 @@ def build_information(binary: Path) -> str:
     try:
         with binary.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             at = content.find(_MAGIC)
+            # Behind the magic: a pointer's size, flags (2: strings stand here), and padding up to 32 bytes.
             if at < 0 or not content[at + 15] & 2:  # before Go 1.18 there are pointers here
                 return ""
             _, at = _string(content, at + 32)
             information, _ = _string(content, at)
     except (OSError, ValueError, IndexError):
         return ""
+    # Go puts a mark of 16 bytes before and behind it.
     return information[16:-16].decode("utf-8", "replace")
 
 

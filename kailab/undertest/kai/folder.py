@@ -57,6 +57,7 @@ def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None)
     found = {name: _binary(folder, name) for name in BINARIES}
     version = built_version(found["scheduler"]) or named_version(folder)
     try:
+        # A build may tell no more than a commit; the folder's name then says which release it is.
         release = release_of(f"{version} {named_version(folder)}")
     except InputError as error:
         raise InputError(error.message, Where(file=str(folder))) from None
@@ -123,6 +124,7 @@ def _crds(path: Path, release: Release) -> tuple[dict[str, Any], ...]:
     for file in files:
         for document in _documents(file):
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
+                # By name: of a definition that is there twice the last one counts, as if both were applied.
                 found[str((document.get("metadata") or {}).get("name"))] = document
     for name, version in release.crds.items():
         if name not in found:

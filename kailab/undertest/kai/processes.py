@@ -60,6 +60,7 @@ class KaiBeside(Beside):
         kai, settings = self._kai, kai_settings(start.settings)
         self.prepare(cluster)
         running = {process.name for process in self._plane.processes() if process.running}
+        # Started twice, both would decide on the same pods.
         if here := [name for name in NAMES if name in running]:
             raise SchedulerFailed(f"KAI runs in this lab already: {', '.join(here)}")
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
@@ -70,6 +71,7 @@ class KaiBeside(Beside):
             retry=tenacity.retry_if_exception_type(PortTaken),
             reraise=True,
         )
+        # The list is made anew for each try, with other ports.
         retry(lambda: programs.run(self._plane, _programs(self._plane, kai, arguments, tell)))
 
     @property
@@ -157,6 +159,7 @@ def _is_free(port: int) -> bool:
     """Whether the port can be had on all addresses, as Go's ``:8080`` asks for it."""
     family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
     with socket.socket(family) as one:
+        # As Go sets it: connections that are closing don't count.
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
@@ -175,6 +178,7 @@ def prepare(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
     for crd in crds:
         cluster.apply(crd)
     try:
+        # Before anything creates or watches objects of these kinds: until then the API server does not serve them.
         await_established(cluster, [crd["metadata"]["name"] for crd in crds])
     except ConnectError as error:
         raise SchedulerFailed(f"the API server does not take KAI's CRDs: {error}") from None

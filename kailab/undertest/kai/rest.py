@@ -40,6 +40,7 @@ class KaiRest:
 
     def at_rest(self) -> bool:
         """Raises SchedulerFailed, with its last words, if a process of KAI has ended."""
+        # Asked far more often than once a second, and a look at processes costs.
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
             check(self._plane, NAMES)
             self._checked = now

@@ -55,10 +55,12 @@ def kai_settings(settings: SchedulerSettings | EngineConfig) -> KaiSettings:
     if config.search_budget.bounded:
         document["scenarioSearchBudgets"] = _budgets(config.search_budget)
     grace = config.staleness_grace
+    # These have no place in the configuration file.
     flags = (
         f"--max-consolidation-preemptees={config.max_consolidation_victims}",
         f"--allow-consolidating-reclaim={_flag(config.allow_consolidating_reclaim)}",
         f"--use-scheduling-signatures={_flag(config.use_signatures)}",
+        # Any negative duration means to KAI that no gang is ever evicted for it.
         f"--default-staleness-grace-period={'-1s' if grace < 0 or math.isinf(grace) else _duration(grace)}",
     )
     return KaiSettings(yaml.safe_dump(document, sort_keys=False), flags)

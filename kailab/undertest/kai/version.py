@@ -38,5 +38,6 @@ def _said(log: Path | None) -> str:
 
 @lru_cache(maxsize=16)
 def _digest(binary: Path, changed: int) -> str:
+    # ``changed`` is only there for the cache: a program that was replaced is read again.
     with binary.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -42,6 +42,7 @@ class SchedulerRest:
         turns = self._idle_turns()
         if turns is None:
             return not any(one.running for one in self._plane.processes() if one.name == SCHEDULER)
+        # Fewer than before: the process was started anew, and counts from 0.
         if self._since is None or turns < self._since:
             self._since = turns
         return turns - self._since >= _IDLE_TURNS
