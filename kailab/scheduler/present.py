@@ -158,6 +158,7 @@ class PresentReader:
         mirror = self._mirror
         if mirror is None:
             mirror = self._mirror = Mirror(self._cluster, self._names, kinds=COUNTED_KINDS, tell=_nobody)
+        # Read each time: the scheduler that writes it is another process.
         usage = UsageHistory.load(self._cluster, self._usage) if self._config.k_value > 0 else None
         return present(mirror, self._config, usage, promised, self._cluster.now(), self._all_of_it)
 

@@ -113,6 +113,7 @@ class UsageHistory:
 
     def _interval_of(self, now: float) -> float:
         interval = self._params.fetch_interval
+        # On the minute and not a minute after the last time: whoever starts when reckons with the same figures.
         return math.floor(now / interval) * interval
 
     def reckon(self, now: float) -> Usage:

@@ -134,6 +134,7 @@ class Supervision:
             self._own.append(above)
         except OSError as error:
             raise StateError(f"{self.folder}: {record.name} can't be started: {error}") from error
+        # The shell writes the id down; one that has ended will not do so any more.
         _until(lambda: bool(self._pid(record.name)) or above.poll() is not None, START_SECONDS)
         if not self._pid(record.name):
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")

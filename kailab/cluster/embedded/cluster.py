@@ -270,6 +270,7 @@ class EmbeddedCluster:
         component: str = "kai-scheduler",
     ) -> None:
         store = self.store
+        # Events count among the versions of all objects, as they do on a real server.
         store.version += 1
         record, new = store.events.record(
             involved, type, reason, message, component, self.clock.now, store.version, store.new_uid

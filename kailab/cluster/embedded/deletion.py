@@ -27,6 +27,7 @@ class Deletion:
         self._store = store
         self._clock = clock
         self._leaving: dict[str, int] = {}  # terminating namespace -> objects still in it
+        # Every removal comes by here, so that the last one in a namespace is noticed whoever removes it.
         store.hook("*", self._changed)
 
     def restore(self) -> None:

@@ -74,6 +74,7 @@ class Updates:
             self._expect_version(kind, key, given, old)
         if subresource == "status":
             status = merge_patch(old.get("status"), patch.get("status") or {})
+            # merge_patch gives the very object where it changes nothing: then there is nothing to write.
             if status is old.get("status") or (not status and "status" not in old):
                 return old
             if faults := validate_status(status, kind):
@@ -150,6 +151,7 @@ class Updates:
         meta["name"] = key[1]
         if key[0]:
             meta["namespace"] = key[0]
+        # Also what was left out: a replaced object keeps its identity, and its deletion.
         for field in SERVER_FIELDS:
             if field in before:
                 meta[field] = before[field]

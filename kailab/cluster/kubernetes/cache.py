@@ -109,6 +109,7 @@ class Cache:
     def put(self, kind: str, obj: Object) -> Object:
         """A state of an object: kept, and told to the watchers, unless a newer one is known. Returns what holds."""
         known = self.kinds.get(kind)
+        # Of kinds that nobody watches nothing is kept.
         if known is None:
             return obj
         metadata = obj["metadata"]
@@ -173,6 +174,7 @@ class Cache:
         for key, pod in [(key, pod) for key, pod in pods.items() if pod["metadata"]["uid"] in assumed]:
             metadata = pod["metadata"]
             ours = assumed[metadata["uid"]]
+            # What somebody else has written under the same name meanwhile is not ours to take away.
             kept = {name: value for name, value in metadata["annotations"].items() if ours.get(name) != value}
             pods[key] = pod = {**pod, "metadata": {**metadata, "annotations": kept}}
             self.hub.publish("MODIFIED", "Pod", pod)
@@ -197,14 +199,17 @@ class Cache:
         if news.doubt is None:
             return
         key, uid, number = news.doubt
+        # The answer to an earlier question may come after a later write, and settles nothing about that.
         latest = self._unanswered.get(uid) == number
         if latest:
             del self._unanswered[uid]
         known = self.kinds.get(news.kind, {})
         before = known.get(key)
+        # In any case: the pod that was made, if it was, has a UID of its own.
         if uid in self._supposed and before is not None:
             self._remove(news.kind, before)
         there = bool(news.object) and news.object["metadata"].get("uid") == uid
+        # It was not bound after all, and waits again.
         if latest and uid in self._bound and not (there and news.object["spec"].get("nodeName")):
             del self._bound[uid]
             if before is not None and before["metadata"].get("uid") == uid:

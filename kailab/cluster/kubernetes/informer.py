@@ -134,6 +134,7 @@ class Informer:
     def _take(self, line: bytes) -> None:
         event: dict[str, Any] = _decode(line)
         type, obj = event["type"], event["object"]
+        # Most often 410, "too old resource version", which comes as an event once a watch has begun.
         if type == "ERROR":
             raise refusal(int(obj.get("code") or 500), msgspec.json.encode(obj), f"watch {self.resource.plural}")
         self._version = obj["metadata"]["resourceVersion"]

@@ -215,6 +215,7 @@ class Writer:
         left = body_of(answer)
         metadata = left.get("metadata") or {}
         leaving = left.get("kind") == resource.kind and "deletionTimestamp" in metadata
+        # Its grace period runs, or a finalizer holds it: it stays, marked. Any other answer means that it is gone.
         if leaving and (metadata.get("deletionGracePeriodSeconds") or metadata.get("finalizers")):
             self._cache.put(resource.key, left)
         else:

@@ -19,6 +19,7 @@ _NUMBER = (
     "def number: if . == null then null else (try tonumber catch null) | "
     f"if . != null and . >= 0 then [., {lifecycle.LONGEST_SECONDS:.0f}] | min else null end end; "
 )
+# Rounded up, so that KWOK does not act before the time.
 _LEFT = 'def left: (. - now) * 1000 | ceil | tostring + "ms"; '
 _ENDING = (
     _NUMBER

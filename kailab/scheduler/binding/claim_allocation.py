@@ -79,6 +79,7 @@ class ClaimAllocator:
         taken: dict[DeviceId, None] = {}
         for binding in bindings:
             try:
+                # One pod after the other: devices planned for an earlier one are taken for the later ones.
                 self._plan(binding, changes, taken)
             except ApiError as error:
                 refused[binding.uid] = error
@@ -210,6 +211,7 @@ class ClaimAllocator:
             if outcome.error is not None:
                 refused.update(dict.fromkeys(changes[key].pods, outcome.error))
                 guarded[key] = changes[key]
+            # This write has moved the version on: the next one is made on the state after it.
             elif (written := outcome.objects[0]) is not None:
                 versions[key] = written["metadata"]["resourceVersion"]
         self._take()  # from here on news is news of the allocation
@@ -255,6 +257,7 @@ class ClaimAllocator:
             if claim is None:
                 continue
             change = changes[key] = _Change(claim)
+            # Devices that nobody has reserved are free: left allocated, they would wait for the controller.
             change.reserved = [user for user in change.reserved if user.get("uid") not in pods]
             if not change.reserved:
                 change.allocation = None

@@ -115,6 +115,7 @@ class DecisionExecutor:
         for preparation in self._preparations:
             preparation.undo([*failed, *put_off])
         for bind, _ in planned:
+            # Put off, and not even tried: there is nothing to tell, and no pause.
             if bind.task not in errors:
                 continue
             task = self._mirror.tasks[bind.task]
@@ -167,6 +168,7 @@ class DecisionExecutor:
         task = self._mirror.tasks.get(bind.task)
         if task is None or bind.task not in self._mirror.pods:
             return None
+        # The binding carries the annotations, which saves a write for each pod.
         told = {names.RECEIVED_RESOURCE_TYPE: received_type(task.shape)}
         if bind.numa_zones:
             told[PREDICTED] = as_annotation(bind.numa_zones)
@@ -223,6 +225,7 @@ class DecisionExecutor:
         if task is None or self._evictions.held(evict.task, self._cluster.now()):
             return None
         message = evict.message or self._eviction_message(evict, f"{task.namespace}/{task.name}")
+        # The victim's own terminationGracePeriodSeconds.
         grace = None
         if self._checkpoint is not None:
             try:

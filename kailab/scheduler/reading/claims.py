@@ -144,6 +144,7 @@ class Claims:
         node = spec.get("nodeName") or ""
         if not gone and node:
             self._slices[name] = (node, len(spec.get("devices") or ()) if is_gpu_class(spec.get("driver") or "") else 0)
+        # A slice may have moved to another node: both are to be refreshed.
         return {before, node} - {""}
 
     def gpus_on(self, node: str) -> int:

@@ -61,6 +61,7 @@ class Inventory:
             newest = max((_generation(one) for one in known), default=-1)
             if _generation(slice_) > newest:
                 pools[key] = [slice_]
+            # Slices of older generations are about to be deleted by their driver.
             elif _generation(slice_) == newest:
                 known.append(slice_)
         return {

@@ -134,6 +134,7 @@ class QueueStatus:
 
     def _written(self, one: GroupName | str, error: ApiError | None) -> bool:
         """Whether it was. What could not be is tried again after a while."""
+        # What is gone has no status, and is not tried again.
         if error is None or isinstance(error, NotFound):
             self._retries.done(one)
             return error is None

@@ -137,6 +137,7 @@ class Kubelet:
             notes = pod["metadata"].get("annotations") or {}
             delay = seconds_of(notes.get(labels.READY_SECONDS), READY_SECONDS) if notes else READY_SECONDS
             assert delay is not None
+            # From when it was bound, as the pod itself tells, so that a resumed lab goes on at the same time.
             since = self._clock.now // 1
             for entry in status.get("conditions") or ():
                 if entry["type"] == "PodScheduled" and entry["status"] == "True":
@@ -147,6 +148,7 @@ class Kubelet:
 
     def _plan_end(self, key: Key, pod: Object) -> None:
         notes = pod["metadata"].get("annotations")
+        # Most pods run for ever, and are looked at no further.
         if not notes or not (labels.RUN_SECONDS in notes or labels.FAIL in notes):
             return
         statuses = pod["status"].get("containerStatuses") or [{}]
@@ -222,6 +224,7 @@ class Kubelet:
         for slot in self._slots.pop(uid, ()):
             if (due := self._due.get(slot)) is not None:
                 due.pop(uid, None)
+                # A timer for nobody would have settling wait for its time.
                 if not due:
                     del self._due[slot]
                     self._clock.cancel(_timer(slot))

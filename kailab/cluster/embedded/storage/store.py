@@ -100,6 +100,7 @@ class Store:
         return sorted([*self._saved, *(kind for kind, table in self._tables.items() if len(table))])
 
     def find(self, kind: str, key: Key) -> Object | None:
+        # Whoever looks at one object needs not have all of its kind decoded.
         if self.sealed and kind in self._saved:
             return self._one(kind, key)
         table = self._tables.get(kind) or self.there(kind)
@@ -132,6 +133,7 @@ class Store:
         table = self.table(kind).objects
         while True:
             number = self.names.get(seed, 0)
+            # Kept in saved labs and forks too, so that no name is given a second time.
             self.names[seed] = number + 1
             name = prefix[: MAX_GENERATED - 5] + name_suffix(seed, number)
             # Somebody may have given the name by hand.
