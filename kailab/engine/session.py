@@ -208,7 +208,7 @@ class Session:
         if task.node:
             table.place(task, task.status, task.node, task.groups, -1)
             table.host(task, task.node, False)
-        if task.left is not None:
+        if task.left is not None:  # its pod stands there until it is gone
             table.place(task, Status.RELEASING, task.left[0], task.left[1], -1)
             table.host(task, task.left[0], False)
         if ACTIVE[task.status] and queue is not None:
@@ -285,7 +285,7 @@ class Session:
             if task.node == node and keep_in_place and same_gpus and same_zones:
                 self.unevict(task)
                 return
-            left: Place | None = task.left or (task.node, task.groups)
+            left: Place | None = task.left or (task.node, task.groups)  # where the cluster has it, not a promise since
         else:
             left = task.left
         self._log(task)
@@ -384,7 +384,7 @@ class Session:
             ranking.detach(self)
         put_back(self._aside)
         for job in touched.values():
-            job.last_evicted = job.record.last_evicted
+            job.last_evicted = job.record.last_evicted  # the ledger moved it on
             job.last_start = job.record.last_start
             self.working.touched(job)
 

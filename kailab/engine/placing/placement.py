@@ -231,6 +231,7 @@ class Placer:
             chosen = self._choose_groups(info, i, pipeline_only)
             if chosen is None:
                 return False
+            # Devices decide, not the node: a share may wait for a device though another is free.
             names, waits = chosen
             groups = tuple(group or self._new_group(task) for group in names)
             wait = pipeline_only or waits

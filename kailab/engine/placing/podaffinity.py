@@ -37,6 +37,7 @@ def narrow(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
             taken = _domains(table, task, lambda other, term=term: selects(term, other.info.shape), column)
             if taken:
                 candidates &= ~np.isin(column, list(taken))
+    # Required anti-affinity is mutual in Kubernetes: a pod that is there keeps newcomers off as well.
     _respect_others(table, task, candidates)
 
 
@@ -130,6 +131,7 @@ def preferences(table: NodeTable, info: ShapeInfo) -> np.ndarray | None:
     """Points per node from preferred terms, those of the shape and those of pods that are there and mean it; None where no
     term has a say. Required terms of others give none: KAI leaves their weight (hardPodAffinityWeight) at zero."""
     points: np.ndarray | None = None
+    # By shape and not by pod: equal pods on a node give equal points, so they are counted once and multiplied.
     for other, homes in table.residents.items():
         if not (info.prefers_pods or other.prefers_pods):
             continue
@@ -138,6 +140,7 @@ def preferences(table: NodeTable, info: ShapeInfo) -> np.ndarray | None:
             domains = np.zeros(len(codes) + 1, dtype=np.int64)  # the last entry is for nodes without the label
             for i, count in homes.items():
                 domains[column[i]] += count * weight
+            # Pods on nodes without the label went there, and count for nobody.
             domains[-1] = 0
             points = domains[column] if points is None else points + domains[column]
     return points

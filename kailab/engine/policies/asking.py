@@ -50,6 +50,7 @@ class JobViews:
     def anew(self, job: Job) -> JobView:
         """As it would be if it were evicted now."""
         session = self._session
+        # Evicted, it would have to place its whole minimum again before anything else.
         gang = [task for podset in job.podsets.values() for task in _first(podset.tasks.values(), podset.minimum)]
         wants = session.wants(gang, session.table.min_gpu_memory)
         return self._view(job, wants, (0, 0, 0), 0, session.now)
@@ -117,6 +118,7 @@ class ChosenVictims:
         """Minus its cost, as of the first look at it in the cycle: the largest goes first."""
         found = self._costs.get(job.uid)
         if found is None:
+            # Kept for the cycle, so that an order that is sorted once stays sorted while simulations take from the job.
             view = self._views.of(job)
             cost = _numbers(self._choice, "cost", job, lambda: self._policy.cost(view), self._length)
             self._length = len(cost)

@@ -70,6 +70,7 @@ class Ranking:
             own = self._listed(job.record.priority, state)
         if self._aged_after is not None:
             since = self.aged_since(job)
+            # The longest wait first among the aged; all others are equal in this part.
             own = ((1, 0.0) if since is None else (0, since), *own)
         return (*own, job.record.created, job.uid)
 
@@ -151,6 +152,7 @@ class Ranking:
 
     def may_preempt(self, job: Job, victim: Job) -> bool:
         """Whether ``job`` would be served before the victim, were that to wait anew."""
+        # It comes before all others of the queue, whatever the score or policy says of the victim.
         if self.aged_since(job) is not None:
             return True
         if self.chosen is not None:
@@ -160,6 +162,7 @@ class Ranking:
         return self._reaches(self.scores, job, self.scores.anew(victim))
 
     def may_reclaim(self, job: Job, victim: Job) -> bool:
+        # Only a score that counts between queues could give the place right back.
         if not self._everywhere or self.scores is None or self.aged_since(job) is not None:
             return True
         home, queue = self._session.queue_of(job), self._session.queue_of(victim)
@@ -181,6 +184,7 @@ class Ranking:
 
     def _comes_before(self, order: ChosenOrder, job: Job, victim: Job) -> bool:
         """Where only time can make it so, a cycle is due when the order is to be asked for anew."""
+        # Equal is enough: KAI's priorities have decided already that it may evict this one.
         if order.key(job) <= order.anew(victim):
             return True
         if order.refresh is not None:

@@ -140,6 +140,7 @@ def _fill(
         whole = sum(weights)
         if whole == 0:
             break
+        # All parts of a round are of what was left at its beginning, so that the order of queues does not matter.
         pool, again, still, parts = amount, False, [], []
         for claim, weight in zip(hungry, weights, strict=True):
             wanted = claim.requestable - claim.share
@@ -216,6 +217,7 @@ def tree_shares(
             _divide_level(parent, siblings, total[resource.place], resource, requests, past, k_value, tell)
             for resource in RESOURCES
         )
+        # A parent's fair share is what there is for its children, whatever its quota.
         for index, queue in enumerate(siblings):
             shares[queue.name] = Amounts(cpu[index], memory[index], gpu[index])
             # "" stands for what is above the roots; a queue of that name would be divided for ever.

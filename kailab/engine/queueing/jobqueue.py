@@ -84,6 +84,7 @@ class Leaf(Generic[T]):
         self._settle()
 
     def _settle(self) -> None:
+        # ``pick`` is asked as entries come to the front: most of a long list is never looked at.
         base, pick = self._base, self._pick
         if pick is None:
             return
@@ -222,6 +223,7 @@ class JobQueue(Generic[T]):
                 assert parent.children is not None
                 parent.children.push(node)
                 return
+            # Made only above queues with jobs: the tree of this order has no empty branches.
             parent = self._nodes[above.name] = _Node(above, None, self._node_before)
             node.parent = parent
             assert parent.children is not None
@@ -322,6 +324,7 @@ class JobQueue(Generic[T]):
             return self.backwards
         if self._precedence is not None:
             (left_queue, left_next), (right_queue, right_next) = self._next(left), self._next(right)
+            # A configured order of queues has the first word, KAI's rules all others.
             word = self._precedence.first(left_queue, right_queue, left_next, right_next)
             if word:
                 return word < 0

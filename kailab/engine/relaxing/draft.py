@@ -43,6 +43,7 @@ class Draft:
 
     def record(self, kind: str, identity: str) -> Any:
         """None where there is none, or none any more."""
+        # A removed record is there as None, which get returns as it is.
         return self._changed[kind].get(identity, self._before[kind].get(identity))
 
     def set(self, kind: str, record: Any) -> None:

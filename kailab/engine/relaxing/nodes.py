@@ -98,6 +98,7 @@ class Unplaced(Relaxation):
             if ON_NODE[task.status]:
                 draft.set(
                     "tasks",
+                    # What it was given belongs to the place that it loses.
                     structs.replace(task, status=Status.PENDING, node="", gpu_groups=(), accepted=None, numa_zones=()),
                 )
 
@@ -165,6 +166,7 @@ class AntiAffinityGone(Relaxation):
     def change(self, draft: Draft) -> None:
         _reshape(
             draft,
+            # All tasks, because the terms of others keep the subject off as its own do.
             [task for task in draft.records("tasks") if task.shape.anti_affinity],
             lambda shape: structs.replace(
                 shape, anti_affinity=tuple(term for term in shape.anti_affinity if term.weight)

@@ -73,6 +73,7 @@ class QueuesUnprotected(Relaxation):
         for queue in draft.records("queues"):
             if queue.reclaim_min_runtime or queue.preempt_min_runtime:
                 draft.set("queues", structs.replace(queue, reclaim_min_runtime=0.0, preempt_min_runtime=0.0))
+        # Queues without a value of their own inherit the configured one.
         draft.config = structs.replace(draft.config, reclaim_min_runtime=0.0, preempt_min_runtime=0.0)
 
 

@@ -118,6 +118,7 @@ def _with_lifecycle(table: NodeTable, info: ShapeInfo, stages: list[Stage]) -> l
         own = stage.refused.copy()
         for i in np.flatnonzero(stage.refused):
             taints = tuple(taint for taint in table.nodes[i].taints if taint.key not in LIFECYCLE_TAINTS)
+            # Judged by the other taints alone; a node that only Kubernetes has tainted is unavailable, not tainted.
             own[i] = fit.untolerated(info.shape, taints) is not None
         found += [Stage(NodeRule.TAINT, own), Stage(NodeRule.UNAVAILABLE, stage.refused & ~own)]
     return found

@@ -34,6 +34,7 @@ class DomainAnswers:
             constraint = member.constraint
             if constraint is not None and constraint.topology:
                 inside = set(member.podsets)
+                # A constraint holds for all tasks of the group that are placed together.
                 tasks = [other for other in next_tasks if other.podset in inside]
                 mask, wrong = self._ask(member, tasks)
                 self._told.append((constraint, mask, wrong, tasks))

@@ -82,6 +82,7 @@ def _emptied(snapshot: Snapshot, groups: list[_Group]) -> WorkingSet:
             nodes=snapshot.nodes,
             # One queue without bounds: what is asked is whether nodes have room.
             queues=(Queue(name=_ALL, gpu=_FREE, cpu=_FREE, memory=_FREE),),
+            # Preemptible, because no quota is to say anything either.
             podgroups=tuple(structs.replace(group.record, queue=_ALL, preemptible=True) for group in groups),
             tasks=tuple(task for group in groups for task in group.tasks),
             topologies=snapshot.topologies,

@@ -127,6 +127,7 @@ class _Rules:
         if queue is self._wanted.queue:
             keeps = Keeps.NOTHING if victim.record.priority < self._job.record.priority else Keeps.RANK
         until = self._until(victim, queue)
+        # What protects a victim is told only where the rules between queues, or of rank, would let it be taken.
         if keeps == Keeps.NOTHING:
             if not victim.record.preemptible:
                 keeps = Keeps.NON_PREEMPTIBLE

@@ -23,6 +23,7 @@ def lack_text(name: str, free: int, capacity: int, wanted: int, leaving: int, *,
     wants = f"wants {resource_text(name, wanted)}"
     if not capacity:
         return f"no {title}, {wants}"
+    # What is free there now does not matter, as even the whole node is too small.
     if not ever:
         return f"{title} {resource_text(name, capacity)} in all, {wants}"
     more = f" ({resource_text(name, leaving)} more once pods that leave are gone)" if leaving > 0 else ""
@@ -112,6 +113,7 @@ def share_text(table: NodeTable, info: ShapeInfo, i: int) -> str:
     if gpu.memory_mib > table.gpu_memory[i]:
         return f"its GPUs have {table.gpu_memory[i]} MiB each, {wants}"
     shared = table.shared.get(i)
+    # The most that is free on one device: parts of several can't be put together.
     left = max((shared.left(group) for group in shared.groups.values()), default=0) if shared is not None else 0
     left = max(0, left)
     best = f"{left} MiB" if gpu.memory_mib else number(left / int(table.gpu_memory[i]))

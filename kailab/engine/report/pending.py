@@ -182,6 +182,7 @@ def _with_what_keeps_off(session: Session, task: WTask, found: TaskFit, message:
     table, shape = session.table, task.info.shape
     if not session.config.predicates:
         return message
+    # Every node is ruled out by what amounts don't change, so no room that is freed would help.
     if shape.blocked or not fit.static_mask(table, task.info, session.working.table_version).any():
         counted = ", ".join(f"{number} {reason}" for reason, number in found.reasons) or "there are no nodes"
         return f"no node may take pod {task.record.namespace}/{task.record.name}: {counted}"

@@ -61,6 +61,7 @@ def queues_before(session: Session, order: Sequence[Turn], name: str) -> tuple[E
         for level in session.tree.queues[turn.queue].path:
             if level.name in below:
                 below[level.name].append(turn)
+            # A refused turn passes by without a job being served, so it keeps nobody waiting.
             if turn.refused is None or (only_refused and turn.queue == name):
                 nearest.setdefault(level.name, turn)
     found: list[Earlier] = []

@@ -202,6 +202,7 @@ class _Search:
         used = {device_id(choice.device) for _, choice in self._chosen if not choice.admin}
         for index in range(first, len(offer.devices)):
             self._steps += 1
+            # Better no answer than a cycle that does not end: the claim counts as impossible here.
             if self._steps > MOST_STEPS:
                 return False
             choice = Choice(wish.name, offer.devices[index], wish.admin)

@@ -217,6 +217,7 @@ class Claims:
 
     def own_gpus(self, shape: Shape, amount: int) -> int:
         """Milli-GPU of ``amount`` that a task takes by itself: claims in use are counted apart."""
+        # From zero up: a claim may have more GPUs than this task asks for through it.
         return max(0, amount - sum(self._gpus(name) for name in shape.claims))
 
     def change(self, i: int, status: Status, shape: Shape, sign: int) -> tuple[int, int]:
@@ -227,6 +228,7 @@ class Claims:
             if not gpus:
                 continue
             group = self._shared.setdefault(name, {}).setdefault(i, Group())
+            # By differences, like shared devices: what the claim does to the node follows from who is there.
             before = group.pools()
             if status == Status.PIPELINED:
                 group.waiting += sign

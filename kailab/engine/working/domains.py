@@ -65,6 +65,7 @@ class DomainTree:
                 if domain is None:
                     domain = self.by_level[depth][path] = Domain(path, depth)
                     parent.children.append(domain)
+                # Collected first and made arrays once: growing an array for each node would copy it each time.
                 inside.setdefault(path, []).append(i)
                 parent = domain
         for domain in self.root.below():

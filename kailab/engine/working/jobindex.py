@@ -58,6 +58,7 @@ class JobIndex:
                 self.refresh(job)
             return
         gone = {job.uid for job in jobs}
+        # Lists that lose an entry have to be settled too, though no job may be added to them.
         touched = {self._entries.pop(uid)[0] for uid in gone if uid in self._entries}
         for queue in touched:
             self.lists[queue] = [entry for entry in self.lists[queue] if entry[1].uid not in gone]

@@ -96,6 +96,7 @@ class NodeTable:
 
     def grow(self) -> None:
         """Make room for resources that appeared since."""
+        # Rows are only ever added at the end, so what stands in the arrays stays valid.
         missing = len(self.layout) - len(self.allocatable)
         if missing > 0:
             empty = np.zeros((missing, len(self.nodes)), dtype=np.int64)
@@ -119,6 +120,7 @@ class NodeTable:
     def sharing(self, i: int) -> SharedGpus:
         shared = self.shared.get(i)
         if shared is None:
+            # Made when first needed: most nodes share nothing.
             shared = self.shared[i] = SharedGpus(int(self.gpu_memory[i]))
         return shared
 
@@ -211,9 +213,11 @@ class NodeTable:
 
     def total(self) -> list[int]:
         """Capacity of all available nodes, per queue resource; MIG profiles count by their leading number."""
+        # What can't be used now is not there to be divided among queues.
         totals = [int(self.allocatable[row][self.available].sum()) for row in QUEUE_RESOURCES]
         for name, row in self.layout.rows.items():
             weight = mig_gpus(name)
+            # The layout may know resources that came up after this table was made.
             if weight and row < len(self.allocatable):
                 totals[2] += weight * int(self.allocatable[row][self.available].sum())
         return totals

@@ -123,6 +123,7 @@ class QueueTree:
                 self.roots.append(queue)
                 continue
             parent = self.queues.get(parent_name)
+            # A queue whose parent is not there can't be measured against anybody, so nothing runs in it.
             if parent is None:
                 queue.orphan = True
             else:

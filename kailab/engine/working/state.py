@@ -33,6 +33,7 @@ class ShapeInfo:
     def __init__(self, shape: Shape, layout: Layout) -> None:
         self.shape = shape
         self.rows = layout.of_shape(shape)
+        # Only what is asked for: nodes are looked at row by row, and most rows ask for nothing.
         self.needs = tuple((row, amount) for row, amount in self.rows.items() if amount > 0)
         gpu = shape.gpu
         self.cpu_only = not (gpu.devices or gpu.memory_mib or gpu.mig or gpu.dra)
@@ -210,6 +211,7 @@ class Job:
             self.last_start = record.last_start
             self.last_evicted = record.last_evicted
         else:
+            # Pod sets are made anew and count from zero, so every task is added once more.
             tasks = list(self.tasks.values()) + list(self.lost.values())
             self.tasks, self.lost = {}, {}
             self.pending = self.succeeded = self.allocated = 0

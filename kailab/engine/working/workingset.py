@@ -133,6 +133,7 @@ class WorkingSet:
         """Add a node, or take its changed record."""
         if self.nodes.get(node.name) != node:
             self.nodes[node.name] = node
+            # Made anew when it is next asked for: nodes change seldom, and then often many at once.
             self._table = None
             self._changed("nodes", node.name)
 
@@ -244,6 +245,7 @@ class WorkingSet:
             job.remove(task)
             task.job, task.podset = None, None
             self._by_job.setdefault(uid, {})[task.uid] = task
+            # Without a group nobody schedules it: it only takes room, as a pod of another scheduler does.
             self.foreign[task.uid] = task
         self._dirty.pop(uid, None)
         self.waiting.discard(uid)
@@ -325,6 +327,7 @@ class WorkingSet:
         job = task.job
         if job is None or task.podset is None:
             return
+        # As the cluster has it, since this runs between cycles only.
         status = task.status
         if status == Status.PENDING:
             sums = self.asked.setdefault(job.record.queue, [0, 0, 0])
