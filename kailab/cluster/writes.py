@@ -124,6 +124,7 @@ class OneByOne(ABC):
 
 def carry_out(cluster: Cluster, write: Write) -> Object | None:
     """One write. Raises ApiError."""
+    # The fields of each write stand in the order of the method's parameters.
     match write:
         case Create(obj):
             return cluster.create(obj)

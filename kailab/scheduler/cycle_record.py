@@ -77,6 +77,7 @@ class History:
 
     def carry_on(self, other: History) -> None:
         """Remember what another remembers."""
+        # What is pending is not copied: each cycle replaces it as a whole.
         self._records, self._size, self._pending = other._records.copy(), other._size, other._pending
 
     def add(self, record: CycleRecord) -> None:

@@ -80,6 +80,7 @@ def made(folder: Path, what: str, begin: Callable[[Path], None] = lambda _: None
 
 
 def _begin(folder: Path) -> None:
+    # Before anything else: what carries the mark is ours, and may be removed again.
     _mark(folder)
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:

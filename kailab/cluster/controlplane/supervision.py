@@ -239,6 +239,7 @@ def processes_of(folder: Path | None) -> list[psutil.Process]:
     found = []
     for process in psutil.process_iter():
         mark = mark_of(process)
+        # This process may carry the mark itself: a plane spawns programs that ask about it.
         if mark and (folder is None or mark == str(folder)) and process.pid != os.getpid():
             found.append(process)
     return found

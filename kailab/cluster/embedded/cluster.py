@@ -125,6 +125,7 @@ class EmbeddedCluster:
                 backlog.extend([WatchEvent("ADDED", kind, obj) for obj in table.objects.values()])
             if kind == "Event":
                 backlog.extend([WatchEvent("ADDED", kind, r.materialise()) for r in self.store.events])
+        # A watch of everything also sees kinds of which there is nothing yet.
         return self.store.hub.open(None if kinds is None else wanted, backlog)
 
     # --- creating ---------------------------------------------------------------------------------------------------
@@ -144,8 +145,8 @@ class EmbeddedCluster:
         else:
             meta.pop("namespace", None)
         admitted = self._admission.new(kind, {**obj, "metadata": meta}, name)
-        # The store fills in the metadata in place, so it must be a dict of our own; ``meta`` is one, a copy made by
-        # admission may share with what the caller keeps.
+        # The store fills in the metadata in place, so it must be a dict of our own. ``meta`` is one; of what admission
+        # has made of it nothing is known.
         if admitted["metadata"] is not meta:
             admitted = {**admitted, "metadata": dict(admitted["metadata"])}
         if kind == "Namespace":

@@ -176,6 +176,7 @@ class StateLock:
     def __enter__(self) -> StateLock:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            # Not for child processes: one that inherited it would hold the lock on after this process has ended.
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise StateError(f"{self._path}: the lab can't be locked: {error.strerror or error}") from error

@@ -157,6 +157,7 @@ async def send(transport: Transport, request: Request, patience: float, brief: b
     )
     if answer.code < 300:
         return answer
+    # Only where an earlier try may have done it: otherwise the refusal means what it says.
     if answer.doubtful:
         if request.method == "DELETE" and answer.code == 404:
             return Answer(200, b"{}", answer.tries)
