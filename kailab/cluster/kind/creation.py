@@ -161,7 +161,7 @@ def _name_held(name: str) -> Iterator[None]:
         try:
             yield
         finally:
-            # Still locked. Whoever waits for nothing (LOCK_NB) can't hold the old file while another makes a new one.
+            # While it is still locked: a moment later it could be another process's file.
             path.unlink(missing_ok=True)
     finally:
         os.close(held)

@@ -94,10 +94,10 @@ class GuardedCluster(OneByOne):
 
     def write_all(self, chains: Sequence[Chain]) -> Outcomes:
         refusal = self._refusal()
+        # Asked once for the batch; from here on the transport asks before each request that it sends.
         if refusal is None:
             outcomes = self.inner.write_all(chains)
         else:
-            # Asked once for the batch; from here on the transport asks before each request that it sends.
             outcomes = [Outcome([], refusal) for _ in chains]
         for chain, outcome in zip(chains, outcomes, strict=True):
             done = len(outcome.objects)
