@@ -93,8 +93,7 @@ class Cache:
         path = self.path(pin)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            # Under another name first: from another disk the move copies, and a half copy must not pass for the
-            # program.
+            # Under another name first: a move from another disk copies, and a half copy must not pass for the program.
             arriving = path.with_name(f".{pin.name}.{os.getpid()}.arriving")
             shutil.move(file, arriving)
             arriving.chmod(0o755)
@@ -106,8 +105,7 @@ class Cache:
                 machine=str(this_machine()),
                 since=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             )
-            # Before the note: a process killed in between leaves a file that does not fit its checksum, and it is got
-            # again.
+            # Before the note: killed in between, we leave a file that does not fit its checksum, and it is got again.
             os.replace(arriving, path)
             self._note(pin, msgspec.structs.replace(entry, seen=_seen(path)))
         except OSError as error:

@@ -35,6 +35,7 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored)
     found += _told((one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim)
     found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
+    # With the queues that come in the same manifests: what is applied together is judged together.
     queues = {
         one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
     }
@@ -47,6 +48,7 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
         for one in (*(cluster.list("PriorityClass") if work else ()), *classes)
         if isinstance(one.get("value"), int)
     }
+    # KAI's own classes are meant as they are (inference, build and the like); only those of the user may be a surprise.
     high = {
         name: value
         for name, value in high.items()
@@ -54,6 +56,7 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
     }
     for one in work:
         for path, name in _classes(one) if not _says_preemptibility(one) else ():
+            # Taken out where it is told, so that each class is told once.
             if (value := high.pop(name, None)) is not None:
                 found.append(
                     f"{one.where(path)}: {name!r} has the value {value}: from {NON_PREEMPTIBLE_FROM} on KAI takes work as "

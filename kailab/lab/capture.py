@@ -35,6 +35,7 @@ def recorded(lab: Lab, journal: Journal) -> Recorder:
     """What was recorded of a lab between commands, and how it stands now. Raises EvidenceError where nothing was recorded, or the
     record is damaged."""
     recording = journal.whole()
+    # The commands recorded no cycles of a scheduler that is a process of its own: it kept them itself.
     decided = lab.venue.decided(lab.under_test)
     if decided is not None and decided.cycles:
         _take_cycles(recording, Path(decided.cycles), lab)
@@ -46,9 +47,11 @@ def recorded(lab: Lab, journal: Journal) -> Recorder:
 
 def _take_cycles(recording: Recording, path: Path, lab: Lab) -> None:
     """Of a scheduler in a process of its own: its cycles and decisions, in order of time among the steps."""
+    # The file goes on from lab to lab in one place; what is from before this one is another's.
     recording.cycles = [cycle for cycle in read_cycles(path) if cycle.now >= recording.opened]
     teller = CycleTeller(recording.opened, lab.log.names)
     told = [entries for cycle, _, decisions in whole(recording.cycles) if (entries := teller.tell(cycle, decisions))]
+    # At the same moment a step comes before what was decided on it.
     moments = [(entries[0].t, 1, len(entries)) for entries in told] + [(step.t, 0, STEP) for step in recording.steps]
     recording.order = [what for _, _, what in sorted(moments)]
     recording.decisions = [entry for entries in told for entry in entries]

@@ -34,6 +34,7 @@ class Changing(Looking):
 
         seen: list[str | Object] = []
         try:
+            # Large manifests become very many objects at once.
             with collector_off():
                 read = intake.read(sources, self.base, namespace, seen)
                 impossible = intake.impossible_gangs(read.manifests) if strict else []
@@ -46,6 +47,7 @@ class Changing(Looking):
                 manifests = intake.translated(read.manifests, self.under_test, self.cluster)
                 applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
         except InputError:
+            # Errors quote manifests, so evidence has to know what was refused, too.
             self.observers.on_refusal(seen)
             raise
         self._step(
@@ -78,6 +80,7 @@ class Changing(Looking):
         else:
             key = self.kind(str(kind))
             doomed.append((key, name, self.space_of(key, name, namespace) or ""))
+        # All are looked up before the first is deleted.
         for key, target, space in doomed:
             self._existing(key, target, space)
         for key, target, space in doomed:

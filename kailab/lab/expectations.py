@@ -46,6 +46,7 @@ SMALL = 100
 def expect(subject: Subject | Lab) -> Expectation:
     """Begin an expectation about a lab, or about a part of it (``lab.queue("team-a")`` and its like)."""
     whole = subject if isinstance(subject, Subject) else subjects.everything(subject)
+    # Inside of ``eventually`` and its like only they let time pass.
     if not note(whole.lab):
         whole.lab.settle_if_changed()
     return Expectation(whole)
@@ -56,6 +57,7 @@ class Expectation:
 
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
+        # One picture for all words of the chain: they are about the same moment.
         self._picture = subject.lab.picture()
         try:
             subject.look_up(self._picture)

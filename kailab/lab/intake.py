@@ -79,6 +79,7 @@ def read(
     for source in sources:
         try:
             manifests, inside = _read_one(source, base, namespace, [] if seen is None else seen)
+        # Faults of all sources are told at once: whoever mends one file does not want to learn of the next one then.
         except InputErrors as error:
             errors += error.errors
         except InputError as error:
@@ -108,6 +109,7 @@ def _read_one(
         texts = list(read_texts(path if base is None or path.is_absolute() or source == "-" else base / path))
     seen.extend(text for _, text in texts)
     manifests = load_texts(texts, namespace=namespace)
+    # Also a text without objects has its place.
     inside: dict[str, list[Object]] = {file: [] for file, _ in texts}
     for one in manifests:
         inside[one.file].append(one.object)
@@ -126,6 +128,7 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     spaces = {space["metadata"]["name"] for space in cluster.list("Namespace")}
     for manifest in manifests:
         if manifest.kind == "Namespace":
+            # In order: a Namespace counts from where it stands, as it would be applied.
             spaces.add(manifest.object["metadata"]["name"])
         elif is_namespaced(manifest.kind, manifest.object):
             wanted = manifest.object["metadata"].get("namespace") or namespace
@@ -137,8 +140,10 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
                     )
                 )
     given = {one.object["metadata"].get("name"): one for one in manifests if one.kind == "Queue"}
+    # The tree as it will be: what is applied takes the place of what is there.
     there = [queue for queue in cluster.list("Queue") if queue["metadata"]["name"] not in given]
     tree: list[Object | Manifest] = [*there, *given.values()]
+    # A tree that nobody touches was told of when it was applied.
     faults, advice = check_queues(tree) if given else ([], [])
     errors += faults
     if errors:
@@ -216,6 +221,7 @@ def _undo(cluster: Cluster, done: list[tuple[Change, Object | None]]) -> None:
         if change.what == "created":
             cluster.delete(change.kind, change.name, change.namespace or None, grace_seconds=0)
         elif change.what == "configured" and before is not None:
+            # Without the version that it had, which the server would take for a conflict.
             metadata = {key: value for key, value in before["metadata"].items() if key != "resourceVersion"}
             cluster.update({**before, "metadata": metadata})
 

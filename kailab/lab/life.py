@@ -23,6 +23,7 @@ from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.registry import SCHEDULERS
 
+# With another of these it would be another cluster: ``up`` compares them with those of a lab that is up.
 _OF_THE_CLUSTER = (
     "kubeconfig", "context", "components", "kubernetes",
     *(own.option for kind in SCHEDULERS.values() for own in kind.own),
@@ -79,6 +80,7 @@ def begin(
             devices=devices,
         )
         venue.outlive(spec, options.get("config"), tell)
+        # Before anything else can fail: whatever is left of a cluster elsewhere is found again by this file.
         if venue.place is not None:
             saved.write(state, saved.SavedLab(**structs.asdict(spec), place=venue.place))
         recorder = Recorder()

@@ -83,6 +83,7 @@ class LiveSettling:
                 return
             if now - begun > self._deadline:
                 raise NotSettled(self._restless())
+            # Until it may be quiet, not longer; once it is only waited for what is to come, the pause decides.
             self._cluster.wait(min(self._pause(), max(0.01, self._quiet - still) if still < self._quiet else 1.0))
 
     def moments(self, seconds: float) -> Iterator[None]:

@@ -69,6 +69,7 @@ class Looking:
             # Those from before this lab was begun anew on the same file are another's.
             shift = decided.opened - self.spec.opened
             self.log.evictions = [structs.replace(entry, t=entry.t + shift) for entry in decided.evictions]
+        # Only where a lab is merely looked at: nothing can have changed since it was saved.
         if self._saved_parts:
             return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
         return Picture(self.cluster, self.log, self._present, self.under_test)

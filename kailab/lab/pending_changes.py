@@ -114,9 +114,11 @@ class PendingChanges:
             slow = _seconds(notes.get(TERMINATION), TERMINATION_SECONDS) > PROMPT_SECONDS or _saves(notes)
             # A pod that has ended is held by a finalizer alone: whoever set that takes its time.
             held = metadata.get("finalizers") and phase in ("Succeeded", "Failed")
+            # Nobody ends the pods of a node that is gone or silent, before the node itself is given up.
             stuck = spec.get("nodeName") and (node is None or not _ready(node))
             return "" if slow or held or stuck else "is leaving"
         for reference in metadata.get("ownerReferences") or ():
+            # The garbage collector deletes it, in its own time.
             if reference.get("controller") and reference["kind"] in _OWNERS and reference["uid"] not in owners:
                 return "lost its owner"
         if phase in ("Succeeded", "Failed"):

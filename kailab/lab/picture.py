@@ -115,6 +115,7 @@ class Picture:
             key = f"{namespace}/{name}"
             if key not in waiting and (entry := _from_status(key, group)) is not None:
                 waiting[key] = entry
+        # Only where nobody tells decisions: kailab's own has a reason for each group that it left waiting.
         if self.log.last is None:
             for key, rows in self.by_group.items():
                 if key not in waiting and (entry := _from_pods(key, rows, self._code)) is not None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 def made_of(lab: Lab) -> dict[str, Any]:
     """What a lab is made of, as plain values."""
     nodes = lab.cluster.list("Node")
+    # No pods: only what nodes offer is asked.
     accounts = Accounts(lab.cluster, (), {})
     gpus = sum(accounts.offered(node) for node in nodes) // GPU
     return {

@@ -31,6 +31,7 @@ def parts_to_save(picture: Picture) -> dict[str, Any]:
     """The parts of a picture worth keeping, as plain values."""
     pending = msgspec.to_builtins(picture.pending)
     parts: dict[str, Any] = {"rows": msgspec.to_builtins(picture.rows), "used": picture.used, "pending": pending}
+    # One that was read is in the file already, which a command that only looks does not write.
     if not isinstance(picture.present, SavedPresent):
         parts["present"] = msgspec.to_builtins(picture.present.keep())
     return parts

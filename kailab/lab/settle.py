@@ -163,6 +163,7 @@ class VirtualSettling:
         """True if any of them wrote anything."""
         wrote = False
         writers: Counter[str] = Counter()
+        # In rounds: what one controller writes may be work for one that came before it.
         for _ in range(MAX_ROUNDS):
             again = False
             for controller in self._controllers:

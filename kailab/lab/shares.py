@@ -88,6 +88,7 @@ class Shares:
         for pod in pods:
             if pod.phase not in ("Pending", "Running"):
                 continue
+            # A queue holds what the queues below it hold.
             for name in lineage(pod.queue, parents):
                 asked[name] += pod.milli_gpus
                 held[name] += pod.milli_gpus if pod.holds else 0
@@ -145,6 +146,7 @@ class Shares:
         siblings = self.children(level)
         unused = {q.name: q.unused for q in sorted(siblings, key=lambda q: (-q.unused, q.name))}
         beyond = dict(self.lenders(level)) if level else {}
+        # What the parent has of nobody's is nobody's here, too: it is left over below.
         beyond.pop(NOBODY, None)
         ledger: dict[tuple[str, str], int] = {}
         for borrower in siblings:

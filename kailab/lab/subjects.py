@@ -76,6 +76,7 @@ def app(lab: Lab, name: str) -> Subject:
     def names(picture: Picture) -> set[str]:
         told = {row.app for row in picture.rows} | {entry.app for entry in picture.log.evictions}
         told |= {one.app for one in picture.log.names.everyone()}
+        # Looking through all workloads costs something, and is needed only before a first pod is there.
         return (told if name in told else told | _labelled_apps(lab)) - {""}
 
     return Subject(lab, "app", name, lambda _, row: row.app == name, names=names)
@@ -163,6 +164,7 @@ def owners(picture: Picture, owner: str, namespace: str) -> list[str]:
 
 def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
     line: list[str] = []
+    # An owner may own itself by way of others; nothing refuses that.
     while owner and owner not in line:
         line.append(owner)
         kind, _, name = owner.partition("/")

@@ -41,12 +41,14 @@ def embedded_from(
         made = [numbers.complete(kind, taken(obj), now) for obj in several]
         if made:
             found[kind] = sorted(made, key=_age)
+    # In an embedded cluster only those are set that its own controllers take off.
     if not embedded:
         found = _without_foreign_finalizers(found)
     cluster = EmbeddedCluster.restore(
         {
             "now": now,
             "version": numbers.version,
+            # Not only those in use: one that is gone must not be given again, since decisions and records name it.
             "uids": max(numbers.uids, given.uids),
             "names": given.names,
             "objects": _with_revisions(found),
@@ -81,6 +83,7 @@ class _Numbers:
         self.uids = max((int(uid[len(_UID) :], 16) for uid in own), default=0)
 
     def complete(self, kind: str, obj: Object, now: float) -> Object:
+        # Nobody here applies by field managers, and they are the larger part of many objects.
         meta = {key: value for key, value in obj["metadata"].items() if key != "managedFields"}
         if not meta.get("uid"):
             self.uids += 1
@@ -92,6 +95,7 @@ class _Numbers:
             meta["creationTimestamp"] = format_time(now // 1)
         whole: Object = {**obj, "metadata": meta}
         if "spec" in whole:
+            # Controllers tell by it whether they have seen an object as it is now.
             meta.setdefault("generation", 1)
         if kind == "Pod":
             status = whole.get("status") or {}

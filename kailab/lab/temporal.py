@@ -32,6 +32,7 @@ def eventually(condition: Condition, within: float, lab: Lab | None = None) -> N
     lab = lab or _lab_of(condition)
     begun = lab.now
     failure = _check(condition)
+    # No time passes where it holds at once.
     for _ in () if failure is None else lab.moments(within):
         failure = _check(condition)
         if failure is None:
@@ -67,6 +68,7 @@ def never(condition: Condition, for_: float, lab: Lab | None = None) -> None:
         failure = _check(condition)
         if held := failure is None:
             break
+    # "It never runs" must not hold because of a name that was mistyped.
     if isinstance(failure, NothingThere):
         raise failure
     if held:
@@ -86,6 +88,7 @@ def _check(condition: Condition) -> ExpectationFailed | None:
 
 
 def _lab_of(condition: Condition) -> Lab:
+    # Checked once only to see which lab it looks at; whether it holds does not matter yet.
     with watching() as watched, suppress(ExpectationFailed):
         condition()
     if len(watched) == 1:

@@ -26,9 +26,11 @@ def unusable(picture: Picture) -> Iterable[Finding]:
     served = served_pool(picture.scheduler)
     for name in sorted(objects):
         line = lineage(name, parents)
+        # A parent keeps back what waits in any queue below it.
         below = sum(number for queue, number in waiting.items() if name in lineage(queue, parents))
         if name in inner and waiting[name]:
             yield _finding(FindingCode.QUEUE_NOT_LEAF, name, waiting[name], _not_leaf(name, parents))
+        # The end of the line still names a parent: one that is not there, or one that comes round again.
         if (top := parents[line[-1]]) and (len(line) == 1 or name not in inner):
             yield _finding(FindingCode.QUEUE_PARENT_MISSING, name, below, _no_root(line, top, objects))
         elif served is not None and (pool := node_pool(objects[name]["metadata"])) != served:

@@ -29,5 +29,6 @@ def waits(picture: Picture) -> Iterable[QueueWait]:
 def _wait(queue: str, waiting: list[tuple[float, str]]) -> QueueWait:
     seconds = sorted(each for each, _ in waiting)
     longest, name = max(waiting, key=lambda one: (one[0], one[1]))
+    # Of a single value there are no quantiles: it is all of them.
     spread = quantiles(seconds, n=100, method="inclusive") if len(seconds) > 1 else seconds * 99
     return QueueWait(queue, len(waiting), name, longest, p50=spread[49], p99=spread[98])

@@ -24,6 +24,7 @@ def amount_text(resource: QueueResource, amount: float) -> str:
 
 def divided(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:
     """Those that a queue took part in, from the root down. ``line``: the queue and its ancestors, from itself up."""
+    # A queue takes part in the division of its parent; the root's parent has no name.
     parents = ["", *reversed(line[1:])]
     found = {one.parent: one for one in divisions if one.resource == resource and one.parent in parents}
     return [found[parent] for parent in parents if parent in found]

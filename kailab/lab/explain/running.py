@@ -36,6 +36,7 @@ def _stale(standing: Standing) -> Iterable[Cause]:
         least = min_member(group)
         running = sum(bool(row.node) for row in standing.picture.by_group[full] if row.phase in ("Pending", "Running"))
         record = standing.records.get(group["metadata"]["uid"])
+        # The PodGroup's own grace goes before the configured one, as in the engine.
         own = None if record is None else record.staleness_grace
         grace = standing.lab.config.staleness_grace if own is None else own
         ends = parse_time(since) + grace

@@ -44,6 +44,7 @@ class Subject:
         else:
             raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
         rule = subject.rule(lab)
+        # Of one that was evicted there is something to say, though it is gone.
         if kind in ("Pod", "PodGroup") and subject.object(lab) is None and not rule.evictions(lab.picture()):
             raise NotFound(f'{KINDS[kind].resource} "{name}" not found in namespace "{namespace}"')
         return subject
@@ -136,7 +137,9 @@ class Standing:
             return max(0, min_member(self.object) - self.done)
         told = wanted_pods(self.object)
         if told is None:
+            # A kind that does not say how many: what is there, or what must start together.
             return max(there, self._least)
+        # Of a Job what is done is taken off already (``wanted_pods``).
         return told if kind in ("Job", "CronJob") else max(0, told - self.done)
 
     @property

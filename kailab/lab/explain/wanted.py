@@ -46,6 +46,7 @@ def _job(obj: Object) -> int:
     wanted = _number(spec, "parallelism")
     if spec.get("completions") is not None:
         return min(wanted, int(spec["completions"]) - done)
+    # A Job without completions makes no pods after its first success.
     return 0 if done else wanted
 
 

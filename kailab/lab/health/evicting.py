@@ -43,12 +43,14 @@ def loops(evictions: Sequence[Evicted], now: float, seconds: float, workload: Wo
     for entry in evictions:
         if entry.beneficiary:
             gone, served = workload(entry.podgroup), workload(entry.beneficiary)
+            # A workload that makes room for itself (by new pods) is no loop of two.
             if gone != served:
                 pairs.setdefault((min(gone, served), max(gone, served)), []).append(entry)
     found = []
     for (one, other), entries in sorted(pairs.items()):
         turns: list[Evicted] = []
         for entry in sorted(entries, key=lambda entry: (entry.t, entry.cycle)):
+            # Several pods of one eviction are one turn.
             if not turns or workload(turns[-1].podgroup) != workload(entry.podgroup):
                 turns.append(entry)
         if len(turns) >= TURNS and turns[-1].t >= now - seconds:

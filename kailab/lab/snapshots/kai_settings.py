@@ -40,6 +40,7 @@ def settings_in(cluster: Cluster, looks: Mapping[str, Sequence[Object]]) -> KaiS
     ]
     if not found:
         return None
+    # KAI has a scheduler for each shard; the one without a label value serves the default node pool.
     flags, deployment, container = min(found, key=lambda one: bool(one[0].get("partition-label-value")))
     others = [one[0].get("partition-label-value", "") for one in found if one[0] is not flags]
     text, notices = _text(cluster, deployment)
@@ -105,6 +106,7 @@ def _text(cluster: Cluster, deployment: Object) -> tuple[str, tuple[str, ...]]:
         except ApiError as error:
             return "", (f"KAI's configuration can't be read, its defaults are taken: {error}",)
         for text in data.values():
+            # Found by its content: the name of its key is for the operator to choose.
             if "actions:" in text or "tiers:" in text:
                 return text, ()
     return "", ("no configuration is mounted by KAI's scheduler, its defaults are taken",)

@@ -28,6 +28,7 @@ class KubeconfigProvider:
         return KubernetesVenue(place, Connection.from_kubeconfig(path, context))
 
     def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> KubernetesVenue:
+        # Whoever decides there is another process: a command that attaches must not decide beside it.
         return KubernetesVenue(place, Connection.from_kubeconfig(place.kubeconfig, place.context), detached=True)
 
     def take_down(self, place: Place) -> None:

@@ -71,9 +71,11 @@ class KubernetesVenue:
         """Raises ConnectError where the nodes do not become ready."""
         cluster = self.cluster
         if self._deciding is not None:
+            # Without the mark: definitions and what belongs to them outlast the lab, and serve the next one.
             with cluster.unmarked():
                 self._deciding.prepare(cluster, scheduler)
         if not self.installed:
+            # A closed watch leaves its informer behind: what follows is looked up here, not asked for object by object.
             cluster.watch(("CustomResourceDefinition",)).close()
             with cluster.unmarked():
                 install(cluster)
@@ -88,6 +90,7 @@ class KubernetesVenue:
         for obj in wanted:
             if obj["kind"] != "Node":
                 cluster.apply(obj)
+        # Last: the nodes become ready while the rest is written.
         nodes.await_ready(cluster, fakes)
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
@@ -132,12 +135,14 @@ class KubernetesVenue:
     # --- it moves out ------------------------------------------------------------------------------------------------
 
     def clear(self) -> None:
+        # Kinds of operators, of which there may be many: only those that this lab wrote are looked through.
         others = [kind for kind in self.cluster.created if kind not in _WATCHED]
         clear(self.cluster, self.place.mark, kinds=(*_WATCHED, *others), keep=("Node",))
 
     def vacate(self) -> None:
         """Take all of the lab out of somebody else's cluster; the kinds it installed, too, if nobody else uses them."""
         clear(self.cluster, self.place.mark)
+        # Of anybody's: deleting a definition deletes all objects of its kind.
         if not self.cluster.list("Queue") and not self.cluster.list("PodGroup"):
             uninstall(self.cluster)
 

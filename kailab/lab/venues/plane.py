@@ -136,6 +136,7 @@ class PlaneProvider:
         options = request.options
         request.scheduler.check_options()
         for name, kind in SCHEDULERS.items():
+            # One that may come to decide later is looked at now, too: a wrong folder is told before minutes are spent.
             if name != request.scheduler.kind and any(options.get(own.option) for own in kind.own):
                 chosen(name, options).check_options()
         self._planes.check()
@@ -143,6 +144,7 @@ class PlaneProvider:
         if request.folder is not None:
             return self._opened(request.folder, programs, options, request.tell)
         folder = Path(tempfile.mkdtemp(prefix="kailab-"))
+        # Before the plane: whatever of it is up when this process is killed is taken down.
         reaper = Reaper(folder, self._backend)
         try:
             return self._opened(folder, programs, options, request.tell, reaper)
@@ -164,6 +166,7 @@ class PlaneProvider:
                 Processes(plane, programs, given),
                 reaper=reaper,
             )
+            # The one at hand, instead of one attached anew.
             venue.plane = plane
         except BaseException:
             plane.down()
@@ -193,6 +196,7 @@ class PlaneProvider:
         try:
             plane = self._planes.attach(folder)
         except StateError:
+            # What is not whole can't be attached to, but its processes and files have to go all the same.
             self._planes.remove(folder)
         else:
             plane.down()

@@ -29,6 +29,7 @@ class Reaper:
 
     def __init__(self, folder: Path, backend: str) -> None:
         looked_at, self._held = os.pipe()
+        # A child would hold the pipe open beyond the end of this process.
         os.register_at_fork(after_in_child=self._let_go)
         try:
             # Through a shell that ends at once: nobody here has to wait for the one that looks on.

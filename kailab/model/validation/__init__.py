@@ -33,6 +33,7 @@ def validate(obj: dict[str, Any], kind: str) -> list[Fault]:
     check = part(kind, "check")
     if check is not None:
         check(faults, obj)
+    # The checks with the best words come first: a shape, and decoding, would tell the same again, less well.
     if not faults.found:
         shape = shape_of(kind)
         if shape is not None:

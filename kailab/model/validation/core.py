@@ -57,6 +57,7 @@ def loose_pod_spec() -> Check:
 
 
 def _later(type: str) -> Check:
+    # Later, since types refer to themselves by way of others (JSONSchemaProps), and most are never needed.
     return SCALARS.get(type) or shapes.later(lambda: shape(type))
 
 

@@ -37,6 +37,7 @@ _NEEDED = {
     "V1PodTemplateSpec": {"spec"},
     "V1JobTemplateSpec": {"spec"},
 }
+# Status and lists that others write: what they leave out is no mistake of a manifest.
 _LENIENT = re.compile(
     r"V1(Node(?!Selector|Condition)|ContainerSt|ContainerImage|AttachedVolume|DaemonEndpoint|ResourcePool|ResourceClaimConsumer).*",
     re.ASCII,

@@ -139,6 +139,7 @@ def _check_claim_spec(faults: Faults, spec: dict[str, Any], path: str) -> None:
         if name in known:
             faults.add(f"{at}.name", f"{name!r} is there already")
         known[name] = None
+        # Constraints may name a request, or one alternative of it.
         known.update(dict.fromkeys(_check_request(faults, request, at, name)))
     _check_number(faults, devices, "requests", f"{path}.requests", MOST_REQUESTS)
     for at, constraint in faults.mappings(devices, "constraints", f"{path}.constraints"):

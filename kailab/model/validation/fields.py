@@ -97,6 +97,7 @@ class Faults:
         value = parent.get(key)
         if value is None:
             return None
+        # By exact type: to Python, true is 1.
         if type(value) is not int:
             self.wrong(path, value, f"a whole number of {least} or more")
         elif value < least:

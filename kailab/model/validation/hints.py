@@ -41,6 +41,7 @@ def advise_scheduler(faults: Faults, obj: dict[str, Any]) -> None:
         return
     for path, pod in pod_templates(obj):
         name = pod["spec"].get("schedulerName")
+        # Whoever names the default scheduler means it.
         if name in (labels.SCHEDULER_NAME, labels.DEFAULT_SCHEDULER_NAME):
             continue
         text = f"is {shown(name)}" if name else "is missing"
@@ -86,6 +87,7 @@ def _advise_duration(faults: Faults, value: str, signed: bool, path: str) -> Non
 
 
 def _is_count(text: str) -> bool:
+    # As Go's ParseInt with 32 bits, which KAI uses. Twenty digits are more than enough to see that there are too many.
     return text.isascii() and text.removeprefix("+").isdigit() and int(text[:20]) < 2**31
 
 

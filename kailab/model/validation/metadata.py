@@ -70,6 +70,7 @@ def check_notes(faults: Faults, meta: dict[str, Any], path: str = "metadata") ->
     check_labels(faults, meta, "labels", f"{path}.labels")
     annotations = faults.strings(meta, "annotations", f"{path}.annotations") or {}
     for key in annotations:
+        # As the API server: keys of annotations are checked in small letters, keys of labels as they are.
         if not is_label_key(key.lower()):
             faults.add(f"{path}.annotations[{key:.80}]", "is not a valid key; expected name or domain/name")
 
@@ -100,6 +101,7 @@ def _check_name(faults: Faults, meta: dict[str, Any], kind: str) -> None:
         elif kind not in _PATH_NAME_KINDS and not is_dns_subdomain(name):
             faults.wrong("metadata.name", name, NAME_RULE)
     elif generated is not None and kind not in _PATH_NAME_KINDS:
+        # What is put behind it begins with a letter or digit.
         stem = generated.rstrip("-.")
         if not stem or not is_dns_subdomain(stem):
             faults.wrong("metadata.generateName", generated, NAME_RULE)

@@ -114,6 +114,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
                 )
             elif amount > limits[name]:
                 faults.add(field, f"is more than the limit of {quantities.format_number(limits[name])}")
+        # Asked of what was written: a limit that can't be read was told already.
         elif is_extended(name) and name not in given:
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
     for name in (*limits, *requests):
@@ -134,6 +135,7 @@ def check_annotations(
         return
     shared = [key for key in (labels.GPU_FRACTION, labels.GPU_MEMORY) if key in annotations]
     _check_sharing(faults, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
+    # With a share of a GPU the webhook sets this variable itself.
     if not shared:
         _check_visible_devices(faults, spec, spec_path)
 

@@ -54,6 +54,7 @@ def advise_queue(faults: Faults, obj: dict[str, Any]) -> None:
             faults.add(path, f"is missing: its quota and limit are 0, so work that asks for {name} never runs here")
         elif "limit" not in block:
             faults.add(f"{path}.limit", f"is missing, which means 0: work that asks for {name} never runs here")
+        # A quota below 0 is unlimited, and so above any limit.
         elif block["limit"] >= 0 and (block.get("quota", 0) > block["limit"] or block.get("quota", 0) < 0):
             faults.add(f"{path}.quota", f"is more than the limit of {block['limit']}: the part above is never reached")
 
@@ -183,6 +184,7 @@ def _check_subgroup_minimum(faults: Faults, group: dict[str, Any], path: str, in
 
 def _circular(name: str, parents: dict[str, str | None]) -> bool:
     at, steps = parents.get(name), 0
+    # Bounded: the way up may lead into a ring that this one is not part of.
     while at is not None and at != name and steps <= len(parents):
         at, steps = parents.get(at), steps + 1
     return at == name

@@ -131,6 +131,7 @@ def items(of: Check) -> Check:
     def check(value: Any) -> list[Fault] | None:
         if type(value) is not list:
             return _wrong(value, "a list")
+        # No list before the first fault: most objects have none, and every field of every object passes through here.
         found: list[Fault] | None = None
         for index, item in enumerate(value):
             inner = of(item)

@@ -40,6 +40,7 @@ class Tight(NamedTuple):
 def tight_rules(trials: Trials) -> list[Tight]:
     """All that refuse the subject as things stand, in the order in which the engine comes upon them."""
     found: list[Tight] = []
+    # The delay would refuse it before any of these rules is looked at.
     lifted: list[Relaxation] = [DelayGone()]
     while len(found) < MOST:
         pending = trials(*lifted).pending
@@ -51,6 +52,7 @@ def tight_rules(trials: Trials) -> list[Tight]:
             pending[0].code, pending[0].queue_context, resource, numbers["requested"], numbers["allocated"],
             int(numbers["bound"]),
         )  # fmt: skip
+        # Lifted and met again: something else refuses with the same words, and would for ever.
         if tight in found:
             break
         found.append(tight)
