@@ -96,8 +96,10 @@ def some_changes(lab: Lab, chance: random.Random) -> Sequence[Change]:
         elif what == "without" and not any(isinstance(change, Delete) for change in found):
             used = {name for pod in lab.get("Pod") if (name := pod["metadata"].get("labels", {}).get(labels.QUEUE))}
             found += without(lab, f"{labels.QUEUE}={chance.choice(sorted(used))}") if used else ()
-        elif what == "scale" and (scaled := [name for kind, name in owners if kind == "Deployment"]):
-            found.append(setting(lab, f"deployment/{chance.choice(scaled)}.replicas={chance.randrange(9)}"))
+        elif what == "scale":
+            gone = {change.name for change in found if isinstance(change, Delete)}
+            if scaled := [name for kind, name in owners if kind == "Deployment" and name not in gone]:
+                found.append(setting(lab, f"deployment/{chance.choice(scaled)}.replicas={chance.randrange(9)}"))
     return found
 
 
