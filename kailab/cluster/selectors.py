@@ -46,6 +46,7 @@ def matches(selector: Selector, labels: Mapping[str, str] | None) -> bool:
     return all(term.holds(labels) for term in selector)
 
 
+# The same few selectors are asked again and again.
 @lru_cache(maxsize=512)
 def parse_selector(text: str) -> Selector:
     """Terms of a selector as kubectl takes it: ``a=b,c!=d,e in (f,g),h notin (i),j,!k``. Raises Invalid.

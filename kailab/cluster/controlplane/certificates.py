@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
-VALID_DAYS = 365
+VALID_DAYS = 365  # as kubeadm's
 _EARLIER = datetime.timedelta(hours=1)  # clocks are not all alike
 
 

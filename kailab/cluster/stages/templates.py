@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from kailab.cluster import lifecycle
 from kailab.model import labels
 
+# One time for all that a patch says.
 _HEAD = """\
 {{ $now := Now }}
 metadata:
@@ -70,6 +71,7 @@ def _terminated(field: str, code: str, reason: str) -> str:
 # The reason and the exit code that the annotation asks for, as lifecycle.failure has them.
 _FAILURE = (
     f'{{{{ $asked := splitn ":" 2 (index .metadata.annotations "{labels.FAIL}") }}}}\n'
+    # splitn names the parts _0 and _1; the second is there only behind a colon.
     f'{{{{ $reason := or $asked._1 "{lifecycle.ERROR}" }}}}\n'
     f'{{{{ $code := ternary {lifecycle.CODE_OOM_KILLED} {lifecycle.CODE_ERROR} (eq $reason "{lifecycle.OOM_KILLED}") }}}}\n'
 )

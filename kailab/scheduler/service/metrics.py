@@ -177,6 +177,7 @@ class Metrics(Observer):
             task = mirror.tasks.get(bind.task)
             if task is not None and ("bind", bind.task) not in failed:
                 self._task.observe(_whole_milliseconds(max(0.0, record.now - task.created)))
+        # PodGroups, each once for an action, however many pods it placed of them.
         placed = {(bind.action, bind.podgroup) for bind in decisions.binds}
         placed |= {(pipeline.action, pipeline.podgroup) for pipeline in decisions.pipelines if not pipeline.moved}
         for action, _ in placed:

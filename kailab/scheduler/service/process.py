@@ -114,6 +114,7 @@ class Process:
             ending.callback(thread.end)
             leadership = election
         cluster = self._connect(standing)
+        # The last fence: the guarded cluster asks when a batch is handed over, this one when a request goes out.
         cluster.transport.may_write = lambda: leadership.leading
         ending.callback(cluster.close)
         service = self._service = Service(

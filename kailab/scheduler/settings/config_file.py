@@ -90,6 +90,7 @@ def settings_from(document: Mapping[str, Any] | None, file: str = "") -> Schedul
         plugins = _plugins(block, notices)
         values.update(_engine_values(plugins, notices))
         if "proportion" in plugins and "kValue" in plugins["proportion"]:
+            # KAI's proportion plugin takes a negative one for 0, and a multiplier below 1 (further down) for 1.
             k_value = max(0.0, plugins["proportion"].number("kValue"))
     if "queueDepthPerAction" in block:
         values["queue_depth"] = _depths(block.inside("queueDepthPerAction"))

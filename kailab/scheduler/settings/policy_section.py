@@ -68,6 +68,7 @@ def read_policies(block: Reader) -> dict[str, Any]:
     elif "victimOrder" in block:
         values["victim_order_policy"] = _choice(block, "victimOrder")
         if values["victim_order_policy"] is None:
+            # It is neither a policy nor one of these: this raises.
             block.one_of("victimOrder", ("queue", "priority"), "order of victims")
     if "maxEvictionsPerCycle" in block:
         values["max_evictions_per_cycle"] = block.count("maxEvictionsPerCycle")
@@ -121,6 +122,7 @@ def _job_order(block: Reader) -> WeightedOrder:
         weights = block.inside("weights")
         weights.only(WEIGHTS)
         for name in WEIGHTS:
+            # Given weights stand alone: one that is left out is nothing, not its default.
             values[name] = weights.number(name) if name in weights else 0.0
             if values[name] < 0:
                 raise InputError(f"{values[name]:g} is negative; expected a weight of 0 or more", weights.where(name))
