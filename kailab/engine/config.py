@@ -35,7 +35,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_consolidation_victims: int = 16  # -1: unlimited
     allow_consolidating_reclaim: bool = True
     use_signatures: bool = True  # skip a job no easier to place than one that just failed
-    staleness_grace: float = 60.0
+    staleness_grace: float = 60.0  # KAI's --default-staleness-grace-period
     reclaim_min_runtime: float = 0.0
     preempt_min_runtime: float = 0.0
     reclaim_resolve: Literal["lca", "queue"] = "lca"  # where a victim's reclaimMinRuntime is looked up

@@ -58,6 +58,7 @@ class Allocator:
             return self._members(job, group, tasks, nodes, pipeline_only)
         session = self.session
         podsets = [podset for podset in group.podsets if any(task.podset is podset for task in tasks)]
+        # One domain after the other, each from the same state: what did not fit in the last one is taken back.
         for subset in self.topology.subsets(job, group, podsets, tasks, nodes, quiet=pipeline_only):
             mark = session.mark()
             if self._members(job, group, tasks, subset, pipeline_only):
@@ -99,6 +100,7 @@ class Allocator:
         placer = self.placer
         # Only now: constraints of this group and those above it have left their scores by then.
         placer.preferred = self.topology.scores_for(podset)
+        # All or none: ``tasks`` are what has to start together, or one task of surplus.
         for count, task in enumerate(tasks):
             if not placer.place(task, nodes, pipeline_only):
                 if not pipeline_only:

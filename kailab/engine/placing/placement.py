@@ -148,6 +148,7 @@ class Placer:
         # By identity: equal shapes are interned, and a mask of nodes is passed on as the same object.
         if last is None or last.info is not info or last.nodes is not nodes or last.changes != self.session.changes:
             return None
+        # It fitted nowhere, and nothing on any node has changed since.
         if last.node < 0:
             return False
         shape = info.shape
@@ -166,6 +167,7 @@ class Placer:
             or (self._cpu if info.cpu_only else self._gpu) != "binpack"
         ):
             return None
+        # Packing has just made this node the fullest of those that fit; what else is asked depends on the shape.
         i, idle, releasing = last.node, self.table.idle, self.table.releasing
         for row, amount in info.needs:
             free = idle[row, i]
@@ -258,6 +260,7 @@ class Placer:
         options: list[tuple[float, bool, str]] = []
         for name, group in shared.groups.items():
             if shared.fits(group, memory):
+                # What is promised counts as used, as in KAI (GetUsedGpuPortion).
                 used = group.used / shared.memory if shared.memory else 0.0
                 options.append((-used * fuller, False, name))
         idle, releasing = int(table.idle[GPUS, i]), int(table.releasing[GPUS, i])
@@ -275,6 +278,7 @@ class Placer:
             else:
                 waits = waits or not shared.fits_now(shared.groups[name], memory) or not fits_now
             chosen.append(name)
+            # A shared device stands once among the options, so shares of one task never meet on it.
             if len(chosen) == gpu.devices:
                 return chosen, waits
         return None

@@ -178,6 +178,7 @@ class TopologyPlan:
         return {
             id(below)
             for domain in tree.by_level[level].values()
+            # Should pods run in several domains of that level, any of these may be joined.
             if domain.mask[homes].any()
             for below in domain.below()
         }
@@ -219,6 +220,7 @@ def _ratio(need: np.ndarray, domain: Domain) -> float:
 
 
 def _has_room(domain: Domain, need: np.ndarray, count: int) -> bool:
+    # The count of pods is the sharper test; sums also fit where no single node has enough.
     if domain.pods is not None:
         return domain.pods >= count
     return _ratio(need, domain) <= 1.0
@@ -245,6 +247,7 @@ def _preference(tree: DomainTree, top: Domain, preferred: str, count: int) -> np
         if domain.level == level:
             ordered.append(domain)
         else:
+            # In front, so that children come in their packing order and not level by level.
             stack = domain.children + stack
     scores = np.full(count, np.nan)
     for rank, domain in enumerate(ordered):

@@ -66,6 +66,7 @@ class JobBudget:
         # Asked before a set is simulated, so that the bound is a number of simulations and not one more.
         if self._left < 1 or self._generator_left < 1:
             self.spent = True
+            # A generator's own bound is the same for every job, so running into it says something of the job.
             self._action.cut_short = self._reduced and self._left < 1
             raise BudgetSpent(generator_only=self._left >= 1)
         self._left -= 1

@@ -75,6 +75,7 @@ def losing(session: Session, mark: int) -> list[WTask]:
         if task.uid in seen:
             continue
         seen.add(task.uid)
+        # A victim that is moved stands on its old place by ``left``, and is evicted like any other.
         leaves = task.left is not None or not ACTIVE[task.status]
         if (
             ACTIVE[entry.before[0]]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def counting(asked: Amounts) -> tuple[int, ...]:
     """The resources by which what is taken is held against what is asked for: GPU, or CPU and memory of work without GPUs."""
+    # Work with GPUs asks for CPU and memory only beside them: what it takes of those is no measure.
     return (2,) if asked[2] else (0, 1)
 
 

@@ -24,6 +24,7 @@ class Victim:
         if left is None:
             left = {}
             for podset in job.root.podsets:
+                # Only what has a place, or is promised one, can be taken.
                 active = [task for task in podset.tasks.values() if ACTIVE[task.status]]
                 active.sort(key=lambda task: task.key)
                 left[podset] = active
@@ -114,6 +115,7 @@ class Victim:
         return []
 
     def _all(self, member: Member) -> list[WTask]:
+        # Last in order first, as surplus goes.
         return [task for podset in member.podsets for task in reversed(self.left[podset])]
 
 

@@ -22,6 +22,7 @@ def with_eviction_totals(session: Session, decisions: Decisions) -> Decisions:
         return decisions
     together: dict[tuple[str, Action], list[Evict]] = {}
     for evict in decisions.evictions:
+        # By the beneficiary as the ledger has it in the end, who may have taken over another's victims.
         together.setdefault((evict.beneficiary, evict.action), []).append(evict)
     moved = {pipeline.task for pipeline in decisions.pipelines if pipeline.moved}
     # Stale gangs go for nobody, so there is nothing to hold what they lose against.

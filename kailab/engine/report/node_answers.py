@@ -134,6 +134,7 @@ class _Telling:
         if rule in (NodeRule.CAPACITY, NodeRule.FREE):
             wanted = self._task.info.rows[row]
             pool = table.claims.counted(shape, table.idle) if shape.claims else table.idle
+            # A node may hold more than it has, if it has shrunk; nobody is told of less than nothing.
             free, capacity = max(0, int(pool[row, i])), int(table.allocatable[row, i])
             name = table.layout.names[row]
             leaving = int(table.releasing[row, i]) if rule == NodeRule.FREE else 0

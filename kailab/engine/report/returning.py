@@ -30,6 +30,7 @@ def divisions(session: Session) -> tuple[Division, ...]:
     tree = session.tree
     tree_shares(
         session.working.queues.values(),
+        # Totals are whole numbers kept as floats for ratios; the division goes by whole numbers.
         [int(total) for total in tree.totals],
         {name: queue.request for name, queue in tree.queues.items()},
         k_value=session.config.k_value,

@@ -106,6 +106,7 @@ class Bounds:
 
     def _room(self, job: Job, tasks: list[WTask], victims: list[Job]) -> str | None:
         table = self.session.table
+        # From zero up, which is generous where a node holds more than it has (it may have shrunk).
         pool = np.maximum(table.idle + table.releasing, 0)
         for victim in victims:
             for task in victim:

@@ -54,6 +54,7 @@ def can_reclaim(wanted: Demand) -> bool:
     """Whether the reclaimer's queue stays within its fair share, and non-preemptible work within its quota."""
     queue = wanted.queue
     for r in RESOURCES:
+        # KAI's CanReclaimResources asks every resource, also those of which the job wants nothing.
         if queue.allocated[r] + wanted.amounts[r] > queue.fair[r]:
             return False
         if not wanted.preemptible and queue.non_preemptible[r] + wanted.amounts[r] > queue.quota[r]:
@@ -168,6 +169,7 @@ class Standing:
             names = frozenset[int]().union(*(one.involved for one in given))
             resources[queue] = names
             left = remaining.setdefault(theirs, list(self.allocated[theirs]))
+            # Unit by unit: each is held against what the ones before it have left.
             for one in given:
                 if not (above_share(theirs, left) or self._owed(wanted, mine, theirs, left)):
                     return False

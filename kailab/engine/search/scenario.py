@@ -176,6 +176,7 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
     nodes = [node for node in by_node if smallest <= 0 or capacity[node] >= smallest]
     # The smallest that will do come first, so that as few as possible are evicted (KAI: sortViableCandidates).
     nodes.sort(key=lambda node: (capacity[node], order[node]))
+    # What is short after all that is free without these victims.
     missing = sum(wanted) - _baseline(accumulation, by_node, freed)
     k = _smallest(nodes, capacity, missing)
     step = 1

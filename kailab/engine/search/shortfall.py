@@ -38,6 +38,7 @@ class Shortfall:
         freed: dict[int, Counter[int]] = {}
         leaving: dict[int, ShapeInfo] = {}
         for task in victims:
+            # What its devices free is not in ``needs``.
             if task.info.shape.claims:
                 return False
             i = table.index.get(task.node)

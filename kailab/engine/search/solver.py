@@ -211,6 +211,7 @@ class Solver:
         # Before anybody is evicted: who has no whole gang now can't lose one.
         whole = [job for job, _ in scenario.by_job().values() if job.root.satisfied]
         for task in scenario.evictions():
+            # All at once, before anybody is placed: the victims compete with the job for what they leave, as in KAI.
             session.evict(task)
         if (
             not self._place_all(goal, victims, nodes)
@@ -248,6 +249,7 @@ class Solver:
             # It only stood in the order, see ``_placing_order``.
             if job.uid not in jobs:
                 continue
+            # Whether it finds a place or not: each job of the simulation is tried once.
             jobs_left.done(job, queue)
             if job is goal.job:
                 if not self.allocator.place(job, nodes, True, goal.tasks):
@@ -315,6 +317,7 @@ class JobsLeftByQueue:
         """The highest queue of the path without jobs to be placed, if its parent has all of them below it, or is none."""
         idle = None
         for level in path:
+            # The first level, seen from the leaf, with work to be placed: all below it on this path is idle.
             if self._below.get(level.name):
                 break
             idle = level
@@ -330,6 +333,7 @@ def _held(item: Job | Victim) -> Amounts:
 
 def _largest(count: int, possible: Callable[[int], bool]) -> int:
     """The largest k up to ``count`` for which ``possible``, by doubling and halving; 0 if not even 1."""
+    # From below: a small try is cheap, and its victims are where the next one starts.
     low, k = 0, 1
     while True:
         if not possible(k):

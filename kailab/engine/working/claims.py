@@ -207,6 +207,7 @@ class Claims:
             return None
         if not self._supply.devices[i]:
             return f"resource claim {wanted[0].name}: the node has no devices (no ResourceSlice tells of any)"
+        # The same two ways as in ``narrow``, so that what is told is what keeps the task off.
         wish = plain(wanted[0].requests) if len(wanted) == 1 else None
         if wish is None:
             return self._lacking(wanted, i)

@@ -108,6 +108,7 @@ class SharedGpus:
         total = 0
         for group in self.groups.values():
             leaving = group.leaving_memory - group.promised
+            # A device that all leave is counted whole, by the node's own ``releasing``.
             if leaving > 0 and not (group.used and leaving == group.used):
                 total += self._portion(leaving)
         return total
@@ -119,6 +120,7 @@ class SharedGpus:
         total = 0
         for group in self.groups.values():
             free = self.memory - group.allocated + group.leaving_memory - group.promised
+            # KAI's AvailableSharedGPUFractions, for topology alone: an upper estimate is enough there.
             if group.used > 0 and free > 0:
                 total += free * GPU // self.memory
         return total

@@ -135,6 +135,7 @@ def _greedy(wanted: Request, left: list[Request]) -> tuple[int, ...] | None:
 def _draw(wanted: Request, mask: tuple[int, ...], left: list[Request], drawn: Drawn) -> None:
     for name, amount in wanted.items():
         for z in mask:
+            # Lowest zone first. How the kubelet splits a request over its zones is not told, so any split does (KAI).
             take = min(left[z].get(name, 0), amount)
             if take > 0:
                 left[z][name] -= take

@@ -374,6 +374,7 @@ class WorkingSet:
         """The domains of a topology on the present nodes."""
         table = self.table
         found = self._trees.get(topology.name)
+        # Positions in the tree are columns of the node table, so each table needs trees of its own.
         if found is None or found[0] != self.table_version or found[1].topology != topology:
             found = self._trees[topology.name] = (self.table_version, DomainTree(topology, table))
         return found[1]
