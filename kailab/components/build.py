@@ -128,6 +128,7 @@ class _Told:
 
     def now(self) -> None:
         gone = int(time.monotonic() - self._began)
+        # Never done before it is: the usual time is only a guess.
         self._progress(f"building {self.pin}", gone, max(self._usual, gone + 1))
 
 
@@ -168,7 +169,7 @@ def _environment() -> Mapping[str, str]:
     own = {
         "CGO_ENABLED": "0",  # no C compiler, and nothing of this system's libraries
         "GOWORK": "off",  # a workspace above the folder would take the place of our go.mod
-        "GOOS": machine.system,
+        "GOOS": machine.system,  # a user may build for other machines otherwise
         "GOARCH": machine.architecture,
         "GO111MODULE": "on",
     }
@@ -200,6 +201,7 @@ def _await(process: subprocess.Popen[bytes], told: _Told) -> None:
             return False
         return True
 
+    # Without a pause of its own: waiting for the process is the pause.
     tenacity.Retrying(retry=tenacity.retry_if_result(lambda over: not over), wait=tenacity.wait_none())(done)
 
 

@@ -112,6 +112,7 @@ class _Getting:
 
     def get(self, pin: Pin, which: str) -> None:
         """Raises DownloadFailed or BuildFailed."""
+        # Under the lock, so what lies there is of processes that were killed.
         self._cache.clear_remains(pin)
         if self._adopt is not None:
             self._copy(pin, self._adopt)
@@ -185,6 +186,7 @@ class _Getting:
         self._tell(f"{pin}: built in {_told_time(int(time.monotonic() - began))}")
 
     def _take(self, pin: Pin, file: Path, how: str, source: str) -> None:
+        # Before it is asked for its version.
         file.chmod(0o755)
         try:
             check_version(pin, file)

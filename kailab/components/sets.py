@@ -91,6 +91,7 @@ def _in_folder(folder: Path, kubernetes: str | None) -> ComponentSet:
     if lacking:
         missing = tuple(pin for pin in pins(kubernetes) if pin.name in lacking)
         raise MissingComponents(f"{folder}: not in this folder, or not executable: {', '.join(lacking)}", missing)
+    # The API server stands for the set: a folder of the user's own may mix versions.
     there = reported_version("kube-apiserver", paths["kube-apiserver"])
     if kubernetes and there != kubernetes_version(kubernetes):
         raise InputError(

@@ -150,6 +150,7 @@ class DecisionLog(Observer):
 
     def observe(self, entries: Sequence[Decision]) -> None:
         """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed)."""
+        # Kept in any case: an eviction can't be read off the cluster once the pod is gone.
         self.evictions.extend(entry for entry in entries if isinstance(entry, Evicted))
         if self.keep_all:
             self.entries.extend(entries)
@@ -162,6 +163,7 @@ class DecisionLog(Observer):
         yield from (self._promised(promise, moment) for promise in decisions.pipelines)
         yield from self._waiting(decisions.pending, moment)
         for failure in failures:
+            # The bind or eviction is told above, too, as it was decided: this is what the cluster made of it.
             pod = self.names.of(failure.task)
             yield Refused(
                 **moment._asdict(),

@@ -122,6 +122,7 @@ def check_form(kind: object) -> Kind:
         where = Where(object=f"kind {kind.kind!s:.80}", field=field)
         return InputError(f"{getattr(kind, field)!r:.80} is not valid; expected {expected}", where)
 
+    # Kinds of other distributions come through here, too, so nothing is taken for granted, not even types.
     for field, form, expected in (
         ("kind", _KIND, "a name such as JobSet"),
         ("group", _GROUP, "an API group such as jobset.x-k8s.io, or nothing for the core group"),

@@ -95,6 +95,7 @@ class _Kinds(Mapping[str, Kind]):
             for long in (True, False):
                 for key, kind in self.by_key.items():
                     for name in (kind.plural, kind.singular) if long else kind.short:
+                        # Not overwritten: of two with one name the one that was registered first has it.
                         names.setdefault(name, key)
                         if kind.group:
                             names.setdefault(f"{name}.{kind.group}", key)
@@ -246,6 +247,7 @@ def resolve(text: str, others: Iterable[str] = ()) -> str:
     lowered = {known.lower(): known for known in KINDS}
     if wanted in lowered:
         return lowered[wanted]
+    # Imported only to tell of a mistake.
     import difflib
 
     close = difflib.get_close_matches(wanted, [*names, *lowered], n=8)

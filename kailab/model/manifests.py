@@ -198,6 +198,7 @@ class _Loading:
                 if len(self.errors) >= MOST_ERRORS:
                     return
                 item = _typed_item(value, item)
+                # An object made by a program has no lines of its own.
                 at = inside[1][index] if isinstance(inside, tuple) else line_of(lines, "items")
                 self.flatten(item, at, file)
             return
@@ -309,6 +310,7 @@ def read_texts(path: str | Path) -> Iterator[tuple[str, str]]:
     try:
         target = Path(path)
         if target.is_dir():
+            # By name, as kubectl does it: numbers in front of names give the order in which they are applied.
             files = sorted(f for f in target.iterdir() if f.suffix in SUFFIXES and f.is_file())
             if not files:
                 raise InputError(

@@ -25,6 +25,7 @@ Quantity: TypeAlias = int | float | str
 LARGEST = 2**63 - 1
 UNLIMITED = -1
 
+# An exponent has three digits at most: a short text must not stand for a number with a billion of them.
 _PATTERN = re.compile(
     r"([+-]?)(?:(\d+)(?:\.(\d*))?|\.(\d+))(?:(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)|[eE]([+-]?\d{1,3}))?",
     re.ASCII,

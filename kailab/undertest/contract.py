@@ -254,6 +254,7 @@ class SchedulerUnderTest(ABC):
         from kailab.model.labels import DEFAULT_SCHEDULER_NAME
 
         names = (self.scheduler_name, DEFAULT_SCHEDULER_NAME) if adopt_default_scheduler else (self.scheduler_name,)
+        # Once, where it is the default scheduler itself.
         return tuple(dict.fromkeys(names))
 
     # --- what goes in ------------------------------------------------------------------------------------------------

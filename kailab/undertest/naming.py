@@ -125,6 +125,7 @@ class _Entry:
             yield self._fault("", "expected a mapping with the key kind")
             return
         kind = str(self._content.get("kind", ""))
+        # Which keys there may be depends on the kind, so nothing more can be judged without one.
         if kind not in SCHEDULERS:
             yield self._fault("kind", f"expected one of: {', '.join(SCHEDULERS)}")
             return
@@ -141,6 +142,7 @@ class _Entry:
         plain = {one.option for one in kind.own if not one.path}
         said = {option: self._content[key] for key, option in _keys(kind).items() if key in self._content}
         options = {
+            # Seen from the file, so that it can be passed on together with what it names.
             option: value if option in plain else (self._file.parent / Path(value).expanduser())
             for option, value in said.items()
         }

@@ -20,6 +20,7 @@ class MpiJobController(Controller):
         roles = spec.get("mpiReplicaSpecs") or {}
         policy = spec.get("runPolicy") or {}
         launcher = next(iter(bench.owned(job, "Job")), None)
+        # Its launcher stays: as a Job of its own it goes by its own time to live.
         if has_condition(job, "Succeeded", "Failed"):
             self._clean(job, policy)
             return

@@ -116,6 +116,7 @@ class SparkController(Controller):
 
 def _resources(spec: Object) -> dict[str, dict[str, Any]]:
     """Requests and limits as Spark makes them from cores, memory with overhead, and GPUs."""
+    # ``4g``, ``4gb`` and ``4gib`` are one amount to Spark: binary units.
     text = str(spec.get("memory", "1g")).lower().rstrip("ib")
     size = float(text[:-1]) * _MEBIBYTES[text[-1]] if text[-1:] in _MEBIBYTES else float(text)
     overhead = max(size * 0.1, _LEAST_OVERHEAD_MIB)

@@ -112,5 +112,6 @@ def _overridden(container: Object, trainer: Object) -> Object:
         changes["resources"] = trainer["resourcesPerNode"]
     if "env" in trainer:
         given = {entry["name"] for entry in trainer["env"]}
+        # Of a variable that both name the TrainJob's counts; the others stay.
         changes["env"] = [e for e in container.get("env") or () if e["name"] not in given] + list(trainer["env"])
     return {**container, **changes}

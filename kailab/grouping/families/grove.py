@@ -45,6 +45,7 @@ def _grove(top: Object, pod: Object, chain: Sequence[Object], context: Context) 
     gang = context.reads.get("scheduler.grove.io/v1alpha1", "PodGang", namespace_of(pod), name)
     if gang is None:
         raise GroupingError(f"PodGang {namespace_of(pod)}/{name} of {title(pod)} does not exist")
+    # The PodGang stands for the owner: its name, labels and UID become those of the PodGroup.
     grouping = default_grouping(gang, pod, (), context)
     own = annotations_of(gang)
     topology = own.get(_TOPOLOGY_NAME, own.get(TOPOLOGY, ""))

@@ -32,6 +32,7 @@ from kailab.model.labels import BATCH_MIN_MEMBER, JOB_ID, JOB_SIZE
 def _job(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     grouping = default_grouping(top, pod, (), context)
     legacy_name = f"pg-{name_of(pod)}-{uid_of(top)}"
+    # An older KAI made a PodGroup for each pod: pods that run keep theirs while KAI is upgraded.
     if _is_legacy(legacy_name, pod, context) and legacy_name != grouping.name:
         grouping.name = legacy_name
         return Plan(grouping)
@@ -55,6 +56,7 @@ def _cron_job(top: Object, pod: Object, chain: Sequence[Object], context: Contex
 
 def _runai_job(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
     grouping = default_grouping(top, pod, (), context)
+    # The older name, which was that of the job only where it had a single pod (calcLegacyName).
     alone = (integer(top, "spec", "parallelism") or 0) <= 1
     legacy_name = f"pg-{name_of(top if alone else pod)}-{uid_of(top)}"
     if _is_legacy(legacy_name, pod, context):

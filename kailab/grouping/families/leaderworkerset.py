@@ -43,6 +43,7 @@ def _leader_worker_set(top: Object, pod: Object, chain: Sequence[Object], contex
     else:
         grouping.sub_groups, member_of = _segments(top, pod, size, segment)
     group_index = labels.get(_GROUP_INDEX, "")
+    # The index comes with the operator's label; a pod without it shares a PodGroup with all others.
     if (number := counted(group_index, -1)) >= 0:
         grouping.name += f"-group-{number}"
     return Plan(grouping, lambda member: member_of)
@@ -104,6 +105,7 @@ def _segments(top: Object, pod: Object, size: int, segment: int) -> tuple[list[S
     if policy == "LeaderWorker":
         first = groups[0]
         members = first.min_member + 1 if leader_is_extra else first.min_member
+        # A parent counts its children: KAI's webhook refuses minMember on it.
         first.min_member, first.min_sub_group = 0, 2
         groups.append(SubGroup("leader", 1, parent=first.name))
         groups.append(SubGroup("workers", members - 1, parent=first.name))

@@ -37,6 +37,7 @@ def _plan_with(cluster_of: Callable[[Object, Context], Object]) -> MakePlan:
         cluster = cluster_of(top, context)
         grouping = default_grouping(top, pod, (), context)
         sub_groups = _sub_groups(cluster)
+        # Also where the PodGroup keeps its old shape without subgroups.
         grouping.min_member = sum(group.min_member for group in sub_groups)
         if not _is_legacy(grouping.namespace, grouping.name, context):
             grouping.sub_groups = sub_groups

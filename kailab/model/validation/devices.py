@@ -62,6 +62,7 @@ def _wishes(obj: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     path, spec = "spec", obj.get("spec")
     if isinstance(spec, dict) and isinstance(spec.get("spec"), dict):
         path, spec = "spec.spec", spec["spec"]
+    # Its faults are thrown away: here only what is well formed counts.
     reader = Faults()
     devices = reader.mapping(spec if isinstance(spec, dict) else {}, "devices", "") or {}
     for at, request in reader.mappings(devices, "requests", f"{path}.devices.requests"):
@@ -94,6 +95,7 @@ def check_resource_slice(faults: Faults, obj: dict[str, Any]) -> None:
         if name in seen:
             faults.add(f"{at}.name", f"{name!r} is there already")
         seen[name or ""] = None
+        # Before resource.k8s.io/v1beta2 what a device has stood below ``basic``.
         inner = device.get("basic")
         _check_device(faults, inner if isinstance(inner, dict) else device, at)
     _check_number(faults, spec, "devices", "spec.devices", MOST_DEVICES)

@@ -44,6 +44,7 @@ class Faults:
         value = parent.get(key)
         if isinstance(value, dict):
             return value
+        # Null counts as absent, as for an API server.
         if value is not None:
             self.wrong(path, value, "a mapping")
         elif required:
@@ -156,6 +157,7 @@ class Faults:
             except InputError as error:
                 self.add(f"{path}[{name:.80}]", error.message)
                 continue
+            # Only what can be read is compared further: one fault is not told twice, in other words.
             good[name] = exact
         return good
 
@@ -183,6 +185,7 @@ def shown(value: Any) -> str:
         return "a list"
     if value is True or value is False:
         return "true" if value else "false"
+    # Python refuses to print the longest ones.
     if isinstance(value, int) and value.bit_length() > 128:
         return "a number of more than 128 bits"
     text = repr(value)

@@ -60,6 +60,7 @@ def check_template(
 def check_pod_spec(
     faults: Faults, spec: dict[str, Any], path: str, restart: tuple[str, ...] = RESTART_POLICIES
 ) -> None:
+    # One set for both lists: statuses and KAI's annotations tell containers apart by name alone.
     names: set[str] = set()
     for key in ("initContainers", "containers"):
         for at, container in faults.mappings(spec, key, f"{path}.{key}", required=key == "containers"):
@@ -67,6 +68,7 @@ def check_pod_spec(
     policy = faults.text(spec, "restartPolicy", f"{path}.restartPolicy")
     if (policy or "Always") not in restart:
         faults.wrong(f"{path}.restartPolicy", policy or "Always", " or ".join(restart))
+    # Times are floats here, which skip seconds beyond this.
     faults.integer(spec, "terminationGracePeriodSeconds", f"{path}.terminationGracePeriodSeconds", most=2**53)
     faults.integer(spec, "activeDeadlineSeconds", f"{path}.activeDeadlineSeconds", least=1)
     faults.integer(spec, "priority", f"{path}.priority", least=-(2**31))
@@ -135,7 +137,7 @@ def check_annotations(
         return
     shared = [key for key in (labels.GPU_FRACTION, labels.GPU_MEMORY) if key in annotations]
     _check_sharing(faults, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
-    # With a share of a GPU the webhook sets this variable itself.
+    # The container that gets a share of a GPU is left out of this rule: its variable is the webhook's own.
     if not shared:
         _check_visible_devices(faults, spec, spec_path)
 
@@ -303,6 +305,7 @@ def _check_expressions(faults: Faults, parent: dict[str, Any], key: str, path: s
         elif operator in ("In", "NotIn"):
             if not values:
                 faults.add(f"{at}.values", f"must not be empty for {operator}")
+            # Fields have values of other forms: a node's name may be longer than a label's value.
             elif key != "matchFields" and not all(is_label_value(value) for value in values):
                 faults.add(f"{at}.values", "holds what can't be a label value")
         elif operator in ("Exists", "DoesNotExist") and values:

@@ -14,7 +14,7 @@ from kailab.model.validation.metadata import LABEL_RULE, is_dns_label, is_label_
 
 RESOURCES = ("gpu", "cpu", "memory")
 _READ = {"gpu": quantities.queue_gpu, "cpu": quantities.queue_cpu, "memory": quantities.queue_memory}
-_MOST_LEVELS = 16
+_MOST_LEVELS = 16  # maxItems in KAI's definition
 
 
 def check_queue(faults: Faults, obj: dict[str, Any]) -> None:

@@ -22,6 +22,7 @@ Check: TypeAlias = Callable[[Any], list[Fault] | None]
 
 def _leaf(kind: type, expected: str) -> Check:
     def check(value: Any) -> list[Fault] | None:
+        # By exact type: to Python true is an int, and values out of JSON and YAML are of no other classes.
         return None if type(value) is kind else _wrong(value, expected)
 
     return check
@@ -147,6 +148,7 @@ def named(of: Check, key: str = "name") -> Check:
     each = items(of)
 
     def check(value: Any) -> list[Fault] | None:
+        # Names are looked at only where every item is a mapping.
         found = each(value)
         if found is not None:
             return found

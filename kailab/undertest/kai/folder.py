@@ -99,6 +99,7 @@ def _check_platform(path: Path) -> None:
     machine = platform.machine().lower()
     here = (sys.platform, _SAME_MACHINE.get(machine, machine))
     if head.startswith(b"\x7fELF") and len(head) == 20:
+        # The field e_machine, in the byte order that the sixth byte says.
         number = int.from_bytes(head[18:20], "little" if head[5] == 1 else "big")
         there = ("linux", _ELF_MACHINES.get(number, f"machine {number:#x}"))
     elif head.startswith(b"\xcf\xfa\xed\xfe"):

@@ -94,6 +94,7 @@ def _plugins(config: EngineConfig) -> list[dict[str, Any]]:
 def _gpu_order(listed: list[str], sharing: str) -> list[str]:
     """With the plugin that orders shared devices (gpupack or gpuspread), or none of the two for ``any``."""
     wanted = {"binpack": ["gpupack"], "spread": ["gpuspread"], "any": []}[sharing]
+    # In its place: plugins are asked in the order of the list.
     place = next((listed.index(name) for name in ("gpupack", "gpuspread") if name in listed), len(listed))
     rest = [name for name in listed if name not in ("gpupack", "gpuspread")]
     return rest[:place] + wanted + rest[place:]

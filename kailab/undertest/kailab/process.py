@@ -43,6 +43,7 @@ class KailabBeside(Beside):
             decisions=self.decisions if self._telling else None,
             config=config,
         )
+        # Port 0: it takes one that is free, and says in its log which.
         programs.run(self._plane, [Program(SCHEDULER, Path(command[0]), command[1:], 0, self._works)])
 
     def _works(self) -> str | None:

@@ -86,6 +86,7 @@ def retarget(value: Any, scheduler_name: str) -> Any:
     if isinstance(value, dict):
         new = {
             key: scheduler_name
+            # Only KAI's: pods that name another scheduler stay with that one.
             if key == "schedulerName" and item == labels.SCHEDULER_NAME
             else retarget(item, scheduler_name)
             for key, item in value.items()
