@@ -145,6 +145,7 @@ class Ledger:
         for uid in self.robbed:
             if any(podset.active < podset.minimum for podset in self._jobs[uid].podsets.values()):
                 for task in self._jobs[uid]:
+                    # A victim's new place stays: its eviction was decided as a move.
                     if task.uid in self.pipelines and not self.pipelines[task.uid].moved:
                         del self.pipelines[task.uid]
         served = {pipeline.podgroup for pipeline in self.pipelines.values()}

@@ -23,12 +23,14 @@ def matches(requirement: Requirement, labels: dict[str, str]) -> bool:
         case "In":
             return value in requirement.values
         case "NotIn":
+            # As in Kubernetes, it holds where there is no such label.
             return value not in requirement.values
         case "Exists":
             return value is not None
         case "DoesNotExist":
             return value is None
     try:
+        # Kubernetes compares by whole numbers; a label that is none meets neither.
         number, bound = int(value or ""), int(requirement.values[0])
     except (ValueError, IndexError):
         return False

@@ -157,6 +157,7 @@ def _liking(info: ShapeInfo, other: ShapeInfo) -> tuple[tuple[str, int], ...]:
             (theirs.affinity, mine, 1),
             (theirs.anti_affinity, mine, -1),
         )
+        # Kept for good: shapes don't change, and there are far fewer pairs of them than of pods.
         found = info.liked[other] = tuple(
             (term.topology_key, sign * term.weight)
             for terms, meant, sign in sides

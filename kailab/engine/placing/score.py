@@ -75,6 +75,7 @@ def node_scores(
     if info.cpu_only:
         if cpu_nodes_first:
             scores += np.where(table.cpu_only, RESOURCE_TYPE, 0.0)
+        # One resource decides, as in KAI (jobTypeFromTask): GPU work does not care how full a node's CPU is.
         row, strategy = CPU, cpu
     else:
         row, strategy = GPUS, gpu

@@ -157,6 +157,7 @@ class Scores:
                 if fair > 0:
                     found = max(0.0, 1.0 - held / fair)
                 else:
+                    # A queue that is due nothing counts as full with the first GPU that it holds.
                     found = 0.0 if held > 0 else 1.0
             self._fairness[name] = found
         return found

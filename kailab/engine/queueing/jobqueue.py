@@ -60,6 +60,7 @@ class Heap(Generic[T]):
             if left >= n:
                 break
             j = left
+            # Only what comes strictly before moves up, so equals stay where they are, as in Go's heap.
             if left + 1 < n and self._before(items[left + 1], items[left]):
                 j = left + 1
             if not self._before(items[j], items[i]):
@@ -189,6 +190,7 @@ class JobQueue(Generic[T]):
         leaf = Leaf(queue, base, pick, self.backwards)
         for key, job in more:
             leaf.push(key, job)
+        # A queue of which nothing is picked takes no part: comparing it would have no job to go by.
         if not leaf.empty:
             node = _Node(queue, leaf, self._node_before)
             self._link(node)

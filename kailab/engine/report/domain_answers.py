@@ -61,6 +61,7 @@ class DomainAnswers:
     def text(self, i: int) -> str:
         """Why a node is not in a domain that could take the group."""
         for constraint, mask, wrong, tasks in self._told:
+            # The first constraint that rules the node out is told, from the task's own group upwards.
             if mask[i]:
                 continue
             tree = self._plan.tree(constraint.topology)

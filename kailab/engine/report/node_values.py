@@ -36,6 +36,7 @@ def affinity_text(node: str, labels: dict[str, str], shape: Shape) -> str:
         if not fit.matches(requirement, labels):
             return _unmet(requirement, labels)
     texts = []
+    # Terms are alternatives, so each is told with the first thing that it lacks.
     for term in shape.terms:
         fields = {"metadata.name": node}
         unmet = [(one, labels) for one in term.requirements if not fit.matches(one, labels)]

@@ -227,6 +227,7 @@ def _told(table: NodeTable, info: ShapeInfo, stage: Stage) -> Iterable[tuple[str
         resource = _RESOURCES.get(stage.row) or table.layout.names[stage.row]
         yield sentence.format(resource=resource), int(stage.refused.sum())
         return
+    # What is said differs from node to node: which taint, why it takes nothing, what of a claim is missing.
     for i in np.flatnonzero(stage.refused):
         if stage.rule == NodeRule.UNAVAILABLE:
             yield table.nodes[i].unavailable, 1

@@ -47,6 +47,7 @@ class MinRuntime:
         runtime = self._preempt.get(queue.name)
         if runtime is None:
             runtime = self.session.config.preempt_min_runtime
+            # The nearest value counts, from the queue itself upwards.
             for level in queue.path:
                 if level.record.preempt_min_runtime is not None:
                     runtime = level.record.preempt_min_runtime

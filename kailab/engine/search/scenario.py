@@ -204,6 +204,7 @@ def _with_surplus(batches: list[Batch], picked: list[int]) -> list[int]:
     for numbers in by_job.values():
         if len(numbers) > 1 and numbers[-1] in chosen:
             job = batches[numbers[-1]].job
+            # All that the job has was gathered, so its last unit is the core.
             if sum(len(batches[number].tasks) for number in numbers) >= job.active:
                 chosen.update(numbers)
     return sorted(chosen)

@@ -279,6 +279,7 @@ class Solver:
             entries = session.waiting.lists.get(queue.name, [])
             mine = concerned_jobs.get(queue.name, ())
             if mine or (entries and jobs_left.matters(queue)):
+                # Jobs of the simulation come by ``mine``: the index has them, if at all, as they stood before it.
                 order.load(queue, entries, lambda job: job.uid not in jobs, mine)
         return order
 

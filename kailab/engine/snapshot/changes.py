@@ -50,6 +50,7 @@ class Changes(
             records = {identity(record): record for record in getattr(snapshot, kind)}
             for name in getattr(self.removed, kind):
                 records.pop(name, None)
+            # After removing, so that a record that is in both counts as there.
             records |= {identity(record): record for record in getattr(self.set, kind)}
             kinds[kind] = tuple(records.values())
         return Snapshot(**kinds)

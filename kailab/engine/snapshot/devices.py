@@ -148,6 +148,7 @@ def _offers(way: Iterable[Wish], devices: Sequence[Device], taken: IsTaken) -> l
         ]
         if (lack := lack_of(wish, len(free), len(of_node))) is not None:
             return lack
+        # "All" means every device that the request means, so a single one that is taken is one too few (``lack_of``).
         offers.append(_Offer(wish, wish.count or len(of_node), free))
     return offers
 

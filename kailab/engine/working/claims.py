@@ -246,6 +246,7 @@ class Claims:
 
     def counted(self, shape: Shape, pool: np.ndarray) -> np.ndarray:
         """The pool with what the task's claims hold on each node already: it needs no more for them."""
+        # Where all that hold a claim are leaving, its GPUs count as becoming free already (their pools add up to zero).
         credits = [
             (i, self._gpus(name))
             for name in shape.claims

@@ -63,6 +63,7 @@ class SharedGpus:
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = Group()
+        # The difference of what the device does to the node: exact in whatever order tasks come and go.
         idle, releasing = group.pools()
         if status == Status.PIPELINED:
             group.promised += sign * memory

@@ -108,6 +108,7 @@ class NodeTable:
         """A node label as codes (-1: absent) and the code of each value."""
         found = self._columns.get(key)
         if found is None:
+            # Labels as small numbers: a mask is one operation on the column, and each value is judged once.
             codes: dict[str, int] = {}
             column = np.full(len(self.nodes), -1, dtype=np.int64)
             for i, labels in enumerate(self.labels):
@@ -159,6 +160,7 @@ class NodeTable:
 
     def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
         """GPUs of allocated claims count once a node; what ``place`` counts for them with the rest goes back here."""
+        # ``place`` goes by what the shape asks for, claims included; those in use are counted by ``change`` instead.
         twice = info.rows[GPUS] - self.claims.own_gpus(info.shape, info.rows[GPUS])
         idle, releasing = self.claims.change(i, status, info.shape, sign)
         if status == Status.PIPELINED:

@@ -204,6 +204,7 @@ class NumaNodes:
         self._devices = {
             name
             for zones in self.zones.values()
+            # A kubelet without a policy aligns nothing, so what its zones report concerns nobody.
             if zones.policy != "none"
             for name in zones.resources
             if not only_if_guaranteed(name)

@@ -72,6 +72,7 @@ class _Offer:
                 found = []
             usable = frozenset(device_id(device) for device in found if tolerated(wish, device))
             self._usable.append(usable)
+            # With those whose taint keeps them from the request: "all devices" means them too.
             self.all[i] = len(found)
             self.free[i] = len(usable) if wish.admin else sum(one not in taken[i] for one in usable)
 

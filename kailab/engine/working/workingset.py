@@ -285,6 +285,7 @@ class WorkingSet:
             self._changed("tasks", uid)
 
     def _detach(self, task: WTask) -> None:
+        # First, while its group and its claims still know of it.
         self._take_place(task, -1)
         for name in task.info.shape.claims:
             users = self._claiming[name]
@@ -387,6 +388,7 @@ class WorkingSet:
             self.waiting.fill(dirty)
             self.victims.fill(dirty)
             for job in dirty:
+                # Kept up to date here, so that the action on stale gangs does not look through all jobs in every cycle.
                 if job.stale:
                     self.stale[job.uid] = job
                 else:
