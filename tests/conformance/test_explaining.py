@@ -10,6 +10,7 @@ import yaml
 from kailab.conformance.explaining import judging, removal
 from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
 from kailab.conformance.explaining.judging import Judged, judge
+from kailab.conformance.explaining.naming import unnamed
 from kailab.conformance.explaining.random_situation import seeded
 from kailab.conformance.explaining.run import Findings, SeedResult, run_seeds
 from kailab.conformance.explaining.shrinking import shrink
@@ -144,6 +145,54 @@ def test_situations_are_of_many_kinds() -> None:
 )
 def test_every_cause_of_waiting_can_be_taken_away(code: Code) -> None:
     assert code in removal._REMOVERS or code == Code.BIND_REFUSED
+
+
+def in_queue(name: str, work: dict) -> dict:
+    work["metadata"]["labels"]["kai.scheduler/queue"] = name
+    work["spec"]["template"]["metadata"]["labels"]["kai.scheduler/queue"] = name
+    return work
+
+
+def split_job() -> dict:
+    split = job("work", 0)
+    split["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/mig-3g.40gb": 1}}
+    return split
+
+
+def test_gpus_that_are_split_are_there_where_a_profile_was_absent() -> None:
+    (found,) = judge(Situation("split", FLEET, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    assert (found.code, found.faults) == (Code.MIG_PROFILE_ABSENT, ())
+
+
+def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> None:
+    named = job("work", 1, 2)
+    named["metadata"]["labels"]["priorityClassName"] = "research-high"
+    situation = Situation("named", FLEET, ({"apply": [queue("team", "", 8, -1, 1)]}, {"apply": [named]}))
+    with situation.opened() as lab:
+        found = removal.removed(situation, lab, WORK, Code.PRIORITY_CLASS_MISSING)
+    assert found is not None
+    with situation.opened(found.steps) as lab:
+        assert [one["spec"]["priorityClassName"] for one in lab.cluster.list("PodGroup")] == ["research-high"]
+
+
+def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
+    shared = job("work", 0)
+    shared["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}
+    for holder in (shared["metadata"], shared["spec"]["template"]["metadata"]):
+        holder["annotations"]["gpu-memory"] = "40000"
+    situation = Situation("shared", FLEET, ({"apply": [queue("team", "", 4, -1, 1), shared]},))
+    with situation.opened() as lab:
+        place = removal.Place(situation, lab, WORK)
+        assert unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants 40000 MiB of a GPU.") == ""
+        assert "40000" in unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants much of a GPU.")
+
+
+def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
+    crowd = in_queue("other", job("first", 4, 2))
+    owed = [queue("team", "", 0, -1, 1), queue("other", "", 8, -1, 1)]
+    (found,) = judge(Situation("owed", FLEET, ({"apply": owed}, {"apply": [crowd]}, {"apply": [job("work", 4)]})))
+    assert (found.code, found.next_code) == (Code.FAIR_SHARE_REACHED, Code.VICTIMS_WITHIN_QUOTA)
+    assert found.right
 
 
 def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -170,6 +170,18 @@ def test_nodes_of_a_pool_that_is_not_served(there: list[Any]) -> None:
         assert told(lab, "Pod", "x")[0] == "running"
 
 
+def test_where_no_node_is_served_that_comes_before_what_the_nodes_lack() -> None:
+    with opened(pool("a100", 2, gpuModel="A100", labels=BATCH, taints=[{"key": "k", "effect": "NoSchedule"}])) as lab:
+        put(lab, pod("x"))
+        verdict, code, sentence = told(lab, "Pod", "x")
+        assert (verdict, code) == ("never", Code.NODE_POOL_NOT_SERVED)
+        assert "a100-0, a100-1" in sentence
+        for name in ("a100-0", "a100-1"):
+            change_node(lab, name, {"metadata": {"labels": {"kai.scheduler/node-pool": None}}})
+        lab.settle()
+        assert told(lab, "Pod", "x")[1] == Code.TAINT_NOT_TOLERATED
+
+
 def test_a_queue_of_a_pool_that_is_not_served() -> None:
     with opened(A100) as lab:
         lab.patch("Queue", "team", {"metadata": {"labels": BATCH}})

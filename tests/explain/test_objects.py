@@ -115,6 +115,13 @@ def test_a_misspelt_priority_class_makes_a_deployment_inference(lab: Lab) -> Non
     assert "trian" in ask(lab, "Deployment", "web").cause.sentence
 
 
+def test_time_makes_no_priority_class(lab: Lab) -> None:
+    job = workload("Job", "batch", "team")
+    job["spec"]["template"]["spec"]["priorityClassName"] = "trian"
+    lab.apply([queue("team"), job])
+    assert asked(lab, "Job", "batch") == ("never", Code.PRIORITY_CLASS_MISSING)
+
+
 def test_a_podgroup_without_pods(lab: Lab) -> None:
     group = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "ring"}}
     lab.apply([queue("team"), {**group, "spec": {"queue": "team", "minMember": 3}}])

@@ -158,7 +158,9 @@ def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
     rest = chain[1:]
     # Changes of amounts that were not there before tell them as well.
     tells_anew = chain[0][0] == Code.QUEUE_HAS_NO_RESOURCES
-    if rest and not tells_anew and not MORE_ROOM.intersection(name for name, _ in rest):
+    # What other queues are no longer owed is divided among all, and its own share grows.
+    shares_anew = chain[0][0] == Code.FAIR_SHARE_REACHED and Code.VICTIMS_WITHIN_QUOTA in [name for name, _ in rest]
+    if rest and not (tells_anew or shares_anew) and not MORE_ROOM.intersection(name for name, _ in rest):
         with _opened(case, [one for _, one in rest]) as lab:
             if case.work.runs(lab):
                 case.faults.append(

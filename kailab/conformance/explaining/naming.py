@@ -111,8 +111,11 @@ def _gang(place: Place) -> Alternatives:
 
 
 def _gpus(place: Place) -> Alternatives:
-    """What a pod of it asks for, or several of them; of CPU and memory one pod's."""
-    resources = _pod(place)["spec"]["containers"][0]["resources"]
+    """What a pod of it asks for, or several of them; of CPU and memory, and of shares of a GPU, one pod's."""
+    pod = _pod(place)
+    notes = pod["metadata"].get("annotations") or {}
+    yield from ((notes[key],) for key in (labels.GPU_MEMORY, labels.GPU_FRACTION) if key in notes)
+    resources = pod["spec"]["containers"][0]["resources"]
     yield from ((str(amount).rstrip("GTi"),) for amount in (resources.get("requests") or {}).values())
     each = int((resources.get("limits") or {}).get(labels.GPU_RESOURCE, 0))
     if each:

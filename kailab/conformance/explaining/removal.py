@@ -221,14 +221,14 @@ def _nodes(patch: Callable[[Object], Object]) -> Remover:
     return steps
 
 
-def _twins(places: Sequence[str] = (), factor: int = 1) -> Remover:
+def _twins(places: Sequence[str] = (), factor: int = 1, offered: Mapping[str, str] | None = None) -> Remover:
     """Empty copies of each node. ``places``: labels by which each copy is in a place of its own. ``factor``: how many times as large
-    they are."""
+    they are. ``offered``: what they offer beside."""
 
     def steps(place: Place) -> Iterator[Step]:
         nodes = {node["metadata"]["name"]: node for node in place.lab.cluster.list("Node")}
         own = [node for name, node in nodes.items() if not is_twin(name)]
-        made = [_twin(node, number, places, factor) for node in own for number in range(TWINS)]
+        made = [_twin(node, number, places, factor, offered or {}) for node in own for number in range(TWINS)]
         missing = [one for one in made if one["metadata"]["name"] not in nodes]
         if missing:
             yield {"apply": missing}
@@ -241,8 +241,8 @@ def is_twin(name: str) -> bool:
     return _TWIN in name
 
 
-def _twin(node: Object, number: int, places: Sequence[str], factor: int) -> Object:
-    name = f"{node['metadata']['name']}{_TWIN}-{factor}-{number}"
+def _twin(node: Object, number: int, places: Sequence[str], factor: int, beside: Mapping[str, str]) -> Object:
+    name = f"{node['metadata']['name']}{_TWIN}-{factor}{'-split' if beside else ''}-{number}"
     named = {**(node["metadata"].get("labels") or {}), labels.HOSTNAME: name}
     named |= {key: f"{named[key]}{_TWIN}-{number}" for key in places if key in named}
     offered = {key: _times(amount, factor) for key, amount in node["status"]["allocatable"].items()}
@@ -250,6 +250,9 @@ def _twin(node: Object, number: int, places: Sequence[str], factor: int) -> Obje
         offered = {key: amount for key, amount in offered.items() if not key.startswith(labels.MIG_PREFIX)}
         offered[labels.GPU_RESOURCE] = str(8 * factor)
         named = {key: value for key, value in named.items() if "mig" not in key}
+    if beside:
+        offered |= beside
+        named["node-role.kubernetes.io/mig-enabled"] = "true"
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -272,13 +275,6 @@ def _times(amount: Any, factor: int) -> str:
     text = str(amount)
     digits = text.rstrip("KMGTPEkimunp")
     return f"{int(digits) * factor}{text[len(digits) :]}"
-
-
-def _split(place: Place) -> Iterator[Step]:
-    """The devices of every node are split into each profile, several times."""
-    profiles = {f"{labels.MIG_PREFIX}{name}": "12" for name in ("1g.10gb", "3g.40gb", "7g.80gb")}
-    split = {"metadata": {"labels": {"node-role.kubernetes.io/mig-enabled": "true"}}}
-    yield from _nodes(lambda _: {**split, "status": {"allocatable": profiles, "capacity": profiles}})(place)
 
 
 def _without_others(place: Place) -> Iterator[Step]:
@@ -332,6 +328,8 @@ def _topology(place: Place) -> Iterator[Step]:
 def _priority_class(place: Place) -> Iterator[Step]:
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     yield {"apply": [{**kind, "metadata": {"name": "research-high"}, "value": 60}]}
+    # PodGroups that are there keep the priority class that they got without it.
+    yield from _written_anew(lambda _, __: None)(place)
 
 
 def _served(place: Place) -> Iterator[Step]:
@@ -342,6 +340,8 @@ def _served(place: Place) -> Iterator[Step]:
 
 _LARGER = _twins(factor=16)
 _MORE = _twins(places=("lab/rack",))
+# A patch of a node does not reach what it offers, so the nodes that are split are new ones.
+_SPLIT = _twins(offered={f"{labels.MIG_PREFIX}{name}": "12" for name in ("1g.10gb", "3g.40gb", "7g.80gb")})
 
 _REMOVERS: Mapping[str, Remover] = {
     Code.QUEUE_LABEL_MISSING: _labelled(labels.QUEUE, _some_leaf),
@@ -371,7 +371,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.LARGER_THAN_ANY_DOMAIN: _LARGER,
     Code.GPU_SHARE_TOO_LARGE: _written_anew(_smaller_share),
     Code.GPU_MEMORY_UNKNOWN: _nodes(lambda _: {"metadata": {"labels": {labels.GPU_NODE_MEMORY: "81920"}}}),
-    Code.MIG_PROFILE_ABSENT: _split,
+    Code.MIG_PROFILE_ABSENT: _SPLIT,
     Code.VOLUME_MISSING: _volumes,
     Code.TOPOLOGY_UNKNOWN: _topology,
     Code.VICTIMS_PROTECTED: _no_min_runtimes,

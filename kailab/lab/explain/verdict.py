@@ -75,6 +75,8 @@ def verdict_of(standing: Standing, first: Cause | None) -> Verdict:
     if first is not None and first.code in _STANDS:
         return Verdict.NEVER
     if not standing.waiting or (first is not None and first.code == Code.PODS_NOT_CREATED):
+        if first is not None and first.code == Code.PRIORITY_CLASS_MISSING:
+            return Verdict.NEVER  # its controller tries on, and each pod of it is refused
         return _without_pods(standing)
     return Verdict.LATER if _runs_alone(standing) else Verdict.NEVER
 

@@ -32,8 +32,6 @@ from kailab.lab.wording import some
 
 def closed(table: NodeTable, info: ShapeInfo) -> list[Cause]:
     """Causes for which no node of an empty cluster takes a pod, what has to go first at the head; none where some node does."""
-    if not len(table):
-        return [Cause(Code.LARGER_THAN_THE_FLEET, "There are no nodes.")]
     found = barriers(table, info)
     if found is None:
         return []

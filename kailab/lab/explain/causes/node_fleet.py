@@ -33,6 +33,9 @@ def fleet(case: Case) -> Iterable[Cause]:
     if ground is None or any(task.shape.blocked for task in case.waiting):
         return
     table = ground.empty.table
+    if not case.picture.nodes:
+        yield Cause(Code.LARGER_THAN_THE_FLEET, "There are no nodes.")
+        return
     codes: set[Code] = set()
     for info in {id(task.info): task.info for task in ground.waiting_alone()}.values():
         for cause in closed(table, info):

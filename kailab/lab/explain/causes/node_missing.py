@@ -35,17 +35,23 @@ def pool(case: Case) -> Iterable[Cause]:
 
 
 def _nodes_elsewhere(case: Case, served: str) -> Iterable[Cause]:
-    """Where no node of this pool could take it, and nodes of others could."""
+    """Where no node of this pool could take it, and nodes of others could; where this pool has no nodes, whatever those others are."""
     ground = case.ground
     pools = {name: own for name, node in case.picture.nodes.items() if (own := node_pool(node["metadata"])) != served}
-    if not pools or ground is None or not ground.ready or not ground.topologies_known or ground.starts_alone().further:
+    if not pools or ground is None:
         return
-    others = NodesAdded(tuple(node_record(case.picture.nodes[name]) for name in sorted(pools)))
-    used = sorted({bind.node for bind in ground.starts_alone(others).binds} & pools.keys())
+    if not len(ground.table):
+        used = sorted(pools)
+        who = f"Every node that there is ({some(used)}) belongs"
+    else:
+        if not ground.ready or not ground.topologies_known or ground.starts_alone().further:
+            return
+        others = NodesAdded(tuple(node_record(case.picture.nodes[name]) for name in sorted(pools)))
+        used = sorted({bind.node for bind in ground.starts_alone(others).binds} & pools.keys())
+        who = f"{some(used)}, where it could run, {'belongs' if len(used) == 1 else 'belong'}"
     if used:
-        belong = "belongs" if len(used) == 1 else "belong"
         names = sorted({pools[name] for name in used})
-        what = f"{some(used)}, where it could run, {belong} to the node pool {some(names)}"
+        what = f"{who} to the node pool {some(names)}"
         yield _not_served(what, names[0], served, *(Ref("Node", "", name) for name in used[:4]))
 
 
