@@ -99,6 +99,7 @@ class Advance(Change):
         return {"advance": self.seconds}
 
     def do(self, lab: Lab) -> None:
+        # What was done before acts at its own time, not at the end of this one.
         lab.settle_if_changed()
         lab.advance(self.seconds)
 
@@ -121,6 +122,7 @@ def carry_out(lab: Lab, changes: Iterable[Change]) -> None:
 def _read(data: Any, where: Where) -> Change:
     if not isinstance(data, dict):
         raise InputError(f"expected a change ({FORMS}), not {_type(data)}", where)
+    # The forms have neither at this level, so the two can't be mixed up.
     if "kind" in data and "apiVersion" in data:
         return Apply((data,))
     forms = [form for form in ("apply", "patch", "delete", "advance") if form in data]

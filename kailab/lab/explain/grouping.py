@@ -19,12 +19,14 @@ def waiting_groups(standing: Standing) -> list[Group]:
     found: dict[tuple[str, ...], Group] = {}
     alike: dict[Hashable, tuple[Cause, ...]] = {}
     for case in cases(standing):
+        # A look for causes takes many small cycles; replicas of one workload share one.
         key = likeness(case)
         if key not in alike:
             if len(alike) >= MOST_CASES:
                 continue
             alike[key] = causes_of(case)
         causes = alike[key]
+        # By what is told: groups that are unlike may still wait for the same.
         told = tuple(cause.sentence for cause in causes)
         before = found[told].pods if told in found else ()
         found[told] = Group((*before, *(row.name for row in case.pods)), causes)

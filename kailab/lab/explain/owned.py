@@ -24,6 +24,7 @@ def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
         for obj in lab.cluster.list(kind, namespace)
     ]
     found = True
+    # As often as something new turns up: kinds come in no order of who owns whom.
     while found:
         found = False
         for obj in list(candidates):

@@ -31,6 +31,7 @@ CYCLES = 50
 def runs_alone(snapshot: Snapshot, config: EngineConfig, now: float, keep: Container[str], tasks: Set[str]) -> bool:
     """Whether all of these tasks get a place once all PodGroups but ``keep`` are gone (UIDs)."""
     left = alone(snapshot, keep)
+    # Promises and refused binds are of a cluster in which the others are.
     config = structs.replace(config, promised=(), refused=frozenset())
     waiting = set(tasks)
     for _ in range(CYCLES):
@@ -38,6 +39,7 @@ def runs_alone(snapshot: Snapshot, config: EngineConfig, now: float, keep: Conta
         waiting -= placed.keys()
         if not waiting or not placed:
             return not waiting
+        # Who was placed runs now, and the next cycle goes on from there.
         left = structs.replace(
             left,
             tasks=tuple(
@@ -68,8 +70,10 @@ def verdict_of(standing: Standing, first: Cause | None) -> Verdict:
     """``first``: the first cause of what waits."""
     if standing.runs:
         return Verdict.RUNNING
+    # Before all that would call it running or waiting: that it was whole once says more.
     if not_whole_since_evicted(standing):
         return Verdict.GONE
+    # Fewer than it wants, but nobody waits: whoever makes its pods has not made more.
     if standing.running and not standing.waiting:
         return Verdict.RUNNING
     if first is not None and first.code in _STANDS:
@@ -112,6 +116,7 @@ def _runs_alone(standing: Standing) -> bool:
     if not tasks <= {task.uid for task in snapshot.tasks}:
         return False  # nobody considers it, whatever else goes
     keep = kept(standing)
+    # A day is longer than delays, graces and protections usually are.
     return any(runs_alone(snapshot, config, at, keep, tasks) for at in (now, now + DAY))
 
 

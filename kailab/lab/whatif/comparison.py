@@ -39,6 +39,7 @@ class WorkloadChange:
         """Pods that run in both outcomes, on other nodes."""
         if self.before is None or self.after is None:
             return 0
+        # By numbers on each node, not by names: pods that were made anew have others.
         stay = (Counter(self.before.nodes) & Counter(self.after.nodes)).total()
         return min(self.before.running, self.after.running) - stay
 
@@ -107,6 +108,7 @@ class Comparison:
         evicted: dict[Workload, list[Eviction]] = {}
         anyhow = set(self.before.evictions)
         for one in self.after.evictions:
+            # Who is evicted without the change, too, is not evicted because of it.
             if one not in anyhow:
                 evicted.setdefault(one.workload, []).append(one)
         there = {**self.before.workloads, **self.after.workloads} | dict.fromkeys(evicted)

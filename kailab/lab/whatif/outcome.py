@@ -93,6 +93,7 @@ class Outcome:
         gathered: dict[Workload, _Gathered] = {}
         groups: dict[str, Workload] = {}
         for row in picture.rows:
+            # Nobody asks about the cluster's own pods, and a new node may bring some.
             if row.name.partition("/")[0] in SYSTEM_NAMESPACES:
                 continue
             workload = owners.of(row.name, row.owner)
@@ -142,6 +143,7 @@ class _Gathered:
     def take(self, row: PodRow) -> None:
         if row.phase in ENDED:
             self._done += 1
+        # Neither running nor waiting: what comes in its place counts.
         elif row.phase == "Terminating":
             return
         elif row.node:

@@ -34,6 +34,7 @@ def without(lab: Lab, selector: str) -> tuple[Delete, ...]:
         raise InputError("expected a selector of labels, as in app=train")
     tops = {}
     for pod in lab.cluster.list("Pod", None, selector):
+        # The topmost: whoever owns pods makes them anew.
         top = top_of(lab, pod)
         tops[top["metadata"]["uid"]] = top
     if not tops:

@@ -19,6 +19,7 @@ def _number(text: str) -> int | float:
     if text == "unlimited":
         return -1
     value = float(text)
+    # Not (...): so that "nan", which compares false with everything, is refused.
     if not (value >= 0 or value == -1) or value == float("inf"):
         raise ValueError(text)
     return int(value) if value == int(value) else value
@@ -98,6 +99,7 @@ def setting(lab: Looking, text: str, namespace: str = "default") -> Patch:
     if not fields:
         known = sorted({*FIELDS, *(key for key, one in KINDS.items() if one.scalable)})
         raise InputError(f"{text!r}: no field of a {kind} can be set so; expected one of: {', '.join(known)}")
+    # From the end, because names may have dots in them.
     path = next((path for path in fields if rest.endswith(f".{path}")), "")
     name = rest.removesuffix(f".{path}") if path else rest
     if not path or not name:

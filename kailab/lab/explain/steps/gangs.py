@@ -31,6 +31,7 @@ def add_missing_pods(setting: Setting) -> Iterator[Way]:
             row for row in setting.picture.by_group.get(f"{space}/{name}", []) if row.phase in ("Pending", "Running")
         ]
         lacking = min_member(group) - len(members)
+        # With subgroups it is not known which one a new pod would have to be in.
         if lacking > 0 and members and not group["spec"].get("subGroups"):
             sibling = as_manifest(setting.pods[members[-1].name])
             made += _like(sibling, [row.name.partition("/")[2] for row in members], lacking)
@@ -93,6 +94,7 @@ def lower_minimum(setting: Setting) -> Iterator[Way]:
 
 def smaller(setting: Setting) -> Iterator[Way]:
     """A smaller gang, where nothing of it runs: the largest of which all runs."""
+    # What runs would be taken down for it.
     if setting.standing.running or len(setting.works) != 1:
         return
     work = setting.works[0]
@@ -101,6 +103,7 @@ def smaller(setting: Setting) -> Iterator[Way]:
         return
     path, now = field
     proposals = []
+    # From the largest down: the first that works is the one to tell, and halving finds it.
     for number in range(now - 1, 0, -1):
         changes = anew(work, _counted(path, now, number))
         if changes is not None:
@@ -153,6 +156,7 @@ def _counted(path: tuple[str, ...], now: int, number: int) -> Edit:
             notes[labels.BATCH_MIN_MEMBER] = str(number)
         policy = field_of(obj, "spec.runPolicy.schedulingPolicy")
         if isinstance(policy, dict) and isinstance(policy.get("minAvailable"), int):
+            # It counts pods of all roles, so as many fewer as this role has.
             policy["minAvailable"] = max(1, policy["minAvailable"] - (now - number))
 
     return edit

@@ -19,7 +19,7 @@ from kailab.scheduler.reading.podgroups import DEFAULT_PRIORITY, node_pool
 from kailab.scheduler.reading.references import Reference, of_pod
 
 _SUSPENDS = ("spec.suspend", "spec.runPolicy.suspend", "spec.rayClusterConfig.suspend")
-_STORAGE = "10Gi"
+_STORAGE = "10Gi"  # any size does: what counts is that the claim is there
 
 
 def open_gates(setting: Setting) -> Iterator[Way]:
@@ -28,6 +28,7 @@ def open_gates(setting: Setting) -> Iterator[Way]:
     gated = [pod for pod in rows if pod["spec"].get("schedulingGates")]
     gates = sorted({gate["name"] for pod in gated for gate in pod["spec"]["schedulingGates"]})
     if gated:
+        # Gates may be taken off pods that there are; the template alone would only help the next ones.
         changes = tuple(patch(pod, {"spec": {"schedulingGates": []}}) for pod in gated)
         do = f"Remove the scheduling gate {some(gates)} from {some([pod['metadata']['name'] for pod in gated])}"
         yield Way((Proposal(do, changes, Disturbance.OWN),))
@@ -73,6 +74,7 @@ def make_priority_class(setting: Setting) -> Iterator[Way]:
         for name, value in sorted(classes.items(), key=lambda one: (one[1], one[0]))
         if not name.startswith("system-")
     ]
+    # The lowest first: the least that changes who goes before whom.
     for name in usual[:2]:
 
         def spec(pod: Object, name: str = name) -> None:

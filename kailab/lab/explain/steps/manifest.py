@@ -25,6 +25,7 @@ _WRITTEN_BY_OTHERS = frozenset({
     labels.RECEIVED_RESOURCE_TYPE, labels.CHECKPOINT_REQUESTED, labels.CHECKPOINT_DONE, "deployment.kubernetes.io/revision",
 })  # fmt: skip
 _OF_THE_JOB = ("controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name")
+# What an API server lets be changed of a pod's spec, as far as scheduling reads it.
 _POD_MAY_CHANGE = frozenset({"tolerations", "schedulingGates", "activeDeadlineSeconds"})
 
 
@@ -33,15 +34,18 @@ def as_manifest(obj: Object) -> Object:
     metadata = {key: obj["metadata"][key] for key in _KEPT if obj["metadata"].get(key)}
     made = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
     made |= {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    # Edits change it in place, and stored objects are shared.
     made = deepcopy(made)
     _without(made["metadata"], obj)
     if kind_key(obj) == "Job" and not obj["spec"].get("manualSelector"):
+        # The Job controller's own marks: applied again they would name the Job that was deleted.
         made["spec"].pop("selector", None)
         marks = (made["spec"].get("template") or {}).get("metadata", {}).get("labels") or {}
         for key in _OF_THE_JOB:
             marks.pop(key, None)
     for _, pod in pod_templates(made):
         pod["spec"].pop("nodeName", None)
+        # Admission works it out anew from the class, and refuses another number.
         pod["spec"].pop("priority", None)
         pod["spec"].pop("preemptionPolicy", None)
     return made
@@ -107,4 +111,5 @@ def _may_change(obj: Object, old: Object, new: Object) -> bool:
         return changed <= _POD_MAY_CHANGE
     known = KINDS.get(kind_key(obj))
     fixed = known.immutable if known is not None else ()
+    # A field is fixed only once it was set.
     return all(field_of(old, path) is None or field_of(old, path) == field_of(new, path) for path in fixed)

@@ -29,6 +29,7 @@ def another_queue(setting: Setting) -> Iterator[Way]:
         alike = SequenceMatcher(None, named, name).ratio()
         state = setting.states.get(name)
         left = state.gpu.quota - state.gpu.allocated if state is not None and state.gpu.quota >= 0 else 0
+        # Likeness is rounded, so that among names that are about as alike the one with room comes first.
         return name not in below, -round(alike, 1), -left, name
 
     for leaf in sorted((name for name in setting.leaves if name != named), key=order)[:TRIED]:
@@ -61,6 +62,7 @@ def mend_parents(setting: Setting) -> Iterator[Way]:
     if missing and missing not in setting.queues:
         children = [one for one in setting.queues.values() if one["spec"].get("parentQueue") == missing]
         quotas = [((one["spec"].get("resources") or {}).get("gpu") or {}).get("quota") or 0 for one in children]
+        # As much as its children say they own: less would keep them from it.
         quota = -1 if any(one < 0 for one in quotas) else sum(quotas)
         do = f"Make queue {missing} with a quota of {quota:g} GPUs and no limit"
         yield Way((Proposal(do, (apply(queue_object(missing, quota)),), Disturbance.MADE),))
@@ -78,6 +80,7 @@ def mend_parents(setting: Setting) -> Iterator[Way]:
 
 def queue_object(name: str, quota: float, parent: str = "") -> Object:
     """A queue with a quota of GPUs and no limits."""
+    # All three: a resource without a block has a limit of 0.
     spec: dict[str, Any] = {"resources": {"gpu": share(quota), "cpu": share(-1), "memory": share(-1)}}
     if parent:
         spec = {"parentQueue": parent, **spec}

@@ -19,6 +19,7 @@ from kailab.model.kind import field_of
 
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+# Labels that say what a node is. Written on another node they would be a lie, and the pods would fail there.
 _OF_HARDWARE = ("nvidia.com/", "amd.com/", "kubernetes.io/", "node.kubernetes.io/", "beta.kubernetes.io/")
 _OF_KUBERNETES = "node.kubernetes.io/"
 VALUES = 3
@@ -30,6 +31,7 @@ def another_selector(setting: Setting) -> Iterator[Way]:
     if setting.pod is None:
         return
     selector: dict[str, str] = setting.pod["spec"].get("nodeSelector") or {}
+    # A label that no node has as it is asked for is to blame by itself; otherwise it is how they go together.
     unmet = [key for key, value in selector.items() if _values(setting, key)[value] == 0]
     for key in unmet or selector:
         for value in _alike(_values(setting, key), selector[key])[:VALUES]:
@@ -100,6 +102,7 @@ def label_nodes(setting: Setting) -> Iterator[Way]:
 
 
 def _keeps_off(taint: dict[str, Any]) -> bool:
+    # Those of Kubernetes say that the node is not well: to tolerate them would not make it so.
     return taint.get("effect") in ("NoSchedule", "NoExecute") and not taint["key"].startswith(_OF_KUBERNETES)
 
 

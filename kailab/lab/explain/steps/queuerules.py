@@ -99,10 +99,12 @@ def _raised(
     for amounts in _amounts(setting, by_steps):
         changes = _changes(setting, field, bound, held, amounts)
         if with_limits:
+            # A quota above the limit would be of no use.
             changes = _joined(changes, _changes(setting, "limit", _limit, _allocated, amounts))
         if changes and changes not in found:
             found.append(changes)
     if field == "limit" and found:
+        # The last resort: what else waits may need more than can be foreseen here.
         found.append({name: {one: {field: UNLIMITED} for one in amounts} for name, amounts in found[-1].items()})
     return Way.of((Proposal(_said(one), _patches(setting, one), Disturbance.QUEUES) for one in found), grows=True)
 
@@ -128,12 +130,14 @@ def _amounts(setting: Setting, by_steps: bool) -> Iterator[dict[str, int]]:
     asked = setting.asked
     own = {"gpu": asked.gpu, "cpu": asked.cpu, "memory": asked.memory}
     if by_steps:
+        # Whole GPUs, and never more than ``STEPS`` tries however much is asked for.
         step = GPU if asked.gpu <= STEPS * GPU else -(-asked.gpu // (STEPS * GPU)) * GPU
         for gpu in range(step, asked.gpu, step):
             yield {**own, "gpu": gpu}
     yield own
     state = setting.states.get(setting.named_queue)
     if state is not None:
+        # Others of the queue may be served first, and take what was added.
         waiting = {one: getattr(state, one).requested - getattr(state, one).allocated for one in RESOURCES}
         if any(waiting[one] > own[one] for one in RESOURCES):
             yield {one: max(waiting[one], own[one]) for one in RESOURCES}

@@ -36,6 +36,7 @@ def less_cpu(setting: Setting) -> Iterator[Way]:
 
 def less_memory(setting: Setting) -> Iterator[Way]:
     """As much memory as is free somewhere, then as nodes have in all."""
+    # Down to whole MiB, as it is written: rounded up it would not fit.
     amounts = {one // _MEBI * _MEBI for one in _free(setting, "memory") | _offered(setting, "memory", mem_bytes)}
     yield from _lower(setting, "memory", "memory", mem_bytes, lambda amount: f"{amount // _MEBI}Mi", amounts)
 
@@ -80,6 +81,7 @@ def another_profile(setting: Setting) -> Iterator[Way]:
             continue
         size = _size(wanted)
         proposals: list[Proposal] = []
+        # Large enough first, and of these the smallest; then the largest of those that are too small.
         for profile in sorted(offered, key=lambda one: (_size(one) < size, abs(_size(one) - size), one))[:TRIED]:
 
             def edit(pod: Object, wanted: str = wanted, profile: str = profile) -> None:
@@ -131,6 +133,7 @@ def _asking(key: str, read: Any, write: Any, amount: int) -> Edit:
         over = sum(amounts) - amount
         if over <= 0:
             return
+        # Of several containers the one that asks for most can best do with less.
         most = max(range(len(amounts)), key=lambda index: amounts[index])
         left = max(0, amounts[most] - over)
         for field in ("requests", "limits"):

@@ -76,6 +76,7 @@ def _changed(setting: Setting, do: str, change: Mapping[str, str | None]) -> Ite
             return {}
         if change.get(labels.TOPOLOGY, "") is None:
             return {"spec": {"topologyConstraint": None}}
+        # None takes a field away: it is a merge patch.
         return {"spec": {"topologyConstraint": {_FIELDS[key]: value for key, value in change.items()}}}
 
     yield from own_change(setting, do, edit, group)
