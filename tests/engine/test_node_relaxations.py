@@ -106,6 +106,14 @@ def test_ports_topologies_and_places_taken(team):
     assert len(trials(team, "c")(Unplaced()).waiting) == 3
 
 
+def test_without_its_claims_a_pod_still_wants_its_own_gpus(team):
+    team.node("node-1", gpus=1)
+    team.job("a", gpus=2, shape={"claims": ("default/net",)})
+    found = trials(team)
+    assert not found(ClaimsGone()).further
+    assert found(ClaimsGone(), RoomGiven(("gpu",))).whole
+
+
 def test_nodes_of_another_pool(team):
     team.node("node-1", gpus=0)
     team.job("a")

@@ -11,7 +11,7 @@ from msgspec import structs
 from kailab.engine.relaxing.draft import Draft
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.report.barriers import LIFECYCLE_TAINTS
-from kailab.engine.snapshot.records import GPU, NO_GPU, Node, Shape, Status, SubGroup, Task, Toleration
+from kailab.engine.snapshot.records import GPU, Node, Shape, Status, SubGroup, Task, Toleration
 from kailab.engine.snapshot.statuses import ON_NODE
 
 Resource = Literal["cpu", "memory", "pods", "gpu", "extended"]
@@ -156,7 +156,7 @@ class ClaimsGone(_OfShapes):
     def shaped(self, shape: Shape) -> Shape:
         if not shape.claims:
             return shape
-        return structs.replace(shape, claims=(), gpu=structs.replace(shape.gpu, dra=()) if shape.gpu.dra else NO_GPU)
+        return structs.replace(shape, claims=(), gpu=structs.replace(shape.gpu, dra=()))
 
 
 @dataclass(frozen=True)
