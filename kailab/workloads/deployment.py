@@ -30,7 +30,7 @@ class DeploymentController(Controller):
         bench, spec = self._bench, owner["spec"]
         sets = bench.owned(owner, "ReplicaSet")
         digest = template_hash(spec["template"])
-        # A Deployment that was taken over has ReplicaSets under names of another controller's hash.
+        # Brought about anew from evidence, which keeps a part of the template, it has a note of the hash of the whole one.
         digest = revision_of(owner, digest, digest)
         name = f"{owner['metadata']['name']}-{digest}"
         current = _current(owner, name, sets)
