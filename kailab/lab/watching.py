@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
+# A context variable, so that tests in threads of one process don't see each other's labs.
 _watched: ContextVar[list[Lab] | None] = ContextVar("kailab_watched", default=None)
 
 

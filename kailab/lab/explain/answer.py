@@ -149,6 +149,7 @@ def _lines(answer: Answer, everything: bool) -> Iterator[str]:
     if everything:
         for cause in answer.more:
             yield f"Also: {cause.code}: {cause.sentence}"
+        # The scheduler's words last: the cause says the same in the words of whoever can change it.
         if answer.cause is not None and answer.said:
             yield f"The scheduler: {answer.said}"
         yield from answer.details

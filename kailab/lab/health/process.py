@@ -33,6 +33,7 @@ def ask(url: str) -> Said:
     text, trouble = fetch(f"{url.rstrip('/')}/metrics")
     if trouble is not None:
         troubles.append(trouble)
+    # Once each: where nothing answers, all three say so.
     return Said(_read(text), tuple(dict.fromkeys(troubles)))
 
 

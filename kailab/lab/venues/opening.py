@@ -38,6 +38,7 @@ def open_venue(
     """A venue of this backend, empty. ``options``: by the names of ``kailab.cluster.choices``, as the backend understands them; for
     the others see ``Request``. Raises InputError for what it does not understand, ConnectError, and what the backend raises."""
     provider = provider_of(backend)
+    # The scheduler's own options are checked by itself: one venue may have several decide, one after the other.
     check_options(backend, None, options)
     one = chosen(scheduler, options) if isinstance(scheduler, str) else scheduler
     return provider.open(Request(scheduler=one, folder=folder, get=get, options=options, tell=tell))
