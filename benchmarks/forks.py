@@ -1,8 +1,10 @@
-"""``python -m benchmarks.forks``: what a fork of a large lab costs, and what ``kailab whatif`` and ``kailab simulate`` cost.
+"""``python -m benchmarks.forks``: what a fork of a large lab costs, and what is tried on forks: ``kailab explain`` of what waits, ``kailab
+whatif`` and ``kailab simulate``.
 
 The labs are those of ``benchmarks.audits``: Deployments and Jobs, a tenth of the pods waiting. Figures are seconds of processor time, the
-least of several runs: of a command with the start of Python, of a fork in a process that holds the lab already, and of the settling that
-follows, in which the scheduler's records are made anew.
+least of several runs: of a command with the start of Python, of a fork in a process that holds the lab already, of the settling that
+follows, in which the scheduler's records are made anew, and of one answer about each of three that wait, in a process that holds the lab
+as a command does: a gang that no node holds, a Deployment beyond its queue's quota, a Job beyond its queue's fair share.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from benchmarks.audits import LABS, saved
 from benchmarks.looks import processor_seconds
 from kailab.bench.shapes import job
 from kailab.lab import Lab
+from kailab.lab.garbage import collector_off
 
 
 def forks(path: Path, runs: int) -> tuple[float, float]:
@@ -35,13 +38,33 @@ def forks(path: Path, runs: int) -> tuple[float, float]:
     return min(found)
 
 
+def waiting(path: Path) -> list[tuple[str, str]]:
+    """Kind and name of each that is asked about, as far as the lab has one."""
+    with Lab.resume(path, read_only=True) as lab:
+        names = [pod["metadata"]["name"] for pod in lab.get("Pod") if not pod["spec"].get("nodeName")]
+    api = next((name.rsplit("-", 2)[0] for name in names if name.startswith("api-")), None)
+    train = next((name.rsplit("-", 1)[0] for name in names if name.startswith("train-")), None)
+    found = (("Job", "gang-0"), ("Deployment", api), ("Job", train))
+    return [(kind, name) for kind, name in found if name is not None]
+
+
+def answer(path: Path, kind: str, name: str) -> float:
+    """Seconds of one answer, nothing of the lab having been looked at before."""
+    with Lab.resume(path, read_only=True) as lab, collector_off():
+        begun = time.process_time()
+        lab.explain(kind, name)
+        return time.process_time() - begun
+
+
 def commands(path: Path) -> dict[str, list[str]]:
     new = path.with_name("new.json")
     new.write_text(json.dumps(job("new", "team-1", pods=8)))
     state = ["-o", "json", "--state", str(path)]
     with Lab.resume(path, read_only=True) as lab:
         node = next(pod["spec"]["nodeName"] for pod in lab.get("Pod") if pod["spec"].get("nodeName"))
+    explains = {f"explain {kind} {name}": ["explain", kind, name, *state] for kind, name in waiting(path)}
     return {
+        **explains,
         "whatif --set": ["whatif", "--set", "queue/team-1.gpu.quota=100", *state],
         "whatif --drain": ["whatif", "--drain", node, *state],
         "whatif --set --or --set": [
@@ -66,10 +89,13 @@ def main() -> None:
             saved(fleet, LABS[fleet], path)
             print(f"{fleet}, {LABS[fleet]} pods")
             fork, settle = forks(path, given.runs)
-            print(f"{'fork':<24} {fork:.2f} s, settling it {settle:.2f} s")
+            print(f"{'fork':<28} {fork:.2f} s, settling it {settle:.2f} s")
+            for kind, name in waiting(path):
+                seconds = min(answer(path, kind, name) for _ in range(given.runs))
+                print(f"{'answer: ' + kind + ' ' + name:<28} {seconds:.2f} s")
             for name, command in commands(path).items():
                 seconds = least(lambda command=command: processor_seconds(command, check=False), given.runs)  # type: ignore[misc]
-                print(f"{name:<24} {seconds:.2f} s")
+                print(f"{name:<28} {seconds:.2f} s")
 
 
 if __name__ == "__main__":

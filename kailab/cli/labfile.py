@@ -26,8 +26,9 @@ _PAUSE_SECONDS = 0.1
 def looked_at(path: Path) -> Iterator[Lab]:
     """The saved lab, to read. Raises StateError."""
     from kailab.lab import Lab
+    from kailab.lab.garbage import collector_off_for_good
 
-    with Lab.resume(path, read_only=True) as lab:
+    with collector_off_for_good(), Lab.resume(path, read_only=True) as lab:
         yield lab
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 
@@ -28,6 +29,7 @@ def app(debug: bool) -> None:
 def main() -> None:
     """The entry point ``kailab``."""
     gc.set_threshold(*_COLLECT_AFTER)
+    atexit.register(gc.freeze)  # all memory goes back with the process: Python need not look through it first
     app(prog_name="kailab")
 
 

@@ -107,6 +107,7 @@ class Trials:
         self._total = sum(map(len, self._records.values()))
         self._of = of
         self._known: dict[tuple[tuple[Relaxation, ...], bool], Outcome] = {}
+        self._about: dict[tuple[str, ...], Trials] = {}
 
     @cached_property
     def working(self) -> WorkingSet:
@@ -114,8 +115,11 @@ class Trials:
         return WorkingSet.of(self.snapshot) if self._of is None else self._of.working
 
     def about(self, *subject: str) -> Trials:
-        """The same moment, another subject."""
-        return Trials(self.snapshot, self.config, self.now, subject, self)
+        """The same moment, another subject; asked for again, with the outcomes that were found."""
+        found = self._about.get(subject)
+        if found is None:
+            found = self._about[subject] = Trials(self.snapshot, self.config, self.now, subject, self)
+        return found
 
     def __call__(self, *relaxations: Relaxation, everyone: bool = False) -> Outcome:
         """One cycle with all of these, made in this order. Asked again, the outcome is the one that was found."""

@@ -69,6 +69,7 @@ class Store:
         self._single: dict[str, dict[Key, msgspec.Raw]] = {}  # of such kinds, once one object was looked for
         self.sealed = False
         """It may be read only: what would act on its changes is not at work."""
+        self._whole: Store | None = None  # of a sealed one, once it was forked: all of it, with what owns what
         self.version = 0
         self.uids = 0
         self.names: dict[str, int] = {}  # how many names were generated for "kind|namespace|prefix"
@@ -236,17 +237,29 @@ class Store:
     def fork(self) -> Store:
         """A store of its own that holds the same: the objects themselves are shared, since no stored one is ever changed. Nobody
         watches it yet. It may be written to, also where this one may not."""
+        if self.sealed:
+            if self._whole is None:
+                self._whole = self._completed()
+            return self._whole.fork()
+        self.complete()
+        forked = self._alike()
+        forked._tables = {kind: table.fork() for kind, table in self._tables.items()}
+        forked.dependents = {owner: owned.copy() for owner, owned in self.dependents.items()}
+        return forked
+
+    def _completed(self) -> Store:
+        """All of a sealed store, with what owns what, which a sealed one does not take in."""
+        whole = self._alike()
+        for kind in self.filled():
+            table = self._tables.get(kind)
+            whole._fill(kind, self._saved[kind].unpack() if table is None else list(table))
+        return whole
+
+    def _alike(self) -> Store:
+        """A store with the same counters and events, and no objects."""
         forked = Store()
         forked.version, forked.uids, forked.names = self.version, self.uids, self.names.copy()
         forked.events = self.events.fork()
-        if self.sealed:  # what owns what was not taken in
-            for kind in self.filled():
-                table = self._tables.get(kind)
-                forked._fill(kind, self._saved[kind].unpack() if table is None else list(table))
-        else:
-            self.complete()
-            forked._tables = {kind: table.fork() for kind, table in self._tables.items()}
-            forked.dependents = {owner: owned.copy() for owner, owned in self.dependents.items()}
         return forked
 
     def complete(self) -> None:
