@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from kailab.conformance.fuzzing.randomcluster import random_opening
 from kailab.conformance.opening import NOW as THEN
@@ -19,10 +20,13 @@ from kailab.engine.snapshot.records import (
     Constraint,
     GpuRequest,
     NodeTerm,
+    PodSet,
     PodTerm,
     Requirement,
     Status,
+    SubGroup,
     Taint,
+    Task,
     Toleration,
 )
 from tests.engine.conftest import NOW
@@ -237,6 +241,22 @@ def test_a_node_whose_domain_has_no_room_for_the_group_says_how_much_it_has(rack
     )
     assert answers["node-2"] == answers["node-3"] == (None, "takes it")
     assert answers["loose"] == (NodeRule.TOPOLOGY, "not part of topology racks: no label rack")
+
+
+def test_a_domain_tells_the_room_for_a_pod_s_own_group_whatever_the_others_of_its_job_want(racks):
+    one_rack = Constraint(topology="racks", required="rack")
+    podsets = tuple(PodSet(name=name, min_available=3, constraint=one_rack) for name in ("left", "right"))
+    racks.job("a", root=SubGroup(podsets=podsets, constraint=one_rack), members={"left": 3, "right": 3}, gpus=8)
+    racks.job("held", gpus=2, on="node-1")
+    smaller = GpuRequest(devices=6)
+    racks.records = [
+        structs.replace(one, shape=structs.replace(one.shape, gpu=smaller))
+        if isinstance(one, Task) and one.subgroup == "left"
+        else one
+        for one in racks.records
+    ]
+    text = "rack=r0 has room for 2 of the 3 pods of its group (nvidia.com/gpu: 14 free, wants 18)"
+    assert said(racks, "a-0")["node-0"] == (NodeRule.TOPOLOGY, text)
 
 
 @pytest.mark.parametrize(

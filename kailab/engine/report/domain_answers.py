@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -15,6 +16,9 @@ from kailab.engine.working.domains import Domain
 from kailab.engine.working.layout import PODS
 from kailab.engine.working.state import Member, WTask
 
+Rooms: TypeAlias = Mapping[Domain, tuple[int | None, np.ndarray | None]]
+"""Domain -> how many pods fit, and its free resources; None: not counted."""
+
 
 class DomainAnswers:
     """``masks``: for each group with a constraint that the task is in, from its own up, the nodes that it may be tried on."""
@@ -22,7 +26,7 @@ class DomainAnswers:
     def __init__(self, session: Session, task: WTask) -> None:
         self._session = session
         self._plan = TopologyPlan(session)
-        self._told: list[tuple[Constraint, np.ndarray, str, Sequence[WTask]]] = []
+        self._told: list[tuple[Constraint, np.ndarray, str, Sequence[WTask], Rooms]] = []
         job = task.job
         assert job is not None
         next_tasks = tasks_to_allocate(job)
@@ -37,7 +41,8 @@ class DomainAnswers:
                 # A constraint holds for all tasks of the group that are placed together.
                 tasks = [other for other in next_tasks if other.podset in inside]
                 mask, wrong = self._ask(member, tasks)
-                self._told.append((constraint, mask, wrong, tasks))
+                # The tree is counted anew for the next group, whose pods may be of another size.
+                self._told.append((constraint, mask, wrong, tasks, self._rooms(constraint)))
             member = member.parent
 
     def _ask(self, member: Member, tasks: list[WTask]) -> tuple[np.ndarray, str]:
@@ -56,11 +61,11 @@ class DomainAnswers:
 
     @property
     def masks(self) -> list[np.ndarray]:
-        return [mask for _, mask, _, _ in self._told]
+        return [mask for _, mask, *_ in self._told]
 
     def text(self, i: int) -> str:
         """Why a node is not in a domain that could take the group."""
-        for constraint, mask, wrong, tasks in self._told:
+        for constraint, mask, wrong, tasks, rooms in self._told:
             # The first constraint that rules the node out is told, from the task's own group upwards.
             if mask[i]:
                 continue
@@ -77,26 +82,33 @@ class DomainAnswers:
             assert level is not None
             path = tuple(self._session.table.labels[i][key] for key in tree.levels[: level + 1])
             domain = tree.by_level[level][path]
-            return self._lack(f"{label}={domain.id[-1]}", domain, tasks)
+            return self._lack(f"{label}={domain.id[-1]}", *rooms[domain], tasks)
         return ""
 
-    def _lack(self, where: str, domain: Domain, tasks: Sequence[WTask]) -> str:
+    def _rooms(self, constraint: Constraint) -> Rooms:
+        tree = self._plan.tree(constraint.topology)
+        level = None if tree is None else tree.level_index(constraint.required or constraint.preferred)
+        if tree is None or level is None:
+            return {}
+        return {domain: (domain.pods, domain.free) for domain in tree.by_level[level].values()}
+
+    def _lack(self, where: str, pods: int | None, room: np.ndarray | None, tasks: Sequence[WTask]) -> str:
         # It would do by its room, so what rules it out is the required level: pods of the group run elsewhere.
-        if domain.pods is not None and domain.pods >= len(tasks):
+        if pods is not None and pods >= len(tasks):
             return f"{where} has room, but not the pods of its group that run"
         # Amounts are counted only in the lowest domain that has all allowed nodes, and below it.
-        if domain.free is None:
+        if room is None:
             return f"{where} is not where the rest of its group may be"
         rows = {row for task in tasks for row, amount in task.info.needs if amount and row != PODS}
         wanted = {row: sum(task.info.rows[row] for task in tasks) for row in rows}
         if not wanted:
-            return f"{where} has room for {domain.pods or 0} of the {len(tasks)} pods of its group"
+            return f"{where} has room for {pods or 0} of the {len(tasks)} pods of its group"
         names = self._session.table.layout.names
-        free = {row: max(0, int(domain.free[row])) for row in rows}
+        free = {row: max(0, int(room[row])) for row in rows}
         row = max(sorted(wanted), key=lambda row: wanted[row] / max(1, free[row]))
         amounts = (
             f"{names[row]}: {resource_text(names[row], free[row])} free, wants {resource_text(names[row], wanted[row])}"
         )
-        if domain.pods is None:
+        if pods is None:
             return f"{where} has too little for its group ({amounts})"
-        return f"{where} has room for {domain.pods} of the {len(tasks)} pods of its group ({amounts})"
+        return f"{where} has room for {pods} of the {len(tasks)} pods of its group ({amounts})"
