@@ -3,6 +3,7 @@
 import pytest
 
 from kailab.lab.explain.cause import Code
+from tests.explain import node_building
 from tests.explain.building import OPEN, causes, gang, lab, pod, pods, queue, settled
 
 CLOSED = {"quota": 0, "limit": 0, "overQuotaWeight": 0}
@@ -120,3 +121,34 @@ def test_a_quota_says_more_than_a_limit_beside_it() -> None:
             Code.NON_PREEMPTIBLE_OVER_QUOTA,
             Code.OVER_LIMIT,
         ]
+
+
+LARGE = node_building.pool("large", 1, 1, gpuModel="A100", gpuMemory="80Gi")
+SMALL = node_building.pool("small", 1, 4, gpuModel="L40S", gpuMemory="48Gi")
+
+
+def by_memory(name, priority):
+    """Of a large GPU a half, of a small one most."""
+    made = pod(name, "science", 0, priority)
+    made["metadata"]["annotations"]["gpu-memory"] = "40000"
+    made["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "L40S"}
+    return made
+
+
+@pytest.mark.parametrize(
+    ("priority", "quota", "limit", "code", "rule"),
+    [
+        ("inference", 2.3, -1, Code.NON_PREEMPTIBLE_OVER_QUOTA, "quota"),
+        ("train", 2.3, 2.3, Code.OVER_LIMIT, "limit"),
+    ],
+)
+def test_what_gpu_memory_counts_for_on_its_node_is_held_against_the_bounds(priority, quota, limit, code, rule) -> None:
+    with node_building.opened(LARGE, SMALL) as found:
+        settled(found, queue("science", quota, limit), *(by_memory(f"held-{number}", priority) for number in range(2)))
+        settled(found, by_memory("mine", priority))
+        [cause] = causes(found, "Pod", "mine")
+        assert cause.code == code
+        assert cause.facts == {"queue": "science", "resource": "gpu", rule: 2300, "held": 1640, "wanted": 820}
+        found.patch("Queue", "science", {"spec": {"resources": {"gpu": {rule: 3}}}})
+        found.settle()
+        assert not causes(found, "Pod", "mine")

@@ -14,7 +14,6 @@ from kailab.engine.placing.score import DENSITY, POD_PREFERENCE, node_scores
 from kailab.engine.policies.asking import ChosenScore
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.session import Session
-from kailab.engine.snapshot.counting import portion
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import GPUS, PODS
 from kailab.engine.working.state import ShapeInfo, WTask
@@ -210,8 +209,7 @@ class Placer:
             # The amount depends on nothing but the size of the devices.
             verdict = verdicts.get(memory)
             if verdict is None:
-                gpus = gpu.devices * portion(table.request_memory(gpu, int(i)), memory)
-                wanted = (info.shape.cpu, info.shape.memory, gpus)
+                wanted = (info.shape.cpu, info.shape.memory, table.share_counted(gpu, int(i)))
                 verdict = queue is None or refuses(queue, wanted, job.record.preemptible) is None
                 verdicts[memory] = verdict
             if not verdict or (table.idle[PODS, i] + table.releasing[PODS, i] < 2 and self._opens_device(info, int(i))):

@@ -10,7 +10,14 @@ from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 
-from kailab.engine.snapshot.counting import DEFAULT_GPU_MEMORY, device_memory, held_gpus, mig_gpus, smallest_device
+from kailab.engine.snapshot.counting import (
+    DEFAULT_GPU_MEMORY,
+    device_memory,
+    held_gpus,
+    mig_gpus,
+    portion,
+    smallest_device,
+)
 from kailab.engine.snapshot.records import GPU, GpuRequest, Node, ResourceClaim, Status
 from kailab.engine.snapshot.statuses import ACTIVE, ON_NODE
 from kailab.engine.working.claims import Claims
@@ -258,6 +265,10 @@ class NodeTable:
             if shared.groups:
                 free[i] += shared.idle_shares() + shared.releasing_shares()
         return free
+
+    def share_counted(self, gpu: GpuRequest, i: int) -> int:
+        """What a share of GPUs counts for in queues where it is on that node, in milli-GPUs."""
+        return gpu.devices * portion(self.request_memory(gpu, i), int(self.gpu_memory[i]))
 
     def request_memory(self, gpu: GpuRequest, i: int) -> int:
         return gpu.memory_mib or gpu.portion * int(self.gpu_memory[i]) // GPU

@@ -4,16 +4,17 @@ They are found one behind the other: a rule that refuses is lifted, and the engi
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple, cast
 
+from kailab.engine.decisions import Bind, Pipeline
 from kailab.engine.decisions import Code as Reason
-from kailab.engine.relaxing.queue_rules import DelayGone, LimitsLifted, QueueField, QuotasRaised
+from kailab.engine.relaxing.queue_rules import Actions, DelayGone, LimitsLifted, QueueField, QuotasRaised
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Trials
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.explain.causes.queue_words import NAMES, amount, queue_ref, queue_title, wants
+from kailab.lab.explain.causes.queue_words import NAMES, amount, queue_ref, queue_title, share, wants
 from kailab.lab.wording import some
 
 MOST = 12
@@ -32,9 +33,7 @@ class Tight(NamedTuple):
 
     def lifted(self) -> Relaxation:
         """The rule gone."""
-        if self.reason == Reason.OVER_LIMIT:
-            return LimitsLifted((self.queue,), (self.resource,))
-        return QuotasRaised((self.queue,), (self.resource,))
+        return _lifted(self.reason, self.queue, self.resource)
 
 
 def tight_rules(trials: Trials) -> list[Tight]:
@@ -45,7 +44,7 @@ def tight_rules(trials: Trials) -> list[Tight]:
     while len(found) < MOST:
         pending = trials(*lifted).pending
         if not pending or pending[0].code not in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
-            break
+            return found + _tight_on_nodes(trials, lifted)
         numbers = pending[0].numbers
         resource = cast(QueueField, numbers["resource"].lower())
         tight = Tight(
@@ -58,6 +57,55 @@ def tight_rules(trials: Trials) -> list[Tight]:
         found.append(tight)
         lifted.append(tight.lifted())
     return found
+
+
+def _tight_on_nodes(trials: Trials, lifted: Sequence[Relaxation]) -> list[Tight]:
+    """What GPU memory counts for is known where it goes: the rules are asked once more for each node. ``lifted``: those that refuse it
+    wherever it goes."""
+    jobs = [job for uid in trials.subject if (job := trials.working.jobs.get(uid)) is not None]
+    if not any(task.info.shape.gpu.memory_mib for job in jobs for task in job):
+        return []
+    free = (*lifted, Actions(("allocate",)))  # with a larger quota it could have others evicted
+    if trials(*free).further:
+        return []
+    rules = [
+        (reason, queue) for reason in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA) for queue in _ways(trials)
+    ]
+    if not trials(*free, *(_lifted(*rule, "gpu") for rule in rules)).further:
+        return []
+    for rule in tuple(rules):
+        fewer = [one for one in rules if one != rule]
+        if trials(*free, *(_lifted(*one, "gpu") for one in fewer)).further:
+            rules = fewer
+    outcome = trials(*free, *(_lifted(*rule, "gpu") for rule in rules))
+    placed: list[Bind | Pipeline] = [*outcome.binds, *outcome.promises]
+    wanted = sum(_counted(trials, one) for one in placed)
+    return [_tight(trials, reason, queue, wanted) for reason, queue in rules]
+
+
+def _counted(trials: Trials, placed: Bind | Pipeline) -> int:
+    """In milli-GPUs, on its node."""
+    gpu, table = trials.working.tasks[placed.task].info.shape.gpu, trials.working.table
+    return table.share_counted(gpu, table.index[placed.node]) if gpu.memory_mib else placed.amounts.gpu
+
+
+def _ways(trials: Trials) -> list[str]:
+    """The subject's queues and those above, from below."""
+    draft = trials.draft()
+    return list(dict.fromkeys(queue.name for group in draft.podgroups() for queue in draft.way(group.queue)))
+
+
+def _tight(trials: Trials, reason: Reason, queue: str, wanted: int) -> Tight:
+    state = share(trials().decisions, queue, "gpu")
+    held, bound = state.allocated, state.limit
+    if reason == Reason.NON_PREEMPTIBLE_OVER_QUOTA:
+        held, bound = state.non_preemptible, state.quota
+    return Tight(reason, queue, "gpu", wanted, held, bound)
+
+
+def _lifted(reason: Reason, queue: str, resource: QueueField) -> Relaxation:
+    kind = LimitsLifted if reason == Reason.OVER_LIMIT else QuotasRaised
+    return kind((queue,), (resource,))
 
 
 def no_resources(case: Case) -> Iterable[Cause]:
@@ -94,7 +142,7 @@ def no_resources(case: Case) -> Iterable[Cause]:
 
 def over_limit(case: Case) -> Iterable[Cause]:
     """A queue, or one above, would hold more than its limit."""
-    for tight in _tight(case, Reason.OVER_LIMIT):
+    for tight in _tight_of(case, Reason.OVER_LIMIT):
         if tight.bound == 0 and tight.resource not in _resources(case, tight.queue):
             continue
         bound, held = amount(tight.resource, tight.bound), amount(tight.resource, tight.held)
@@ -109,7 +157,7 @@ def over_limit(case: Case) -> Iterable[Cause]:
 
 def over_quota(case: Case) -> Iterable[Cause]:
     """Non-preemptible work beyond the quota of its queue, or of one above."""
-    for tight in _tight(case, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
+    for tight in _tight_of(case, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
         bound, held = amount(tight.resource, tight.bound), amount(tight.resource, tight.held)
         yield Cause(
             Code.NON_PREEMPTIBLE_OVER_QUOTA,
@@ -120,7 +168,7 @@ def over_quota(case: Case) -> Iterable[Cause]:
         )
 
 
-def _tight(case: Case, reason: Reason) -> list[Tight]:
+def _tight_of(case: Case, reason: Reason) -> list[Tight]:
     return [] if case.trials is None else [one for one in tight_rules(case.trials) if one.reason == reason]
 
 
