@@ -195,6 +195,39 @@ def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
     assert found.right
 
 
+@pytest.mark.parametrize("kind", ["Job", "Deployment"])
+def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) -> None:
+    elastic = job("elastic", 1, 5)
+    elastic["metadata"]["annotations"] = {}
+    if kind == "Deployment":
+        selector = {"matchLabels": {"app": "elastic"}}
+        template = elastic["spec"]["template"]
+        del template["spec"]["restartPolicy"]
+        spec = {"replicas": 5, "selector": selector, "template": template}
+        elastic |= {"apiVersion": "apps/v1", "kind": kind, "spec": spec}
+    limited = queue("team", "", 8, 4, 1)
+    full = Situation("full", FLEET, ({"apply": [limited]}, {"apply": [elastic]}, {"apply": [job("work", 4)]}))
+    with full.opened() as lab:
+        taken = removal.removed(full, lab, WORK, Code.BEHIND_OTHERS)
+    assert taken is not None
+    with full.opened(taken.steps) as lab:
+        assert (Work(kind, "elastic").running(lab), len(Work(kind, "elastic").pods(lab))) == (4, 4)
+        assert waiting(full, lab) == [WORK]
+
+
+def test_nodes_are_made_as_large_as_any_pod() -> None:
+    poor = {**FLEET, "pools": [{**FLEET["pools"][0], "cpu": 2, "memory": "2Gi"}]}
+    vast = job("work", 1)
+    vast["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "100", "memory": "2Ti"}
+    large = Situation("large", poor, ({"apply": [queue("team", "", -1, -1, 1)]}, {"apply": [vast]}))
+    with large.opened() as lab:
+        assert not WORK.runs(lab)
+        taken = removal.removed(large, lab, WORK, Code.LARGER_THAN_ANY_NODE)
+    assert taken is not None
+    with large.opened(taken.steps) as lab:
+        assert WORK.runs(lab)
+
+
 def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     large = LIMITED.with_steps((*LIMITED.steps, {"advance": 5}, {"apply": [queue("b", "", 4, -1, 1), job("more", 1)]}))
     monkeypatch.setattr(judging, "ask", lambda *_: told(Verdict.LATER, Code.OVER_LIMIT))

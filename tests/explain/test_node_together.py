@@ -48,6 +48,34 @@ SITUATIONS = {
 }  # fmt: skip
 
 
+ELASTIC = {
+    "more in all than any rack": ([racks(2)], job("x", 5, 4, 1, level="lab/rack"), Code.LARGER_THAN_ANY_DOMAIN, ["5", "20", "16"]),
+    "more in all than any node": (
+        [racks(2)], job("x", 3, 4, 2, level="kubernetes.io/hostname"), Code.LARGER_THAN_ANY_DOMAIN, ["3", "12", "8"],
+    ),
+    "more in all than the fleet": ([TWO], job("x", 10, 2, 2), Code.NOT_ENOUGH_GPUS, ["10", "20", "16"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ELASTIC)
+def test_pods_beyond_a_minimum_that_never_fit_beside_the_first_are_told_with_them(name: str) -> None:
+    pools, asked, code, names = ELASTIC[name]
+    with opened(*pools) as lab:
+        put(lab, asked)
+        verdict, found, sentence = told(lab, "Job", "x")
+    assert (found, verdict) == (code, "never"), sentence
+    assert [one for one in names if not says(sentence, one)] == [], sentence
+
+
+def test_pods_beyond_a_minimum_that_others_keep_from_their_rack_wait_for_it() -> None:
+    firm = {"priority": "build", "nodeSelector": {"lab/rack": "rack-0"}}
+    with opened(racks(1)) as lab:
+        put(lab, pod("h", 8, **firm))
+        put(lab, job("x", 2, 8, 1, level="lab/rack"))
+        verdict, code, sentence = told(lab, "Job", "x")
+        assert (verdict, code) == ("later", Code.NO_DOMAIN_FREE), sentence
+
+
 @pytest.mark.parametrize("name", SITUATIONS)
 def test_what_can_not_start_together_is_told_by_what_has_to_go_first(name: str) -> None:
     pools, asked, code, names = SITUATIONS[name]

@@ -25,6 +25,8 @@ from kailab.model.kinds import api_version_of
 TWINS = 12
 """Copies of each node, empty ones: more room of each kind that there is, where it is."""
 _TWIN = "-twin"
+_AMPLE = {"cpu": "4096", "memory": "64Ti", "pods": "1000"}
+"""What the largest copies offer: many times a small node's memory would still be too little."""
 _UNBOUNDED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 _FREE = {"gpu": _UNBOUNDED, "cpu": _UNBOUNDED, "memory": _UNBOUNDED}
 
@@ -248,7 +250,7 @@ def _twin(node: Object, number: int, places: Sequence[str], factor: int, beside:
     offered = {key: _times(amount, factor) for key, amount in node["status"]["allocatable"].items()}
     if factor > 1:  # with whole GPUs, whatever those of the node are split into
         offered = {key: amount for key, amount in offered.items() if not key.startswith(labels.MIG_PREFIX)}
-        offered[labels.GPU_RESOURCE] = str(8 * factor)
+        offered |= {labels.GPU_RESOURCE: str(8 * factor), **_AMPLE}
         named = {key: value for key, value in named.items() if "mig" not in key}
     if beside:
         offered |= beside
@@ -283,9 +285,20 @@ def _without_others(place: Place) -> Iterator[Step]:
 
 
 def _nobody_else_waits(place: Place) -> Iterator[Step]:
+    """What others run stays: its going would make room."""
     for one in waiting(place.situation, place.lab):
-        if one != place.work:
+        if one == place.work:
+            continue
+        running = one.running(place.lab)
+        if not running:
             yield {"delete": {"kind": one.kind, "name": one.name}}
+        elif one.kind == "PodGroup":
+            for pod in one.pods(place.lab):
+                if not pod["spec"].get("nodeName"):
+                    yield {"delete": {"kind": "Pod", "name": pod["metadata"]["name"]}}
+        else:
+            fewer = {"spec": {one.field: running}}
+            yield {"patch": {"kind": one.kind, "name": one.name, "patch": fewer}}
 
 
 def _volumes(place: Place) -> Iterator[Step]:

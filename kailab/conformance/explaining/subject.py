@@ -31,6 +31,11 @@ class Work:
     def __str__(self) -> str:
         return f"{self.kind.lower()} {self.name}"
 
+    @property
+    def field(self) -> str:
+        """That of its spec which says how many pods it wants; not of a pod."""
+        return _COUNTS[self.kind][0]
+
     def wanted(self, lab: Lab) -> int:
         """How many pods it wants; of a workload that is not there -1."""
         try:

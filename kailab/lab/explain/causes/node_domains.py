@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +21,19 @@ class _Confined(NamedTuple):
 
 
 def domain_cause(ground: Ground, tasks: list[WTask], *, free: bool) -> Cause:
-    """Why no domain holds these pods. ``free``: by what is free now, else by all that the nodes have."""
-    confined = list(_confined(tasks))
-    told = [_cause(ground, one, free) for one in confined]
-    short = [cause for cause in told if cause.facts["wanted"] > cause.facts["most"]]
-    return (short or told)[0]
+    """Why no domain holds these pods. ``free``: by what is free now, else by all that the nodes have. Pods beyond a minimum have to be
+    where the first are: no going of others helps where the whole group is larger than each domain."""
+    if free:
+        larger = _short(_cause(ground, one, free=False) for one in _confined(list(ground.job)))
+        if larger:
+            return larger[0]
+    told = [_cause(ground, one, free) for one in _confined(tasks)]
+    return (_short(told) or told)[0]
+
+
+def _short(causes: Iterable[Cause]) -> list[Cause]:
+    """Those of which the largest domain has less than is wanted."""
+    return [cause for cause in causes if cause.facts["wanted"] > cause.facts["most"]]
 
 
 def _confined(tasks: list[WTask]) -> Iterator[_Confined]:

@@ -21,12 +21,14 @@ from kailab.engine.relaxing.nodes import (
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.report.sieve import NodeRule
 from kailab.engine.working.layout import CPU, MEMORY, PODS
+from kailab.engine.working.state import WTask
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.node_closed import cordon_cause, taint_cause
 from kailab.lab.explain.causes.node_domains import domain_cause
 from kailab.lab.explain.causes.node_ground import Ground
 from kailab.lab.explain.causes.node_shortage import free_gpus, gpu_row, shortage, too_few_gpus
+from kailab.lab.explain.verdict import kept
 from kailab.lab.wording import some
 
 _SHORTAGES: Mapping[Resource, tuple[Code, int, str]] = {
@@ -69,7 +71,7 @@ def too_little(case: Case) -> Iterable[Cause]:
     if ground.confined and TopologyGone() not in gives:
         yield domain_cause(ground, ground.next, free=True)
     if _devices(gives):
-        yield too_few_gpus(ground, Code.NOT_ENOUGH_GPUS, _also(gives))
+        yield too_few_gpus(ground, Code.NOT_ENOUGH_GPUS, _also(gives), _all_of_it(case, ground))
         return
     for one in gives:
         if isinstance(one, RoomGiven) and one.resources[0] in _SHORTAGES:
@@ -93,6 +95,14 @@ def closed_nodes(case: Case) -> Iterable[Cause]:
 def _short_of(ground: Ground, resource: Resource) -> Cause:
     code, row, _ = _SHORTAGES[resource]
     return shortage(ground, code, row)
+
+
+def _all_of_it(case: Case, ground: Ground) -> list[WTask]:
+    """The pods of all its PodGroups: its own may be what fills the nodes."""
+    if case.subject.kind == "Queue":
+        return []
+    jobs = ground.present.jobs
+    return [task for uid in sorted(kept(case.standing)) if uid in jobs for task in jobs[uid]]
 
 
 def _wants_devices(ground: Ground) -> bool:

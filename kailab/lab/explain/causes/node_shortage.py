@@ -36,8 +36,9 @@ def free_gpus(ground: Ground, row: int) -> np.ndarray:
     return found
 
 
-def too_few_gpus(ground: Ground, code: Code, also: Sequence[str]) -> Cause:
-    """``also``: what there is too little of beside GPUs."""
+def too_few_gpus(ground: Ground, code: Code, also: Sequence[str], whole: Sequence[WTask] = ()) -> Cause:
+    """``also``: what there is too little of beside GPUs. ``whole``: all pods of the workload, told of where no going of others makes
+    room for all of them."""
     table, tasks = ground.table, ground.next
     row, wanted = gpu_row(ground)
     name = table.layout.names[row]
@@ -61,6 +62,10 @@ def too_few_gpus(ground: Ground, code: Code, also: Sequence[str]) -> Cause:
     else:
         text = f"{wanting}; {figure(name, total)} are free on the nodes that they may use, the most on {node} ({of})"
     text += f"; {' and '.join(also)} would not suffice either" if also else ""
+    in_all = sum(row_wanted(task, row, int(table.min_gpu_memory)) for task in whole)
+    there = int(table.allocatable[row][usable].sum())
+    if in_all > there:
+        text += f". Its {len(whole)} pods want {amount(name, in_all)}, and the nodes that they may use have {figure(name, there)} in all"
     return Cause(
         code,
         f"{text}.",
