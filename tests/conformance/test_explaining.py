@@ -215,6 +215,12 @@ def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) ->
         assert waiting(full, lab) == [WORK]
 
 
+def test_a_limit_may_be_kept_where_all_that_others_hold_is_taken_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    full = CROWDED.with_steps(({"apply": [queue("team", "", 8, 8, 1)]}, *CROWDED.steps[1:]))
+    over = told(Verdict.LATER, Code.OVER_LIMIT, sentence="Its queue team may hold 8 GPUs, its limit.")
+    assert judged(monkeypatch, full, over, told(Verdict.LATER, Code.VICTIMS_NON_PREEMPTIBLE)).faults == ()
+
+
 def test_nodes_are_made_as_large_as_any_pod() -> None:
     poor = {**FLEET, "pools": [{**FLEET["pools"][0], "cpu": 2, "memory": "2Gi"}]}
     vast = job("work", 1)

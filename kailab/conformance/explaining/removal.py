@@ -86,9 +86,10 @@ MORE_ROOM = frozenset(
     {
         Code.NOT_ENOUGH_GPUS, Code.NOT_ENOUGH_CPU, Code.NOT_ENOUGH_MEMORY, Code.NO_POD_SLOTS, Code.FRAGMENTED, Code.NO_DOMAIN_FREE,
         Code.KEPT_APART, Code.LARGER_THAN_THE_FLEET, Code.LARGER_THAN_ANY_NODE, Code.LARGER_THAN_ANY_DOMAIN,
+        Code.VICTIMS_NON_PREEMPTIBLE,
     }
 )  # fmt: skip
-"""Taken away by more nodes, which make good other causes as well: those of the nodes, and what others hold."""
+"""Taken away by more nodes or with all that others hold, which makes good other causes as well: of nodes, and of limits."""
 
 
 def removed(situation: Situation, lab: Lab, work: Work, code: str) -> Removed | None:
