@@ -146,3 +146,36 @@ def test_empty_namespace_goes_at_once_and_default_never(cluster, build):
     assert not exists(cluster, "Namespace", "team")
     with pytest.raises(Invalid, match="may not be deleted"):
         cluster.delete("Namespace", "default")
+
+
+@pytest.mark.parametrize("filled", [False, True], ids=["empty", "with a pod that is still stopping"])
+def test_a_namespace_that_went_with_its_last_finalizer_can_be_made_anew(cluster, build, filled):
+    cluster.create(build.node())
+    cluster.create({**build.namespace("team"), "metadata": {"name": "team", "finalizers": ["example.com/a"]}})
+    pod = cluster.create(build.pod(namespace="team"))
+    cluster.event(pod, "Normal", "X", "y")
+    if filled:
+        cluster.bind("team", "p", "n")
+        cluster.advance(1)
+    cluster.delete("Namespace", "team")
+    cluster.advance(1)
+    assert exists(cluster, "Namespace", "team")
+    cluster.patch("Namespace", "team", None, {"metadata": {"finalizers": None}})
+    assert not exists(cluster, "Namespace", "team")
+    assert cluster.list("Event", "team") == []
+    cluster.create(build.namespace("team"))
+    cluster.create(build.config(namespace="team"))
+    assert exists(cluster, "ConfigMap", "c", "team")
+
+
+def test_a_finalizer_that_goes_first_leaves_the_namespace_to_its_last_object(cluster, build, running):
+    running()
+    cluster.create({**build.namespace("team"), "metadata": {"name": "team", "finalizers": ["example.com/a"]}})
+    cluster.create(build.pod(namespace="team"))
+    cluster.bind("team", "p", "n")
+    cluster.advance(1)
+    cluster.delete("Namespace", "team")
+    cluster.patch("Namespace", "team", None, {"metadata": {"finalizers": None}})
+    assert exists(cluster, "Namespace", "team")
+    cluster.advance(1)
+    assert not exists(cluster, "Namespace", "team")

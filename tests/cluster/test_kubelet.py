@@ -162,6 +162,17 @@ def test_pods_leave_a_node_that_stays_away(cluster, running, build):
     assert [pod["metadata"]["name"] for pod in cluster.list("Pod")] == ["q"]
 
 
+@pytest.mark.parametrize(
+    ("seconds", "stays"), [(None, True), (600, True), (60, False)], ids=["for ever", "for longer", "for less"]
+)
+def test_a_toleration_of_everything_counts_for_a_node_that_stays_away(cluster, running, seconds, stays):
+    limited = {} if seconds is None else {"effect": "NoExecute", "tolerationSeconds": seconds}
+    running(spec={"tolerations": [{"operator": "Exists", **limited}]})
+    cluster.patch("Node", "n", None, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "status")
+    cluster.advance(302 if stays else 62)
+    assert ("deletionTimestamp" not in cluster.get("Pod", "p", "default")["metadata"]) is stays
+
+
 def test_deleted_node_takes_its_pods(cluster, running):
     running()
     watch = cluster.watch(["Pod"])
@@ -195,3 +206,16 @@ def test_many_pods_share_one_timer(cluster, build):
     assert len(cluster.clock._all) == 1
     cluster.advance(1)
     assert all(pod["status"]["phase"] == "Running" for pod in cluster.list("Pod"))
+
+
+@pytest.mark.parametrize(("done", "told"), [(False, "CheckpointLost"), (True, "Checkpointed")])
+def test_a_pod_that_saves_its_state_and_is_made_to_go_at_once_says_so(cluster, running, done, told):
+    notes = {"kailab.dev/checkpoint-seconds": "60", "kailab.dev/checkpoint-requested": "2026-01-01T00:00:01Z"}
+    running(annotations=notes)
+    cluster.delete("Pod", "p", "default", 120)
+    if done:
+        cluster.patch("Pod", "p", "default", {"metadata": {"annotations": {"kailab.dev/checkpoint-done": "true"}}})
+    cluster.delete("Pod", "p", "default", 0)
+    assert cluster.list("Pod") == []
+    assert [event["reason"] for event in cluster.list("Event")] == [told]
+    assert cluster.next_timer() is None

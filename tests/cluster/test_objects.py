@@ -275,6 +275,23 @@ def test_bind(cluster, build):
         cluster.bind("default", "leaving", "n")
 
 
+def test_one_priority_class_at_most_is_the_global_default(cluster):
+    def priority(name, default):
+        meta = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+        return {**meta, "value": 5, "globalDefault": default}
+
+    cluster.create(priority("first", True))
+    with pytest.raises(ApiError, match="'first' is the global default already") as refused:
+        cluster.create(priority("second", True))
+    assert refused.value.reason == "Forbidden"
+    cluster.create(priority("second", False))
+    with pytest.raises(ApiError, match="'first' is the global default already"):
+        cluster.apply(priority("second", True))
+    cluster.patch("PriorityClass", "first", None, {"description": "still it"})
+    cluster.patch("PriorityClass", "first", None, {"globalDefault": False})
+    assert cluster.patch("PriorityClass", "second", None, {"globalDefault": True})["globalDefault"]
+
+
 def test_kinds_in_use(cluster, build):
     assert cluster.kinds() == ["Namespace", "PriorityClass"]
     cluster.event(cluster.create(build.pod()), "Normal", "X", "y")

@@ -106,7 +106,18 @@ class Admission:
         if kind == "Pod":
             spec = self.prioritised(obj["spec"], name)
             return obj if spec is obj["spec"] else {**obj, "spec": spec}
+        if kind == "PriorityClass" and obj.get("globalDefault"):
+            self._only_default(name)
         return obj
+
+    def _only_default(self, name: str) -> None:
+        """One class at most is the default, as the Priority admission plugin has it."""
+        for (_, other), found in self._store.table("PriorityClass").objects.items():
+            if found.get("globalDefault") and other != name:
+                raise ForbiddenError(
+                    f"PriorityClass {name!r}: globalDefault: {shown(other)} is the global default already; only one "
+                    "class can be"
+                )
 
     def prioritised(self, spec: Object, name: str) -> Object:
         """The pod spec with the number of its priority class, as the Priority admission plugin gives it."""

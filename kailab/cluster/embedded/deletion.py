@@ -60,9 +60,12 @@ class Deletion:
             return False
         if kind == "Pod" and meta.get("deletionGracePeriodSeconds"):
             return False
-        if kind == "Namespace" and self._count(key[1]):
+        if kind != "Namespace":
+            self.remove(kind, key, obj)
+        elif self._leaving.get(key[1]):
             return False
-        self.remove(kind, key, obj)
+        else:
+            self._end_namespace(key, obj)
         return True
 
     def pod_grace(self, pod: Object, grace: float | None) -> int:
@@ -169,7 +172,10 @@ class Deletion:
         obj = self._store.find("Namespace", key)
         if obj is None or obj["metadata"].get("finalizers"):
             return
+        self._end_namespace(key, obj)
+
+    def _end_namespace(self, key: Key, obj: Object) -> None:
         # Events of the log are no objects of the store, so nobody has counted them; they end with their namespace.
-        self._store.events.drop_namespace(namespace)
-        del self._leaving[namespace]
+        self._store.events.drop_namespace(key[1])
+        self._leaving.pop(key[1], None)
         self.remove("Namespace", key, obj)

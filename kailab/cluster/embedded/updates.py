@@ -138,8 +138,6 @@ class Updates:
         if not same(new.get("spec"), old.get("spec")):
             # Metadata and status don't count: it is what controllers compare their observedGeneration with.
             new = {**new, "metadata": {**new["metadata"], "generation": before.get("generation", 0) + 1}}
-        elif new is old:
-            new = dict(new)
         stored = self._store.replace(kind, key, old, new)
         if "deletionTimestamp" in stored["metadata"]:  # the write may have taken its last finalizer
             self._deletion.finish(kind, key, stored)

@@ -178,18 +178,17 @@ class Kubelet:
         grace = meta.get("deletionGracePeriodSeconds") or 0
         # The deletionTimestamp is when the grace period ends.
         began = parse_time(meta["deletionTimestamp"]) - grace
-        if (saving := saving_seconds(pod)) is not None:
-            stage = self._saved if saving <= grace else self._cut_off
-            self._at(began + min(saving, grace), False, stage, key, pod)
-            return
+        saving = saving_seconds(pod)
+        stage = self._stopped if saving is None else self._saved if saving <= grace else self._cut_off
         # At once and by no timer: a pod deleted without grace has ended when the deletion returns.
         if grace == 0:
-            self._stopped(key, pod)
+            stage(key, pod)
+            return
+        if saving is not None:
+            self._at(began + min(saving, grace), False, stage, key, pod)
             return
         said = stopping_seconds(pod, grace)
-        self._at(
-            began + min(TERMINATION_SECONDS if said is None else said, grace), said is None, self._stopped, key, pod
-        )
+        self._at(began + min(TERMINATION_SECONDS if said is None else said, grace), said is None, stage, key, pod)
 
     # --- timers -----------------------------------------------------------------------------------------------------
 

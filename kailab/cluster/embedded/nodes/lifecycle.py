@@ -110,7 +110,8 @@ class NodeLifecycle:
     def _patience(pod: Object) -> float | None:
         """Seconds the pod puts up with a node that is not ready; None: for ever."""
         for toleration in pod["spec"].get("tolerations") or ():
-            if _tolerates(toleration, {"key": NOT_READY, "effect": "NoExecute"}) and toleration.get("key"):
+            # Also one of everything: Kubernetes' DefaultTolerationSeconds adds none of its own beside it.
+            if _tolerates(toleration, {"key": NOT_READY, "effect": "NoExecute"}):
                 seconds = toleration.get("tolerationSeconds")
                 return None if seconds is None else float(seconds)
         return float(TOLERATION_SECONDS)

@@ -70,7 +70,7 @@ Identity = tuple[str, str, str, str]
 
 
 class EventLog:
-    """Events by what they are about and say. ``next_ids`` gives (uid, resourceVersion number, sequence)."""
+    """Events by what they are about and say."""
 
     def __init__(self) -> None:
         self._records: dict[Identity, EventRecord] = {}

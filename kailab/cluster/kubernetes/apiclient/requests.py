@@ -29,7 +29,8 @@ _decode = msgspec.json.Decoder().decode
 
 
 class Request(NamedTuple):
-    """``settled``: what a refusal is checked against where an earlier try may have done it (a path to GET)."""
+    """``told``: the request in words. ``resolve``: what a refusal is checked against where an earlier try may have done it (a
+    path to GET); ``resolve_node``: the node that a pod is on then."""
 
     method: str
     path: str
