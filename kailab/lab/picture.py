@@ -16,6 +16,7 @@ from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
 from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.podgroups import last_condition
 from kailab.scheduler.saved_present import SavedPresent
 from kailab.undertest.contract import SchedulerUnderTest
 from kailab.undertest.naming import chosen
@@ -166,10 +167,9 @@ def _from_pods(name: str, rows: list[PodRow], code: Callable[[str], str]) -> Rea
 
 def _from_status(name: str, group: Object) -> Reason | None:
     """What a scheduler that gives no decisions (a real KAI) wrote about a PodGroup that waits."""
-    conditions = (group.get("status") or {}).get("schedulingConditions") or ()
-    if not conditions:
+    last = last_condition(group)
+    if last is None:
         return None
-    last = conditions[-1]
     reasons = last.get("reasons") or ()  # the last one tells what else could have been done, and why it was not
     queue = ((reasons[-1].get("details") or {}).get("queueDetails") or {}) if reasons else {}
     return Reason(

@@ -282,3 +282,28 @@ def test_phases_are_told_in_order(lab, build) -> None:
     Scheduler(lab.cluster, observer=Phases()).step()
     assert phases[0] == "fairshare"
     assert phases[-2:] == ["carry out", "status"]
+
+
+def test_the_last_condition_is_the_one_with_the_highest_number(lab, build) -> None:
+    lab.apply(*build.team())
+    for name, ours, other in (("gave-up", "10", "9"), ("tries", "9", "10")):
+        lab.apply(build.podgroup(name, "team", schedulingBackoff=1))
+        conditions = [{"nodePool": "default", "transitionID": ours}, {"nodePool": "other", "transitionID": other}]
+        conditions = conditions if name == "gave-up" else conditions[::-1]
+        lab.cluster.patch("PodGroup", name, "default", {"status": {"schedulingConditions": conditions}}, "status")
+        lab.apply(build.member(f"{name}-0", name))
+    lab.settle()
+    assert lab.running() == ["tries-0"]
+
+
+def test_a_new_condition_counts_on_from_the_highest_number_and_stands_last(lab, build) -> None:
+    lab.apply(*build.team())
+    lab.apply(build.podgroup("gang", "team"), build.member("big", "gang", 9))
+    lab.settle()
+    ours = lab.group_condition("big")
+    conditions = [{**ours, "transitionID": "5"}, {"nodePool": "other", "transitionID": "2"}]
+    lab.cluster.patch("PodGroup", "gang", "default", {"status": {"schedulingConditions": conditions}}, "status")
+    lab.restart()
+    lab.settle()
+    found = lab.group_of("big")["status"]["schedulingConditions"]
+    assert [(each["nodePool"], each["transitionID"]) for each in found] == [("other", "2"), ("default", "6")]

@@ -9,6 +9,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import DEFAULT_PODSET, Constraint, PodGroup, PodSet, SubGroup
 from kailab.model import labels as names
+from kailab.model.quantities import counted
 from kailab.scheduler.reading.queues import created, duration, moment
 
 DEFAULT_PRIORITY = 50  # KAI's DefaultPodGroupPriority, that of its class train
@@ -165,6 +166,13 @@ def gave_up(podgroup: Object) -> bool:
     backoff = spec.get("schedulingBackoff")
     if backoff is None or backoff == -1:
         return False
-    conditions = (podgroup.get("status") or {}).get("schedulingConditions") or []
     # As in KAI's isPodGroupUpForScheduler, only the last condition counts, whichever pool it is of.
-    return bool(conditions) and conditions[-1].get("nodePool") == node_pool(podgroup["metadata"])
+    last = last_condition(podgroup)
+    return last is not None and last.get("nodePool") == node_pool(podgroup["metadata"])
+
+
+def last_condition(podgroup: Object) -> dict[str, Any] | None:
+    """The scheduling condition with the highest transitionID, wherever it stands in the list; of equals the first. None
+    without any. Source: KAI GetLastSchedulingCondition."""
+    conditions = (podgroup.get("status") or {}).get("schedulingConditions") or ()
+    return max(conditions, key=lambda condition: counted(condition.get("transitionID"), -1), default=None)

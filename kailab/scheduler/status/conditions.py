@@ -11,7 +11,7 @@ from kailab.engine.decisions import Code, Pending, QueueShare, QueueState, TaskF
 from kailab.engine.working.queues import QueueResource
 from kailab.model.quantities import counted, format_bytes, format_cpu
 from kailab.model.times import format_time
-from kailab.scheduler.reading.podgroups import node_pool
+from kailab.scheduler.reading.podgroups import last_condition, node_pool
 
 UNSCHEDULABLE = "Unschedulable"
 UNABLE_GROUP = "Unable to schedule podgroup"
@@ -85,8 +85,10 @@ def group_conditions(
         "message": group_message(pending),
         "status": "True",
     }
-    last = current[-1] if current else {}
+    last = last_condition(podgroup) or {}
     same = all(last.get(key) == value for key, value in new.items())
+    # Older readers of KAI's status go by the place in the list, so KAI writes again what does not stand there alone.
+    same = same and all(condition.get("nodePool") != pool for condition in current[:-1])
     # Without the details: their figures move with every pod that comes and goes, and are no news by themselves.
     if same and _codes(last.get("reasons")) == _codes(reasons):
         return None
@@ -94,16 +96,12 @@ def group_conditions(
         new["reasons"] = reasons
     new["lastTransitionTime"] = format_time(now)
     # KAI's GetLastSchedulingCondition goes by this number.
-    new["transitionID"] = str(_number(last.get("transitionID")) + 1)
+    new["transitionID"] = str(counted(last.get("transitionID")) + 1)
     return [*(condition for condition in current if condition.get("nodePool") != pool), new]
 
 
 def _codes(reasons: Any) -> list[tuple[Any, Any]]:
     return [(reason.get("reason"), reason.get("message")) for reason in reasons or ()]
-
-
-def _number(text: Any) -> int:
-    return counted(text)
 
 
 def _reasons(pending: Pending, queues: Mapping[str, QueueState]) -> list[dict[str, Any]]:
