@@ -118,6 +118,45 @@ def test_affinity_gathers_and_the_first_may_start_anywhere(cluster, build) -> No
     assert len(set(placed(cluster).values())) == 1
 
 
+def both(first: str, second: str) -> dict:
+    """Required affinity of two terms: a label each, on the same node."""
+    terms = [
+        {"labelSelector": {"matchLabels": {key: "x"}}, "topologyKey": "kubernetes.io/hostname"}
+        for key in (first, second)
+    ]
+    return {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def test_several_terms_want_one_pod_that_matches_them_all(cluster, build) -> None:
+    selector = {"kubernetes.io/hostname": "a100-0"}
+    cluster.create(plain(build, "one", labels={"app": "x"}, nodeSelector=selector))
+    cluster.create(plain(build, "other", labels={"tier": "x"}, nodeSelector=selector))
+    settle(cluster, Baseline(cluster))
+    cluster.create(plain(build, "wants", affinity=both("app", "tier")))
+    settle(cluster, Baseline(cluster))
+    assert reason(cluster, "wants")["message"] == "0/5 nodes are available: 5 node(s) didn't match pod affinity rules."
+    selector = {"kubernetes.io/hostname": "a100-1"}
+    cluster.create(plain(build, "whole", labels={"app": "x", "tier": "x"}, nodeSelector=selector))
+    settle(cluster, Baseline(cluster))
+    settle(cluster, Baseline(cluster))
+    assert placed(cluster)["wants"] == "a100-1"
+
+
+def test_the_first_of_a_series_has_to_match_all_terms_itself(cluster, build) -> None:
+    cluster.create(plain(build, "half", labels={"app": "x"}, affinity=both("app", "tier")))
+    settle(cluster, Baseline(cluster))
+    assert placed(cluster)["half"] == ""
+    # A pod that one term means does not keep the first of the series from starting elsewhere.
+    near, far = ({"kubernetes.io/hostname": name} for name in ("a100-0", "a100-1"))
+    cluster.create(plain(build, "near", labels={"app": "x"}, nodeSelector=near))
+    settle(cluster, Baseline(cluster))
+    labels = {"app": "x", "tier": "x"}
+    cluster.create(plain(build, "first", labels=labels, nodeSelector=far, affinity=both("app", "tier")))
+    settle(cluster, Baseline(cluster))
+    settle(cluster, Baseline(cluster))
+    assert placed(cluster) == {"near": "a100-0", "first": "a100-1", "half": "a100-1"}
+
+
 def test_a_more_important_pod_evicts_the_fewest_less_important_ones(cluster, build) -> None:
     baseline = Baseline(cluster)
     for index in range(32):

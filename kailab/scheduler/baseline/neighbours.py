@@ -31,17 +31,17 @@ def refusals(
     # Walked several times below.
     others = list(placed) if wanted or hated else []
     if wanted:
-        refused = np.zeros(len(table), bool)
-        for term in wanted:
-            near = _near(term, table, others)
-            alone = not near.any() and pod.matches(term.requirements, term.namespaces)
-            # The first of a series that wants its own kind may start anywhere that has the topology.
-            refused |= ~(_has_key(term, table) if alone else near)
-        found.append((refused, AFFINITY))
+        # Only pods that all terms mean count, for each term.
+        meant = [other for other in others if _all_mean(wanted, other)]
+        near = [_near(term, table, meant) for term in wanted]
+        # The first of a series that wants its own kind may start anywhere that has the topology.
+        if not any(nodes.any() for nodes in near) and _all_mean(wanted, pod):
+            near = [_has_key(term, table) for term in wanted]
+        found.append((~np.logical_and.reduce(near), AFFINITY))
     if hated:
         refused = np.zeros(len(table), bool)
         for term in hated:
-            refused |= _near(term, table, others)
+            refused |= _near(term, table, [other for other in others if _all_mean([term], other)])
         found.append((refused, ANTI_AFFINITY))
     refused = np.zeros(len(table), bool)
     # Anti-affinity holds both ways: a pod that is there may refuse the new one.
@@ -69,12 +69,16 @@ def preferences(pod: BaselinePod, table: NodeTable, placed: Iterable[BaselinePod
     return points
 
 
-def _near(term: PodTerm, table: NodeTable, placed: Iterable[BaselinePod]) -> Mask:
-    """Nodes in a domain with a pod that the term means."""
+def _all_mean(terms: Iterable[PodTerm], pod: BaselinePod) -> bool:
+    return all(pod.matches(term.requirements, term.namespaces) for term in terms)
+
+
+def _near(term: PodTerm, table: NodeTable, meant: Iterable[BaselinePod]) -> Mask:
+    """Nodes in a domain of the term's topology with one of these pods."""
     values = {
         table.labels[position].get(term.topology_key)
-        for other in placed
-        if (position := table.index.get(other.node)) is not None and other.matches(term.requirements, term.namespaces)
+        for other in meant
+        if (position := table.index.get(other.node)) is not None
     } - {None}
     if not values:
         return np.zeros(len(table), bool)
