@@ -1,7 +1,10 @@
 """Why no kind cluster can be made, told at once."""
 
+import fcntl
 import shutil
 import subprocess
+import tempfile
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -213,3 +216,24 @@ def test_a_start_whose_process_has_ended_is_no_start(tmp_path: Path) -> None:
 
 def born(pid: int) -> float:
     return psutil.Process(pid).create_time()
+
+
+def test_a_lock_that_its_last_holder_removed_meanwhile_is_taken_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    maker = creation.Maker(_program(tmp_path / "kind"), tmp_path / "kubectl")
+    first, lock, locked = ExitStack(), fcntl.flock, []
+
+    def late(file: int, operation: int) -> None:
+        locked.append(file)
+        # The second has opened the file; only now the first is done with it.
+        if len(locked) == 2:
+            first.close()
+        lock(file, operation)
+
+    monkeypatch.setattr(fcntl, "flock", late)
+    first.enter_context(maker.claimed("lab"))
+    with maker.claimed("lab"), pytest.raises(StateError, match="being made by another"), maker.claimed("lab"):
+        pass
+    assert not list(tmp_path.glob("*.lock"))

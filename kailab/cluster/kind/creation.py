@@ -148,23 +148,33 @@ def _reason(said: str) -> str:
 def _name_held(name: str) -> Iterator[None]:
     """Among the processes of this user."""
     path = Path(tempfile.gettempdir()) / f"kailab-kind-{os.getuid()}-{name}.lock"
+    while (held := _locked(path, name)) is None:
+        pass
+    try:
+        yield
+    finally:
+        # While it is still locked: a moment later it could be another process's file.
+        path.unlink(missing_ok=True)
+        os.close(held)
+
+
+def _locked(path: Path, name: str) -> int | None:
+    """The open file, locked; None where its last holder has removed it meanwhile: a lock on it keeps nobody out."""
     try:
         # Others may write into this folder: a link that somebody put there is not followed.
         held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     except OSError as error:
         raise StateError(f"{path}: the lock for the name {name!r} can't be made: {error}") from error
     try:
-        try:
-            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise StateError(f"a kind cluster {name!r} is being made by another process") from error
-        try:
-            yield
-        finally:
-            # While it is still locked: a moment later it could be another process's file.
-            path.unlink(missing_ok=True)
-    finally:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Nobody removes it while it is locked, so what is there now stays there.
+        if os.fstat(held).st_nlink:
+            return held
+    except OSError as error:
         os.close(held)
+        raise StateError(f"a kind cluster {name!r} is being made by another process") from error
+    os.close(held)
+    return None
 
 
 def main(arguments: list[str] | None = None) -> None:
