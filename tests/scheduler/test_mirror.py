@@ -9,6 +9,7 @@ import pytest
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.snapshot.records import GpuRequest, Status
 from kailab.scheduler import Mirror
+from kailab.scheduler.mirror.lone_reservations import LoneReservations
 
 
 @pytest.fixture
@@ -371,3 +372,12 @@ def test_a_mirror_begun_later_sees_the_same(cluster, build) -> None:
     assert late.podgroups == early.podgroups
     assert late.nodes == early.nodes
     assert late.queues == early.queues
+
+
+def test_reservations_of_many_shared_gpus_are_told_in_the_order_of_the_gpus() -> None:
+    lone = LoneReservations()
+    groups = tuple(f"gpu-{index}" for index in range(12))
+    for group in reversed(groups):
+        assert lone.reserves(f"of {group}", (group,))
+    assert lone.shares("pod", groups) == [f"of {group}" for group in groups]
+    assert lone.shares("pod", groups[:3]) == [f"of {group}" for group in groups]

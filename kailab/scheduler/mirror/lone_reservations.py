@@ -26,7 +26,9 @@ class LoneReservations:
         if before == groups:
             return []
         _note(self._shared, self._sharing, pod, groups)
-        return [reservation for group in {*before, *groups} for reservation in self._reserving.get(group, ())]
+        return [
+            reservation for group in dict.fromkeys((*before, *groups)) for reservation in self._reserving.get(group, ())
+        ]
 
     def reserves(self, reservation: str, groups: tuple[str, ...]) -> bool:
         """A reservation stands for these from now on. True if it is lone."""
