@@ -183,6 +183,38 @@ def test_pod_affinity_looks_at_the_whole_domain(team):
     assert team.decide().bound == {"a-0": "node-1"}
 
 
+APP_AND_TIER = {"labels": (("app", "web"), ("tier", "front")), "namespace": "default"}
+
+
+def app_and_tier():
+    tier = PodTerm(
+        topology_key="kubernetes.io/hostname",
+        requirements=(needs("tier", "In", "front"),),
+        namespaces=("default",),
+    )
+    return (*web(), tier)
+
+
+def test_several_terms_of_pod_affinity_want_one_pod_that_matches_them_all(team):
+    hosts(team)
+    team.job("app", on="node-1", shape=LABELLED)
+    team.job("tier", on="node-1", shape={"labels": (("tier", "front"),), "namespace": "default"})
+    team.job("a", shape={"affinity": app_and_tier()})
+    assert team.decide().bound == {}
+    team.job("whole", on="node-2", shape=APP_AND_TIER)
+    assert team.decide().bound == {"a-0": "node-2"}
+
+
+def test_the_first_of_a_series_has_to_match_all_terms_itself(team):
+    hosts(team)
+    team.job("app", on="node-1", shape=LABELLED)
+    team.job("held", tasks=7, on="node-1")
+    team.job("half", shape={"affinity": app_and_tier(), **LABELLED})
+    assert team.decide().bound == {}
+    team.job("first", shape={"affinity": app_and_tier(), **APP_AND_TIER})
+    assert team.decide().bound["first-0"] == "node-2"
+
+
 def test_pod_anti_affinity_keeps_away_from_such_pods(team):
     hosts(team)
     team.job("web", tasks=5, on="node-1", shape=LABELLED)

@@ -27,9 +27,8 @@ def selects(term: PodTerm, shape: Shape) -> bool:
 def narrow(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
     """Take out of ``candidates`` the nodes where the task's terms, or those of pods already there, forbid it."""
     shape = task.info.shape
-    for term in shape.affinity:
-        if not term.weight:
-            _require(table, task, term, candidates)
+    for _, allowed in _together(table, task):
+        candidates &= allowed
     for term in shape.anti_affinity:
         if not term.weight:
             # A node without the label is in no domain, so nothing there can be in conflict.
@@ -41,15 +40,21 @@ def narrow(table: NodeTable, task: WTask, candidates: np.ndarray) -> None:
     _respect_others(table, task, candidates)
 
 
-def _require(table: NodeTable, task: WTask, term: PodTerm, candidates: np.ndarray) -> None:
-    column, _ = table.column(term.topology_key)
-    there = _domains(table, task, lambda other: selects(term, other.info.shape), column)
-    if there:
-        candidates &= np.isin(column, list(there))
-    elif selects(term, task.info.shape):
-        candidates &= column >= 0  # the first of a group that wants to be together
-    else:
-        candidates &= False
+def _together(table: NodeTable, task: WTask) -> list[tuple[PodTerm, np.ndarray]]:
+    """Each required term of affinity with the nodes that it allows. Only pods that all terms select count, for each of them."""
+    terms = [term for term in task.info.shape.affinity if not term.weight]
+    if not terms:
+        return []
+    columns = [table.column(term.topology_key)[0] for term in terms]
+    there = [_domains(table, task, lambda other: _all_select(terms, other.info.shape), column) for column in columns]
+    # The first of a group that wants to be together.
+    if not any(there) and _all_select(terms, task.info.shape):
+        return [(term, column >= 0) for term, column in zip(terms, columns, strict=True)]
+    return [(term, np.isin(column, list(found))) for term, column, found in zip(terms, columns, there, strict=True)]
+
+
+def _all_select(terms: list[PodTerm], shape: Shape) -> bool:
+    return all(selects(term, shape) for term in terms)
 
 
 def _domains(table: NodeTable, task: WTask, wanted, column: np.ndarray) -> set[int]:  # type: ignore[no-untyped-def]
@@ -94,17 +99,12 @@ class Conflicts:
         self._table = table
         shape = task.info.shape
         self._own = [term for term in shape.anti_affinity if not term.weight]
-        self._wanted = [term for term in shape.affinity if not term.weight]
         self._keeping: dict[tuple[str, int], Conflict] = {}  # by topology key and domain
         for i, tasks in enumerate(table.tasks):
             for other in tasks.values():
                 if other is not task:
                     self._look(i, other, shape)
-        self._allowed = []
-        for term in self._wanted:
-            mask = table.all.copy()
-            _require(table, task, term, mask)
-            self._allowed.append(mask)
+        self._together = _together(table, task)
 
     def _look(self, i: int, other: WTask, shape: Shape) -> None:
         sides = ((term, True) for term in self._own if selects(term, other.info.shape))
@@ -117,7 +117,7 @@ class Conflicts:
 
     def at(self, i: int) -> Conflict | None:
         """Of one node."""
-        for term, allowed in zip(self._wanted, self._allowed, strict=True):
+        for term, allowed in self._together:
             if not allowed[i]:
                 return Conflict(term, None, True)
         for key in dict.fromkeys(key for key, _ in self._keeping):
