@@ -8,7 +8,6 @@ with Ed25519 over ``run.json``, which holds the digest of the run's SHA256SUMS, 
 from __future__ import annotations
 
 import base64
-import binascii
 import os
 from pathlib import Path
 
@@ -108,7 +107,8 @@ def check(run: Path, key: Path) -> list[Problem]:
     try:
         content = (run / RUN).read_bytes()
         public.verify(base64.b64decode(signed.signature, validate=True), _CONTEXT + content)
-    except (InvalidSignature, binascii.Error):
+    # A text that is no base64 is told by ValueError, or by a kind of it.
+    except (InvalidSignature, ValueError):
         return [Problem("changed", RUN, "not what was signed")]
     except OSError as error:
         return [Problem("missing", RUN, error.strerror or str(error))]

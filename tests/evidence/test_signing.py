@@ -86,6 +86,14 @@ def test_a_signature_of_another_run_does_not_hold(run: Path, key: Path, tmp_path
     assert [one.kind for one in signing.check(other, key)] == ["damaged"]
 
 
+@pytest.mark.parametrize("text", ["", "A", "c2lnbmF0dXJl", "Zürich==", "\u2028"])
+def test_a_signature_that_is_none_does_not_hold(run: Path, key: Path, text: str) -> None:
+    file = signing.sign(run, key)
+    told = json.loads(file.read_text())
+    file.write_text(json.dumps({**told, "signature": text}))
+    assert [str(one) for one in signing.check(run, key)] == ["changed: run.json (not what was signed)"]
+
+
 def test_what_is_damaged_is_not_signed(run: Path, key: Path) -> None:
     (run / "quota/test_one/result.json").write_text("{}")
     with pytest.raises(EvidenceError, match=r"not signed: changed: quota/test_one/result\.json"):
