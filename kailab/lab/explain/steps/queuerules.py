@@ -67,10 +67,11 @@ def raise_weight(setting: Setting) -> Iterator[Way]:
     """The over-quota weight: of every level that has none first, then of the queue."""
     line = [setting.queues[name] for name in setting.line]
     weights = {queue["metadata"]["name"]: _weight(queue) for queue in line}
-    without = [queue for queue in line if weights[queue["metadata"]["name"]] == 0]
     if not line:
         return
-    opened = [patch(queue, {"spec": {"resources": {"gpu": {"overQuotaWeight": 1}}}}) for queue in without[1:]]
+    without = [queue for queue in line[1:] if weights[queue["metadata"]["name"]] == 0]
+    opened = [patch(queue, {"spec": {"resources": {"gpu": {"overQuotaWeight": 1}}}}) for queue in without]
+    above = " and ".join(queue["metadata"]["name"] for queue in without)
     name = setting.line[0]
     proposals = []
     for weight in WEIGHTS:
@@ -78,10 +79,8 @@ def raise_weight(setting: Setting) -> Iterator[Way]:
             continue
         own = patch(line[0], {"spec": {"resources": {"gpu": {"overQuotaWeight": weight}}}})
         do = f"Raise the over-quota weight of queue {name} from {weights[name]:g} to {weight}"
-        above = " and ".join(queue["metadata"]["name"] for queue in without if queue is not line[0])
         said = f"{do}, and that of {above} to 1" if above else do
-        above_changes = [one for one in opened if one["patch"]["name"] != name]
-        proposals.append(Proposal(said, (own, *above_changes), Disturbance.QUEUES))
+        proposals.append(Proposal(said, (own, *opened), Disturbance.QUEUES))
     yield Way(tuple(proposals), grows=True)
 
 
