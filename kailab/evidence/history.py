@@ -20,7 +20,7 @@ from kailab.grouping.ownermeta import TOP_OWNER_METADATA
 from kailab.model import labels
 from kailab.model.times import parse_time
 
-_TOP = re.compile(r"^(name|kind): (.*)$", re.MULTILINE)
+_TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
 # The hash that a Deployment puts behind its name; Kubernetes' are up to 10 characters long.
 _REPLICA_SET = re.compile(r"ReplicaSet/(.+)-[0-9a-z]{6,10}")
 
@@ -208,11 +208,11 @@ class History:
             for group in look.get("podgroups", ()):
                 metadata = group["metadata"]
                 # A text of five lines that grouping writes: a pattern reads it without a YAML parser.
-                told = dict(_TOP.findall((metadata.get("annotations") or {}).get(TOP_OWNER_METADATA, "")))
+                lines = _TOP.findall((metadata.get("annotations") or {}).get(TOP_OWNER_METADATA, ""))
+                # In quotes is what YAML would take for something else than text, as a name of digits.
+                told = {key: text for key, _, text in lines}
                 if told.get("kind") and told.get("name"):
-                    tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = (
-                        f"{told['kind']}/{told['name'].strip(chr(39))}"
-                    )
+                    tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = f"{told['kind']}/{told['name']}"
         # A PodGroup that went before the last look is in neither. Its pods' owner mostly has others that tell.
         by_owner = {
             (pod.namespace, pod.owners[0]): tops[pod.podgroup]

@@ -86,6 +86,20 @@ def test_a_workload_is_told_from_creation_to_eviction_and_for_whom(reclaimed: Hi
     assert [one.t for one in told.happenings] == sorted(one.t for one in told.happenings)
 
 
+def test_a_name_of_digits_is_told_without_the_quotes_of_yaml(tmp_path: Path) -> None:
+    recorder = Recorder()
+    with Lab.open("lesson", observers=[recorder]) as lab:
+        pod = template("digits", "a", restartPolicy="Never")
+        lab.apply([queue("a", 16)])
+        lab.apply([{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "123"}, "spec": {"template": pod}}])
+        lab.settle()
+    run = RunFolder.begin(tmp_path)
+    run.write("a", "test_one", lambda folder: write_test(folder, "a/test_one", [recorder], "passed"))
+    run.finish()
+    (past,) = History.of_test(*store.find_lab(tmp_path, "a/test_one")).pods.values()
+    assert (past.owners, past.workload) == (["Job/123"], "Job default/123")
+
+
 def test_what_ended_has_its_end(reclaimed: History) -> None:
     told = story(reclaimed, "Job", "owner")
     ends = [one for one in told.happenings if one.what == "ended"]
