@@ -44,15 +44,15 @@ class Cron:
         found = next(self._moments(datetime.fromtimestamp(when, zone)), None)
         return None if found is None else found.timestamp()
 
-    def latest(self, now: float) -> float:
-        """The last moment at or before ``now``, in UTC; seconds since the epoch."""
-        found = self._at_or_before(datetime.fromtimestamp(now, UTC))
+    def latest(self, now: float, zone: tzinfo = UTC) -> float:
+        """The last moment at or before ``now``, on the clocks of a zone; seconds since the epoch."""
+        found = self._at_or_before(datetime.fromtimestamp(now, zone))
         assert found is not None
         return found.timestamp()
 
     def _at_or_before(self, when: datetime) -> datetime | None:
         # Backwards, cronsim gives only what is earlier: for "at or before" it is asked from the next whole minute.
-        next_minute = datetime.fromtimestamp((when.timestamp() // 60 + 1) * 60, UTC)
+        next_minute = datetime.fromtimestamp((when.timestamp() // 60 + 1) * 60, when.tzinfo)
         return next(self._moments(next_minute, reverse=True), None)
 
     def _moments(self, when: datetime, reverse: bool = False) -> CronSim:

@@ -9,8 +9,6 @@ from kailab.model.times import format_time, parse_time
 from kailab.workloads.bench import has_condition
 from kailab.workloads.controller import Controller
 
-_MOST_MISSED = 100  # as many as Kubernetes looks at before it complains
-
 
 class CronJobController(Controller):
     def sync(self, owner: Object) -> None:
@@ -28,16 +26,12 @@ class CronJobController(Controller):
             status = owner.get("status") or {}
             # From the last start that was due, not from the last that was looked at: so none is lost, nor made twice.
             since = parse_time(status.get("lastScheduleTime") or owner["metadata"]["creationTimestamp"])
-            due, following = None, schedule.after(since, zone)
-            for _ in range(_MOST_MISSED):
-                if following is None or following > now:
-                    break
-                # Only the last of several that were missed is made up for.
-                due, following = following, schedule.after(following, zone)
-            else:
+            following = schedule.after(since, zone)
+            if following is not None and following <= now:
+                # Only the last of those that were missed is made up for, however many they are. Where clocks are set back, the
+                # way backwards may pass one over.
+                owner = self._start(owner, max(following, schedule.latest(now, zone)))
                 following = schedule.after(now, zone)
-            if due is not None:
-                owner = self._start(owner, due)
             if following is not None:
                 bench.wake_at(owner, following, prompt=False)
         self._report(owner)

@@ -103,6 +103,19 @@ def test_clocks_of_a_zone(cron: str, zone: str | None, when: str, after: str) ->
     assert Cron(cron).after(at(when), zone_of(zone)) == at(after)
 
 
+@pytest.mark.parametrize(
+    ("cron", "zone", "now", "latest"),
+    [
+        ("0 9 * * *", "Asia/Tokyo", "2026-05-01T12:00:00", "2026-05-01T00:00:00"),
+        ("0 9 * * *", "America/New_York", "2026-05-01T12:00:00", "2026-04-30T13:00:00"),
+        ("0 9 * * *", None, "2026-05-01T12:00:00", "2026-05-01T09:00:00"),
+        ("*/30 * * * *", "Europe/Berlin", "2026-03-29T01:10:00", "2026-03-29T01:00:00"),
+    ],
+)
+def test_the_latest_moment_on_the_clocks_of_a_zone(cron: str, zone: str | None, now: str, latest: str) -> None:
+    assert Cron(cron).latest(at(now), zone_of(zone)) == at(latest)
+
+
 @pytest.mark.parametrize("name", ["Europe/Atlantis", "../../etc/passwd", "/etc/localtime", "x\0y", "Local"])
 def test_what_is_no_zone(name: str) -> None:
     with pytest.raises(InputError, match="is not a time zone"):

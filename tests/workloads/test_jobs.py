@@ -208,6 +208,19 @@ def test_cron_job_runs_on_its_schedule(world):
     assert world.get("CronJob")["status"]["lastScheduleTime"] == "2026-01-01T01:10:00Z"
 
 
+@pytest.mark.parametrize("missed", [1, 99, 100, 101, 1000])
+def test_only_the_last_of_the_times_that_were_missed_is_made_up_for(world, missed):
+    job = {"spec": {"template": world.template(restart="Never")}}
+    world.add("batch/v1", "CronJob", {"schedule": "* * * * *", "suspend": True, "jobTemplate": job})
+    world.pass_time(missed * 60 + 30)
+    assert world.cluster.list("Job") == []
+    world.cluster.patch("CronJob", "a", "default", {"spec": {"suspend": False}})
+    world.settle()
+    assert [job["metadata"]["name"] for job in world.cluster.list("Job")] == [f"a-{1767225600 // 60 + missed}"]
+    world.pass_time(60)
+    assert len(world.cluster.list("Job")) == 2
+
+
 @pytest.mark.parametrize(("policy", "running"), [("Allow", 3), ("Forbid", 1), ("Replace", 1)])
 def test_cron_job_concurrency(world, policy, running):
     job = {"spec": {"template": world.template(restart="Never")}}
