@@ -29,7 +29,7 @@ class RayClusterController(Controller):
         self._group(owner, "headgroup", "head", spec["headGroupSpec"], 1)
         desired = 0
         for group in spec.get("workerGroupSpecs") or ():
-            wanted = 0 if group.get("suspend") else desired_workers(group)
+            wanted = desired_workers(group)
             desired += wanted
             self._group(owner, group.get("groupName", "workergroup"), "worker", group, wanted)
         self._report(owner, desired)
@@ -107,10 +107,12 @@ class RayClusterController(Controller):
 
 
 def desired_workers(group: Object) -> int:
-    """Pods of a worker group: replicas between its minimum and maximum, times the hosts of each."""
+    """Pods of a worker group: replicas between its minimum and maximum, times the hosts of each; none while it is suspended."""
+    if group.get("suspend"):
+        return 0
     least, most = group.get("minReplicas", 0), group.get("maxReplicas", 2**31 - 1)
-    replicas = group.get("replicas")
-    wanted = least if replicas is None else min(max(replicas, least), most)
+    # The maximum holds where it is below the minimum, as with KubeRay.
+    wanted = min(max(group.get("replicas") or 0, least), most)
     return int(wanted * (group.get("numOfHosts") or 1))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.workloads.ray import desired_workers
 
 _Count = Callable[[Object], int]
 
@@ -74,8 +75,7 @@ def _roles(field: str) -> _Count:
 
 
 def _ray_cluster(spec: Mapping[str, Any]) -> int:
-    groups = [group for group in spec.get("workerGroupSpecs") or () if not group.get("suspend")]
-    return 1 + sum(_number(group, "replicas", 0) * _number(group, "numOfHosts") for group in groups)
+    return 1 + sum(map(desired_workers, spec.get("workerGroupSpecs") or ()))
 
 
 def _ray_part(*fields: str) -> _Count:
