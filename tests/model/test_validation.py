@@ -45,6 +45,8 @@ def test_sound_objects_have_no_faults(make, faults):
         ({"limits": {"memory": "1GB"}}, "limits[memory]", "expected a quantity"),
         ({"limits": {"memory": True}}, "limits[memory]", "expected a quantity"),
         ({"limits": [1]}, "limits", "expected a mapping"),
+        ({"limits": {"a b": 1}}, "limits[a b]", "not a resource name"),
+        ({"requests": {"a b": 1}}, "requests[a b]", "not a resource name"),
     ],
 )
 def test_resources(make, faults, resources, field, message):

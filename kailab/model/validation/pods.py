@@ -119,9 +119,10 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
         # Asked of what was written: a limit that can't be read was told already.
         elif is_extended(name) and name not in given:
             faults.add(field, f"needs an equal limit: {name} can't be overcommitted")
-    for name in (*limits, *requests):
-        if not is_label_key(name):
-            faults.add(f"{at}.limits[{name:.80}]", "is not a resource name; expected name or domain/name")
+    for key, names in (("limits", limits), ("requests", requests)):
+        for name in names:
+            if not is_label_key(name):
+                faults.add(f"{at}.{key}[{name:.80}]", "is not a resource name; expected name or domain/name")
 
 
 def check_annotations(
