@@ -11,7 +11,7 @@ from kailab.model.quantities import counted
 from kailab.workloads.bench import is_active, is_ended
 from kailab.workloads.controller import Controller
 
-_MEBIBYTES = {"k": 1 / 1024, "m": 1, "g": 1024, "t": 1024 * 1024}
+_MEBIBYTES = {"b": 2**-20, "k": 2**-10, "": 1, "m": 1, "g": 2**10, "t": 2**20}
 _LEAST_OVERHEAD_MIB = 384  # Spark's own minimum, beside a tenth of the memory
 
 
@@ -116,9 +116,10 @@ class SparkController(Controller):
 
 def _resources(spec: Object) -> dict[str, dict[str, Any]]:
     """Requests and limits as Spark makes them from cores, memory with overhead, and GPUs."""
-    # ``4g``, ``4gb`` and ``4gib`` are one amount to Spark: binary units.
-    text = str(spec.get("memory", "1g")).lower().rstrip("ib")
-    size = float(text[:-1]) * _MEBIBYTES[text[-1]] if text[-1:] in _MEBIBYTES else float(text)
+    # ``4g``, ``4gb`` and ``4gib`` are one amount to Spark: binary units. ``4b`` is in bytes, ``4`` in MiB.
+    text = str(spec.get("memory", "1g")).lower()
+    number = text.rstrip("bigkmt")
+    size = float(number) * _MEBIBYTES[text[len(number) :][:1]]
     overhead = max(size * 0.1, _LEAST_OVERHEAD_MIB)
     memory = f"{int(size + overhead)}Mi"
     requests: dict[str, Any] = {"cpu": str(spec.get("coreRequest") or spec.get("cores", 1)), "memory": memory}

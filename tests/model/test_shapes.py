@@ -43,6 +43,7 @@ def faults(name, path, value):
         ("RayJob/rayjob", ("spec", "rayClusterSpec", "workerGroupSpecs", 0, "template", "spec"), 3,
          "spec.rayClusterSpec.workerGroupSpecs[0].template.spec", "3 is not valid; expected a mapping"),
         ("SparkApplication/spark", ("spec", "driver", "memory"), "²g", "spec.driver.memory", "512m or 4g"),
+        ("SparkApplication/spark", ("spec", "driver", "memory"), "512ib", "spec.driver.memory", "512m or 4g"),
         ("Service/knative", ("spec", "template"), [], "spec.template", "expected a mapping"),
         ("MPIJob/mpijob", ("spec", "mpiReplicaSpecs", "Worker", "template"), None,
          "spec.mpiReplicaSpecs.Worker.template", "is required"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.lab.explain.wanted import wanted_pods
+
 RUN = "kailab.dev/run-seconds"
 FAIL = "kailab.dev/fail"
 
@@ -156,6 +158,22 @@ def test_ray_cluster(world):
     assert len(world.pods(**{"ray.io/group": "gpu"})) == 2
 
 
+@pytest.mark.parametrize(
+    ("counts", "workers"),
+    [({"minReplicas": 2}, 2), ({"replicas": 5, "maxReplicas": 3}, 3), ({"replicas": 0, "minReplicas": 1}, 1), ({}, 0),
+     ({"replicas": 2, "numOfHosts": 2}, 4), ({"replicas": 2, "suspend": True}, 0), ({"minReplicas": 3, "maxReplicas": 1}, 1)],
+)  # fmt: skip
+def test_ray_workers_between_their_bounds(world, counts, workers):
+    spec = {
+        "headGroupSpec": {"template": world.template("h")},
+        "workerGroupSpecs": [{"groupName": "gpu", "template": world.template("w"), **counts}],
+    }
+    made = world.add("ray.io/v1", "RayCluster", spec)
+    world.settle()
+    assert len(world.pods(**{"ray.io/group": "gpu"})) == workers
+    assert wanted_pods(made) == workers + 1
+
+
 def test_ray_job_submits_once_its_cluster_is_ready(world):
     submitter = world.template("s", restart="Never", annotations={RUN: "30"})
     world.add(
@@ -227,6 +245,18 @@ def test_spark_executors_follow_the_driver(world):
     world.cluster.evict("default", "a-exec-1", "Preempted", "")
     world.settle()
     assert world.names() == ["a-driver", "a-exec-2", "a-exec-3"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "requested"),
+    [("512", "896Mi"), ("512m", "896Mi"), ("512MB", "896Mi"), ("512b", "384Mi"), ("104857600b", "484Mi"), ("4g", "4505Mi"), ("4GiB", "4505Mi"),
+     ("2048k", "386Mi")],
+)  # fmt: skip
+def test_spark_memory_is_read_as_spark_reads_it(world, memory, requested):
+    spec = {"image": "spark", "driver": {"memory": memory}, "executor": {"instances": 0}}
+    world.add("sparkoperator.k8s.io/v1beta2", "SparkApplication", spec)
+    world.step()
+    assert world.pods()[0]["spec"]["containers"][0]["resources"]["requests"]["memory"] == requested
 
 
 def test_knative_service_runs_its_minimum_scale(world):

@@ -16,7 +16,7 @@ from kailab.model import quantities, times
 from kailab.model.validation.fields import LARGEST_INT32, MOST_PODS, Fault, shown
 from kailab.model.validation.metadata import LABEL_RULE, is_dns_label
 
-_MEMORY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?[kmgt]?(i?b)?", re.ASCII)
+_MEMORY = re.compile(r"[0-9]{1,9}(\.[0-9]{1,3})?([kmgt](i?b)?|b)?", re.ASCII)
 Check: TypeAlias = Callable[[Any], list[Fault] | None]
 
 
