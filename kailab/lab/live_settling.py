@@ -16,7 +16,7 @@ from kailab.undertest.contract import Rest
 
 QUIET_SECONDS = 1.2
 OWED_SECONDS = 30.0
-"""A each that nobody has paid anything towards for so long will not be paid."""
+"""After so long without any change, what other processes owe is not waited for any more."""
 DEADLINE_SECONDS = 600.0
 _LOOK_SECONDS = 0.25
 _GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a cycle for each

@@ -187,7 +187,6 @@ class Workbench:
         annotations: Mapping[str, str] | None = None,
         finalizers: list[str] | None = None,
         spec: Mapping[str, Any] | None = None,
-        also_owned_by: Object | None = None,
         reference: dict[str, Any] | None = None,
     ) -> Object | None:
         """Make a pod from a template: named, or with a name generated from the owner's; None if refused.
@@ -212,8 +211,6 @@ class Workbench:
         elif notes:
             meta["annotations"] = notes
         meta["ownerReferences"] = [reference or owner_reference(owner)]
-        if also_owned_by is not None:
-            meta["ownerReferences"].append({**owner_reference(also_owned_by), "controller": False})
         if finalizers:
             meta["finalizers"] = finalizers
         try:

@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from kailab.lab.spec import LabSpec
     from kailab.scheduler import SchedulerSettings
 
-if TYPE_CHECKING:
-    from kailab.lab.parts import Parts
-
 
 class EmbeddedVenue:
     """Has room for one lab."""
