@@ -67,6 +67,34 @@ def test_pods_beyond_a_minimum_that_never_fit_beside_the_first_are_told_with_the
     assert [one for one in names if not says(sentence, one)] == [], sentence
 
 
+def test_pods_that_have_ended_need_no_room_any_more() -> None:
+    with opened(racks(1, 2, 4)) as lab:
+        put(lab, pod("h", 4, priority="build", nodeSelector={"kubernetes.io/hostname": "n-0"}))
+        work = job("x", 2, 4, 1, level="lab/rack", annotations={"kailab.dev/run-seconds": "60"})
+        work["spec"]["completions"] = 3
+        put(lab, work)
+        lab.advance(70)
+        verdict, code, sentence = told(lab, "Job", "x")
+        assert (verdict, code) == ("later", Code.NO_DOMAIN_FREE), sentence
+
+
+def test_pods_that_may_use_other_nodes_are_not_told_with_those_that_wait() -> None:
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": "x"},
+        "spec": {"queue": "team", "minMember": 1, "priorityClassName": "train"},
+    }  # fmt: skip
+    members = [
+        pod(name, gpus, annotations={"pod-group-name": "x"}, nodeSelector={"kubernetes.io/hostname": node})
+        for name, gpus, node in (("x-0", 8, "a-0"), ("x-1", 4, "b-0"))
+    ]
+    with opened(pool("a", 1), pool("b", 1, 4)) as lab:
+        put(lab, pod("h", 1, priority="build", nodeSelector={"kubernetes.io/hostname": "b-0"}))
+        put(lab, group, *members)
+        verdict, code, sentence = told(lab, "PodGroup", "x")
+    assert (verdict, code) == ("later", Code.NOT_ENOUGH_GPUS)
+    assert not says(sentence, "12"), sentence
+
+
 def test_pods_beyond_a_minimum_that_others_keep_from_their_rack_wait_for_it() -> None:
     firm = {"priority": "build", "nodeSelector": {"lab/rack": "rack-0"}}
     with opened(racks(1)) as lab:

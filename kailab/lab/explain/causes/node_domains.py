@@ -24,7 +24,7 @@ def domain_cause(ground: Ground, tasks: list[WTask], *, free: bool) -> Cause:
     """Why no domain holds these pods. ``free``: by what is free now, else by all that the nodes have. Pods beyond a minimum have to be
     where the first are: no going of others helps where the whole group is larger than each domain."""
     if free:
-        larger = _short(_cause(ground, one, free=False) for one in _confined(list(ground.job)))
+        larger = _short(_cause(ground, one, free=False) for one in _confined(ground.to_place([ground.uid])))
         if larger:
             return larger[0]
     told = [_cause(ground, one, free) for one in _confined(tasks)]

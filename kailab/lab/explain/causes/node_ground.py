@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import numpy as np
@@ -26,6 +26,7 @@ from kailab.engine.relaxing.trials import Outcome, Trials
 from kailab.engine.report.node_answers import NodeAnswer, node_answers
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Constraint, PodSet, Status, SubGroup
+from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, ShapeInfo, WTask
@@ -77,6 +78,11 @@ class Ground:
     def waiting_alone(self) -> list[WTask]:
         """Its pods that wait now, as they would be in the empty world."""
         return [self.empty.tasks[task.uid] for task in self.job if task.status == Status.PENDING]
+
+    def to_place(self, uids: Iterable[str]) -> list[WTask]:
+        """Pods of these PodGroups that have a place or wait for one; those that have ended hold nothing."""
+        jobs = [self.present.jobs[uid] for uid in uids if uid in self.present.jobs]
+        return [task for job in jobs for task in job if task.status == Status.PENDING or ALLOCATED[task.status]]
 
     @property
     def ready(self) -> bool:

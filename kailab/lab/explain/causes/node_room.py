@@ -98,11 +98,11 @@ def _short_of(ground: Ground, resource: Resource) -> Cause:
 
 
 def _all_of_it(case: Case, ground: Ground) -> list[WTask]:
-    """The pods of all its PodGroups: its own may be what fills the nodes."""
+    """The pods of all its PodGroups that are like the next ones: its own may be what fills the nodes."""
     if case.subject.kind == "Queue":
         return []
-    jobs = ground.present.jobs
-    return [task for uid in sorted(kept(case.standing)) if uid in jobs for task in jobs[uid]]
+    alike = [task.info.shape for task in ground.next]
+    return [task for task in ground.to_place(sorted(kept(case.standing))) if task.info.shape in alike]
 
 
 def _wants_devices(ground: Ground) -> bool:
