@@ -195,6 +195,13 @@ def test_a_share_grows_where_others_have_no_quota_any_more() -> None:
     assert found.right
 
 
+def test_what_a_parent_is_made_for_is_needed_where_its_limit_has_to_go_too() -> None:
+    orphan = queue("team", "nowhere", 8, 1, 1)
+    (found,) = judge(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
+    assert (found.code, found.next_code) == (Code.QUEUE_PARENT_MISSING, Code.OVER_LIMIT)
+    assert found.right
+
+
 @pytest.mark.parametrize("kind", ["Job", "Deployment"])
 def test_what_others_run_stays_where_only_their_turn_is_taken_away(kind: str) -> None:
     elastic = job("elastic", 1, 5)

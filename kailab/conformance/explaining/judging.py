@@ -160,13 +160,28 @@ def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
     tells_anew = chain[0][0] == Code.QUEUE_HAS_NO_RESOURCES
     # What other queues are no longer owed is divided among all, and its own share grows.
     shares_anew = chain[0][0] == Code.FAIR_SHARE_REACHED and Code.VICTIMS_WITHIN_QUOTA in [name for name, _ in rest]
-    if rest and not (tells_anew or shares_anew) and not MORE_ROOM.intersection(name for name, _ in rest):
+    stands_on_it = not _made(chain[0][1]).isdisjoint(_patched(rest))
+    if (
+        rest
+        and not (tells_anew or shares_anew or stands_on_it)
+        and not MORE_ROOM.intersection(name for name, _ in rest)
+    ):
         with _opened(case, [one for _, one in rest]) as lab:
             if case.work.runs(lab):
                 case.faults.append(
                     ("cause", f"it runs once {_chained(rest)} is no more: {chain[0][0]} does not keep it")
                 )
     return [name for name, _ in rest]
+
+
+def _made(taken: Removed) -> set[tuple[str, str]]:
+    return {(one["kind"], one["metadata"]["name"]) for step in taken.steps for one in step.get("apply") or ()}
+
+
+def _patched(chain: list[tuple[str, Removed]]) -> set[tuple[str, str]]:
+    """What was changed later: where the first had made it there is nothing to leave out."""
+    patches = [step["patch"] for _, one in chain for step in one.steps if "patch" in step]
+    return {(patch["kind"], patch["name"]) for patch in patches}
 
 
 def _opened(case: _Case, taken: list[Removed]) -> Lab:
