@@ -97,9 +97,11 @@ def busy(plane: ControlPlane, secrets: Secrets) -> Iterator[KubernetesCluster]:
     selected = {"selector": {"matchLabels": {"app": "work"}}}
     once = template(secrets)
     once["spec"]["restartPolicy"] = "Never"
+    # In parallel: else a second pod comes once the first runs, and which four of the pods run under the limit is open.
+    two_at_once = {"replicas": 2, "serviceName": "s", "podManagementPolicy": "Parallel"}
     for kind, version, spec in (
         ("Deployment", "apps/v1", {"replicas": 2, "template": template(secrets), **selected}),
-        ("StatefulSet", "apps/v1", {"replicas": 2, "serviceName": "s", "template": template(secrets), **selected}),
+        ("StatefulSet", "apps/v1", {**two_at_once, "template": template(secrets), **selected}),
         ("Job", "batch/v1", {"parallelism": 2, "completions": 2, "template": once}),
         (
             "Deployment",
@@ -113,10 +115,12 @@ def busy(plane: ControlPlane, secrets: Secrets) -> Iterator[KubernetesCluster]:
     conf = {"name": "conf", "namespace": "default"}
     cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": conf, "data": {"config.yaml": CONFIG}})
     for _ in range(300):
-        owners = {one["metadata"]["ownerReferences"][0]["kind"] for one in cluster.list("Pod")}
-        if owners == {"ReplicaSet", "StatefulSet", "Job"}:
+        owners = [one["metadata"]["ownerReferences"][0]["kind"] for one in cluster.list("Pod")]
+        if sorted(owners) == sorted(["ReplicaSet", "StatefulSet", "Job"] * 2):
             break
         cluster.wait(0.2)
+    else:
+        pytest.fail(f"the controllers made pods for {owners} in 60 s")
     yield cluster
     cluster.close()
 
