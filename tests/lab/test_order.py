@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kailab.engine.queueing.turns import JobCriterion, QueueCriterion
 from kailab.fleet import Fleet, load_fleet
 from kailab.lab import Lab
+from kailab.lab.explain.asking import ask
 
 Obj = dict[str, Any]
 FLEET = """
@@ -141,7 +142,8 @@ class Room:
 def say_who_is_next(lab: Lab, room: Room, wishes: dict[str, Wish]) -> str | None:
     """By explanations alone: the first in the order for whose next pods there is room and whom the queue rules let start."""
     picture = lab.picture()
-    told = {name: lab.explain_podgroup(name).data() for _, name in picture.podgroups}
+    # Without steps: each is tried on a copy of the lab, and none is read here.
+    told = {name: ask(lab, "PodGroup", name, tried=False, picture=picture).data() for _, name in picture.podgroups}
 
     def starts(name: str) -> bool:
         data = told[name]
