@@ -13,6 +13,8 @@ class Bound:
     high: float | None = None
 
     def __str__(self) -> str:
+        if self.low is None and self.high is None:
+            return "any number of"
         if self.low is None:
             return f"at most {self.high:g}"
         if self.high is None:
@@ -36,6 +38,17 @@ def at_most(number: float) -> Bound:
 def between(low: float, high: float) -> Bound:
     """From ``low`` to ``high``, both included."""
     return Bound(low, high)
+
+
+def no_more(wanted: Amount | None) -> Bound | None:
+    """The same without its lower end; None as it is.
+
+    >>> str(no_more(8)), str(no_more(at_least(3)))
+    ('at most 8', 'any number of')
+    """
+    if wanted is None:
+        return None
+    return Bound(high=wanted.high if isinstance(wanted, Bound) else wanted)
 
 
 def holds(wanted: Amount, seen: float) -> bool:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError, NothingThere
 from kailab.lab import subjects
-from kailab.lab.amounts import Amount, at_least, at_most, between, holds, said
+from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
 from kailab.lab.explain.answer import Answer
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.explanation import Explanation
@@ -81,6 +81,8 @@ class Expectation:
         found = self._in_phase("Pending")
         if pods is None and gpus is None:
             pods = at_least(1)
+        if self._podless:
+            pods, gpus = no_more(pods), no_more(gpus)
         self._numbers("pending", found, pods, gpus, found or self._in_phase("Running"))
         if reason is None:
             return self
@@ -157,7 +159,8 @@ class Expectation:
         waiting = [row for row in self._in_phase("Pending") if not row.node]
         alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
         partly = [row for row in alive if row not in waiting]
-        right = bool(waiting) and not partly and (pods is None or holds(pods, len(waiting)))
+        pods = no_more(pods) if self._podless else pods
+        right = bool(waiting or self._podless) and not partly and (pods is None or holds(pods, len(waiting)))
         what = f" ({said(pods, 'pod')})" if pods is not None else ""
         self._check(f"to wait whole{what}", right, partly or waiting)
         return self.pending(reason=reason) if reason else self
@@ -248,6 +251,10 @@ class Expectation:
         return self._check(f"an explanation with {', '.join(map(repr, parts))}", not missing, (), repr(text))
 
     # --- inside --------------------------------------------------------------------------------------------------
+
+    @property
+    def _podless(self) -> bool:
+        return self._picture.scheduler.waits_without_pods
 
     def _in_phase(self, phase: str) -> list[PodRow]:
         return [row for row in self._pods if row.phase == phase]

@@ -240,6 +240,9 @@ class SchedulerUnderTest(ABC):
     """It holds queues to their quota in some way."""
     tells_shares: ClassVar[bool] = False
     """It tells each queue's fair share, and whose turn is next."""
+    waits_without_pods: ClassVar[bool] = False
+    """What waits may have no pods yet, as a Job that is suspended until it is admitted: expectations speak of what runs, and take
+    waiting pods as no more than so many."""
     steps_everywhere: ClassVar[bool] = False
     """It decides in the process of a test on a real cluster too, where others are processes of their own."""
     quiet_seconds: ClassVar[float] = PROCESS_QUIET_SECONDS

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.errors import InputError
+from kailab.errors import ExpectationFailed, InputError
 from kailab.evidence.entries import Bound
 from kailab.evidence.recorder import Recorder
-from kailab.lab import Lab, expect
+from kailab.lab import Lab, at_least, expect
 from kailab.undertest.contract import NotExpressible, SchedulerUnderTest, Wiring, Within
 from kailab.undertest.naming import chosen
 from kailab.undertest.registry import SCHEDULERS, Clash, SchedulerKind
@@ -113,6 +114,23 @@ def test_its_queues_are_shown_as_those_of_one_that_knows_none(third: str, pod: M
         lab.settle()
         assert "knows no queues" not in str(lab.explain_queue("team-b"))
         assert lab.picture().shares.queues["team-a"].fair_share is None
+
+
+def test_expectations_of_one_that_waits_without_pods_speak_of_what_runs(third: str, pod: Makes) -> None:
+    """As one does that keeps a Job suspended until it is admitted: of what waits there may be nothing to count."""
+    template = {key: value for key, value in pod("gang").items() if key in ("metadata", "spec")}
+    template["spec"] = {**template["spec"], "restartPolicy": "Never"}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "gang"}}
+    with Lab.open(scheduler=third) as lab:
+        lab.apply([pod("a"), {**job, "spec": {"suspend": True, "parallelism": 8, "template": template}}])
+        with pytest.raises(ExpectationFailed, match="expected job gang: 8 pods pending"):
+            expect(lab.job("gang")).pending(8)
+        with pytest.raises(ExpectationFailed, match="expected job gang: to wait whole"):
+            expect(lab.job("gang")).waits_whole(8)
+        with patch.object(Third, "waits_without_pods", True):
+            expect(lab.job("gang")).waits_whole(8).pending(8, reason="OverLimit").pending(at_least(1)).running(0)
+            with pytest.raises(ExpectationFailed, match=r"expected app work: to wait whole \(at most 1 pods\)"):
+                expect(lab.app("work")).waits_whole(1)
 
 
 def test_where_it_cannot_be_it_says_why(third: str) -> None:
