@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,16 @@ from kailab.cli.options import TextOrJson
 @click.group()
 def group() -> None:
     """Get and check the programs of a real control plane: etcd, Kubernetes, KWOK."""
+
+
+def _addons(action: str) -> Callable[[Any], Any]:
+    return click.option(
+        "--with",
+        "addons",
+        multiple=True,
+        metavar="ADDON",
+        help=f"{action} also the programs of an add-on: another scheduler or an operator; several times for several.",
+    )
 
 
 class By(StrEnum):
@@ -37,17 +48,23 @@ class By(StrEnum):
 )
 @click.option("--again", is_flag=True, help="Get also the programs that are here already.")
 @click.option("--kind", is_flag=True, help="Get also the program kind, for the backend kind.")
-def get(kubernetes: str | None, source: Path | None, by: By | None, again: bool, kind: bool) -> None:
+@_addons("Get")
+def get(
+    kubernetes: str | None, source: Path | None, by: By | None, again: bool, kind: bool, addons: tuple[str, ...]
+) -> None:
     """Get what is missing, into the cache that all labs share."""
     import sys
 
-    from kailab.components import KIND, Way, get_components, get_program
+    from kailab.components import KIND, Way, get_addon, get_components, get_program
+    from kailab.components.pins import addon_pins
     from kailab.errors import InputError
 
-    if source is not None and (by is not None or kind):
+    if source is not None and (by is not None or kind or addons):
         raise InputError(
-            "--from copies the programs of a control plane and gets nothing else: leave out --by and --kind"
+            "--from copies the programs of a control plane and gets nothing else: leave out --by, --kind and --with"
         )
+    for name in addons:
+        addon_pins(name)  # before anything is got
     way = Way((by or By.any).value)
     with terminal.progress_bars() as progress:
         found = get_components(
@@ -60,9 +77,12 @@ def get(kubernetes: str | None, source: Path | None, by: By | None, again: bool,
             use_folder=False,
         )
         paths = list(found.paths.values())
+        shown = progress if sys.stderr.isatty() else None
         if kind:
-            shown = progress if sys.stderr.isatty() else None
             paths.append(get_program(KIND, way=way, again=again, tell=terminal.notice, progress=shown))
+        for name in addons:
+            addon = get_addon(name, way=way, again=again, tell=terminal.notice, progress=shown)
+            paths += [*addon.programs.values(), addon.manifests.archive]
     for path in paths:
         terminal.say(str(path))
 
@@ -70,22 +90,27 @@ def get(kubernetes: str | None, source: Path | None, by: By | None, again: bool,
 @group.command("list")
 @options.kubernetes
 @options.components
+@_addons("List")
 @options.output
-def list_components(kubernetes: str | None, components: Path | None, output: TextOrJson) -> None:
+def list_components(
+    kubernetes: str | None, components: Path | None, addons: tuple[str, ...], output: TextOrJson
+) -> None:
     """List the programs that are here, and where each came from."""
-    from kailab.components.inventory import inventory
+    from kailab.components.inventory import addon_inventory, inventory
 
-    _show([item._asdict() for item in inventory(kubernetes, components)], output)
+    found = [*inventory(kubernetes, components), *(item for name in addons for item in addon_inventory(name))]
+    _show([item._asdict() for item in found], output)
 
 
 @group.command()
 @options.kubernetes
+@_addons("Check")
 @options.output
-def verify(kubernetes: str | None, output: TextOrJson) -> None:
+def verify(kubernetes: str | None, addons: tuple[str, ...], output: TextOrJson) -> None:
     """Check each program in the cache against its checksum. Exit code 1 if one is wrong or missing."""
-    from kailab.components.inventory import verified
+    from kailab.components.inventory import addon_inventory, verified
 
-    found = list(verified(kubernetes))
+    found = [*verified(kubernetes), *(item for name in addons for item in addon_inventory(name, anew=True))]
     _show([item._asdict() for item in found], output)
     if wrong := [item.name for item in found if item.state != "ok"]:
         terminal.complain(f"not as they should be: {', '.join(wrong)}")

@@ -54,6 +54,7 @@ def doctor(output: TextOrJson, state: Path) -> None:
         *_backends(),
         *_extensions(),
         *_components(),
+        *_addons(),
         *_control_planes(),
         *_places(state),
         *_tools(),
@@ -150,6 +151,20 @@ def _components() -> Iterator[Finding]:
         there = item.state == "ok"
         told = f"{item.about} ({item.path})" if there else ways if item.state == "missing" else item.about
         yield Finding("component", item.name, there, f"{item.version}; {told}")
+
+
+def _addons() -> Iterator[Finding]:
+    """Other schedulers and operators, each with what it would take to get it."""
+    from kailab.components import ADDONS, find_addon
+    from kailab.errors import KailabError
+
+    for name in ADDONS:
+        try:
+            found = find_addon(name)
+        except KailabError as error:
+            yield Finding("add-on", name, False, str(error))
+        else:
+            yield Finding("add-on", name, True, f"{found.version} ({', '.join(map(str, found.programs.values()))})")
 
 
 def _ways() -> str:

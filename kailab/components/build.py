@@ -13,22 +13,18 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tenacity
 
 from kailab.components.failures import BuildFailed
-from kailab.components.pins import KUBERNETES_PROGRAMS, Pin, this_machine
+from kailab.components.manifests import write_manifests
+from kailab.components.pins import KUBERNETES_PROGRAMS, MANIFESTS, Pin, this_machine
 from kailab.components.process_group import group
+from kailab.components.recipes import RECIPES, usual_seconds
 
-_MODULES = {
-    "kubernetes": "k8s.io/kubernetes",
-    "etcd": "go.etcd.io/etcd/server/v3",
-    "kwok": "sigs.k8s.io/kwok",
-    "kind": "sigs.k8s.io/kind",
-}
 _STAGING = re.compile(r"^\s*(?:replace\s+)?(k8s\.io/\S+)(?:\s+\S+)?\s+=>\s+\./staging/", re.MULTILINE)
 _GO_LINE = re.compile(r"^go\s+(\S+)", re.MULTILINE)
 _ETCD_MAIN = """\
@@ -42,17 +38,6 @@ import (
 
 func main() { etcdmain.Main(os.Args) }
 """
-# With empty caches on two cores; what the programs of Kubernetes share is built with the first of them.
-_USUAL_SECONDS = {
-    "etcd": 60,
-    "kube-apiserver": 300,
-    "kube-controller-manager": 90,
-    "kube-scheduler": 30,
-    "kubectl": 60,
-    "kwok": 120,
-    "kind": 20,
-}
-_USUAL_CORES = 2
 _QUICK_SECONDS = 120.0
 _TELL_SECONDS = 1.0
 _LAST_LINES = 12
@@ -90,27 +75,23 @@ def find_go() -> Go | None:
     return Go(path, version) if done.returncode == 0 and version else None
 
 
-def usual_seconds(pin: Pin) -> int:
-    """How long a build takes with empty caches on this machine, about."""
-    return max(_USUAL_SECONDS[pin.name] * _USUAL_CORES // max(os.cpu_count() or 1, 1), 5)
-
-
 def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
     """The program, made in ``folder``. ``progress``: told, every second, what is done, and how many seconds of about how many.
     Raises BuildFailed."""
-    module = _MODULES[pin.project]
+    recipe = RECIPES[pin.project]
     program = folder / pin.name
     with tempfile.TemporaryDirectory(prefix="kailab-build-") as made:
         place = Path(made)
         told = _Told(pin, progress)
-        (place / "go.mod").write_text(_go_mod(pin, go, module, place, told), encoding="utf-8")
+        lender = _downloaded(pin, go, f"{recipe.module}@{pin.version}", place, told)
+        if pin.name == MANIFESTS:
+            write_manifests(program, Path(lender["Dir"]), recipe.manifests)
+            return program
+        (place / "go.mod").write_text(_go_mod(pin, go, lender, place, told), encoding="utf-8")
+        package = recipe.package(pin.name)
         if pin.project == "etcd":
             (place / "main.go").write_text(_ETCD_MAIN, encoding="utf-8")
             package = "."
-        elif pin.project == "kind":
-            package = module
-        else:
-            package = f"{module}/cmd/{pin.name}"
         # -mod=mod: Go adds to our go.mod what is missing. -trimpath: no path of this machine gets into the program.
         flags = ["-mod=mod", "-trimpath", "-buildvcs=false", f"-ldflags={_linked(pin)}"]
         _run(go, ["build", *flags, "-o", str(program), package], place, told)
@@ -132,24 +113,59 @@ class _Told:
         self._progress(f"building {self.pin}", gone, max(self._usual, gone + 1))
 
 
-def _go_mod(pin: Pin, go: Go, module: str, place: Path, told: _Told) -> str:
+def _downloaded(pin: Pin, go: Go, module: str, place: Path, told: _Told) -> dict[str, Any]:
+    """What Go says of a module that it has, once it has it: where its ``Dir`` and its ``GoMod`` are."""
+    said = _run(go, ["mod", "download", "-json", module], place, told)
+    try:
+        found: dict[str, Any] = json.loads(said)
+        Path(found["GoMod"]), Path(found["Dir"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise BuildFailed(f"{module}: Go does not say where it is: {error}") from error
+    return found
+
+
+def _go_mod(pin: Pin, go: Go, lender: Mapping[str, Any], place: Path, told: _Told) -> str:
     """Our own module around the one that is built: it lends it its requirements, and can replace what only its own
     repository can."""
-    said = _run(go, ["mod", "download", "-json", f"{module}@{pin.version}"], place, told)
+    recipe = RECIPES[pin.project]
     try:
-        theirs = Path(json.loads(said)["GoMod"]).read_text(encoding="utf-8")
-    except (ValueError, KeyError, OSError) as error:
-        raise BuildFailed(f"{module} {pin.version}: Go does not say where its go.mod is: {error}") from error
+        theirs = Path(lender["GoMod"]).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BuildFailed(f"{recipe.module} {pin.version}: its go.mod can't be read: {error}") from error
     wanted = _GO_LINE.search(theirs)
     lines = [
         f"module kailab.invalid/{pin.project}",
         f"go {wanted.group(1) if wanted else '1.24'}",
-        f"require {module} {pin.version}",
+        f"require {recipe.module} {pin.version}",
+        *(f"require {other}" for other in recipe.beside),
     ]
     if pin.project == "kubernetes":
         staged = "v0" + pin.version.removeprefix("v1")
         lines += [f"replace {name} => {name} {staged}" for name in dict.fromkeys(_STAGING.findall(theirs))]
+    if recipe.lent:
+        said = _run(go, ["mod", "edit", "-json", str(lender["GoMod"])], place, told)
+        lines += _lent_lines(json.loads(said))
+        others = [_downloaded(pin, go, other.replace(" ", "@"), place, told) for other in recipe.beside]
+        _lend_checksums([Path(one["Dir"]) for one in (lender, *others)], place)
     return "\n".join(lines) + "\n"
+
+
+def _lent_lines(theirs: Mapping[str, Any]) -> Iterator[str]:
+    """What a go.mod replaces and excludes: Go heeds these lines only in the module that it is called in."""
+    for one in theirs.get("Replace") or ():
+        old, new = one["Old"], one["New"]
+        # A folder of their own repository is not there for us.
+        if "Version" in new:
+            yield f"replace {' '.join(old.values())} => {new['Path']} {new['Version']}"
+    for one in theirs.get("Exclude") or ():
+        yield f"exclude {one['Path']} {one['Version']}"
+
+
+def _lend_checksums(modules: Sequence[Path], place: Path) -> None:
+    """The checksums that come with modules, which the checksum database vouches for as it does for their code."""
+    files = [module / "go.sum" for module in modules]
+    told = {line for file in files if file.is_file() for line in file.read_text(encoding="utf-8").splitlines() if line}
+    (place / "go.sum").write_text("".join(f"{line}\n" for line in sorted(told)), encoding="utf-8")
 
 
 def _linked(pin: Pin) -> str:

@@ -19,7 +19,7 @@ import msgspec
 import tenacity
 
 from kailab.components.failures import DamagedComponent
-from kailab.components.pins import Pin, this_machine
+from kailab.components.pins import ADDONS, Pin, this_machine
 from kailab.errors import StateError
 from kailab.model import typed
 
@@ -177,7 +177,8 @@ def _seen(path: Path) -> tuple[int, int, int, int]:
 
 
 def _cure(pin: Pin) -> str:
-    known = {"kubernetes": f" --kubernetes {pin.version}", "kind": " --kind"}.get(pin.project, "")
+    addons = {name: f" --with {name}" for name in ADDONS}
+    known = {"kubernetes": f" --kubernetes {pin.version}", "kind": " --kind", **addons}.get(pin.project, "")
     return f"get it again with `kailab components get{known}`"
 
 

@@ -163,7 +163,8 @@ class _Getting:
         self._take(pin, arrived, "downloaded", published.url)
 
     def _build(self, pin: Pin, which: str, problem: DownloadFailed | None) -> None:
-        from kailab.components.build import build, find_go, usual_seconds
+        from kailab.components.build import build, find_go
+        from kailab.components.recipes import usual_megabytes, usual_seconds
 
         before = f"{pin}: {problem}; " if problem else f"{pin}: "
         go = find_go()
@@ -171,8 +172,9 @@ class _Getting:
             raise BuildFailed(f"{before}it can't be built: there is no Go here (`go` in PATH)")
         if problem is not None:
             self._tell(f"{pin}: {problem}; it is built instead")
-        usual = _told_time(usual_seconds(pin))
-        self._tell(f"{pin} ({which}): building with {go}; with nothing built before that takes about {usual}")
+        usual = told_time(usual_seconds(pin))
+        size = f"; the program has about {usual_megabytes(pin)} MB" if usual_megabytes(pin) else ""
+        self._tell(f"{pin} ({which}): building with {go}; with nothing built before that takes about {usual}{size}")
         began = time.monotonic()
         made = self._cache.folder(pin) / f".{pin.name}.{os.getpid()}.built"
         made.mkdir(exist_ok=True)
@@ -183,7 +185,7 @@ class _Getting:
             raise BuildFailed(f"{before}{error}" if problem else str(error)) from error
         finally:
             shutil.rmtree(made, ignore_errors=True)
-        self._tell(f"{pin}: built in {_told_time(int(time.monotonic() - began))}")
+        self._tell(f"{pin}: built in {told_time(int(time.monotonic() - began))}")
 
     def _take(self, pin: Pin, file: Path, how: str, source: str) -> None:
         # Before it is asked for its version.
@@ -221,12 +223,13 @@ def _lines(tell: Tell) -> Progress:
             return
         last[0] = now
         if what.startswith("building"):
-            tell(f"{what}: {_told_time(done)} so far, of about {_told_time(total)}")
+            tell(f"{what}: {told_time(done)} so far, of about {told_time(total)}")
         else:
             tell(f"{what}: {done / 1e6:.0f} of {total / 1e6:.0f} MB" if total else f"{what}: {done / 1e6:.0f} MB")
 
     return progress
 
 
-def _told_time(seconds: int) -> str:
+def told_time(seconds: int) -> str:
+    """For people: seconds, or minutes of more than some."""
     return f"{seconds} s" if seconds < 120 else f"{seconds / 60:.0f} min"

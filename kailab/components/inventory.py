@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kailab.components.cache import Cache
 from kailab.components.failures import DamagedComponent, WrongComponent
-from kailab.components.pins import Pin, pins
+from kailab.components.pins import Pin, addon_pins, pins
 from kailab.components.sets import chosen_folder
 from kailab.components.versions import reported_version
 
@@ -30,6 +30,12 @@ def inventory(kubernetes: str | None = None, folder: Path | None = None, cache: 
     chosen = folder or chosen_folder()
     for pin in pins(kubernetes):
         yield _in_cache(pin, cache or Cache(), anew=False) if chosen is None else _in_folder(pin, chosen)
+
+
+def addon_inventory(name: str, cache: Cache | None = None, *, anew: bool = False) -> Iterator[Item]:
+    """Of an add-on, in the cache. ``anew``: each checksum is taken anew."""
+    for pin in addon_pins(name):
+        yield _in_cache(pin, cache or Cache(), anew)
 
 
 def verified(kubernetes: str | None = None, cache: Cache | None = None) -> Iterator[Item]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from kailab.errors import InputError
@@ -19,7 +20,8 @@ PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
 
 
 class Pin(NamedTuple):
-    """One program. ``project``: ``kubernetes``, ``etcd``, ``kwok`` or ``kind``; ``version``: with its ``v``."""
+    """One program, or the manifests of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind`` or an add-on's;
+    ``version``: with its ``v``."""
 
     name: str
     project: str
@@ -31,6 +33,22 @@ class Pin(NamedTuple):
 
 KIND = Pin("kind", "kind", "v0.30.0")
 """For the backend of that name; no part of a control plane."""
+
+MANIFESTS = "manifests.zip"
+"""The YAML of a project that a cluster needs for its programs, by path, as one file."""
+
+ADDONS: Mapping[str, tuple[Pin, ...]] = {
+    "kueue": (Pin("kueue", "kueue", "v0.19.2"), Pin(MANIFESTS, "kueue", "v0.19.2")),
+    "jobset": (Pin("jobset", "jobset", "v0.12.0"), Pin(MANIFESTS, "jobset", "v0.12.0")),
+}
+"""What runs beside a control plane where it is asked for: by name, its programs and manifests. The name is their project."""
+
+
+def addon_pins(name: str) -> tuple[Pin, ...]:
+    """Raises InputError for a name that there is not."""
+    if name not in ADDONS:
+        raise InputError(f"{name!r} is no add-on; there are {', '.join(ADDONS)}")
+    return ADDONS[name]
 
 
 def pins(kubernetes: str | None = None) -> tuple[Pin, ...]:

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from kailab.components.pins import KUBERNETES_PROGRAMS, Machine, Pin
+from kailab.components.pins import ADDONS, KUBERNETES_PROGRAMS, Machine, Pin
 
 _ETCD = "etcd-io/etcd"
 _KWOK = "kubernetes-sigs/kwok"
@@ -47,6 +47,8 @@ class Sources:
 
     def published(self, pin: Pin, machine: Machine) -> Published | None:
         """None: nobody publishes it for this machine."""
+        if pin.project in ADDONS:
+            return None  # their projects publish images
         kind = f"{machine.system}-{machine.architecture}"
         if pin.name in KUBERNETES_PROGRAMS:
             # Of Kubernetes only the client is published for macOS.

@@ -1,7 +1,7 @@
 """Certificates of a control plane: two authorities of its own, one for the API, one for its store.
 
 The store has its own so that nobody whom the API knows can go round it. Keys are elliptic (P-256), which take no time
-to make; files are for their owner only.
+to make, but for a program that reads no others than RSA; files are for their owner only.
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from kailab.cluster.controlplane.ports import LOOPBACK
 
 if TYPE_CHECKING:
+    from typing import TypeAlias
+
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+
+    Key: TypeAlias = EllipticCurvePrivateKey | RSAPrivateKey
 
 VALID_DAYS = 365  # as kubeadm's
 _EARLIER = datetime.timedelta(hours=1)  # clocks are not all alike
@@ -40,13 +45,11 @@ class Authority:
         return self.pair.certificate
 
     @classmethod
-    def made(cls, folder: Path, name: str) -> Authority:
-        """A new one."""
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        key = ec.generate_private_key(ec.SECP256R1())
+    def made(cls, folder: Path, name: str, *, hosts: tuple[str, ...] = (), rsa: bool = False) -> Authority:
+        """A new one. ``hosts``: names that it goes by itself; ``rsa``: its key is of that kind."""
+        key = _new_key(rsa)
         pair = _pair(folder, name)
-        _write(pair, _certificate(_name(f"kailab {name}"), key, None, authority=True), key)
+        _write(pair, _certificate(_name(f"kailab {name}"), key, None, hosts=hosts, authority=True), key)
         return cls(pair)
 
     @classmethod
@@ -63,29 +66,26 @@ class Authority:
         return self._issue(folder, name, _name(user, groups), ())
 
     def _issue(self, folder: Path, file: str, subject: x509.Name, hosts: tuple[str, ...]) -> Pair:
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        key = ec.generate_private_key(ec.SECP256R1())
+        key = _new_key()
         pair = _pair(folder, file)
         _write(pair, _certificate(subject, key, self, hosts=hosts), key)
         return pair
 
-    def signer(self) -> tuple[x509.Certificate, EllipticCurvePrivateKey]:
+    def signer(self) -> tuple[x509.Certificate, Key]:
         from cryptography import x509
         from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+        from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
         key = load_pem_private_key(self.pair.key.read_bytes(), None)
-        assert isinstance(key, EllipticCurvePrivateKey)
+        assert isinstance(key, EllipticCurvePrivateKey | RSAPrivateKey)
         return x509.load_pem_x509_certificate(self.pair.certificate.read_bytes()), key
 
 
 def signing_key(folder: Path, name: str) -> Path:
     """A key that signs the tokens of service accounts."""
-    from cryptography.hazmat.primitives.asymmetric import ec
-
     path = folder / f"{name}.key"
-    write_private(path, _pem(ec.generate_private_key(ec.SECP256R1())))
+    write_private(path, _pem(_new_key()))
     return path
 
 
@@ -99,18 +99,25 @@ def write_private(path: Path, content: bytes) -> None:
     os.replace(temporary, path)
 
 
+def _new_key(rsa: bool = False) -> Key:
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
+
+    return generate_private_key(65537, 2048) if rsa else ec.generate_private_key(ec.SECP256R1())
+
+
 def _pair(folder: Path, name: str) -> Pair:
     return Pair(folder / f"{name}.crt", folder / f"{name}.key")
 
 
-def _write(pair: Pair, certificate: x509.Certificate, key: EllipticCurvePrivateKey) -> None:
+def _write(pair: Pair, certificate: x509.Certificate, key: Key) -> None:
     from cryptography.hazmat.primitives.serialization import Encoding
 
     write_private(pair.key, _pem(key))
     write_private(pair.certificate, certificate.public_bytes(Encoding.PEM))
 
 
-def _pem(key: EllipticCurvePrivateKey) -> bytes:
+def _pem(key: Key) -> bytes:
     from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
     # The format that all Go programs read, older ones too.
@@ -132,7 +139,7 @@ def _name(user: str, groups: tuple[str, ...] = ()) -> x509.Name:
 
 def _certificate(
     subject: x509.Name,
-    key: EllipticCurvePrivateKey,
+    key: Key,
     issuer: Authority | None,
     hosts: tuple[str, ...] = (),
     authority: bool = False,

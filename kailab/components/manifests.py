@@ -1,0 +1,56 @@
+"""The YAML of a Go module that a cluster needs for its programs (CRDs, webhooks), kept as one file beside them."""
+
+from __future__ import annotations
+
+import fnmatch
+import zipfile
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from kailab.components.failures import BuildFailed, DamagedComponent
+from kailab.model.yamltext import read_documents
+
+_NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format has: the same files make the same bytes
+
+
+def write_manifests(archive: Path, module: Path, folders: Sequence[str]) -> None:
+    """Keep the YAML below ``folders`` of a module. Raises BuildFailed where there is none."""
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as kept:
+        for folder in folders:
+            files = sorted(path for path in (module / folder).rglob("*.y*ml") if path.is_file())
+            if not files:
+                raise BuildFailed(f"{module.name}: there is no YAML in {folder}")
+            for path in files:
+                entry = zipfile.ZipInfo(path.relative_to(module).as_posix(), _NO_TIME)
+                kept.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+class Manifests:
+    """``archive``: as ``write_manifests`` made it."""
+
+    def __init__(self, archive: Path) -> None:
+        self.archive = archive
+
+    @cached_property
+    def _texts(self) -> dict[str, str]:
+        try:
+            with zipfile.ZipFile(self.archive) as kept:
+                return {name: kept.read(name).decode("utf-8") for name in kept.namelist()}
+        except (OSError, zipfile.BadZipFile, UnicodeDecodeError) as error:
+            raise DamagedComponent(f"{self.archive}: can't be read: {error}") from error
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths, seen from the module."""
+        return tuple(self._texts)
+
+    def objects(self, pattern: str) -> list[dict[str, Any]]:
+        """The objects in the files whose path is like ``pattern``, as ``config/crd/bases/*.yaml``, in order. They are the
+        caller's. Raises DamagedComponent if there is no such file."""
+        names = [name for name in self._texts if fnmatch.fnmatchcase(name, pattern)]
+        if not names:
+            raise DamagedComponent(f"{self.archive}: has no file {pattern}")
+        documents = (one for name in names for one, _ in read_documents(self._texts[name], name))
+        return [one for one in documents if isinstance(one, dict)]

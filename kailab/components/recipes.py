@@ -1,0 +1,74 @@
+"""How each project's programs are built: from which Go module, which main package, with what of the module's own settings.
+
+Times are with empty caches on two cores; what the programs of one project share is built with the first of them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kailab.components.pins import MANIFESTS, Pin
+
+_USUAL_CORES = 2
+
+
+class Recipe(NamedTuple):
+    """``module``: its path. ``packages``: of each program, seen from the module; a program that is not named is in ``cmd/`` under
+    its own name. ``seconds``, ``megabytes``: what a build takes, and how large the program is. ``beside``: modules and versions that
+    raise what the build is made of, so that programs of several modules share it. ``lent``: the module's own ``replace`` and
+    ``exclude`` lines hold, and its checksums, for versions that the checksum database does not have. ``manifests``: the folders of
+    the YAML that a cluster needs for it."""
+
+    module: str
+    packages: Mapping[str, str] = {}
+    seconds: Mapping[str, int] = {}
+    megabytes: Mapping[str, int] = {}
+    beside: tuple[str, ...] = ()
+    lent: bool = False
+    manifests: tuple[str, ...] = ()
+
+    def package(self, program: str) -> str:
+        inside = self.packages.get(program, f"cmd/{program}")
+        return f"{self.module}/{inside}" if inside else self.module
+
+
+RECIPES: Mapping[str, Recipe] = {
+    "kubernetes": Recipe(
+        "k8s.io/kubernetes",
+        seconds={"kube-apiserver": 300, "kube-controller-manager": 90, "kube-scheduler": 30, "kubectl": 60},
+    ),
+    "etcd": Recipe("go.etcd.io/etcd/server/v3", seconds={"etcd": 60}),
+    "kwok": Recipe("sigs.k8s.io/kwok", seconds={"kwok": 120}),
+    "kind": Recipe("sigs.k8s.io/kind", packages={"kind": ""}, seconds={"kind": 20}),
+    "kueue": Recipe(
+        "sigs.k8s.io/kueue",
+        seconds={"kueue": 900},
+        megabytes={"kueue": 110},
+        lent=True,
+        manifests=("config/components/crd", "config/components/webhook"),
+    ),
+    "jobset": Recipe(
+        "sigs.k8s.io/jobset",
+        packages={"jobset": ""},
+        seconds={"jobset": 600},
+        megabytes={"jobset": 70},
+        beside=("sigs.k8s.io/kueue v0.19.2",),
+        lent=True,
+        manifests=("config/components/crd", "config/components/webhook"),
+    ),
+}
+"""By the project of a pin."""
+
+
+def usual_seconds(pin: Pin) -> int:
+    """How long a build takes with empty caches on this machine, about."""
+    # What a manifest takes is a download of some megabytes.
+    seconds = RECIPES[pin.project].seconds.get(pin.name, 10)
+    return max(seconds * _USUAL_CORES // max(os.cpu_count() or 1, 1), 5)
+
+
+def usual_megabytes(pin: Pin) -> int:
+    """How large the program is, about; 0: nobody has said."""
+    return 0 if pin.name == MANIFESTS else RECIPES[pin.project].megabytes.get(pin.name, 0)

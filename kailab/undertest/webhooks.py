@@ -1,0 +1,77 @@
+"""Webhooks of a program beside the plane: certificates for its server, and manifests that find it on the loopback address.
+
+Projects publish their webhooks for a Service in the cluster. Here the program is no pod: the API server calls it by a URL, and
+trusts the authority that is told with it. This works where the API server is a process of the same machine.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from kailab.cluster.controlplane.certificates import Authority, write_private
+from kailab.cluster.controlplane.ports import LOOPBACK
+from kailab.cluster.protocol import Object
+
+CONFIGURATIONS = ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+
+
+class WebhookServer(NamedTuple):
+    """``folder``: holds ``tls.crt`` and ``tls.key``, as servers of controller-runtime look for them, and ``ca.crt`` and ``ca.key``
+    of the authority. ``port``: where it listens."""
+
+    folder: Path
+    port: int
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """All four, as the Secret holds them in which a program may want to find them."""
+        return {name: (self.folder / name).read_bytes() for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")}
+
+    def secret(self, namespace: str, name: str) -> Object:
+        """Those files as a Secret."""
+        data = {file: base64.b64encode(content).decode() for file, content in self.files.items()}
+        return {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace},
+            "type": "Opaque",
+            "data": data,
+        }
+
+    def called(self, manifests: Iterable[Object], prefix: str, skipped: Collection[str] = ()) -> list[Object]:
+        """Webhook configurations as this server is called: names with ``prefix``, services made URLs. Nothing in the namespaces
+        ``skipped`` is sent to it. The originals are not changed."""
+        found = [copy.deepcopy(one) for one in manifests if one.get("kind") in CONFIGURATIONS]
+        elsewhere = {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": sorted(skipped)}
+        for one in found:
+            one["metadata"]["name"] = prefix + one["metadata"]["name"]
+            for webhook in one.get("webhooks", ()):
+                webhook["clientConfig"] = self._client(webhook["clientConfig"]["service"].get("path", "/"))
+                if skipped:
+                    webhook.setdefault("namespaceSelector", {}).setdefault("matchExpressions", []).append(elsewhere)
+        return found
+
+    def converting(self, crd: Object) -> Object:
+        """A definition whose versions this server converts into each other. The original is not changed."""
+        webhook = {"clientConfig": self._client("/convert"), "conversionReviewVersions": ["v1"]}
+        return {**crd, "spec": {**crd["spec"], "conversion": {"strategy": "Webhook", "webhook": webhook}}}
+
+    def _client(self, path: str) -> dict[str, str]:
+        bundle = base64.b64encode((self.folder / "ca.crt").read_bytes()).decode()
+        return {"url": f"https://{LOOPBACK}:{self.port}{path}", "caBundle": bundle}
+
+
+def webhook_server(folder: Path, port: int, service: str, authority: str = "ca") -> WebhookServer:
+    """Certificates in ``folder``, made anew. ``service``: the DNS name by which the program checks its own; ``authority``: what it
+    calls who signed it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # RSA, and the name among its hosts: as cert-controller, which such programs rotate their certificates with, has it.
+    signer = Authority.made(folder, "ca", hosts=(authority,), rsa=True)
+    pair = signer.serving(folder, "tls", (service, "localhost"))
+    # A server shows its whole chain.
+    write_private(pair.certificate, pair.certificate.read_bytes() + signer.certificate.read_bytes())
+    return WebhookServer(folder, port)
