@@ -77,7 +77,7 @@ def scenarios(
     }  # fmt: skip
     check_lab(backend, scheduler, {**where, "labs": labs})
     matches = matching(expression)
-    chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if matches(one["name"])]
+    chosen = [one for one in read_scenarios(paths or [shared_folder() / "scenarios"]) if matches(one.name)]
     _need(chosen)
     report = Report("scenarios")
     results: Iterator[Result]

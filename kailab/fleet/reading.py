@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from functools import cache
@@ -15,6 +14,7 @@ from kailab.fleet.library import find_fleet
 from kailab.model import kinds, quantities, yamltext
 from kailab.model.files import decoded, read_bytes
 from kailab.model.manifests import line_of
+from kailab.model.schema_faults import faults, shown
 from kailab.model.validation import validate
 from kailab.model.validation.metadata import is_dns_subdomain, is_label_value
 
@@ -54,8 +54,8 @@ class _Reading:
 
     def fail(self, path: str, message: str) -> None:
         name = self.value.get("name") if isinstance(self.value, dict) else None
-        shown = f"Fleet/{name:.80}" if isinstance(name, str) else "Fleet"
-        where = Where(file=self.file, line=line_of(self.lines, path), object=shown, field=path)
+        told = f"Fleet/{name:.80}" if isinstance(name, str) else "Fleet"
+        where = Where(file=self.file, line=line_of(self.lines, path), object=told, field=path)
         self.errors.append(InputError(message, where))
 
     def done(self) -> None:
@@ -91,37 +91,8 @@ class _Reading:
     # --- shape
 
     def check_schema(self) -> None:
-        import jsonschema  # slow to import, and only fleets need it
-
-        validator = jsonschema.Draft202012Validator(schema())
-        for error in sorted(validator.iter_errors(self.value), key=lambda e: list(map(str, e.absolute_path))):
-            self.tell(error)
-
-    def tell(self, error: Any) -> None:
-        path = _path(error.absolute_path)
-        rule, expected, value = error.validator, error.validator_value, error.instance
-        if rule == "additionalProperties":
-            known = error.schema.get("properties", {})
-            patterns = error.schema.get("patternProperties", {})
-            for key in value:
-                if key not in known and not any(re.search(pattern, key) for pattern in patterns):
-                    self.unknown(path, key, known, bool(patterns))
-            return
-        if rule == "required":
-            missing = [key for key in expected if key not in value]
-            key = missing[0] if len(missing) == 1 else next(k for k in missing if repr(k) in error.message)
-            self.fail(_join(path, key), "is required")
-            return
-        self.fail(path, _message(rule, expected, _shown(value)) or error.message[:200])
-
-    def unknown(self, path: str, key: str, known: dict[str, Any], profile: bool) -> None:
-        if profile:
-            self.fail(_join(path, key), "is not a MIG profile; expected a name such as 1g.10gb")
-            return
-        lowered = {name.lower(): name for name in known}
-        close = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6)
-        hint = f"did you mean {lowered[close[0]]}?" if close else f"expected one of {', '.join(known)}"
-        self.fail(_join(path, key), f"unknown field; {hint}")
+        for path, message in faults(self.value, schema()):
+            self.fail(path, message)
 
     # --- meaning
 
@@ -186,10 +157,10 @@ class _Reading:
         rest = filled(template, "p", 0)
         if _BRACES.search(rest):
             self.fail(
-                path, f"{_shown(template)} is not valid; expected {{pool}}, {{index}} or {{index:03}} as placeholders"
+                path, f"{shown(template)} is not valid; expected {{pool}}, {{index}} or {{index:03}} as placeholders"
             )
         elif several and filled(template, "p", 1) == rest:
-            self.fail(path, f"{_shown(template)} gives every node the same name; expected {{index}} in it")
+            self.fail(path, f"{shown(template)} gives every node the same name; expected {{index}} in it")
 
     def layout(self, items: list[dict[str, Any]], path: str) -> tuple[Level, ...]:
         levels: list[Level] = []
@@ -199,10 +170,10 @@ class _Reading:
             name = item.get("name", f"{stem}-{{index}}")
             if _BRACES.search(filled(name, "", 0)) or "{pool}" in name:
                 self.fail(
-                    f"{at}.name", f"{_shown(name)} is not valid; expected {{index}} or {{index:03}} as placeholders"
+                    f"{at}.name", f"{shown(name)} is not valid; expected {{index}} or {{index:03}} as placeholders"
                 )
             elif not is_label_value(filled(name, "", 0)):
-                self.fail(f"{at}.name", f"{_shown(name)} does not make label values")
+                self.fail(f"{at}.name", f"{shown(name)} does not make label values")
             if levels and levels[-1].nodes % item["nodes"]:
                 wider = levels[-1]
                 text = f"a {wider.label} of {wider.nodes} nodes does not divide into domains of {item['nodes']}"
@@ -222,7 +193,7 @@ class _Reading:
                 self.fail(f"{path}.{key}", message)
         last = pool.node_name(pool.count - 1)
         if not is_dns_subdomain(last):
-            self.fail(f"{path}.nameTemplate", f"makes {_shown(last)}, which is no node name")
+            self.fail(f"{path}.nameTemplate", f"makes {shown(last)}, which is no node name")
 
     def topology(self, value: dict[str, Any], path: str) -> dict[str, Any]:
         made = {
@@ -283,64 +254,6 @@ class _Reading:
                 if level["nodeLabel"] not in there:
                     text = f"no node carries the label {level['nodeLabel']!r}; give it in labels or layout of a pool"
                     self.fail(f"topologies[{index}].levels[{place}]", text)
-
-
-def _path(parts: Any) -> str:
-    path = ""
-    for part in parts:
-        path = f"{path}[{part}]" if isinstance(part, int) else _join(path, part)
-    return path
-
-
-def _join(path: str, key: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]+", key):
-        return f"{path}[{key:.80}]"
-    return f"{path}.{key}" if path else key
-
-
-def _types(expected: str | list[str]) -> str:
-    words = {
-        "string": "text",
-        "integer": "a whole number",
-        "number": "a number",
-        "object": "a mapping",
-        "array": "a list",
-    }
-    names = [expected] if isinstance(expected, str) else expected
-    return " or ".join(words.get(name, name) for name in names)
-
-
-def _message(rule: str, expected: Any, shown: str) -> str | None:
-    """What a broken rule of the schema means, in words."""
-    match rule:
-        case "type":
-            return f"{shown} is not valid; expected {_types(expected)}"
-        case "const":
-            return f"{shown} is not valid; expected {expected!r}"
-        case "enum":
-            return f"{shown} is not valid; expected {' or '.join(map(str, expected))}"
-        case "minimum":
-            return f"{shown} is too small; expected {expected} or more"
-        case "maximum":
-            return f"{shown} is too large; expected {expected} at most"
-        case "minItems" | "minProperties":
-            return "is empty; expected at least one"
-        case "maxItems":
-            return f"is too long; expected {expected} at most"
-        case "minLength":
-            return "is empty; expected text"
-        case "maxLength":
-            return f"is too long; expected {expected} characters at most"
-        case "pattern":
-            return f"{shown} is not valid; expected lower-case letters, digits and '-'"
-    return None
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, (dict, list)):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _text(quantity: Any) -> str:

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance.recorded.scenarios import main, read_scenarios, run_scenario
+from kailab.conformance.recorded.scenarios import ABOUT_PLACEMENT, main, read_scenarios, run_scenario
 from kailab.conformance.shared import VARIABLE, shared_folder
 from kailab.model import labels
+from kailab.scenarios.scenario import Scenario
 
 
 def queue(name, parent="", quota=-1):
@@ -32,7 +33,7 @@ def pod(name, gpus=1, in_queue="team"):
 
 
 def scenario(*steps, name="one"):
-    return {"suite": "test", "name": name, "fleet": "lesson", "steps": list(steps)}
+    return Scenario(suite="test", name=name, steps=steps, placement=name.startswith(ABOUT_PLACEMENT))
 
 
 def expecting(apps, **step):

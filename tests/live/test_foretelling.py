@@ -52,8 +52,8 @@ def told(outcome):
 
 def foretold_and_made(scenario, venue):
     """After each step, what a fork said and what came of it."""
-    with Lab.open(fleet=scenario["fleet"], backend="controlplane", venue=venue) as lab:
-        for number, step in enumerate(scenario["steps"], 1):
+    with Lab.open(fleet=scenario.fleet, backend="controlplane", venue=venue) as lab:
+        for number, step in enumerate(scenario.steps, 1):
             since, changes = len(lab.log.evictions), changes_of(step)
             foretold = what_if(lab, [Alternative("step", tuple(changes))]).comparisons[0].after
             for change in changes:
@@ -71,4 +71,4 @@ def foretold_and_made(scenario, venue):
 def test_a_step_does_what_was_foretold(venue, suite):
     for scenario in read_scenarios([FOLDER / f"{suite}.json"])[:EACH]:
         for number, foretold, made in foretold_and_made(scenario, venue):
-            assert made == foretold, f"{scenario['name']}, step {number}"
+            assert made == foretold, f"{scenario.name}, step {number}"

@@ -5,6 +5,7 @@ import pytest
 from kailab.conformance.recorded.scenarios import read_scenarios, run_scenario
 from kailab.conformance.shared import shared_folder
 from kailab.lab.venues import open_venue
+from kailab.scenarios.scenario import Scenario
 
 pytestmark = pytest.mark.slow
 FOLDER = shared_folder() / "scenarios"
@@ -34,22 +35,18 @@ def test_a_gang_that_is_moved_has_its_place_in_the_end(request, backend):
     """Its Job waits out a back-off of 20 s first, for two pods that were evicted; then it runs in the place it was promised."""
     venue = None if backend == "embedded" else request.getfixturevalue("venue")
     running = {"keep": 3, "gang": 2, "near": 1, "big": 1}
-    scenario = {
-        "suite": "made",
-        "name": "a-gang-is-moved",
-        "fleet": "lesson",
-        "steps": [
-            {"apply": [queue("org"), queue("team", "org")]},
-            {"apply": [job("keep", 3, 8, 1)], "expect": counts(keep=3)},
-            {"apply": [job("gang", 2, 1, 2)], "expect": counts(keep=3, gang=2)},
-            {
-                "apply": [pod("near", 1, nodeSelector={"kubernetes.io/hostname": "l40s-1"})],
-                "expect": counts(keep=3, gang=2, near=1),
-            },
-            # Room for it is in neither of the two nodes that are left, as long as the gang stays where it is.
-            {"apply": [pod("big", 4)], "expect": counts(**running)},
-        ],
-    }
+    steps = (
+        {"apply": [queue("org"), queue("team", "org")]},
+        {"apply": [job("keep", 3, 8, 1)], "expect": counts(keep=3)},
+        {"apply": [job("gang", 2, 1, 2)], "expect": counts(keep=3, gang=2)},
+        {
+            "apply": [pod("near", 1, nodeSelector={"kubernetes.io/hostname": "l40s-1"})],
+            "expect": counts(keep=3, gang=2, near=1),
+        },
+        # Room for it is in neither of the two nodes that are left, as long as the gang stays where it is.
+        {"apply": [pod("big", 4)], "expect": counts(**running)},
+    )
+    scenario = Scenario(suite="made", name="a-gang-is-moved", steps=steps)
     result = run_scenario(scenario, "kailab", backend, venue)
     assert result.differences == ()
 

@@ -23,7 +23,7 @@ def test_one_cycle_decides_what_kai_then_does(components: ComponentSet) -> None:
         pytest.skip(f"no real KAI here: {BINARIES_ENV} names no folder of its binaries")
     if not recorded.is_dir():
         pytest.skip(f"no recorded scenarios in {recorded}")
-    first = {one["suite"]: one for one in reversed(read_scenarios([recorded])) if one["suite"] in SUITES}
+    first = {one.suite: one for one in reversed(read_scenarios([recorded])) if one.suite in SUITES}
     assert first.keys() == set(SUITES)
     bench = Bench(f"kai={folder}")
     try:

@@ -13,8 +13,8 @@ from kailab.conformance.recorded.scenarios import run_scenario
 from kailab.conformance.report import Result
 from kailab.errors import KailabError
 from kailab.lab.venues import Venue, open_venue
+from kailab.scenarios.scenario import Scenario
 
-Scenario = Mapping[str, Any]
 Where = Mapping[str, Any]
 Tell = Callable[[str], None]
 

@@ -34,6 +34,7 @@ from kailab.lab import Lab
 from kailab.lab.snapshots import opening, snapshot, taking
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.model import labels
+from kailab.scenarios.scenario import Scenario
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
 
@@ -142,11 +143,11 @@ class Bench:
     def close(self) -> None:
         self.venue.close()
 
-    def compare(self, scenario: Mapping[str, Any]) -> Iterator[Compared]:
-        with Lab.open(scenario["fleet"], "controlplane", self.scheduler, venue=self.venue) as lab:
+    def compare(self, scenario: Scenario) -> Iterator[Compared]:
+        with Lab.open(scenario.fleet, "controlplane", self.scheduler, venue=self.venue) as lab:
             self._start_twin()
-            for number, step in enumerate(scenario["steps"], 1):
-                yield self._step(lab, f"{scenario['suite']}/{scenario['name']} step {number}", step)
+            for number, step in enumerate(scenario.steps, 1):
+                yield self._step(lab, f"{scenario.id} step {number}", step)
 
     def _start_twin(self) -> None:
         """Anew for each lab: its configuration is the deciding one's."""
@@ -243,9 +244,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verdicts: Counter[str] = Counter()
     try:
         matches = matching(options.expression)
-        chosen = [one for one in read_scenarios([shared_folder() / "scenarios"]) if matches(one["name"])][
-            options.skip :
-        ]
+        chosen = [one for one in read_scenarios([shared_folder() / "scenarios"]) if matches(one.name)][options.skip :]
         bench = Bench(f"kai={options.kai}")
         try:
             for scenario in chosen[: options.first or None]:

@@ -1,0 +1,114 @@
+"""What is wrong with a document by its JSON schema, in words, each fault with the field it is in.
+
+Of the schema's own words one is kailab's: ``expected`` beside a ``pattern`` says what it stands for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+_WORDS = {
+    "string": "text",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a mapping",
+    "array": "a list",
+    "boolean": "true or false",
+}
+
+
+class Fault(NamedTuple):
+    """``path``: the field, as ``steps[2].expect``."""
+
+    path: str
+    message: str
+
+
+def faults(value: Any, schema: Mapping[str, Any]) -> Iterator[Fault]:
+    """All of them, in order of their fields."""
+    import jsonschema  # slow to import, and only files of kailab's own forms need it
+
+    validator = jsonschema.Draft202012Validator(schema)
+    for error in sorted(validator.iter_errors(value), key=lambda e: list(map(str, e.absolute_path))):
+        yield from _of(error)
+
+
+def join(path: str, key: str) -> str:
+    """The field of a field."""
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", key):
+        return f"{path}[{key:.80}]"
+    return f"{path}.{key}" if path else key
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it."""
+    if isinstance(value, (dict, list)):
+        return "a mapping" if isinstance(value, dict) else "a list"
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _of(error: Any) -> Iterator[Fault]:
+    path = ""
+    for part in error.absolute_path:
+        path = f"{path}[{part}]" if isinstance(part, int) else join(path, part)
+    rule, expected, value = error.validator, error.validator_value, error.instance
+    if rule == "additionalProperties":
+        known = error.schema.get("properties", {})
+        patterns = error.schema.get("patternProperties", {})
+        for key in value:
+            if key not in known and not any(re.search(pattern, key) for pattern in patterns):
+                yield Fault(join(path, key), _unknown(key, known, patterns))
+    elif rule == "required":
+        missing = [key for key in expected if key not in value]
+        key = missing[0] if len(missing) == 1 else next(k for k in missing if repr(k) in error.message)
+        yield Fault(join(path, key), "is required")
+    else:
+        yield Fault(path, _message(rule, expected, shown(value), error.schema) or error.message[:200])
+
+
+def _unknown(key: str, known: Mapping[str, Any], patterns: Mapping[str, Any]) -> str:
+    # Where keys are of a form, the schema of what they hold says which.
+    for described in patterns.values():
+        if "expected" in described:
+            return str(described["expected"])
+    lowered = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6)
+    hint = f"did you mean {lowered[close[0]]}?" if close else f"expected one of {', '.join(known)}"
+    return f"unknown field; {hint}"
+
+
+def _types(expected: str | list[str]) -> str:
+    names = [expected] if isinstance(expected, str) else expected
+    return " or ".join(_WORDS.get(name, name) for name in names)
+
+
+def _message(rule: str, expected: Any, shown: str, schema: Mapping[str, Any]) -> str | None:
+    """What a broken rule of the schema means, in words."""
+    match rule:
+        case "type":
+            return f"{shown} is not valid; expected {_types(expected)}"
+        case "const":
+            return f"{shown} is not valid; expected {expected!r}"
+        case "enum":
+            return f"{shown} is not valid; expected {' or '.join(map(str, expected))}"
+        case "minimum":
+            return f"{shown} is too small; expected {expected} or more"
+        case "maximum":
+            return f"{shown} is too large; expected {expected} at most"
+        case "exclusiveMinimum":
+            return f"{shown} is too small; expected more than {expected}"
+        case "minItems" | "minProperties":
+            return "is empty; expected at least one"
+        case "maxItems":
+            return f"is too long; expected {expected} at most"
+        case "minLength":
+            return "is empty; expected text"
+        case "maxLength":
+            return f"is too long; expected {expected} characters at most"
+        case "pattern":
+            return f"{shown} is not valid; expected {schema.get('expected', 'lower-case letters, digits and -')}"
+    return None

@@ -1,0 +1,119 @@
+"""What a cluster shows after a step, against what the step expects: pods per app, why they wait, and where they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import ExpectationFailed, KailabError
+from kailab.model import labels
+from kailab.scenarios.held_back import held_back
+from kailab.scenarios.scenario import Scenario, Step
+
+if TYPE_CHECKING:
+    from kailab.lab import Lab
+
+RACK = "lab/rack"
+NO_CODE = "Unschedulable"
+Codes = Mapping[tuple[str, str], list[tuple[str, str]]]
+
+
+def differences(lab: Lab, scenario: Scenario, step: Step, known: set[str], wanted_by: str) -> list[str]:
+    """Sentences; none: all is as expected. ``known``: apps that were applied so far; one that the step does not name has nothing
+    running. ``wanted_by``: as sentences begin what was expected, ``KAI had`` or ``expected``."""
+    if "expect" not in step:
+        return []
+    cluster = lab.cluster
+    pods: dict[str, list[Object]] = {}
+    for pod in cluster.list("Pod"):
+        app = pod["metadata"].get("labels", {}).get("app")
+        if app:
+            pods.setdefault(app, []).append(pod)
+    codes, held = _codes(cluster), held_back(cluster)
+    wanted = step["expect"].get("apps", {})
+    found = []
+    for app in sorted({*known, *wanted}) if "apps" in step["expect"] else ():
+        seen = Counter(pod.get("status", {}).get("phase", "Pending") for pod in pods.get(app, ()))
+        why = "; ".join(sorted({text for _, text in _of_pods(pods.get(app, ()), codes)}))
+        for phase, count in {"Running": 0, **wanted.get(app, {})}.items():
+            if phase == "Pending" and seen[phase] < count:
+                seen[phase] += min(held[app].pods if app in held else 0, count - seen[phase])
+                # What waits has no pods there: fewer is all that can be seen.
+                if lab.under_test.waits_without_pods:
+                    continue
+            if seen[phase] != count:
+                told = f" ({why})" if why and phase == "Running" and seen[phase] < count else ""
+                found.append(f"{app}: {seen[phase]} {phase}, {wanted_by} {count}{told}")
+    for app, allowed in step["expect"].get("pending_reasons", {}).items():
+        ours = {code for code, _ in _of_pods(pods.get(app, ()), codes)}
+        if ours - set(allowed):
+            given = "KAI gave" if wanted_by == "KAI had" else wanted_by
+            found.append(f"{app}: pending for {', '.join(sorted(ours))}, {given} {' or '.join(allowed)}")
+    found += _queues(lab, step, wanted_by)
+    if scenario.placement:
+        found += _placement(cluster, pods, step.get("seen_nodes") or {}, wanted_by)
+    return found
+
+
+def _queues(lab: Lab, step: Step, wanted_by: str) -> Iterable[str]:
+    from kailab.lab import expect
+
+    for queue, amounts in step["expect"].get("queues", {}).items():
+        try:
+            expect(lab.queue(queue)).running(gpus=amounts["gpus"])
+        except ExpectationFailed as error:
+            seen = next((line for line in str(error).splitlines() if line.startswith("seen")), str(error))
+            yield f"queue {queue}: {seen.removeprefix('seen').strip()}, {wanted_by} {amounts['gpus']:g} GPUs running"
+        except KailabError as error:
+            yield f"queue {queue}: {error}"
+
+
+def _codes(cluster: Cluster) -> Codes:
+    """PodGroup (namespace, name) -> (code, message) of each reason in its scheduling conditions."""
+    codes: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for group in cluster.list("PodGroup"):
+        found = []
+        for condition in group.get("status", {}).get("schedulingConditions") or ():
+            reasons = condition.get("reasons") or [{"reason": NO_CODE, "message": condition.get("message", "")}]
+            found += [(r.get("reason") or NO_CODE, r.get("message", "")) for r in reasons]
+        codes[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = found
+    return codes
+
+
+def _of_pods(pods: Iterable[Object], codes: Codes) -> list[tuple[str, str]]:
+    """Reasons of the PodGroups that pending pods belong to; a pod without a PodGroup has none to give."""
+    groups = {
+        (pod["metadata"].get("namespace", ""), pod["metadata"].get("annotations", {}).get(labels.POD_GROUP, ""))
+        for pod in pods
+        if pod.get("status", {}).get("phase", "Pending") == "Pending" and not pod.get("spec", {}).get("nodeName")
+    }
+    return [reason for group in sorted(groups) for reason in codes.get(group, ())]
+
+
+def _placement(
+    cluster: Cluster, pods: Mapping[str, list[Object]], seen: Mapping[str, Mapping[str, int]], wanted_by: str
+) -> Iterable[str]:
+    racks = {
+        node["metadata"]["name"]: node["metadata"].get("labels", {}).get(RACK, "") for node in cluster.list("Node")
+    }
+    for app, nodes in seen.items():
+        ours = Counter(
+            pod["spec"]["nodeName"]
+            for pod in pods.get(app, ())
+            if pod.get("status", {}).get("phase") == "Running" and pod["spec"].get("nodeName")
+        )
+        got, wanted = spread(ours, racks), spread(nodes, racks)
+        if got != wanted:
+            yield f"{app}: placed {got or 'nowhere'}, {wanted_by} {wanted or 'nothing placed'}"
+
+
+def spread(nodes: Mapping[str, int], racks: Mapping[str, str]) -> str:
+    """Pods per rack, as counts of its nodes from the fullest: ``rack-1: 8+2, rack-2: 8``."""
+    by_rack: dict[str, list[int]] = {}
+    for node, count in nodes.items():
+        by_rack.setdefault(racks.get(node, node), []).append(count)
+    return ", ".join(
+        f"{rack}: {'+'.join(map(str, sorted(counts, reverse=True)))}" for rack, counts in sorted(by_rack.items())
+    )
