@@ -6,8 +6,9 @@ import re
 import ssl
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 from kailab.cluster.controlplane.log_tail import tail
@@ -17,6 +18,8 @@ from kailab.undertest.contract import SchedulerFailed
 if TYPE_CHECKING:
     from kailab.undertest.contract import Plane
 
+Works = Callable[[], str | None]
+
 READY_SECONDS = 300.0  # much more than it takes: seconds on a quiet machine
 LOOK_SECONDS = 10.0
 LAST_LINES = 8
@@ -25,13 +28,14 @@ _PORT_TAKEN = "address already in use"
 
 class Program(NamedTuple):
     """One process. ``port``: where it shows its metrics or health. ``works``: one look; None once it works, else what is still
-    missing."""
+    missing. ``environment``: what it finds there beside the plane's kubeconfig."""
 
     name: str
     binary: Path
     arguments: Sequence[str]
     port: int
-    works: Callable[[], str | None]
+    works: Works
+    environment: Mapping[str, str] = MappingProxyType({})
 
 
 class PortTaken(SchedulerFailed):
@@ -43,7 +47,7 @@ def run(plane: Plane, programs: Sequence[Program]) -> None:
     try:
         for program in programs:
             argv = [str(program.binary), *program.arguments]
-            plane.spawn(program.name, argv, {"KUBECONFIG": str(plane.kubeconfig)}, program.port)
+            plane.spawn(program.name, argv, {"KUBECONFIG": str(plane.kubeconfig), **program.environment}, program.port)
         _await_all(plane, programs)
     # Ctrl-C too: a process of a half-started set would go on as long as the plane does.
     except BaseException:

@@ -8,10 +8,11 @@ import pytest
 import yaml
 
 from kailab.errors import InputError
+from kailab.undertest.kai.dialects import Dialect
 from kailab.undertest.kai.folder import BINARIES, BINARIES_ENV, CRDS_ENV, find_kai
-from kailab.undertest.kai.releases import RELEASES, release_of
+from kailab.undertest.kai.releases import MARKS
 
-NEEDED_CRDS = RELEASES[0].crds
+NEEDED_CRDS = Dialect((0, 16, 8)).crds
 
 
 def crd(name: str, version: str) -> dict:
@@ -26,7 +27,9 @@ def crd(name: str, version: str) -> dict:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with everything in it: programs of this platform (this Python's own head) and the CRDs."""
+    """A folder with everything in it: programs of this platform (this Python's own head) and the CRDs. Its name says the release."""
+    tmp_path = tmp_path / "kai-v0.16.8"
+    tmp_path.mkdir()
     monkeypatch.delenv(BINARIES_ENV, raising=False)
     monkeypatch.delenv(CRDS_ENV, raising=False)
     with Path(sys.executable).resolve().open("rb") as python:
@@ -143,20 +146,54 @@ def test_broken_crds(folder: Path) -> None:
 
 
 def test_the_release_is_that_of_the_folders_name(folder: Path) -> None:
-    for version, plugins in (("v0.16.8", True), ("v0.12.23", False), ("v1.0.0", True)):
+    for version, number in (("v0.17.0", (0, 17, 0)), ("v0.12.23", (0, 12, 23)), ("v0.6.23", (0, 6, 23))):
         named = folder.parent / f"kai-{version}"
         folder.rename(named)
         kai = find_kai(named)
         assert kai.version == f"{version} (by its folder's name)"
-        assert kai.release.binder_plugins is plugins
+        assert kai.dialect == Dialect(number)
         named.rename(folder)
 
 
-def test_a_release_that_is_too_old(folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("version", "why"),
+    [
+        ("v0.5.5", "is KAI v0.5.5, older than any release whose flags and definitions kailab knows"),
+        ("v0.18.0", "is KAI v0.18.0, whose flags and definitions kailab does not know"),
+        ("v0.20.1", "whose flags and definitions kailab does not know"),
+        ("v0.11.2", "there is no such line of releases"),
+    ],
+)
+def test_a_release_that_is_not_known_is_refused_with_what_is(folder: Path, version: str, why: str) -> None:
+    renamed = folder.rename(folder.parent / version)
+    refused(renamed, str(renamed), why, "known are v0.6 to v0.17")
+
+
+def test_a_kai_that_tells_no_release(folder: Path) -> None:
+    unnamed = folder.rename(folder.parent / "kai")
+    refused(unnamed, str(unnamed), "tells no release", "such as kai-v0.16.8", "known are v0.6 to v0.17")
+
+
+def test_an_old_release_needs_no_topology_of_its_own(folder: Path) -> None:
+    (folder / "crds" / "topologies.kai.scheduler.yaml").unlink()
+    refused(folder, "no CRD topologies.kai.scheduler")
     old = folder.rename(folder.parent / "v0.9.20")
-    refused(old, str(old), "is KAI v0.9; expected v0.12 or newer")
+    assert "topologies.kai.scheduler" not in {one["metadata"]["name"] for one in find_kai(old).crds}
 
 
-def test_a_build_between_releases_counts_as_the_newest() -> None:
-    assert release_of("v0.0.0-20260101000000-abcdef012345") is RELEASES[0]
-    assert release_of("commit 0123456789ab") is RELEASES[0]
+def test_words_in_the_programs_tell_a_release_that_nothing_else_says(folder: Path) -> None:
+    unnamed = folder.rename(folder.parent / "kai")
+    for (program, word), span in MARKS.items():
+        if span.holds((0, 9, 20)):
+            with (unnamed / program).open("ab") as file:
+                file.write(word.encode() + b"\0")
+    kai = find_kai(unnamed)
+    assert kai.dialect == Dialect((0, 9, 0))
+    assert kai.version == "(v0.9.0 or newer, before v0.10.0, by its programs' words)"
+
+
+def test_programs_of_several_releases_are_no_kai(folder: Path) -> None:
+    unnamed = folder.rename(folder.parent / "kai")
+    (unnamed / "scheduler").write_bytes((unnamed / "scheduler").read_bytes() + b"node-level-scheduler\0")
+    (unnamed / "podgrouper").write_bytes((unnamed / "podgrouper").read_bytes() + b"generic-karta-fallback\0")
+    refused(unnamed, str(unnamed), "fit no release", "v0.17.0")

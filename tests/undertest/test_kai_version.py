@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from kailab.undertest.kai.buildinfo import build_information, built_version, named_version
+from kailab.undertest.kai.dialects import Dialect
 from kailab.undertest.kai.folder import KaiFolder
-from kailab.undertest.kai.releases import RELEASES
 from kailab.undertest.kai.version import kai_version
 
 MODULE = (
@@ -34,7 +34,9 @@ def program(path: Path, information: str = "") -> Path:
 def folder(path: Path, information: str = "") -> KaiFolder:
     path.mkdir(parents=True)
     scheduler = program(path / "scheduler", information)
-    return KaiFolder(path, {"scheduler": scheduler}, (), built_version(scheduler) or named_version(path), RELEASES[0])
+    return KaiFolder(
+        path, {"scheduler": scheduler}, (), built_version(scheduler) or named_version(path), Dialect((0, 16, 0))
+    )
 
 
 def test_a_release_is_in_the_program(tmp_path: Path) -> None:
@@ -66,9 +68,8 @@ def test_what_the_scheduler_says_of_itself_counts_before_all(tmp_path: Path) -> 
     assert kai_version(kai, log).startswith("v0.12.3, ")
 
 
-def test_else_the_folder_or_nothing_tells_it(tmp_path: Path) -> None:
+def test_else_the_folder_tells_it(tmp_path: Path) -> None:
     assert kai_version(folder(tmp_path / "kai-v0.9.0" / "bin")).startswith("v0.9.0 (by its folder's name), ")
-    assert kai_version(folder(tmp_path / "kai")).startswith("unknown (neither its log")
 
 
 def test_a_file_that_is_cut_off_or_no_program(tmp_path: Path) -> None:

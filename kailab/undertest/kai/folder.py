@@ -17,7 +17,8 @@ import yaml
 
 from kailab.errors import InputError, Where
 from kailab.undertest.kai.buildinfo import built_version, named_version
-from kailab.undertest.kai.releases import Release, release_of
+from kailab.undertest.kai.dialects import Dialect
+from kailab.undertest.kai.releases import dialect_by_marks, dialect_of, marks_of
 
 BINARIES_ENV = "KAILAB_KAI_BIN"
 CRDS_ENV = "KAILAB_KAI_CRDS"
@@ -33,13 +34,13 @@ _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 @dataclass(frozen=True)
 class KaiFolder:
     """``binaries``: program -> file, each there, executable and for this platform. ``crds``: the definitions' objects.
-    ``version``: as its programs were built or its folder is called, empty where neither says it; ``release``: what holds for it."""
+    ``version``: as its programs were built, its folder is called, or its programs' words tell; ``dialect``: of its release."""
 
     path: Path
     binaries: Mapping[str, Path]
     crds: tuple[dict[str, Any], ...]
     version: str
-    release: Release
+    dialect: Dialect
 
 
 def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None) -> KaiFolder:
@@ -55,13 +56,20 @@ def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None)
         told = "is a file" if folder.exists() else "is not there"
         raise InputError(f"{told}; expected the folder of KAI's binaries", Where(file=str(folder)))
     found = {name: _binary(folder, name) for name in BINARIES}
-    version = built_version(found["scheduler"]) or named_version(folder)
     try:
-        # A build may tell no more than a commit; the folder's name then says which release it is.
-        release = release_of(f"{version} {named_version(folder)}")
+        version, dialect = _release(folder, found)
     except InputError as error:
         raise InputError(error.message, Where(file=str(folder))) from None
-    return KaiFolder(folder, found, _crds(_given(crds, CRDS_ENV) or folder / "crds", release), version, release)
+    return KaiFolder(folder, found, _crds(_given(crds, CRDS_ENV) or folder / "crds", dialect), version, dialect)
+
+
+def _release(folder: Path, binaries: Mapping[str, Path]) -> tuple[str, Dialect]:
+    built, named = built_version(binaries["scheduler"]), named_version(folder)
+    # A build may tell no more than a commit; the folder's name then says which release it is.
+    if (dialect := dialect_of(f"{built} {named}")) is not None:
+        return built or named, dialect
+    dialect, between = dialect_by_marks(marks_of(binaries))
+    return f"{built} ({between}, by its programs' words)".lstrip(), dialect
 
 
 def _given(value: Path | str | None, env: str) -> Path | None:
@@ -113,7 +121,7 @@ def _check_platform(path: Path) -> None:
         raise InputError(f"is a program for {'/'.join(there)}, not for {'/'.join(here)}", Where(file=str(path)))
 
 
-def _crds(path: Path, release: Release) -> tuple[dict[str, Any], ...]:
+def _crds(path: Path, dialect: Dialect) -> tuple[dict[str, Any], ...]:
     if not path.exists():
         raise InputError(
             f"is not there; expected KAI's CRDs (a folder or file of YAML): give it in {CRDS_ENV}, or put them into crds/ "
@@ -127,7 +135,7 @@ def _crds(path: Path, release: Release) -> tuple[dict[str, Any], ...]:
             if isinstance(document, dict) and document.get("kind") == "CustomResourceDefinition":
                 # By name: of a definition that is there twice the last one counts, as if both were applied.
                 found[str((document.get("metadata") or {}).get("name"))] = document
-    for name, version in release.crds.items():
+    for name, version in dialect.crds.items():
         if name not in found:
             raise InputError(f"has no CRD {name}; a lab with KAI needs it", Where(file=str(path)))
         served = [v.get("name") for v in found[name].get("spec", {}).get("versions", ()) if v.get("served")]

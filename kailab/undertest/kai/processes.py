@@ -1,41 +1,32 @@
-"""A real KAI beside a control plane: five local processes over its API server.
+"""A real KAI beside a control plane: local processes over its API server.
 
-KAI's webhooks need a service in the cluster, so they stay off; its operator, which would start these programs as pods, is not
-needed. Each has ports of its own, so that several labs of one machine don't meet (but for one, see ``_FIXED_PORT``).
+KAI's operator, which would start these programs as pods, is not needed.
 """
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import tenacity
 
-from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
 from kailab.errors import AlreadyExists, ConnectError
 from kailab.undertest import programs
 from kailab.undertest.contract import Beside, Plane, Rest, SchedulerFailed, Start, Tell
 from kailab.undertest.kai.folder import KaiFolder, find_kai
-from kailab.undertest.kai.rest import CYCLE_ENDS, NAMES, KaiRest
+from kailab.undertest.kai.program_list import programs_of
+from kailab.undertest.kai.rest import NAMES, KaiRest
 from kailab.undertest.kai.settings import kai_settings
+from kailab.undertest.kai.topologies import missing_definitions
 from kailab.undertest.kai.version import kai_version
-from kailab.undertest.programs import PortTaken, Program, answers, says, shows
+from kailab.undertest.programs import PortTaken
 
 RESERVATION = "kai-resource-reservation"  # namespace and service account of the pods that hold shared GPUs
 NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
 
-# As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
-_FAST = ("--qps=1000", "--burst=2000")
 _PORT_TRIES = 5
-_FIXED_PORT = 8080  # podgroupcontroller serves metrics here, whatever its flags say
-_NOT_AT_WORK = "its controller has not started"
-_AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
-# What the containers of a pod with a part of a GPU find in their environment would be prepared by KAI's webhook.
-_NO_ENVIRONMENT = '--plugins={"gpusharing":{"enabled":false}}'
 
 
 class KaiBeside(Beside):
@@ -52,12 +43,13 @@ class KaiBeside(Beside):
     def prepare(self, cluster: Cluster) -> None:
         """Its CRDs in their own words, priority classes, namespaces, and the account of its reservation pods. Raises InputError for
         a folder that is no KAI's."""
-        prepare(cluster, self._kai.crds)
+        prepare(cluster, self._kai)
 
     def start(self, cluster: Cluster, start: Start, tell: Tell = lambda _: None) -> None:
         """Returns when all of it works and its scheduler has been through a cycle. Raises InputError for a folder that is no KAI's,
         too."""
-        kai, settings = self._kai, kai_settings(start.settings)
+        kai = self._kai
+        settings = kai_settings(start.settings, kai.dialect)
         self.prepare(cluster)
         running = {process.name for process in self._plane.processes() if process.running}
         # Started twice, both would decide on the same pods.
@@ -72,7 +64,7 @@ class KaiBeside(Beside):
             reraise=True,
         )
         # The list is made anew for each try, with other ports.
-        retry(lambda: programs.run(self._plane, _programs(self._plane, kai, arguments, tell)))
+        retry(lambda: programs.run(self._plane, programs_of(self._plane, kai, arguments, tell)))
 
     @property
     def names(self) -> Sequence[str]:
@@ -91,90 +83,12 @@ class KaiBeside(Beside):
         return KaiRest(self._plane, cluster)
 
 
-def _programs(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> list[Program]:
-    binaries = kai.binaries
-    environment = (_NO_ENVIRONMENT,) if kai.release.binder_plugins else ()
-    metrics, plugins, grouper, grouper_probe, binder, binder_probe, queues, groups, groups_probe = free_ports(9)
-    found = [
-        Program(
-            "kai-scheduler",
-            binaries["scheduler"],
-            # The condition that an eviction leaves on its pod is how a lab sees that it was one.
-            (*_FAST, _at("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
-             "--update-pod-eviction-condition=true", "--v=2", *configured),
-            metrics,
-            says(plane.log("kai-scheduler"), CYCLE_ENDS, "its first scheduling cycle is not done"),
-        ),
-        Program(
-            "kai-podgrouper",
-            binaries["podgrouper"],
-            (*_FAST, _at("metrics-bind-address", grouper), _at("health-probe-bind-address", grouper_probe)),
-            grouper,
-            shows(_metrics(grouper), _AT_WORK, _NOT_AT_WORK),
-        ),
-        Program(
-            "kai-binder",
-            binaries["binder"],
-            (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
-             "--fake-gpu-nodes=true", *environment),
-            binder,
-            shows(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
-        ),
-        Program(
-            "kai-queuecontroller",
-            binaries["queuecontroller"],
-            (*_FAST, _at("metrics-listen-address", queues), "--enable-webhook=false"),
-            queues,
-            shows(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
-        ),
-    ]  # fmt: skip
-    if not _is_free(_FIXED_PORT):
-        tell(
-            f"KAI's podgroupcontroller is left out: its port {_FIXED_PORT} is taken (by another lab with KAI?). Status of PodGroups "
-            "and Queues will not say what is allocated; what is decided is the same"
-        )
-        return found
-    found.append(
-        Program(
-            "kai-podgroupcontroller",
-            binaries["podgroupcontroller"],
-            (*_FAST, _at("metrics-bind-address", groups), _at("health-probe-bind-address", groups_probe),
-             "--enable-podgroup-webhook=false"),
-            groups_probe,
-            answers(f"http://{LOOPBACK}:{groups_probe}/readyz"),
-        )
-    )  # fmt: skip
-    return found
-
-
-def _at(flag: str, port: int) -> str:
-    return f"--{flag}={LOOPBACK}:{port}"
-
-
-def _metrics(port: int) -> str:
-    return f"http://{LOOPBACK}:{port}/metrics"
-
-
-def _is_free(port: int) -> bool:
-    """Whether the port can be had on all addresses, as Go's ``:8080`` asks for it."""
-    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-    with socket.socket(family) as one:
-        # As Go sets it: connections that are closing don't count.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        try:
-            one.bind(("", port))
-        except OSError:
-            return False
-    return True
-
-
-def prepare(cluster: Cluster, crds: Sequence[dict[str, Any]]) -> None:
+def prepare(cluster: Cluster, kai: KaiFolder) -> None:
     """What KAI finds in a cluster where it was installed: its CRDs in their own words, priority classes, namespaces, and
     the account of its reservation pods. Done again it changes nothing."""
     from kailab.cluster.install import await_established, install
 
+    crds = [*kai.crds, *missing_definitions(kai)]
     for crd in crds:
         cluster.apply(crd)
     try:

@@ -1,50 +1,95 @@
-"""What differs between releases of KAI, as far as a lab has to do with it: the CRDs that each reads, the flags that each has.
+"""Which release a KAI is: as it was built or its folder is called; else by the words that its programs have in them.
 
-Source: deployments/kai-scheduler/crds and cmd/*/app/options of its tags.
+No program is asked: some of KAI's begin to work on whatever cluster they find, also where they are only asked for help.
 """
 
 from __future__ import annotations
 
+import mmap
 import re
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from pathlib import Path
 
 from kailab.errors import InputError
-from kailab.model.kinds import KINDS
+from kailab.undertest.kai.dialects import LINES, Dialect, Number, Span
 
-_NUMBER = re.compile(r"\bv(\d+)\.(\d+)\.\d+")
+_NUMBER = re.compile(r"\bv(\d+)\.(\d+)\.(\d+)")
+
+MARKS: Mapping[tuple[str, str], Span] = {
+    ("podgrouper", "pod-label-selector"): Span((0, 7, 0)),
+    ("queuecontroller", "metrics-listen-address"): Span((0, 7, 8)),
+    ("podgrouper", "kai.scheduler/subgroup-name"): Span((0, 7, 11)),
+    ("scheduler", "update-pod-eviction-condition"): Span((0, 8, 1)),
+    ("binder", "webhook-addr"): Span(until=(0, 8, 3)),
+    ("scheduler", "node-level-scheduler"): Span(until=(0, 9, 0)),
+    ("podgroupcontroller", "enable-podgroup-webhook"): Span((0, 10, 0)),
+    ("scheduler", "kueue.x-k8s.io"): Span((0, 7, 8), (0, 12, 0)),
+    ("scheduler", "queue-label-key"): Span((0, 13, 0)),
+    ("queuecontroller", "enable-quota-validation"): Span((0, 14, 0)),
+    ("podgrouper", "kai.scheduler/batch-min-member"): Span((0, 14, 1)),
+    ("scheduler", "stuck-in-releasing-threshold"): Span((0, 15, 0)),
+    ("scheduler", "sg-nodelocalgreedy"): Span((0, 16, 0)),
+    ("podgrouper", "generic-karta-fallback"): Span((0, 17, 0)),
+}
+"""Program, and what it has in it since and until which release: names of flags, labels, kinds and plugins."""
+
+_KNOWN = "known are {} to {}".format(*(f"v{line[0]}.{line[1]}" for line in (LINES[0], LINES[-1])))
 
 
-class Release(NamedTuple):
-    """``since``: the first release (major, minor) that it holds for. ``crds``: name -> the version that KAI and labs read and write.
-    ``binder_plugins``: its binder can be told which of its plugins to leave out."""
-
-    since: tuple[int, int]
-    crds: Mapping[str, str]
-    binder_plugins: bool
-
-
-# The versions of the newest releases are those that kailab.kinds.kai has first; an older release says where it differs.
-_CRDS = {KINDS[kind].resource: KINDS[kind].versions[0] for kind in ("Queue", "PodGroup", "BindRequest", "Topology")}
-
-RELEASES = (
-    Release((0, 15), _CRDS, binder_plugins=True),
-    Release((0, 12), _CRDS, binder_plugins=False),
-)
-"""The newest first."""
+def dialect_of(version: str) -> Dialect | None:
+    """Of a version (``v0.16.8``, or text with one in it); None for one that tells none. Raises InputError for a release that is not
+    known."""
+    numbers = ((int(one[1]), int(one[2]), int(one[3])) for one in _NUMBER.finditer(version))
+    # A pseudo-version, v0.0.0 and more, tells a commit.
+    number = next((one for one in numbers if one[:2] != (0, 0)), None)
+    if number is None:
+        return None
+    if number[:2] in LINES:
+        return Dialect(number)
+    raise InputError(f"is KAI {_text(number)}, {_why(number)}; {_KNOWN}")
 
 
-def release_of(version: str) -> Release:
-    """What holds for a version (``v0.16.8``, or text with one in it); for one that tells none, what holds for the newest. Raises
-    InputError for one that is too old."""
-    found = _NUMBER.search(version)
-    number = (int(found[1]), int(found[2])) if found is not None else (0, 0)
-    if number == (0, 0):  # a pseudo-version tells a commit
-        return RELEASES[0]
-    for release in RELEASES:
-        if number >= release.since:
-            return release
-    oldest = "v{}.{}".format(*RELEASES[-1].since)
-    raise InputError(
-        f"is KAI v{number[0]}.{number[1]}; expected {oldest} or newer: older ones have no Topology of their own, and other programs"
-    )
+def _why(number: Number) -> str:
+    if number[:2] < LINES[0]:
+        return "older than any release whose flags and definitions kailab knows"
+    if number[:2] > LINES[-1]:
+        return "whose flags and definitions kailab does not know"
+    return "and there is no such line of releases"
+
+
+def dialect_by_marks(marks: Collection[tuple[str, str]]) -> tuple[Dialect, str]:
+    """By which of ``MARKS`` there are; and in words between which releases that is. Raises InputError for what fits no release."""
+    first, end = Span()
+    if not marks:
+        raise InputError(
+            "tells no release: neither its build information, nor its folder's name (such as kai-v0.16.8), nor the words in "
+            f"its programs say which it is; {_KNOWN}"
+        )
+    # Between two of these nothing of MARKS changes.
+    steps = sorted({number for span in MARKS.values() for number in span} | {first})
+    fitting = [at for at in range(len(steps) - 1) if _fits(steps[at], marks)]
+    if not fitting:
+        has = max(span.since for mark, span in MARKS.items() if mark in marks)
+        raise InputError(
+            "tells no version, and its programs fit no release: they are not of one, or not all there. They have what came with "
+            f"{_text(has)}, and not all that belongs to it; {_KNOWN}"
+        )
+    since, until = steps[fitting[0]], steps[fitting[-1] + 1]
+    return Dialect(since), f"{_text(since)} or newer" + ("" if until == end else f", before {_text(until)}")
+
+
+def _fits(number: Number, marks: Collection[tuple[str, str]]) -> bool:
+    return all(span.holds(number) == (mark in marks) for mark, span in MARKS.items())
+
+
+def marks_of(binaries: Mapping[str, Path]) -> set[tuple[str, str]]:
+    """What these programs have in them, of ``MARKS``."""
+    found = set()
+    for program in sorted({program for program, _ in MARKS}):
+        with binaries[program].open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            found |= {(one, word) for one, word in MARKS if one == program and content.find(word.encode()) >= 0}
+    return found
+
+
+def _text(number: Number) -> str:
+    return "v{}.{}.{}".format(*number)

@@ -17,6 +17,7 @@ from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.settings.search_budgets import SCENARIOS_PER_SECOND
 from kailab.undertest.contract import Unsupported
+from kailab.undertest.kai.dialects import Dialect
 
 WHO = "a real KAI"
 
@@ -42,17 +43,19 @@ _OWN = {
 """Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""
 
 
-def kai_settings(settings: SchedulerSettings | EngineConfig) -> KaiSettings:
+def kai_settings(settings: SchedulerSettings | EngineConfig, dialect: Dialect) -> KaiSettings:
     """As configuration and flags of KAI's scheduler. Raises Unsupported."""
     config = settings if isinstance(settings, EngineConfig) else settings.engine
     _refuse_own(config)
     document: dict[str, Any] = {
         "actions": ", ".join(config.actions),
-        "tiers": [{"plugins": _plugins(config)}],
+        "tiers": [{"plugins": _plugins(config, dialect)}],
     }
     if config.queue_depth:
         document["queueDepthPerAction"] = dict(config.queue_depth)
     if config.search_budget.bounded:
+        if not dialect.search_budgets:
+            raise Unsupported("search budgets (scenarioSearchBudgets) came with KAI v0.16", WHO)
         document["scenarioSearchBudgets"] = _budgets(config.search_budget)
     grace = config.staleness_grace
     # These have no place in the configuration file.
@@ -79,9 +82,9 @@ def _refuse_own(config: EngineConfig) -> None:
         )
 
 
-def _plugins(config: EngineConfig) -> list[dict[str, Any]]:
+def _plugins(config: EngineConfig, dialect: Dialect) -> list[dict[str, Any]]:
     """KAI's list with the switches of the configuration, in the same order."""
-    listed = list(config.plugins or DEFAULT_PLUGINS)
+    listed = dialect.plugins(config.plugins or DEFAULT_PLUGINS)
     if not config.predicates:
         listed = [name for name in listed if name != "predicates"]
     if not config.prefer_shared_devices:

@@ -17,14 +17,9 @@ _MOST_LOG = 64 * 1024
 
 def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
     """The version of a KAI, with the first digits of its scheduler's checksum, which tell two builds apart. ``log``: of its
-    scheduler's process. ``unknown``, and why, where nothing says it."""
+    scheduler's process."""
     binary = kai.binaries["scheduler"]
-    told = (
-        _said(log)
-        or kai.version
-        or "unknown (neither its log, nor its build information, nor its folder's name says it)"
-    )
-    return f"{told}, scheduler sha256:{_digest(binary, binary.stat().st_mtime_ns)[:12]}"
+    return f"{_said(log) or kai.version}, scheduler sha256:{_digest(binary, binary.stat().st_mtime_ns)[:12]}"
 
 
 def _said(log: Path | None) -> str:

@@ -14,7 +14,7 @@ _FORMS = (
     ("preempt", re.compile(r"^Pod \S+ was preempted by higher priority workload (?P<whom>\S+)$")),
     ("reclaim", re.compile(r"^Pod \S+ was preempted by workload (?P<whom>\S+)\.(?:\n|$)")),
     ("consolidation", re.compile(r"^Pod \S+ was preempted and rescheduled due to bin packing")),
-    ("stalegangeviction", re.compile(r"^Workload doesn't meet the minimum required number of pods")),
+    ("stalegangeviction", re.compile(r"^Workload doesn't (?:meet|have) the minimum required number of pods")),
 )
 
 _CODES = (

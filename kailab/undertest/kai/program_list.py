@@ -1,0 +1,139 @@
+"""The processes of a real KAI: the programs of its release, each with the flags that it has there.
+
+KAI's webhooks need a service in the cluster, so they stay off. Each program has ports of its own, so that several labs of one machine
+don't meet; but some releases have programs with ports that no flag changes.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+from kailab.cluster.controlplane.certificates import Authority
+from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
+from kailab.undertest.contract import Plane, Tell
+from kailab.undertest.kai.folder import KaiFolder
+from kailab.undertest.kai.rest import CYCLE_ENDS
+from kailab.undertest.programs import Program, Works, answers, says, shows
+
+# As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
+_FAST = ("--qps=1000", "--burst=2000")
+_NOT_AT_WORK = "its controller has not started"
+_AT_WORK = r"^controller_runtime_max_concurrent_reconciles\{"
+# What the containers of a pod with a part of a GPU find in their environment would be prepared by KAI's webhook.
+_NO_ENVIRONMENT = '--plugins={"gpusharing":{"enabled":false}}'
+_METRICS = 8080  # where controllers show them that no flag tells where
+_SERVING = Path("k8s-webhook-server", "serving-certs")  # in the folder for temporary files
+
+
+def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> list[Program]:
+    """With ports chosen anew. ``configured``: more arguments of the scheduler. ``tell``: gets what is left out, and why."""
+    metrics, plugins, grouper, grouper_probe, binder, binder_probe, webhook, queues, groups, groups_probe = free_ports(
+        10
+    )
+    made = _Made(plane, kai)
+    if not kai.dialect.has_flag("queuecontroller", "metrics-listen-address"):
+        queues = _METRICS
+    found = [
+        made.program(
+            "scheduler",
+            # The condition that an eviction leaves on its pod is how a lab sees that it was one.
+            (*_FAST, _at("listen-address", metrics), f"--plugin-server-port={plugins}", "--leader-elect=false",
+             "--update-pod-eviction-condition=true", "--v=2", *configured),
+            metrics,
+            says(plane.log("kai-scheduler"), CYCLE_ENDS, "its first scheduling cycle is not done"),
+        ),
+        made.program(
+            "podgrouper",
+            (*_FAST, _at("metrics-bind-address", grouper), _at("health-probe-bind-address", grouper_probe)),
+            grouper,
+            shows(_metrics(grouper), _AT_WORK, _NOT_AT_WORK),
+        ),
+        made.program(
+            "binder",
+            (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
+             f"--webhook-addr={webhook}", "--fake-gpu-nodes=true", _NO_ENVIRONMENT),
+            binder,
+            shows(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
+        ),
+        made.program(
+            "podgroupcontroller",
+            (*_FAST, _at("metrics-bind-address", groups), _at("health-probe-bind-address", groups_probe),
+             "--enable-podgroup-webhook=false"),
+            groups_probe,
+            answers(f"http://{LOOPBACK}:{groups_probe}/readyz"),
+        ),
+        made.program(
+            "queuecontroller",
+            (*_FAST, _at("metrics-listen-address", queues), "--enable-webhook=false"),
+            queues,
+            shows(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
+        ),
+    ]  # fmt: skip
+    return _with_free_ports(kai, found, tell)
+
+
+class _Made:
+    """Makes the programs of one KAI for one plane."""
+
+    def __init__(self, plane: Plane, kai: KaiFolder) -> None:
+        self._plane = plane
+        self._kai = kai
+
+    def program(self, name: str, arguments: Sequence[str], port: int, works: Works) -> Program:
+        dialect = self._kai.dialect
+        environment = self._certificate(name) if dialect.wants_certificate(name) else {}
+        flags = dialect.flags(name, arguments)
+        return Program(f"kai-{name}", self._kai.binaries[name], flags, port, works, environment)
+
+    def _certificate(self, program: str) -> dict[str, str]:
+        """A certificate where the program looks for it, and the environment in which it looks there. No API server is told of the
+        webhook."""
+        folder = Path(self._plane.folder).absolute() / f"kai-{program}-tmp"
+        serving = folder / _SERVING
+        serving.mkdir(mode=0o700, parents=True, exist_ok=True)
+        Authority.made(serving, "ca").serving(serving, "tls")
+        return {"TMPDIR": str(folder)}
+
+
+def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> list[Program]:
+    """Without those whose own ports are taken, by another lab or by one before them; what is decided hangs on none of these."""
+    taken: dict[int, str] = {}
+    kept = []
+    for program in found:
+        name = program.name.removeprefix("kai-")
+        ports = kai.dialect.fixed_ports(name)
+        if clash := next((port for port in ports if port in taken or not _is_free(port)), 0):
+            by = f"by KAI's {taken[clash]}" if clash in taken else "by another lab with KAI?"
+            tell(
+                f"KAI's {name} is left out: its port {clash} is taken ({by}). Status of PodGroups and Queues will not say all "
+                "that is allocated; what is decided is the same"
+            )
+            continue
+        taken |= dict.fromkeys(ports, name)
+        kept.append(program)
+    return kept
+
+
+def _at(flag: str, port: int) -> str:
+    return f"--{flag}={LOOPBACK}:{port}"
+
+
+def _metrics(port: int) -> str:
+    return f"http://{LOOPBACK}:{port}/metrics"
+
+
+def _is_free(port: int) -> bool:
+    """Whether the port can be had on all addresses, as Go's ``:8080`` asks for it."""
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    with socket.socket(family) as one:
+        # As Go sets it: connections that are closing don't count.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+    return True

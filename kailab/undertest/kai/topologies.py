@@ -1,0 +1,61 @@
+"""Topologies for the releases that read Kueue's: the same levels under another group.
+
+KAI has had a kind of its own since v0.12. Before, from v0.7.8 on, its scheduler waits for ``topologies.kueue.x-k8s.io`` and schedules
+nothing until that kind is served, also where nobody uses it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import NotFound
+from kailab.model.kinds import KINDS
+from kailab.undertest.kai.folder import KaiFolder
+
+KUEUE_GROUP, KUEUE_VERSION = "kueue.x-k8s.io", "v1alpha1"
+_GROUP = KINDS["Topology"].group
+_FOR = "kailab.dev/for"  # who needs a definition that is another's
+_DEFINITION = f"topologies.{KUEUE_GROUP}"
+
+
+def missing_definitions(kai: KaiFolder) -> list[dict[str, Any]]:
+    """Definitions that this KAI needs and its folder lacks: its installation leaves Kueue's to others."""
+    from kailab.cluster.install import crds
+
+    if not kai.dialect.kueue_topology or any(one["metadata"]["name"] == _DEFINITION for one in kai.crds):
+        return []
+    made = copy.deepcopy(next(one for one in crds() if one["metadata"]["name"] == "topologies.kai.scheduler"))
+    made["metadata"]["name"] = _DEFINITION
+    made["metadata"]["labels"] = {_FOR: "kai"}
+    made["spec"]["group"] = KUEUE_GROUP
+    made["spec"]["versions"][0]["name"] = KUEUE_VERSION
+    return [made]
+
+
+def in_its_words(objects: Sequence[Object], there: Cluster) -> list[tuple[Object, ...]]:
+    """With Kueue's beside each of KAI's, where it is Kueue's that the KAI in that cluster reads."""
+    if not _reads_kueues(there):
+        return [(obj,) for obj in objects]
+    return [(obj, kueues(obj)) if _is_kais(obj) else (obj,) for obj in objects]
+
+
+def kueues(topology: Object) -> Object:
+    """KAI's Topology as Kueue's: levels without aliases, which came later."""
+    levels = [{"nodeLabel": level["nodeLabel"]} for level in topology["spec"]["levels"]]
+    return {**topology, "apiVersion": f"{KUEUE_GROUP}/{KUEUE_VERSION}", "spec": {"levels": levels}}
+
+
+def _is_kais(obj: Object) -> bool:
+    return obj.get("kind") == "Topology" and str(obj.get("apiVersion")).startswith(f"{_GROUP}/")
+
+
+def _reads_kueues(there: Cluster) -> bool:
+    """What ``missing_definitions`` brought tells it; beside a Kueue that is there for itself, KAI has its own kind."""
+    try:
+        found = there.get("CustomResourceDefinition", _DEFINITION)
+    except NotFound:
+        return False
+    return bool((found["metadata"].get("labels") or {}).get(_FOR))
