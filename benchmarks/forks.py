@@ -1,7 +1,7 @@
 """``python -m benchmarks.forks``: what a fork of a large lab costs, and what is tried on forks: ``kailab explain`` of what waits, ``kailab
 whatif`` and ``kailab simulate``.
 
-The labs are those of ``benchmarks.audits``: Deployments and Jobs, a tenth of the pods waiting. Figures are seconds of processor time, the
+The labs are those of ``benchmarks.labs``. Figures are seconds of processor time, the
 least of several runs: of a command with the start of Python, of a fork in a process that holds the lab already, of the settling that
 follows, in which the scheduler's records are made anew, and of one answer about each of three that wait, in a process that holds the lab
 as a command does: a gang that no node holds, a Deployment beyond its queue's quota, a Job beyond its queue's fair share.
@@ -9,14 +9,11 @@ as a command does: a gang that no node holds, a Deployment beyond its queue's qu
 
 from __future__ import annotations
 
-import argparse
 import json
-import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks.audits import LABS, saved
+from benchmarks.labs import LABS, options, saved
 from benchmarks.looks import processor_seconds
 from kailab.bench.shapes import job
 from kailab.lab import Lab
@@ -74,19 +71,10 @@ def commands(path: Path) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def least(measure: Callable[[], float], runs: int) -> float:
-    return min(measure() for _ in range(runs))
-
-
 def main() -> None:
-    options = argparse.ArgumentParser(prog="python -m benchmarks.forks", description=__doc__)
-    options.add_argument("--runs", type=int, default=2)
-    options.add_argument("--fleet", choices=LABS, action="append")
-    given = options.parse_args()
-    for fleet in given.fleet or LABS:
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder) / "lab.state"
-            saved(fleet, LABS[fleet], path)
+    given = options("benchmarks.forks", __doc__, runs=2)
+    for fleet in given.fleet:
+        with saved(fleet) as path:
             print(f"{fleet}, {LABS[fleet]} pods")
             fork, settle = forks(path, given.runs)
             print(f"{'fork':<28} {fork:.2f} s, settling it {settle:.2f} s")
@@ -94,7 +82,7 @@ def main() -> None:
                 seconds = min(answer(path, kind, name) for _ in range(given.runs))
                 print(f"{'answer: ' + kind + ' ' + name:<28} {seconds:.2f} s")
             for name, command in commands(path).items():
-                seconds = least(lambda command=command: processor_seconds(command, check=False), given.runs)  # type: ignore[misc]
+                seconds = min(processor_seconds(command, check=False) for _ in range(given.runs))
                 print(f"{name:<28} {seconds:.2f} s")
 
 

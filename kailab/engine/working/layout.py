@@ -9,11 +9,9 @@ from __future__ import annotations
 from kailab.engine.snapshot.records import GPU, Node, Shape
 
 CPU, MEMORY, GPUS, PODS = 0, 1, 2, 3
-FIXED = 4
 
 # The three resources that queues divide, in the order in which KAI looks at them.
 QUEUE_RESOURCES = (CPU, MEMORY, GPUS)
-RESOURCE_NAMES = {CPU: "CPU", MEMORY: "Memory", GPUS: "GPU"}
 
 MIG_PREFIX = "nvidia.com/mig-"
 

@@ -65,7 +65,6 @@ class NodeTable:
         # Tasks by node stand beside the arrays for what arrays can't tell: rules between pods, and reports.
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
         self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # kept once somebody asks
-        self.has_gpus = bool((self.allocatable[GPUS] > 0).any())
         # The default stands for nodes that don't tell their memory; a request is not measured by it where others do.
         known = [int(m) for m in self.gpu_memory if m > DEFAULT_GPU_MEMORY]
         self.min_gpu_memory = smallest_device(known)

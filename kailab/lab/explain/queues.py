@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,16 +18,8 @@ from kailab.lab.picture import Picture
 from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
 from kailab.lab.wording import count, gpus
 
-if TYPE_CHECKING:
-    from kailab.lab.lab import Lab
-
 RESOURCES: tuple[QueueResource, ...] = ("GPU", "CPU", "Memory")
 _OTHERS: Mapping[QueueResource, Literal["cpu", "memory"]] = {"CPU": "cpu", "Memory": "memory"}
-
-
-def about_queue(lab: Lab, kind: str, name: str, namespace: str) -> list[Explanation]:
-    """The question about a queue."""
-    return [explain_queue(lab.picture(), name)]
 
 
 def explain_queue(picture: Picture, name: str) -> Explanation:

@@ -18,7 +18,6 @@ from kailab.model.files import read_bytes
 
 MAGIC = "kailab-snapshot"
 FORMAT = 1
-SUFFIX = ".kailab-snapshot"
 LARGEST = 4 * 2**30
 LEAST_LIMIT = 64 * 2**20
 MOST_RATIO = 400

@@ -1,0 +1,42 @@
+"""Large labs in a file, made anew for each measurement: 500 nodes with 4,000 pods and 5,000 nodes with 40,000, of Deployments and Jobs, a
+tenth of them waiting, among them gangs that no cluster would hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from benchmarks.looks import work
+from kailab.bench.shapes import job
+from kailab.lab import Lab
+
+LABS = {"scale-500": 4_000, "scale-5000": 40_000}
+"""Fleet -> pods."""
+GANGS = 5
+
+
+def options(program: str, about: str | None, runs: int) -> argparse.Namespace:
+    """Of the command line: ``runs`` (by default as many), ``fleet`` (those asked for, by default all)."""
+    parser = argparse.ArgumentParser(prog=f"python -m {program}", description=about)
+    parser.add_argument("--runs", type=int, default=runs)
+    parser.add_argument("--fleet", choices=LABS, action="append")
+    given = parser.parse_args()
+    given.fleet = given.fleet or list(LABS)
+    return given
+
+
+@contextmanager
+def saved(fleet: str) -> Iterator[Path]:
+    """The file of such a lab, at rest."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lab.state"
+        with Lab.open(fleet) as lab:
+            lab.apply(list(work(LABS[fleet], lab.facts()["gpus"])))
+            lab.apply([job(f"gang-{number}", f"team-{number}", pods=8, gpus=16) for number in range(GANGS)])
+            lab.settle()
+            lab.save(path)
+        yield path
