@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from kailab.model.times import format_duration
+from kailab.lab.wording import elapsed
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
@@ -26,12 +26,6 @@ class LabChanges:
         evicted = len(self._lab.log.evictions) - self._evicted
         text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {pods_told(self._lab)}"
         return f"{text}; {evicted} evicted" if evicted else text
-
-
-def elapsed(seconds: float) -> str:
-    """A time that passed, without the zeros that Go prints: ``1h``, ``3s``, ``1h30m``."""
-    text = format_duration(round(seconds, 3))
-    return text.replace("m0s", "m").replace("h0m", "h") if seconds >= 60 else text
 
 
 def pods_told(lab: Lab) -> str:

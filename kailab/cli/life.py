@@ -176,8 +176,9 @@ def down(state: Path) -> None:
 def run(duration: str, state: Path) -> None:
     """Let time pass in the lab: pods finish, minimum runtimes run out, and the scheduler acts each time. Without --for:
     only until nothing changes."""
-    from kailab.cli.lab_changes import LabChanges, elapsed
+    from kailab.cli.lab_changes import LabChanges
     from kailab.errors import InputError
+    from kailab.lab.wording import elapsed
     from kailab.model.times import duration_seconds
 
     try:
@@ -200,7 +201,7 @@ def run(duration: str, state: Path) -> None:
 @options.state
 def status(output: TextOrJson, state: Path) -> None:
     """Sum up the lab: fleet, scheduler, time, GPUs, pods, and the pods that wait."""
-    from kailab.cli.lab_changes import elapsed
+    from kailab.lab.wording import elapsed
 
     with labfile.looked_at(state) as lab:
         data, processes = _summary(lab), _processes(lab)

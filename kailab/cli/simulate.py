@@ -88,7 +88,7 @@ def _told(found: Simulation) -> Iterator[str]:
 
 
 def _fate(fate: Fate, found: Simulation) -> Iterator[str]:
-    from kailab.cli.lab_changes import elapsed
+    from kailab.lab.wording import elapsed
 
     told = {
         "now": "runs now",

@@ -97,8 +97,8 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
     from kailab.lab.change import Apply
     from kailab.lab.node_changes import added_nodes, drained
     from kailab.lab.whatif import Alternative
+    from kailab.lab.whatif.fields import patch_of
     from kailab.lab.whatif.removal import deleted, without
-    from kailab.lab.whatif.setting import setting
     from kailab.scheduler import settings_of
 
     changes: list[Change] = []
@@ -109,7 +109,7 @@ def _alternative(lab: Lab, given: Mapping[str, Any], namespace: str) -> Alternat
             raise _of_option("-f", ValueError(f"no objects in {file}"))
         changes.append(Apply(objects, namespace, () if file == "-" else (Path(file),)))
     for name, make in (
-        ("sets", lambda text: (setting(lab, text, namespace),)),
+        ("sets", lambda text: (patch_of(lab, text, namespace),)),
         ("pools", lambda text: (added_nodes(lab, text),)),
         ("drains", lambda text: drained(lab, text)),  # its pods go before their owners take them along
         ("deletes", lambda text: (deleted(lab, text, namespace),)),
@@ -145,8 +145,8 @@ def _texts(value: Any) -> Sequence[str]:
 
 
 def _told(found: WhatIf, everything: bool) -> Iterator[str]:
-    from kailab.cli.lab_changes import elapsed
     from kailab.cli.table import render
+    from kailab.lab.wording import elapsed
 
     several = len(found.alternatives) > 1
     yield f"After {elapsed(found.end - found.start)} of lab time, tried on a copy of the lab ({found.scheduler} decides):"

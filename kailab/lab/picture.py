@@ -62,6 +62,11 @@ class Picture:
         return self.cluster.list("Pod")
 
     @cached_property
+    def pods_by_name(self) -> dict[str, Object]:
+        """``namespace/name`` -> pod."""
+        return {f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": pod for pod in self.pods}
+
+    @cached_property
     def accounts(self) -> Accounts:
         """What pods and nodes count for."""
         return Accounts(self.cluster, self.pods, self.nodes)

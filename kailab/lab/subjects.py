@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import NotFound, NothingThere
 from kailab.evidence.entries import Evicted, PodRow
+from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
 from kailab.lab.wording import some
 
@@ -115,7 +116,7 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
 
     def belongs(picture: Picture, row: PodRow) -> bool:
         in_namespace = row.name.startswith(f"{namespace}/")
-        return in_namespace and f"{kind}/{name}" in owners(picture, row.owner, namespace)
+        return in_namespace and f"{kind}/{name}" in owner_names(picture, row.owner, namespace)
 
     return Subject(lab, kind.lower(), name, belongs, namespace)
 
@@ -152,26 +153,3 @@ def _labelled_apps(lab: Lab) -> set[str]:
             for metadata in (obj["metadata"], template.get("metadata") or {} if isinstance(template, dict) else {}):
                 found.add(str((metadata.get("labels") or {}).get("app") or ""))
     return found
-
-
-def owners(picture: Picture, owner: str, namespace: str) -> list[str]:
-    """An owner and its owners, as ``Kind/name``, from the pod up."""
-    known = picture.owner_lines.get((namespace, owner))
-    if known is None:
-        known = picture.owner_lines[namespace, owner] = _owner_line(picture, owner, namespace)
-    return known
-
-
-def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
-    line: list[str] = []
-    # An owner may own itself by way of others; nothing refuses that.
-    while owner and owner not in line:
-        line.append(owner)
-        kind, _, name = owner.partition("/")
-        try:
-            found = picture.cluster.get(kind, name, namespace)
-        except NotFound:
-            break
-        references = found["metadata"].get("ownerReferences") or ()
-        owner = f"{references[0]['kind']}/{references[0]['name']}" if references else ""
-    return line

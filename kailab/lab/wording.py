@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
+
+from kailab.model.times import format_duration
 
 
 def gpus(milli: float) -> str:
@@ -17,6 +20,26 @@ def gpus(milli: float) -> str:
     return f"{amount} GPU" if amount == "1" else f"{amount} GPUs"
 
 
+def amount_text(resource: str, value: float) -> str:
+    """An amount of a queue's resource (``gpu``, ``cpu``, ``memory``, or as the engine names them) as people say it: engine units; -1 and
+    infinity are unlimited.
+
+    >>> [amount_text(*each) for each in (("gpu", 2000), ("CPU", 1500), ("memory", 20 * 2**30), ("Memory", 5 * 10**9))]
+    ['2 GPUs', '1.5 CPU', '20Gi', '5 GB']
+    """
+    if value in (-1, inf):
+        return "unlimited"
+    if resource.lower() == "gpu":
+        return gpus(value)
+    if resource.lower() == "cpu":
+        return f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " CPU"
+    # As it was said: pods in Gi as a rule, queues in MB.
+    for unit, size in (("Gi", 2**30), (" GB", 10**9), ("Mi", 2**20)):
+        if value >= size and value % size == 0:
+            return f"{int(value) // size}{unit}"
+    return f"{value / 2**30:.2f}".rstrip("0").rstrip(".") + "Gi"
+
+
 def count(number: int, noun: str) -> str:
     """A number of things in words.
 
@@ -24,6 +47,16 @@ def count(number: int, noun: str) -> str:
     ('1 pod', '3 pods')
     """
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def elapsed(seconds: float) -> str:
+    """A time that passes, without the zeros that Go prints.
+
+    >>> elapsed(3), elapsed(90), elapsed(3600)
+    ('3s', '1m30s', '1h')
+    """
+    text = format_duration(round(seconds, 3))
+    return text.replace("m0s", "m").replace("h0m", "h") if seconds >= 60 else text
 
 
 def some(names: Sequence[str], limit: int = 3) -> str:

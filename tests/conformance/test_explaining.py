@@ -8,7 +8,6 @@ import pytest
 import yaml
 
 from kailab.conformance.explaining import judging, removal
-from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
 from kailab.conformance.explaining.judging import Judged, judge
 from kailab.conformance.explaining.naming import unnamed
 from kailab.conformance.explaining.random_situation import seeded
@@ -16,6 +15,7 @@ from kailab.conformance.explaining.run import Findings, SeedResult, run_seeds
 from kailab.conformance.explaining.shrinking import shrink
 from kailab.conformance.explaining.situation import Situation
 from kailab.conformance.explaining.subject import Work, waiting
+from kailab.conformance.explaining.truth import runs_alone, runs_in_time
 from kailab.conformance.fuzzing.walk_objects import queue
 from kailab.lab.explain.answer import Answer, Step, Verdict
 from kailab.lab.explain.cause import Cause, Code

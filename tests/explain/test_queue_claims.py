@@ -83,7 +83,7 @@ def test_a_share_of_cpu_is_reached() -> None:
         settled(found, *pods(5, "wants", "mine", gpus=0, cpu="1"))
         cause = causes(found, "Queue", "mine")[0]
     assert (cause.code, cause.facts["resource"]) == (Code.FAIR_SHARE_REACHED, "cpu")
-    assert "4 cores" in cause.sentence
+    assert "4 CPU" in cause.sentence
 
 
 def test_a_queue_that_has_all_to_itself_lacks_no_share() -> None:

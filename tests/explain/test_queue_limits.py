@@ -35,8 +35,8 @@ def test_the_queue_that_has_the_limit_is_named_at_every_level(level, limits) -> 
 @pytest.mark.parametrize(
     ("resource", "block", "said"),
     [
-        ("cpu", {"quota": 4000, "limit": 4000, "overQuotaWeight": 1}, "limit of 4 cores, and it wants 6 cores"),
-        ("cpu", {"quota": 0, "limit": 5500, "overQuotaWeight": 1}, "limit of 5.5 cores, and it wants 6 cores"),
+        ("cpu", {"quota": 4000, "limit": 4000, "overQuotaWeight": 1}, "limit of 4 CPU, and it wants 6 CPU"),
+        ("cpu", {"quota": 0, "limit": 5500, "overQuotaWeight": 1}, "limit of 5.5 CPU, and it wants 6 CPU"),
     ],
 )
 def test_a_limit_of_cpu_counts_too(resource, block, said) -> None:
@@ -109,8 +109,8 @@ def test_a_quota_of_cpu_binds_non_preemptible_work() -> None:
         settled(found, queue("team", 8, cpu=cpu), pod("mine", "team", cpu="4", priority="build"))
         [cause] = causes(found, "Pod", "mine")
     assert cause.code == Code.NON_PREEMPTIBLE_OVER_QUOTA
-    assert "a quota of 3 cores" in cause.sentence
-    assert "it wants 4 cores" in cause.sentence
+    assert "a quota of 3 CPU" in cause.sentence
+    assert "it wants 4 CPU" in cause.sentence
 
 
 def test_a_quota_says_more_than_a_limit_beside_it() -> None:

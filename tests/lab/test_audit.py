@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.engine.report.emptied import fitting_nowhere
+from kailab.engine.report.unheld import fitting_nowhere
 from kailab.lab import Lab
 from kailab.lab.audit import Audit, Finding, FindingCode, Severity, audit
 from kailab.scheduler.present import PresentReader

@@ -20,8 +20,8 @@ from kailab.lab.change import Apply, Change, Delete
 from kailab.lab.explain.subject import Subject
 from kailab.lab.node_changes import added_nodes, drained
 from kailab.lab.whatif import Alternative, Outcome, what_if
+from kailab.lab.whatif.fields import patch_of
 from kailab.lab.whatif.removal import deleted, without
-from kailab.lab.whatif.setting import setting
 from kailab.lab.whatif.simulation import When, simulate
 from kailab.lab.whatif.trial import agrees
 from kailab.model import labels
@@ -88,7 +88,7 @@ def some_changes(lab: Lab, chance: random.Random) -> Sequence[Change]:
                 chance.choice(("gpu.quota", "gpu.limit", "gpu.overQuotaWeight", "priority")),
                 chance.randrange(12),
             )
-            found.append(setting(lab, f"queue/{chance.choice(leaves)}.{field}={value}"))
+            found.append(patch_of(lab, f"queue/{chance.choice(leaves)}.{field}={value}"))
         elif what == "apply":
             found.append(Apply((work(f"new-{number}", chance),)))
         elif what == "delete" and owners and not any(isinstance(change, Delete) for change in found):
@@ -104,7 +104,7 @@ def some_changes(lab: Lab, chance: random.Random) -> Sequence[Change]:
         elif what == "scale":
             gone = {change.name for change in found if isinstance(change, Delete)}
             if scaled := [name for kind, name in owners if kind == "Deployment" and name not in gone]:
-                found.append(setting(lab, f"deployment/{chance.choice(scaled)}.replicas={chance.randrange(9)}"))
+                found.append(patch_of(lab, f"deployment/{chance.choice(scaled)}.replicas={chance.randrange(9)}"))
     return found
 
 

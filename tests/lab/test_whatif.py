@@ -9,9 +9,9 @@ from kailab.lab import Lab
 from kailab.lab.change import Apply, Delete, Patch, read_changes
 from kailab.lab.node_changes import added_nodes, drained
 from kailab.lab.whatif import Alternative, what_if
+from kailab.lab.whatif.fields import patch_of
 from kailab.lab.whatif.outcome import Outcome, Workload
 from kailab.lab.whatif.removal import deleted, without
-from kailab.lab.whatif.setting import setting
 from kailab.lab.whatif.trial import left_alone
 from kailab.scheduler import settings_of
 
@@ -122,13 +122,13 @@ def test_the_answer_is_data(lab, job):
 
 
 def test_fields_are_set_by_name(lab):
-    assert setting(lab, "queue/a.gpu.quota=24") == Patch(
+    assert patch_of(lab, "queue/a.gpu.quota=24") == Patch(
         "Queue", "a", {"spec": {"resources": {"gpu": {"quota": 24}}}}, "default"
     )
-    assert setting(lab, "queues/a.gpu.limit=unlimited").patch == {"spec": {"resources": {"gpu": {"limit": -1}}}}
-    assert setting(lab, "queue/a.reclaimMinRuntime=10m").patch == {"spec": {"reclaimMinRuntime": "10m"}}
-    assert setting(lab, "node/a100-0.unschedulable=true").patch == {"spec": {"unschedulable": True}}
-    assert setting(lab, "job/first.suspend=true").patch == {"spec": {"suspend": True}}
+    assert patch_of(lab, "queues/a.gpu.limit=unlimited").patch == {"spec": {"resources": {"gpu": {"limit": -1}}}}
+    assert patch_of(lab, "queue/a.reclaimMinRuntime=10m").patch == {"spec": {"reclaimMinRuntime": "10m"}}
+    assert patch_of(lab, "node/a100-0.unschedulable=true").patch == {"spec": {"unschedulable": True}}
+    assert patch_of(lab, "job/first.suspend=true").patch == {"spec": {"suspend": True}}
 
 
 @pytest.mark.parametrize(
@@ -148,7 +148,7 @@ def test_fields_are_set_by_name(lab):
 )
 def test_what_can_not_be_set_is_refused(lab, text, told):
     with pytest.raises(InputError) as refused:
-        setting(lab, text)
+        patch_of(lab, text)
     assert told in str(refused.value)
 
 

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from kailab.conformance.explaining.emptied import runs_alone, runs_in_time
 from kailab.conformance.explaining.naming import unnamed
 from kailab.conformance.explaining.removal import MORE_ROOM, Place, Removed, is_twin, removed
 from kailab.conformance.explaining.situation import Situation, Step
 from kailab.conformance.explaining.subject import Work, waiting
+from kailab.conformance.explaining.truth import runs_alone, runs_in_time
 from kailab.errors import KailabError
 from kailab.lab.explain.answer import Answer, Verdict
 from kailab.lab.explain.asking import ask

@@ -6,10 +6,9 @@ from collections.abc import Iterable
 
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.audit.sharing import RESOURCES, Resource, standings
-from kailab.lab.explain.queue_share import amount_text
 from kailab.lab.picture import Picture
 from kailab.lab.shares import UNLIMITED, QueueStanding
-from kailab.lab.wording import some
+from kailab.lab.wording import amount_text, some
 
 
 def beyond_capacity(picture: Picture) -> Iterable[Finding]:

@@ -14,11 +14,11 @@ def fitting_nowhere(picture: Picture) -> Iterable[Finding]:
     """By the engine, which is loaded only where something waits."""
     if not picture.pending:
         return
-    from kailab.engine.report import emptied
+    from kailab.engine.report import unheld
 
     present = picture.reckoned()
     moment = present.moment()
-    for one in emptied.fitting_nowhere(moment.snapshot, moment.config, moment.now):
+    for one in unheld.fitting_nowhere(moment.snapshot, moment.config, moment.now):
         names = sorted(present.podgroup(uid) for uid in one.podgroups)
         size = f"{one.pods} pods that start together" if one.pods > 1 else "1 pod"
         alike = f"Each of {count(len(names), 'pod group')} ({some(names)}; " if len(names) > 1 else f"{names[0]} ("

@@ -12,10 +12,9 @@ from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.explain.queue_returns import entitled, return_data, stops
-from kailab.lab.explain.queue_share import amount_text
 from kailab.lab.picture import Picture
 from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares
-from kailab.lab.wording import gpus, some
+from kailab.lab.wording import amount_text, gpus, some
 
 SHOWN = 3
 """Queues that a sentence names; the numbers have all."""

@@ -67,7 +67,7 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
         # What there is of it runs: what threatens that comes before what keeps the rest away.
         causes = _least_last((*causes_of_running(standing), *causes))
     elif causes and _is_for_the_emptied(standing, verdict, causes[0]):
-        from kailab.lab.explain.emptied import lasting
+        from kailab.lab.explain.lasting import lasting
 
         runs, then = lasting(standing)
         verdict = Verdict.LATER if runs else Verdict.NEVER
@@ -78,7 +78,7 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
 def _is_for_the_emptied(standing: Standing, verdict: Verdict, first: Cause) -> bool:
     """Whether the fork without other work is to be asked: the first cause would pass, and the verdict does not fit that, or was told of
     fewer pods than are to come."""
-    from kailab.lab.explain.emptied import PASSING
+    from kailab.lab.explain.lasting import PASSING
 
     if first.code not in PASSING:
         return False

@@ -10,10 +10,9 @@ from msgspec import structs
 from kailab.engine.decisions import Ground
 from kailab.evidence.entries import Evicted
 from kailab.lab.explain.cause import Cause, Code, Ref
-from kailab.lab.explain.owned import top_of
-from kailab.lab.explain.queue_share import amount_text
 from kailab.lab.explain.subject import Standing
-from kailab.lab.wording import count, gpus, some
+from kailab.lab.owners import top_of
+from kailab.lab.wording import amount_text, count, gpus, some
 
 STALE = "stalegangeviction"
 

@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 
 from kailab.engine.queueing.returns import Return
-from kailab.lab.explain.queue_share import amount_text
 from kailab.lab.picture import Picture
-from kailab.lab.wording import some
+from kailab.lab.wording import amount_text, some
 from kailab.model.times import format_time
 
 SHOWN = 3

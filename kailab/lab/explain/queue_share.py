@@ -3,23 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import inf
 
 from kailab.engine.queueing.division import Division, Entitled, Part, Round
-from kailab.engine.snapshot.amounts import number, quantity_text
-from kailab.engine.working.queues import NAMES, QueueResource
-from kailab.lab.wording import count, gpus, some
-
-
-def amount_text(resource: QueueResource, amount: float) -> str:
-    """An amount in engine units as people say it; -1: unlimited.
-
-    >>> amount_text("GPU", 2000), amount_text("CPU", 500), amount_text("Memory", -1)
-    ('2 GPUs', '0.5 CPU', 'unlimited')
-    """
-    if resource == "GPU":
-        return gpus(amount)
-    return quantity_text(NAMES.index(resource), inf if amount == -1 else amount)
+from kailab.engine.snapshot.amounts import number
+from kailab.engine.working.queues import QueueResource
+from kailab.lab.wording import amount_text, count, some
 
 
 def divided(divisions: Iterable[Division], line: Sequence[str], resource: QueueResource) -> list[Division]:

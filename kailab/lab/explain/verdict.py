@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Set
+from collections.abc import Container, Iterable, Set
 
 from msgspec import structs
 
@@ -15,8 +15,8 @@ from kailab.evidence.standing import condition
 from kailab.lab import subjects
 from kailab.lab.explain.answer import Verdict
 from kailab.lab.explain.cause import Cause, Code
-from kailab.lab.explain.owned import top_of
 from kailab.lab.explain.subject import Standing
+from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
 from kailab.model.kinds import kind_key
 from kailab.model.times import parse_time
@@ -112,7 +112,8 @@ def _without_pods(standing: Standing) -> Verdict:
 
 def _runs_alone(standing: Standing) -> bool:
     snapshot, config, now = standing.moment
-    tasks = {uid for uid, name in _uids(standing) if name in {row.name for row in standing.waiting}}
+    pods = standing.picture.pods_by_name
+    tasks = {pods[row.name]["metadata"]["uid"] for row in standing.waiting}
     if not tasks <= {task.uid for task in snapshot.tasks}:
         return False  # nobody considers it, whatever else goes
     keep = kept(standing)
@@ -141,9 +142,3 @@ def _of_its_workload(standing: Standing) -> list[PodRow]:
     if top is pod:
         return []
     return subjects.workload(standing.lab, kind_key(top), top["metadata"]["name"], namespace).pods(standing.picture)
-
-
-def _uids(standing: Standing) -> Iterator[tuple[str, str]]:
-    for pod in standing.picture.pods:
-        metadata = pod["metadata"]
-        yield metadata["uid"], f"{metadata.get('namespace', '')}/{metadata['name']}"

@@ -130,8 +130,8 @@ def _lag(picture: Picture) -> Lag | None:
     if not decided:
         return None
     late = [
-        f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
-        for pod in picture.pods
+        name
+        for name, pod in picture.pods_by_name.items()
         if pod["metadata"].get("uid") in decided and not pod["spec"].get("nodeName")
     ]
     return Lag(tuple(sorted(late)), max(0.0, picture.now - last.now)) if late else None
@@ -139,11 +139,7 @@ def _lag(picture: Picture) -> Lag | None:
 
 def _unconsidered(picture: Picture) -> list[str]:
     """Pods that wait, and of which the scheduler has said nothing: neither gated ones, nor those of a node pool that is not its."""
-    gated = {
-        f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}"
-        for pod in picture.pods
-        if pod["spec"].get("schedulingGates")
-    }
+    gated = {name for name, pod in picture.pods_by_name.items() if pod["spec"].get("schedulingGates")}
     served = served_pool(picture.scheduler)
     theirs = {
         f"{namespace}/{name}"

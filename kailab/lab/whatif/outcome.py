@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.errors import NotFound
 from kailab.evidence.entries import Evicted, PodRow
-from kailab.lab.explain.owned import top_of
+from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
 from kailab.lab.shares import QueueStanding
 from kailab.lab.subjects import SYSTEM_NAMESPACES

@@ -5,8 +5,8 @@ from __future__ import annotations
 from kailab.cluster.selectors import parse_selector
 from kailab.errors import ApiError, InputError, NotFound
 from kailab.lab.change import Delete
-from kailab.lab.explain.owned import top_of
 from kailab.lab.lab import Lab
+from kailab.lab.owners import top_of
 from kailab.model.kinds import is_namespaced, kind_key
 
 

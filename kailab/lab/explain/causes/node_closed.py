@@ -24,10 +24,9 @@ from kailab.lab.explain.causes.node_words import (
     node_refs,
     nodes_that,
     requirement_text,
-    sentence,
     wants,
 )
-from kailab.lab.wording import some
+from kailab.lab.wording import capitalized, some
 
 
 def closed(table: NodeTable, info: ShapeInfo) -> list[Cause]:
@@ -74,7 +73,7 @@ def _causes(table: NodeTable, info: ShapeInfo, found: Barriers) -> Iterable[Caus
             case NodeRule.NUMA:
                 yield Cause(
                     Code.LARGER_THAN_ANY_NODE,
-                    f"{sentence(nodes_that(found.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
+                    f"{capitalized(nodes_that(found.nodes, table, 'that it may use'))} can't align what it asks for to NUMA zones, as "
                     "their policy demands.",
                     node_refs(table, found.nodes),
                 )
@@ -128,7 +127,7 @@ def taint_cause(table: NodeTable, info: ShapeInfo, nodes: np.ndarray) -> Cause:
     has = "has" if len(nodes) == 1 else "have"
     return Cause(
         Code.TAINT_NOT_TOLERATED,
-        f"{sentence(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {told}, "
+        f"{capitalized(nodes_that(nodes, table, 'that it could use'))} {has} {'taints' if len(order) > 1 else 'the taint'} {told}, "
         "which it does not tolerate.",
         node_refs(table, nodes),
         {"taints": [taint_text(taint) for taint in order], "nodes": [table.nodes[i].name for i in nodes]},

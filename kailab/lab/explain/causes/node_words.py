@@ -18,10 +18,6 @@ from kailab.lab.explain.cause import Ref
 from kailab.lab.wording import count, gpus, some
 
 
-def sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}"
-
-
 def amount(name: str, value: int) -> str:
     """Of a resource, by its name as nodes report it: ``2 GPUs``, ``4 CPU``, ``20Gi memory``, ``1 nvidia.com/mig-7g.80gb``."""
     if name == "nvidia.com/gpu":

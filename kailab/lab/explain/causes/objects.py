@@ -9,8 +9,8 @@ from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.queue_rules import MadePreemptible, PriorityGiven
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.explain.owned import owned_by, owners_of
 from kailab.lab.explain.wanted import min_member
+from kailab.lab.owners import owned_by, owners_of
 from kailab.lab.wording import count
 from kailab.model.labels import PRIORITY_CLASS
 from kailab.model.validation.hints import pod_templates

@@ -14,8 +14,8 @@ from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Trials
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.explain.causes.queue_words import NAMES, amount, queue_ref, queue_title, share, wants
-from kailab.lab.wording import some
+from kailab.lab.explain.causes.queue_words import NAMES, queue_ref, queue_title, share, wants
+from kailab.lab.wording import amount_text, capitalized, some
 
 MOST = 12
 """Rules told of one PodGroup."""
@@ -125,16 +125,16 @@ def no_resources(case: Case) -> Iterable[Cause]:
         if _resources(case, queue):
             text = (
                 f"{queue_title(case, queue)} says nothing of {some(names)} in its resources, so its limit of that is 0, and "
-                f"{wants(case, amount(rules[0].resource, rules[0].wanted))}."
+                f"{wants(case, amount_text(rules[0].resource, rules[0].wanted))}."
             )
         else:
             text = (
                 f"{queue_title(case, queue)} has no resources block, so all its limits are 0: nothing runs in it, and "
-                f"{wants(case, amount(rules[0].resource, rules[0].wanted))}."
+                f"{wants(case, amount_text(rules[0].resource, rules[0].wanted))}."
             )
         yield Cause(
             Code.QUEUE_HAS_NO_RESOURCES,
-            _sentence(text),
+            capitalized(text),
             (queue_ref(queue),),
             {"queue": queue, "resources": [tight.resource for tight in rules]},
         )
@@ -145,24 +145,24 @@ def over_limit(case: Case) -> Iterable[Cause]:
     for tight in _tight_of(case, Reason.OVER_LIMIT):
         if tight.bound == 0 and tight.resource not in _resources(case, tight.queue):
             continue
-        bound, held = amount(tight.resource, tight.bound), amount(tight.resource, tight.held)
-        wanted = wants(case, amount(tight.resource, tight.wanted))
+        bound, held = amount_text(tight.resource, tight.bound), amount_text(tight.resource, tight.held)
+        wanted = wants(case, amount_text(tight.resource, tight.wanted))
         title = queue_title(case, tight.queue)
         if tight.wanted > tight.bound:
             text = f"{title} may never hold more than its limit of {bound}, and {wanted}"
         else:
             text = f"{title} may hold {bound}, its limit, and holds {held}; {wanted} more"
-        yield Cause(Code.OVER_LIMIT, _sentence(f"{text}."), (queue_ref(tight.queue),), _facts(tight, "limit"))
+        yield Cause(Code.OVER_LIMIT, capitalized(f"{text}."), (queue_ref(tight.queue),), _facts(tight, "limit"))
 
 
 def over_quota(case: Case) -> Iterable[Cause]:
     """Non-preemptible work beyond the quota of its queue, or of one above."""
     for tight in _tight_of(case, Reason.NON_PREEMPTIBLE_OVER_QUOTA):
-        bound, held = amount(tight.resource, tight.bound), amount(tight.resource, tight.held)
+        bound, held = amount_text(tight.resource, tight.bound), amount_text(tight.resource, tight.held)
         yield Cause(
             Code.NON_PREEMPTIBLE_OVER_QUOTA,
             f"It is non-preemptible, so it has to stay within quotas: {queue_title(case, tight.queue)} has a quota of {bound}, such "
-            f"work holds {held} of it, and {wants(case, amount(tight.resource, tight.wanted))} more.",
+            f"work holds {held} of it, and {wants(case, amount_text(tight.resource, tight.wanted))} more.",
             (queue_ref(tight.queue),),
             _facts(tight, "quota"),
         )
@@ -182,7 +182,3 @@ def _facts(tight: Tight, rule: str) -> dict[str, object]:
     return {
         "queue": tight.queue, "resource": tight.resource, rule: tight.bound, "held": tight.held, "wanted": tight.wanted,
     }  # fmt: skip
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -15,8 +15,8 @@ from kailab.engine.snapshot.records import UNLIMITED
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_victims import context, stands_still, victims
-from kailab.lab.explain.causes.queue_words import amount, queue_ref, queue_title, quota_words, share, wants
-from kailab.lab.wording import some
+from kailab.lab.explain.causes.queue_words import queue_ref, queue_title, quota_words, share, wants
+from kailab.lab.wording import amount_text, capitalized, some
 
 
 def shares(case: Case) -> Iterable[Cause]:
@@ -90,9 +90,9 @@ def _no_weight(case: Case, trials: Trials, queue: str, resource: QueueField, rea
     state = share(trials().decisions, queue, resource)
     return Cause(
         Code.NO_WEIGHT,
-        _sentence(
-            f"{queue_title(case, queue)} has its quota of {amount(resource, state.quota)}, of which it holds "
-            f"{amount(resource, state.allocated)}, and gets nothing beyond it because its over-quota weight is 0; "
+        capitalized(
+            f"{queue_title(case, queue)} has its quota of {amount_text(resource, state.quota)}, of which it holds "
+            f"{amount_text(resource, state.allocated)}, and gets nothing beyond it because its over-quota weight is 0; "
             f"{_wants(case, reach, resource)} more."
         ),
         (queue_ref(queue),),
@@ -106,10 +106,10 @@ def _fair_share(case: Case, trials: Trials, queue: str, resource: QueueField, re
     rest = f" The others have theirs: {others}." if others else ""
     return Cause(
         Code.FAIR_SHARE_REACHED,
-        _sentence(
-            f"{queue_title(case, queue)} holds {amount(resource, state.allocated)} and has a claim on "
-            f"{amount(resource, state.fair_share)}: its quota of {amount(resource, state.quota)} and its part of what is beyond "
-            f"quotas. {_sentence(_wants(case, reach, resource))} more, and there is nothing that it could reclaim.{rest}"
+        capitalized(
+            f"{queue_title(case, queue)} holds {amount_text(resource, state.allocated)} and has a claim on "
+            f"{amount_text(resource, state.fair_share)}: its quota of {amount_text(resource, state.quota)} and its part of what is beyond "
+            f"quotas. {capitalized(_wants(case, reach, resource))} more, and there is nothing that it could reclaim.{rest}"
         ),
         (queue_ref(queue),),
         _facts(queue, resource, state.quota, state.allocated, state.fair_share),
@@ -139,8 +139,8 @@ def _within_quota(
         none = "the others hold too little beyond their own quota"
     return Cause(
         Code.VICTIMS_WITHIN_QUOTA,
-        _sentence(
-            f"{queue_title(case, level)} is owed more, holding {amount(resource, state.allocated)} with "
+        capitalized(
+            f"{queue_title(case, level)} is owed more, holding {amount_text(resource, state.allocated)} with "
             f"{quota_words(resource, state.quota)}, and {_wants(case, reach, resource)}; but {none}: {standing}."
         ),
         (queue_ref(level), *map(queue_ref, beside)),
@@ -164,19 +164,15 @@ def _stand(trials: Trials, queues: Sequence[str], resource: QueueField) -> str:
     order = sorted(queues, key=lambda name: (-states[name].allocated, name))
     return some(
         [
-            f"{name} holds {amount(resource, states[name].allocated)} with {quota_words(resource, states[name].quota)}"
+            f"{name} holds {amount_text(resource, states[name].allocated)} with {quota_words(resource, states[name].quota)}"
             for name in order
         ]
     )
 
 
 def _wants(case: Case, reach: Reach, resource: QueueField) -> str:
-    return wants(case, amount(resource, getattr(reach.wanted, resource)))
+    return wants(case, amount_text(resource, getattr(reach.wanted, resource)))
 
 
 def _facts(queue: str, resource: str, quota: float, held: float, fair: float) -> dict[str, object]:
     return {"queue": queue, "resource": resource, "quota": quota, "held": held, "fairShare": fair}
-
-
-def _sentence(text: str) -> str:
-    return text[0].upper() + text[1:]

@@ -8,7 +8,7 @@ from difflib import get_close_matches
 from kailab.grouping.queues import DEFAULT_QUEUE
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.explain.owned import owners_of
+from kailab.lab.owners import owners_of
 from kailab.lab.wording import some
 from kailab.model.labels import QUEUE
 

@@ -10,7 +10,7 @@ from kailab.engine.relaxing.trials import Outcome
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_words import podgroup_ref, queue_ref, workload_title, workload_titles
-from kailab.lab.wording import count, some
+from kailab.lab.wording import capitalized, count, some
 
 
 def behind_others(case: Case) -> Iterable[Cause]:
@@ -44,7 +44,7 @@ def behind_others(case: Case) -> Iterable[Cause]:
         why = "others come first"
     yield Cause(
         Code.BEHIND_OTHERS,
-        f"{room[0].upper()}{room[1:]}, but {why}.",
+        f"{capitalized(room)}, but {why}.",
         (*(podgroup_ref(case, uid) for uid in first), queue_ref(case.queue)),
         {"first": [workload_title(case, uid) for uid in first], "nodes": places},
     )

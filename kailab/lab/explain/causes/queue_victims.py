@@ -17,7 +17,6 @@ from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_limits import tight_rules
 from kailab.lab.explain.causes.queue_words import (
-    amount,
     end,
     podgroup_ref,
     queue_ref,
@@ -25,6 +24,7 @@ from kailab.lab.explain.causes.queue_words import (
     share,
     workload_titles,
 )
+from kailab.lab.wording import amount_text
 
 _ROOM = (Reason.POD_SCHEDULING_ERRORS, Reason.PREEMPTION_DELAY, Reason.UNSCHEDULABLE)
 
@@ -143,6 +143,6 @@ def _held_by(case: Case, outcome: Outcome, holders: Sequence[Holder]) -> str:
         rule = "quota" if ground is None or ground.rule not in ("fair share", "quota") else ground.rule
         bounds = quota_words(resource, state.quota)
         if rule == "fair share":
-            bounds += f" and a fair share of {amount(resource, state.fair_share)}"
-        found.append(f"queue {name} holds beyond its {rule} ({amount(resource, state.allocated)}, with {bounds})")
+            bounds += f" and a fair share of {amount_text(resource, state.fair_share)}"
+        found.append(f"queue {name} holds beyond its {rule} ({amount_text(resource, state.allocated)}, with {bounds})")
     return " and ".join(found)

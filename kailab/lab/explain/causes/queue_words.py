@@ -9,36 +9,17 @@ from kailab.engine.snapshot.records import UNLIMITED
 from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.lab.explain.cause import Ref
 from kailab.lab.explain.causes.case import Case
-from kailab.lab.subjects import owners
-from kailab.lab.wording import gpus, some
+from kailab.lab.owners import owner_names
+from kailab.lab.wording import amount_text, some
 from kailab.model.times import format_time
 
-GI = 2**30
 NAMES: Mapping[str, str] = {"gpu": "GPUs", "cpu": "CPU", "memory": "memory"}
 """Of resources, by the fields of queues and amounts."""
 
 
-def amount(resource: str, value: float) -> str:
-    """An engine amount as users write it.
-
-    >>> amount("gpu", 2000), amount("cpu", 1500), amount("memory", 20 * GI), amount("memory", 5 * 10**9)
-    ('2 GPUs', '1.5 cores', '20Gi', '5 GB')
-    """
-    if value in (UNLIMITED, float("inf")):
-        return "unlimited"
-    if resource == "gpu":
-        return gpus(value)
-    if resource == "cpu":
-        return "1 core" if value == 1000 else f"{value / 1000:.3f}".rstrip("0").rstrip(".") + " cores"
-    for unit, size in (("Gi", GI), (" GB", 10**9), ("Mi", 2**20)):
-        if value >= size and value % size == 0:
-            return f"{int(value) // size}{unit}"
-    return f"{value / GI:.2f}".rstrip("0").rstrip(".") + "Gi"
-
-
 def quota_words(resource: str, quota: float) -> str:
     """``a quota of 4 GPUs``, ``an unlimited quota``."""
-    return "an unlimited quota" if quota == UNLIMITED else f"a quota of {amount(resource, quota)}"
+    return "an unlimited quota" if quota == UNLIMITED else f"a quota of {amount_text(resource, quota)}"
 
 
 def queue_title(case: Case, name: str) -> str:
@@ -88,7 +69,7 @@ def workload_title(case: Case, podgroup: str) -> str:
     if record is None:
         return "pods of another scheduler"
     rows = case.picture.by_group.get(f"{record.namespace}/{record.name}", [])
-    line = owners(case.picture, rows[0].owner, record.namespace) if rows else []
+    line = owner_names(case.picture, rows[0].owner, record.namespace) if rows else []
     if line:
         return " ".join(line[-1].split("/", 1))
     return f"Pod {rows[0].name.partition('/')[2]}" if rows else f"PodGroup {record.name}"

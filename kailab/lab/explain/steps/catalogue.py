@@ -12,11 +12,11 @@ from kailab.lab.explain.steps import (
     naming,
     nodechanges,
     others,
-    ownership,
     places,
     queuerules,
     requests,
     topologies,
+    victims,
     waiting,
 )
 from kailab.lab.explain.steps.proposal import Way
@@ -25,7 +25,7 @@ from kailab.lab.explain.steps.setting import Setting
 Source: TypeAlias = Callable[[Setting], Iterable[Way]]
 
 _ROOM: tuple[Source, ...] = (waiting.wait, nodechanges.add_nodes, others.make_room)
-_RIGHTS: tuple[Source, ...] = (queuerules.raise_claim, queuerules.raise_weight, ownership.raise_priority)
+_RIGHTS: tuple[Source, ...] = (queuerules.raise_claim, queuerules.raise_weight, victims.raise_priority)
 _TOPOLOGY: tuple[Source, ...] = (topologies.wider_level, topologies.prefer_level, topologies.no_topology)
 
 CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
@@ -36,7 +36,7 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.QUEUE_HAS_NO_RESOURCES: (queuerules.give_resources,),
     Code.OVER_LIMIT: (queuerules.raise_limits, waiting.wait, others.make_room),
     Code.NON_PREEMPTIBLE_OVER_QUOTA: (
-        ownership.make_preemptible, queuerules.raise_quotas, waiting.wait, others.make_room,
+        victims.make_preemptible, queuerules.raise_quotas, waiting.wait, others.make_room,
     ),
     Code.GANG_INCOMPLETE: (gangs.add_missing_pods, gangs.grow_to_minimum, gangs.lower_minimum),
     Code.SCHEDULING_GATED: (holding.open_gates,),
@@ -65,14 +65,14 @@ CATALOGUE: Mapping[Code, tuple[Source, ...]] = {
     Code.NO_DOMAIN_FREE: (*_TOPOLOGY, *_RIGHTS, *_ROOM, gangs.smaller),
     Code.FAIR_SHARE_REACHED: (*_RIGHTS, *_ROOM),
     Code.NO_WEIGHT: (queuerules.raise_weight, queuerules.raise_claim, *_ROOM),
-    Code.VICTIMS_PROTECTED: (waiting.wait, ownership.end_protection, nodechanges.add_nodes, others.make_room),
-    Code.VICTIMS_WITHIN_QUOTA: (*_RIGHTS, ownership.lower_others, *_ROOM),
+    Code.VICTIMS_PROTECTED: (waiting.wait, victims.end_protection, nodechanges.add_nodes, others.make_room),
+    Code.VICTIMS_WITHIN_QUOTA: (*_RIGHTS, victims.lower_others, *_ROOM),
     Code.VICTIMS_NON_PREEMPTIBLE: (*_RIGHTS, *_ROOM),
-    Code.PREEMPTION_DELAY: (ownership.drop_delay, waiting.wait, nodechanges.add_nodes, others.make_room),
+    Code.PREEMPTION_DELAY: (victims.drop_delay, waiting.wait, nodechanges.add_nodes, others.make_room),
     Code.BIND_REFUSED: (),
     Code.STALE_GANG: (gangs.add_missing_pods, gangs.grow_to_minimum),
     Code.BEHIND_OTHERS: (
-        ownership.raise_priority, ownership.raise_queue_priority, waiting.wait, nodechanges.add_nodes,
+        victims.raise_priority, victims.raise_queue_priority, waiting.wait, nodechanges.add_nodes,
         others.send_away_who_waits, others.make_room,
     ),
     Code.NODE_POOL_NOT_SERVED: (holding.leave_node_pool,),

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.lab.explain.steps.edits import in_spec, own_change
 from kailab.lab.explain.steps.manifest import Edit, anew, as_manifest
-from kailab.lab.explain.steps.owning import in_spec, own_change
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, apply, patch
 from kailab.lab.explain.steps.setting import Setting, named
 from kailab.lab.explain.wanted import min_member, wanted_pods

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.lab.explain.steps.edits import both, in_spec, labelled, of_pods, own_change
 from kailab.lab.explain.steps.nodechanges import some_of
-from kailab.lab.explain.steps.owning import both, in_spec, labelled, of_pods, own_change
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, apply, patch
 from kailab.lab.explain.steps.setting import Setting, named
 from kailab.lab.wording import some

@@ -10,7 +10,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import GPU
 from kailab.grouping.queues import DEFAULT_QUEUE
-from kailab.lab.explain.steps.owning import in_spec, labelled, own_change
+from kailab.lab.explain.steps.edits import in_spec, labelled, own_change
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, apply, patch
 from kailab.lab.explain.steps.setting import Setting
 from kailab.model import labels

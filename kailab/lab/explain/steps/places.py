@@ -9,9 +9,9 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.lab.explain.steps.edits import of_pods, own_change
 from kailab.lab.explain.steps.manifest import Edit
 from kailab.lab.explain.steps.nodechanges import some_of
-from kailab.lab.explain.steps.owning import of_pods, own_change
 from kailab.lab.explain.steps.proposal import Way, patch
 from kailab.lab.explain.steps.setting import Setting
 from kailab.lab.wording import some

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.lab.explain.steps.edits import annotated, of_pods, own_change
 from kailab.lab.explain.steps.manifest import Edit
-from kailab.lab.explain.steps.owning import annotated, of_pods, own_change
 from kailab.lab.explain.steps.proposal import Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
 from kailab.model import labels

@@ -10,8 +10,8 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
 from kailab.lab.explain.cause import Cause
-from kailab.lab.explain.owned import top_of
 from kailab.lab.explain.subject import Standing, Subject
+from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
 from kailab.lab.shares import lineage
 from kailab.model.validation.hints import pod_templates
@@ -42,10 +42,10 @@ class Setting:
 
     # --- the subject's own objects --------------------------------------------------------------------------------
 
-    @cached_property
+    @property
     def pods(self) -> dict[str, Object]:
         """``namespace/name`` -> pod, of the whole lab."""
-        return {f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": pod for pod in self.picture.pods}
+        return self.picture.pods_by_name
 
     @cached_property
     def waiting(self) -> list[PodRow]:

@@ -7,7 +7,7 @@ from difflib import SequenceMatcher
 from typing import Any
 
 from kailab.cluster.protocol import Object
-from kailab.lab.explain.steps.owning import annotated, both, own_change
+from kailab.lab.explain.steps.edits import annotated, both, own_change
 from kailab.lab.explain.steps.proposal import Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
 from kailab.model import labels

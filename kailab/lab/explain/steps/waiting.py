@@ -12,6 +12,7 @@ from kailab.errors import KailabError
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
 from kailab.lab.fork import fork
+from kailab.lab.wording import elapsed
 
 HORIZON = 25 * 3600.0
 """Seconds that are looked ahead: what happens every day is in it."""
@@ -39,7 +40,7 @@ def wait(setting: Setting) -> Iterator[Way]:
             return
     if seconds:
         changes = ({"advance": seconds},)
-        yield Way((Proposal(f"Wait {duration(seconds)}", changes, Disturbance.WAITING),))
+        yield Way((Proposal(f"Wait {elapsed(seconds)}", changes, Disturbance.WAITING),))
 
 
 def _anything_due(setting: Setting) -> bool:
@@ -49,14 +50,3 @@ def _anything_due(setting: Setting) -> bool:
         return True
     uids = [uid for group in setting.podgroups if (uid := group["metadata"]["uid"]) in setting.standing.records]
     return setting.standing.trials.about(*uids)().decisions.wake_at is not None
-
-
-def duration(seconds: float) -> str:
-    """As people say it.
-
-    >>> duration(90), duration(7200), duration(45)
-    ('1 min 30 s', '2 h', '45 s')
-    """
-    whole = int(seconds)
-    hours, minutes, rest = whole // 3600, whole % 3600 // 60, whole % 60
-    return " ".join(f"{amount} {unit}" for amount, unit in ((hours, "h"), (minutes, "min"), (rest, "s")) if amount)

@@ -1,12 +1,12 @@
-"""What the rules of queues make of work: whether it may be taken back, its priority, and the rules of those it could take from."""
+"""Who may be whose victim: whether work may be taken back, its priority, and what keeps others from being evicted for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from kailab.engine.relaxing.queue_rules import DelayGone, MadePreemptible, PriorityGiven
+from kailab.lab.explain.steps.edits import annotated, in_spec, labelled, own_change
 from kailab.lab.explain.steps.naming import gpus_of
-from kailab.lab.explain.steps.owning import annotated, in_spec, labelled, own_change
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, patch
 from kailab.lab.explain.steps.setting import Setting
 from kailab.model import labels

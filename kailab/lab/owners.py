@@ -1,4 +1,4 @@
-"""What a workload owns, down to its pods' controllers, and who is at the top of a pod."""
+"""Who owns whom: what a workload owns, down to its pods' controllers, and the owners of a pod, up to the topmost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
 from kailab.errors import NotFound
+from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, is_namespaced
 
 if TYPE_CHECKING:
@@ -53,3 +54,26 @@ def owners_of(lab: Lab, obj: Object) -> Iterator[Object]:
             return
         seen.add(obj["metadata"]["uid"])
         yield obj
+
+
+def owner_names(picture: Picture, owner: str, namespace: str) -> list[str]:
+    """An owner and its owners, as ``Kind/name``, from the pod up."""
+    known = picture.owner_lines.get((namespace, owner))
+    if known is None:
+        known = picture.owner_lines[namespace, owner] = _owner_line(picture, owner, namespace)
+    return known
+
+
+def _owner_line(picture: Picture, owner: str, namespace: str) -> list[str]:
+    line: list[str] = []
+    # An owner may own itself by way of others; nothing refuses that.
+    while owner and owner not in line:
+        line.append(owner)
+        kind, _, name = owner.partition("/")
+        try:
+            found = picture.cluster.get(kind, name, namespace)
+        except NotFound:
+            break
+        references = found["metadata"].get("ownerReferences") or ()
+        owner = f"{references[0]['kind']}/{references[0]['name']}" if references else ""
+    return line

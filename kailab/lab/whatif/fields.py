@@ -88,7 +88,7 @@ FIELDS: Mapping[str, Mapping[str, Field]] = {
 }
 
 
-def setting(lab: Looking, text: str, namespace: str = "default") -> Patch:
+def patch_of(lab: Looking, text: str, namespace: str = "default") -> Patch:
     """The patch that ``queue/team-a.gpu.quota=24`` stands for. Raises InputError that names what was expected."""
     target, equals, value = text.partition("=")
     word, slash, rest = target.partition("/")

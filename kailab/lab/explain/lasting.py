@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from kailab.errors import InputError
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.grouping import causes_now
-from kailab.lab.explain.owned import top_of
 from kailab.lab.explain.subject import Standing
 from kailab.lab.explain.verdict import DAY, kept
 from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
+from kailab.lab.owners import top_of
 
 PASSING = frozenset(
     {
@@ -46,15 +46,12 @@ def _emptied(standing: Standing) -> Iterator[Lab]:
     groups = kept(standing)
     own = {row.name for row in standing.pods}
     with fork(standing.lab) as trial:
-        pods = {
-            f"{pod['metadata'].get('namespace', '')}/{pod['metadata']['name']}": pod for pod in standing.picture.pods
-        }
         doomed: dict[tuple[str, str, str], None] = {}
         for row in standing.picture.rows:
             group = standing.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
             if row.name in own or (group is not None and group["metadata"]["uid"] in groups):
                 continue
-            top = top_of(standing.lab, pods[row.name])
+            top = top_of(standing.lab, standing.picture.pods_by_name[row.name])
             doomed[top["kind"], top["metadata"].get("namespace", ""), top["metadata"]["name"]] = None
         for kind, namespace, name in doomed:
             try:

@@ -10,7 +10,7 @@ from kailab.conformance.opening import NOW
 from kailab.conformance.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
-from kailab.engine.report.emptied import fitting_nowhere
+from kailab.engine.report.unheld import fitting_nowhere
 from kailab.engine.snapshot.records import PodTerm
 
 
