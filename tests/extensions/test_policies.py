@@ -11,6 +11,7 @@ from kailab.engine.policies import contract
 from kailab.engine.policies.settings import PolicyChoice, WeightedOrder
 from kailab.errors import ExtensionError, InputError, PolicyError
 from kailab.lab import Lab, expect
+from kailab.lab.explain.asking import ask
 from kailab.scheduler import read_settings
 
 MODULE = """
@@ -116,7 +117,7 @@ def test_a_policy_decides_in_a_lab_and_in_one_that_is_taken_up_again(acme, tmp_p
         lab.settle()
         expect(lab.pod("small")).running()
         expect(lab.pod("large")).pending()
-        told = str(lab.explain_pod("large"))
+        told = str(ask(lab, "Pod", "large", tried=False))
         assert "the policy 'fewest-first' gives it 8000; the smallest comes first" in told
         lab.save(tmp_path / "lab")
     with Lab.resume(tmp_path / "lab") as again:

@@ -19,6 +19,7 @@ from kailab.errors import Invalid
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.evidence.standing import standing
 from kailab.lab import Lab, expect
+from kailab.lab.explain.asking import ask
 from kailab.lab.picture import Picture
 from kailab.scheduler import Mirror
 from kailab.scheduler.present import PresentReader
@@ -284,11 +285,11 @@ def test_every_face_shows_the_same(drawn):
             shown = float(cell(column, view, pod))
             assert shown * 1000 == pytest.approx(row.milli_gpus)
             name = pod["metadata"]["name"]
-            assert lab.explain_pod(name).data()["milli_gpus"] == row.milli_gpus
+            assert ask(lab, "Pod", name, tried=False, picture=picture).data()["milli_gpus"] == row.milli_gpus
         allocated = sum(row.milli_gpus for row in picture.rows if row.holds and row.phase == "Running")
         lab._changed = False  # as it stands, pods that are leaving included
         expect(lab.queue("team")).holding(allocated / 1000)
-        assert lab.explain_queue("team").data()["allocated"] == allocated
+        assert ask(lab, "Queue", "team", tried=False).data()["allocated"] == allocated
         columns = {column.header: column for column in columns_of("Node", False)}
         for there in picture.nodes.values():
             name = there["metadata"]["name"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kailab.lab import Lab
+from kailab.lab.explain.asking import ask
 
 
 @pytest.fixture
@@ -20,7 +21,8 @@ def first_pending(lab) -> str:
 
 def why(lab) -> str:
     lab.settle()
-    return str(lab.explain_pod(first_pending(lab)))
+    # Without steps: each is tried on a copy of the lab, and none is read here.
+    return str(ask(lab, "Pod", first_pending(lab), tried=False))
 
 
 def test_over_the_limit(lab, queue, job):
@@ -41,7 +43,7 @@ def test_a_limit_of_zero(lab, job):
     applied = lab.apply(bare, job("work", "team", 1))
     assert applied.warnings
     lab.settle()
-    assert "Its limit is 0" in str(lab.explain_queue("team"))
+    assert "Its limit is 0" in str(ask(lab, "Queue", "team", tried=False))
 
 
 def test_a_queue_that_is_not_there(lab, queue, job):
@@ -72,7 +74,7 @@ def test_who_is_ahead(lab, queue, job):
 def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
     lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 20))
     lab.settle()
-    told = lab.explain_queue("a")
+    told = ask(lab, "Queue", "a", tried=False)
     assert told.verdict == "running"
     assert told.cause.code == "Borrowing"
     lines = told.lines()
@@ -86,7 +88,7 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
         "  Priority 100, 24 GPUs by weight: a 12 GPUs (weight 1: 100 %, all it wants).",
         "  So a is due 20 GPUs; 12 GPUs nobody gets.",
     ]
-    lender = lab.explain_queue("b")
+    lender = ask(lab, "Queue", "b", tried=False)
     assert "Of its quota it lends 12 GPUs to a; it gets them back by reclaim when it asks." in lender.lines(
         everything=True
     )
@@ -94,7 +96,7 @@ def test_a_queue_that_borrows_and_one_that_lends(lab, queue, job):
 
 
 def who_could_reclaim(lab, name):
-    told = lab.explain_queue(name)
+    told = ask(lab, "Queue", name, tried=False)
     return told.data()["could_reclaim"], next(line for line in told.lines(everything=True) if "could reclaim" in line)
 
 
@@ -206,7 +208,7 @@ def test_under_kube_scheduler_nobody_gets_anything_back(queue, job):
     with Lab.open(scheduler="kube-scheduler") as lab:
         lab.apply(queue("a", 8), queue("b", 24), job("work", "a", 20))
         lab.settle()
-        assert "knows no queues" in str(lab.explain_queue("a"))
+        assert "knows no queues" in str(ask(lab, "Queue", "a", tried=False))
 
 
 def test_when_a_delay_runs_out_is_told(lab, queue, job):
@@ -232,8 +234,8 @@ def test_what_queues_hold_is_told_as_of_now(lab, queue, job):
         part.step()
     lab._parts.scheduler.step()
     assert lab.log.last.queues[0].gpu.allocated < 16_000
-    assert "It holds 16 GPUs of 16 GPUs asked for." in lab.explain_queue("team").lines(everything=True)
+    assert "It holds 16 GPUs of 16 GPUs asked for." in ask(lab, "Queue", "team", tried=False).lines(everything=True)
     lab.settle()
     name = lab.picture().rows[0].name.partition("/")[2]
     lab.cluster.delete("Pod", name, "default", 0)
-    assert lab.explain_queue("team").data()["allocated"] == 15_000
+    assert ask(lab, "Queue", "team", tried=False).data()["allocated"] == 15_000

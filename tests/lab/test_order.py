@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from kailab.engine.queueing.turns import JobCriterion, QueueCriterion
 from kailab.fleet import Fleet, load_fleet
 from kailab.lab import Lab
+from kailab.lab.explain.answer import Answer
 from kailab.lab.explain.asking import ask
+from kailab.lab.picture import Picture
 
 Obj = dict[str, Any]
 FLEET = """
@@ -139,11 +141,15 @@ class Room:
         return min(least, gpus // (wish.gpu // 1000)) if wish.gpu else least
 
 
+def group_told(lab: Lab, name: str, picture: Picture | None = None) -> Answer:
+    """Without steps: each is tried on a copy of the lab, and none is read here."""
+    return ask(lab, "PodGroup", name, tried=False, picture=picture)
+
+
 def say_who_is_next(lab: Lab, room: Room, wishes: dict[str, Wish]) -> str | None:
     """By explanations alone: the first in the order for whose next pods there is room and whom the queue rules let start."""
     picture = lab.picture()
-    # Without steps: each is tried on a copy of the lab, and none is read here.
-    told = {name: ask(lab, "PodGroup", name, tried=False, picture=picture).data() for _, name in picture.podgroups}
+    told = {name: group_told(lab, name, picture).data() for _, name in picture.podgroups}
 
     def starts(name: str) -> bool:
         data = told[name]
@@ -206,7 +212,7 @@ def test_the_younger_comes_before_one_above_its_minimum(tmp_path):
         lab.settle()
         lab.apply(work("younger", "team", 1, 1, "train"))
         lab.settle()
-        younger, elastic = lab.explain_podgroup("younger"), lab.explain_podgroup("elastic")
+        younger, elastic = group_told(lab, "younger"), group_told(lab, "elastic")
         assert (younger.data()["place"], younger.data()["ahead"]) == (1, [])
         assert (elastic.data()["place"], elastic.data()["ahead"]) == (2, ["younger"])
         assert elastic.data()["because"] == JobCriterion.MINIMUM
@@ -223,7 +229,7 @@ def test_why_one_queue_is_served_before_another(tmp_path):
         lab.settle()
         lab.apply(*(work(f"more-{name}", name, 1, 1, "train") for name in ("large", "low", "small")))
         lab.settle()
-        told = lab.explain_podgroup("more-small").data()["queues_ahead"]
+        told = group_told(lab, "more-small").data()["queues_ahead"]
         assert told == [
             {
                 "queue": "large",
@@ -232,7 +238,7 @@ def test_why_one_queue_is_served_before_another(tmp_path):
                 "because": QueueCriterion.SHARE_WITH_JOB,
             }
         ]
-        low = lab.explain_podgroup("more-low")
+        low = group_told(lab, "more-low")
         assert [one["because"] for one in low.data()["queues_ahead"]] == [QueueCriterion.PRIORITY] * 2
         assert "Queues served before low: large (it has the higher priority), small" in str(low)
 
@@ -247,9 +253,9 @@ def test_a_refused_job_ahead_lets_another_queue_go_first(tmp_path):
             work("wide", "c", 3, 3, "build"), work("behind", "c", 1, 1, "train"), work("plain", "a", 1, 1, "train")
         )
         lab.settle()
-        assert lab.explain_podgroup("wide").data()["pending"]["reason"] == "NonPreemptibleOverQuota"
-        assert lab.explain_podgroup("plain").data()["queues_ahead"] == []
-        (ahead,) = lab.explain_podgroup("behind").data()["queues_ahead"]
+        assert group_told(lab, "wide").data()["pending"]["reason"] == "NonPreemptibleOverQuota"
+        assert group_told(lab, "plain").data()["queues_ahead"] == []
+        (ahead,) = group_told(lab, "behind").data()["queues_ahead"]
         assert ahead == {"queue": "a", "before": "c", "next": "default/plain", "because": QueueCriterion.QUOTA}
         lab.delete("pod", "filler-0")
         lab.settle()
@@ -264,5 +270,5 @@ def test_the_order_is_told_for_a_configured_one_too(tmp_path):
         for name, cls in (("first", "build"), ("second", "train"), ("high", "build-preemptible")):
             lab.apply(work(name, "team", 5, 5, cls))
             lab.settle()
-        assert lab.explain_podgroup("second").data()["because"] == JobCriterion.SCORE
-        assert lab.explain_podgroup("second").data()["ahead"] == ["high"]
+        assert group_told(lab, "second").data()["because"] == JobCriterion.SCORE
+        assert group_told(lab, "second").data()["ahead"] == ["high"]

@@ -27,6 +27,7 @@ from kailab.conformance.report import Report, Result
 from kailab.errors import InputError, KailabError
 from kailab.evidence.standing import standing
 from kailab.lab import Lab
+from kailab.lab.explain.asking import ask
 
 MANY = 10**9
 """More cases than any time allows."""
@@ -218,11 +219,12 @@ def _ask(lab: Lab) -> None:
     picture = lab.picture()
     picture.waiting()
     standing(lab.cluster)
-    for row in picture.rows[:5]:
+    for number, row in enumerate(picture.rows[:5]):
         space, _, name = row.name.partition("/")
-        lab.explain_pod(name, space)
+        # Steps for one of them: each step is tried on a copy of the lab.
+        ask(lab, "Pod", name, space, tried=number == 0)
     for queue in lab.cluster.list("Queue")[:3]:
-        lab.explain_queue(queue["metadata"]["name"])
+        ask(lab, "Queue", queue["metadata"]["name"], tried=False)
     for event in lab.cluster.list("Event"):
         if event.get("reason") == "Unreadable":
             raise AssertionError(f"left out: {event.get('message')}")
