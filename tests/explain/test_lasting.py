@@ -62,3 +62,23 @@ def test_a_statefulset_is_judged_with_the_pods_that_are_still_to_come(lab):
     lab.scale("StatefulSet", "store", 2)
     lab.settle()
     assert lab.explain("StatefulSet", "store").verdict == Verdict.LATER
+
+
+def test_a_limit_is_raised_for_the_pods_that_are_still_to_come_too(lab):
+    lab.apply([replicas("StatefulSet", "store", "b", 7, 1)])
+    lab.settle()
+    answer = lab.explain("StatefulSet", "store")
+    assert answer.cause.code == Code.OVER_LIMIT
+    assert "Raise the gpu limit of queue b to 7" in answer.steps[0].do
+    assert answer.steps[0].outcome.said() == "tried on a copy: 7 pods of it run"
+
+
+def test_one_pod_runs_and_a_quota_without_bound_is_said_so(lab):
+    below = queue("far")
+    below["spec"]["parentQueue"] = "gone"
+    below["spec"]["resources"]["gpu"]["quota"] = -1
+    lab.apply([below, replicas("StatefulSet", "store", "far", 1, 1)])
+    lab.settle()
+    made = next(step for step in lab.explain("StatefulSet", "store").steps if "Make queue gone" in step.do)
+    assert "with an unlimited quota and no limit" in made.do
+    assert made.outcome.said() == "tried on a copy: 1 pod of it runs"

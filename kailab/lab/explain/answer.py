@@ -33,7 +33,7 @@ class Outcome:
     evicted: tuple[str, ...] = ()
 
     def said(self) -> str:
-        found = f"tried on a copy: {count(self.running, 'pod')} of it run"
+        found = f"tried on a copy: {count(self.running, 'pod')} of it {'runs' if self.running == 1 else 'run'}"
         return f"{found}; evicted for it: {some(self.evicted)}" if self.evicted else found
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import GPU
 from kailab.grouping.queues import DEFAULT_QUEUE
+from kailab.lab.explain.causes.queue_words import quota_words
 from kailab.lab.explain.steps.edits import in_spec, labelled, own_change
 from kailab.lab.explain.steps.proposal import Disturbance, Proposal, Way, apply, patch
 from kailab.lab.explain.steps.setting import Setting
@@ -48,7 +49,7 @@ def make_queue(setting: Setting) -> Iterator[Way]:
     quota = gpus_of(setting.asked.gpu)
     under = f" under {parent}" if parent in setting.queues else ""
     made = queue_object(name, quota, parent if under else "")
-    do = f"Make queue {name}{under} with a quota of {quota:g} GPUs and no limit"
+    do = f"Make queue {name}{under} with {quota_words('gpu', setting.asked.gpu)} and no limit"
     yield Way((Proposal(do, (apply(made),), Disturbance.MADE),))
 
 
@@ -64,7 +65,7 @@ def mend_parents(setting: Setting) -> Iterator[Way]:
         quotas = [((one["spec"].get("resources") or {}).get("gpu") or {}).get("quota") or 0 for one in children]
         # As much as its children say they own: less would keep them from it.
         quota = -1 if any(one < 0 for one in quotas) else sum(quotas)
-        do = f"Make queue {missing} with a quota of {quota:g} GPUs and no limit"
+        do = f"Make queue {missing} with {quota_words('gpu', quota * GPU if quota > 0 else quota)} and no limit"
         yield Way((Proposal(do, (apply(queue_object(missing, quota)),), Disturbance.MADE),))
     roots = sorted(
         name

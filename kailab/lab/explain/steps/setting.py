@@ -144,7 +144,7 @@ class Setting:
 
     @cached_property
     def asked(self) -> TaskAmounts:
-        """What its waiting pods ask for in all, by the engine."""
+        """What its waiting pods ask for in all, by the engine, and those that do not exist yet: as much as those that wait."""
         names = {row.name for row in self.waiting}
         amounts = [
             amount
@@ -152,8 +152,16 @@ class Setting:
             for pod, amount in zip(entry.pods, entry.amounts, strict=False)
             if pod in names
         ]
-        gpu = sum(row.milli_gpus for row in self.waiting)
-        return TaskAmounts(gpu=gpu, cpu=sum(one.cpu for one in amounts), memory=sum(one.memory for one in amounts))
+        there, all_of_it = len(self.waiting) or 1, len(self.waiting) + self.standing.missing
+
+        def whole(amount: int) -> int:
+            return -(-amount * all_of_it // there)
+
+        return TaskAmounts(
+            gpu=whole(sum(row.milli_gpus for row in self.waiting)),
+            cpu=whole(sum(one.cpu for one in amounts)),
+            memory=whole(sum(one.memory for one in amounts)),
+        )
 
     # --- nodes ----------------------------------------------------------------------------------------------------
 
