@@ -102,7 +102,9 @@ def test_the_health_of_a_scheduler_in_another_process(up):
     assert found["unknown"] == []
     (decisions,) = folder.rglob("decisions.json")
     alone = json.loads(kailab(folder, "health", "--decisions", str(decisions), "-o", "json"))
-    assert alone["cycle"]["number"] == found["cycle"]["number"]
+    # It may have been through a cycle between two looks.
+    later = json.loads(kailab(folder, "health", "-o", "json"))
+    assert found["cycle"]["number"] <= alone["cycle"]["number"] <= later["cycle"]["number"]
     assert "how long its last cycle took" in alone["unknown"][-1]
     scheduler = the_scheduler(folder)
     scheduler.suspend()

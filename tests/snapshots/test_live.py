@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from kailab.cluster.install import install
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.kubernetes.apiclient.transport import Transport
 from kailab.components import ComponentSet
-from kailab.errors import InputError
+from kailab.errors import Forbidden, InputError
 from kailab.lab.snapshots import snapshot, taking
 from kailab.lab.snapshots.contents import kinds_taken, rights
 from kailab.lab.snapshots.opening import lab_of
@@ -125,8 +125,24 @@ def busy(plane: ControlPlane, secrets: Secrets) -> Iterator[KubernetesCluster]:
     cluster.close()
 
 
+Waits = Callable[[Callable[[], bool]], None]
+
+
+def refused_to(kubeconfig: Path) -> set[str]:
+    """Kinds of a snapshot that a user may not list."""
+    cluster = KubernetesCluster(Connection.from_kubeconfig(kubeconfig))
+    found = set()
+    for kind in kinds_taken():
+        try:
+            cluster.list(kind)
+        except Forbidden:
+            found.add(kind)
+    cluster.close()
+    return found
+
+
 @pytest.fixture
-def looker(plane: ControlPlane, busy: KubernetesCluster) -> Path:
+def looker(plane: ControlPlane, busy: KubernetesCluster, eventually: Waits) -> Path:
     """The kubeconfig of a user with the rights that are printed, and no other."""
     role = rights()
     busy.apply(role)
@@ -138,7 +154,10 @@ def looker(plane: ControlPlane, busy: KubernetesCluster) -> Path:
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "looker"}],
     }
     busy.apply(binding)
-    return plane.kubeconfig_for("looker")
+    kubeconfig = plane.kubeconfig_for("looker")
+    # The server learns of roles by a watch of its own, some time after it took them.
+    eventually(lambda: refused_to(kubeconfig) == set())
+    return kubeconfig
 
 
 def test_it_reads_with_the_rights_that_are_printed(
@@ -182,11 +201,14 @@ def test_its_workloads_are_left_as_they_are(looker: Path, busy: KubernetesCluste
         assert {row.owner.partition("/")[0] for row in lab.picture().rows} == {"ReplicaSet", "StatefulSet"}
 
 
-def test_a_right_that_is_missing_is_named(plane: ControlPlane, looker: Path, busy: KubernetesCluster) -> None:
+def test_a_right_that_is_missing_is_named(
+    plane: ControlPlane, looker: Path, busy: KubernetesCluster, eventually: Waits
+) -> None:
     role = rights()
     for rule in role["rules"]:
         rule["resources"] = [one for one in rule["resources"] if one not in ("queues", "persistentvolumeclaims")]
     busy.apply(role)
+    eventually(lambda: refused_to(looker) == {"Queue", "PersistentVolumeClaim"})
     with pytest.raises(
         InputError, match=r"persistentvolumeclaims: .*queues\.scheduling\.run\.ai: .*--rights"
     ) as refused:
@@ -196,6 +218,7 @@ def test_a_right_that_is_missing_is_named(plane: ControlPlane, looker: Path, bus
         taking.of_cluster(looker, partial=True)
     role["rules"].append({"apiGroups": ["scheduling.run.ai"], "resources": ["queues"], "verbs": ["get", "list"]})
     busy.apply(role)
+    eventually(lambda: refused_to(looker) == {"PersistentVolumeClaim"})
     found = taking.of_cluster(looker, partial=True)
     assert list(found.left_out) == ["persistentvolumeclaims"]
 

@@ -93,7 +93,7 @@ def _starved(
         parts.append(f"{len(claims) - SHOWN} more hold less than these beyond their own")
     if reasons:
         parts.append(
-            "its pod groups wait with " + ", ".join(f"{code} ({count})" for code, count in reasons.most_common())
+            "Its pod groups wait with " + ", ".join(f"{code} ({count})" for code, count in reasons.most_common())
         )
     numbers: dict[str, Any] = {
         "resource": resource,

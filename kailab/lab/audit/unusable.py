@@ -53,7 +53,7 @@ def unusable(picture: Picture) -> Iterable[Finding]:
 
 
 def _finding(code: FindingCode, name: str, waiting: int, told: str) -> Finding:
-    tail = f"; {count(waiting, 'pod group')} of it wait" if waiting else ""
+    tail = f"; {count(waiting, 'pod group')} of it {'waits' if waiting == 1 else 'wait'}" if waiting else ""
     severity = Severity.ERROR if waiting else Severity.WARNING
     return Finding(code, severity, f"{name} {told}{tail}.", (f"queue/{name}",), {"waiting": waiting})
 

@@ -127,7 +127,7 @@ def _waiting(picture: Picture, shares: Shares, queue: QueueStanding) -> Iterable
         reasons[entry.reason] = reasons.get(entry.reason, 0) + 1
     if reasons:
         each = ", ".join(f"{number} {reason}" for reason, number in reasons.items())
-        yield f"{count(len(waiting), 'pod group')} of it wait: {each}."
+        yield f"{count(len(waiting), 'pod group')} of it {'waits' if len(waiting) == 1 else 'wait'}: {each}."
     for name in lineage(queue.name, parents):
         held = shares[name]
         if queue.waiting and held.limit != UNLIMITED and held.allocated >= held.limit:
