@@ -74,9 +74,12 @@ class Changing(Looking):
         doomed: list[tuple[str, str, str]] = []
         if name is None:
             for one in intake.read([kind], self.base, namespace).manifests:
-                spaced = kinds.is_namespaced(one.kind, one.object)
-                space = one.object["metadata"].get("namespace") or namespace if spaced else ""
-                doomed.append((one.kind, one.object["metadata"].get("name", ""), space))
+                target = one.object["metadata"].get("name", "")
+                space = ""
+                if kinds.is_namespaced(one.kind, one.object):
+                    written = one.object["metadata"].get("namespace") or namespace
+                    space = self.space_of(one.kind, target, written) or ""
+                doomed.append((one.kind, target, space))
         else:
             key = self.kind(str(kind))
             doomed.append((key, name, self.space_of(key, name, namespace) or ""))
@@ -103,9 +106,10 @@ class Changing(Looking):
             raise InputError(f"{key} can't be scaled; expected one of: {', '.join(scalable)}")
         if replicas < 0:
             raise InputError(f"replicas must be 0 or more, not {replicas}")
-        self._existing(key, name, namespace)
+        space = self.space_of(key, name, namespace) or ""
+        self._existing(key, name, space)
         try:
-            self.cluster.patch(key, name, namespace, {"spec": {"replicas": replicas}})
+            self.cluster.patch(key, name, space, {"spec": {"replicas": replicas}})
         except ApiError as error:
             raise InputError(str(error)) from error
         self._step("scale", f"{key}/{name} to {replicas}", kind=key, name=name, namespace=namespace, replicas=replicas)

@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import ApiError, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
-from kailab.model.kinds import is_namespaced
+from kailab.model.kinds import is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
 from kailab.model.queuetree import check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
@@ -235,7 +235,8 @@ def translated(manifests: Manifests, scheduler: SchedulerUnderTest, there: Clust
         return manifests
     return Manifests(
         (
-            Manifest(obj, obj["kind"], one.file, one.line, one.lines)
+            # By its key: the words of another may have a PodGroup, or a Queue, that is none of KAI's.
+            Manifest(obj, kind_key(obj), one.file, one.line, one.lines)
             for one, new in zip(given, became, strict=True)
             for obj in new
         ),

@@ -48,10 +48,12 @@ class Looking:
         return self.cluster.list(key, namespace if kinds.is_namespaced(key) else None)
 
     def space_of(self, kind: str, name: str, namespace: str | None) -> str | None:
-        """The namespace to look for an object in, None for outside of namespaces. Kinds that kailab does not know (by
-        their kind key) may have objects in both."""
+        """The namespace to look for an object in that was written for one, None for outside of namespaces. Kinds that kailab does
+        not know (by their kind key) may have objects in both."""
         if kind in kinds.KINDS:
-            return namespace if kinds.is_namespaced(kind) else None
+            if not kinds.is_namespaced(kind) or namespace is None:
+                return None
+            return self.under_test.space_of(kind, name, namespace, self.cluster)
         try:
             self.cluster.get(kind, name, namespace)
         except NotFound:

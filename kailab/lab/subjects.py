@@ -84,6 +84,7 @@ def app(lab: Lab, name: str) -> Subject:
 
 
 def pod(lab: Lab, name: str, namespace: str) -> Subject:
+    namespace = lab.space_of("Pod", name, namespace) or namespace
     full = f"{namespace}/{name}"
 
     def names(picture: Picture) -> set[str]:
@@ -95,6 +96,7 @@ def pod(lab: Lab, name: str, namespace: str) -> Subject:
 
 
 def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
+    namespace = lab.space_of("PodGroup", name, namespace) or namespace
     full = f"{namespace}/{name}"
 
     def belongs(_: Picture, row: PodRow) -> bool:
@@ -112,6 +114,7 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
 
 def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
     """Pods that a workload controls, directly or through what it owns (a Deployment's ReplicaSets)."""
+    namespace = lab.space_of(kind, name, namespace) or namespace
     _existing(lab, kind, name, namespace)  # a name mistyped is not a workload without pods
 
     def belongs(picture: Picture, row: PodRow) -> bool:

@@ -237,7 +237,8 @@ class SchedulerUnderTest(ABC):
     speaks_kai: ClassVar[bool] = False
     """KAI's objects (queues, gangs, priorities) go to it as they are, and mean to it what they mean to KAI."""
     knows_queues: ClassVar[bool] = False
-    """It holds queues to their quota in some way."""
+    """It holds KAI's own Queues to their quota, so that what waits is explained by the rules for them; with others the cluster's own
+    words are told."""
     tells_shares: ClassVar[bool] = False
     """It tells each queue's fair share, and whose turn is next."""
     waits_without_pods: ClassVar[bool] = False
@@ -267,6 +268,11 @@ class SchedulerUnderTest(ABC):
         words need none. ``there``: the cluster that they go into, where one object's words depend on others. The objects
         are not changed. Raises NotExpressible, naming the object and the concept."""
         return [(obj,) for obj in objects]
+
+    def space_of(self, kind: str, name: str, namespace: str, there: Cluster) -> str:
+        """The namespace that an object of a namespaced kind is in that was written for ``namespace``: another one where ``translate``
+        put it there."""
+        return namespace
 
     # --- where it decides --------------------------------------------------------------------------------------------
 

@@ -39,3 +39,18 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+def is_free_everywhere(port: int) -> bool:
+    """Whether the port can be had on all addresses, as Go's ``:8080`` asks for it."""
+    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
+    with socket.socket(family) as one:
+        # As Go sets it: connections that are closing don't count.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+        try:
+            one.bind(("", port))
+        except OSError:
+            return False
+    return True

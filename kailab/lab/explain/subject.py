@@ -40,7 +40,7 @@ class Subject:
         if kind == "Queue":
             subject = cls(kind, "", name)
         elif kind in ("Pod", "PodGroup") or is_namespaced(kind):
-            subject = cls(kind, namespace, name)
+            subject = cls(kind, lab.space_of(kind, name, namespace) or namespace, name)
         else:
             raise InputError(f"{kind} can't be explained; expected a pod, a podgroup, a queue or a workload")
         rule = subject.rule(lab)
