@@ -40,6 +40,11 @@ MANIFESTS = "manifests.zip"
 ADDONS: Mapping[str, tuple[Pin, ...]] = {
     "kueue": (Pin("kueue", "kueue", "v0.19.2"), Pin(MANIFESTS, "kueue", "v0.19.2")),
     "jobset": (Pin("jobset", "jobset", "v0.12.0"), Pin(MANIFESTS, "jobset", "v0.12.0")),
+    "scheduler-plugins": (
+        Pin("scheduler-plugins", "scheduler-plugins", "v0.35.4-devel"),
+        Pin(MANIFESTS, "scheduler-plugins", "v0.35.4-devel"),
+    ),
+    "yunikorn": (Pin("yunikorn", "yunikorn", "v1.8.0"), Pin(MANIFESTS, "yunikorn", "v1.8.0")),
 }
 """What runs beside a control plane where it is asked for: by name, its programs and manifests. The name is their project."""
 

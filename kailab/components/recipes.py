@@ -58,6 +58,22 @@ RECIPES: Mapping[str, Recipe] = {
         lent=True,
         manifests=("config/components/crd", "config/components/webhook"),
     ),
+    "scheduler-plugins": Recipe(
+        "sigs.k8s.io/scheduler-plugins",
+        packages={"scheduler-plugins": "cmd/scheduler"},
+        seconds={"scheduler-plugins": 500},
+        megabytes={"scheduler-plugins": 80},
+        lent=True,
+        manifests=("config/crd/bases",),
+    ),
+    "yunikorn": Recipe(
+        "github.com/apache/yunikorn-k8shim",
+        packages={"yunikorn": "pkg/cmd/shim"},
+        seconds={"yunikorn": 600},
+        megabytes={"yunikorn": 70},
+        lent=True,
+        manifests=("deployments/scheduler",),
+    ),
 }
 """By the project of a pin."""
 

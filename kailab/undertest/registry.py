@@ -88,6 +88,18 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
                 ),
             ),
         ),
+        "scheduler-plugins": SchedulerKind(
+            "kube-scheduler with coscheduling and capacity scheduling (SIG scheduler-plugins)",
+            frozenset(),
+            made="kailab.undertest.schedulerplugins:SchedulerPlugins",
+            clashes=(Clash("embedded", "scheduler-plugins needs a real API server"),),
+        ),
+        "yunikorn": SchedulerKind(
+            "Apache YuniKorn",
+            frozenset(),
+            made="kailab.undertest.yunikorn:YuniKorn",
+            clashes=(Clash("embedded", "YuniKorn needs a real API server"),),
+        ),
     },
     extensions.SCHEDULERS,
 )

@@ -1,0 +1,42 @@
+"""YuniKorn as a scheduler under test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.undertest.contract import Plane, SchedulerUnderTest
+from kailab.undertest.yunikorn import words
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+    from kailab.undertest.yunikorn.process import YuniKornBeside
+
+
+@dataclass(frozen=True)
+class YuniKorn(SchedulerUnderTest):
+    """It tells of an eviction by an Event alone, which a lab does not read."""
+
+    title = "YuniKorn"
+    scheduler_name = words.SCHEDULER_NAME
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        from kailab.undertest.yunikorn.translation import translate
+
+        return translate(objects, there)
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> YuniKornBeside:
+        from kailab.undertest.yunikorn.process import YuniKornBeside
+
+        return YuniKornBeside(plane)
+
+    def check_options(self) -> None:
+        """Raises MissingComponents where it was not got."""
+        from kailab.components import find_addon
+
+        find_addon(words.NAME)
+
+    def code(self, message: str) -> str:
+        return words.code(message)
