@@ -12,9 +12,10 @@ from pathlib import Path
 import tenacity
 
 from kailab.cluster.protocol import Cluster
-from kailab.errors import AlreadyExists, ConnectError
+from kailab.errors import AlreadyExists
 from kailab.undertest import programs
 from kailab.undertest.contract import Beside, Plane, Rest, SchedulerFailed, Start, Tell
+from kailab.undertest.crds import bring_in
 from kailab.undertest.kai.folder import KaiFolder, find_kai
 from kailab.undertest.kai.program_list import programs_of
 from kailab.undertest.kai.rest import NAMES, KaiRest
@@ -86,16 +87,9 @@ class KaiBeside(Beside):
 def prepare(cluster: Cluster, kai: KaiFolder) -> None:
     """What KAI finds in a cluster where it was installed: its CRDs in their own words, priority classes, namespaces, and
     the account of its reservation pods. Done again it changes nothing."""
-    from kailab.cluster.install import await_established, install
+    from kailab.cluster.install import install
 
-    crds = [*kai.crds, *missing_definitions(kai)]
-    for crd in crds:
-        cluster.apply(crd)
-    try:
-        # Before anything creates or watches objects of these kinds: until then the API server does not serve them.
-        await_established(cluster, [crd["metadata"]["name"] for crd in crds])
-    except ConnectError as error:
-        raise SchedulerFailed(f"the API server does not take KAI's CRDs: {error}") from None
+    bring_in(cluster, [*kai.crds, *missing_definitions(kai)], "KAI")
     install(cluster)
     for obj in (
         *({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}} for name in NAMESPACES),

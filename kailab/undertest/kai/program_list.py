@@ -6,12 +6,11 @@ don't meet; but some releases have programs with ports that no flag changes.
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 from kailab.cluster.controlplane.certificates import Authority
-from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
+from kailab.cluster.controlplane.ports import LOOPBACK, free_ports, is_free_everywhere
 from kailab.undertest.contract import Plane, Tell
 from kailab.undertest.kai.folder import KaiFolder
 from kailab.undertest.kai.rest import CYCLE_ENDS
@@ -104,7 +103,7 @@ def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> li
     for program in found:
         name = program.name.removeprefix("kai-")
         ports = kai.dialect.fixed_ports(name)
-        if clash := next((port for port in ports if port in taken or not _is_free(port)), 0):
+        if clash := next((port for port in ports if port in taken or not is_free_everywhere(port)), 0):
             by = f"by KAI's {taken[clash]}" if clash in taken else "by another lab with KAI?"
             tell(
                 f"KAI's {name} is left out: its port {clash} is taken ({by}). Status of PodGroups and Queues will not say all "
@@ -122,18 +121,3 @@ def _at(flag: str, port: int) -> str:
 
 def _metrics(port: int) -> str:
     return f"http://{LOOPBACK}:{port}/metrics"
-
-
-def _is_free(port: int) -> bool:
-    """Whether the port can be had on all addresses, as Go's ``:8080`` asks for it."""
-    family = socket.AF_INET6 if socket.has_dualstack_ipv6() else socket.AF_INET
-    with socket.socket(family) as one:
-        # As Go sets it: connections that are closing don't count.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-        try:
-            one.bind(("", port))
-        except OSError:
-            return False
-    return True
