@@ -109,3 +109,64 @@ def test_so_many_jobs_are_looked_at_as_the_configuration_allows_and_one_more(tea
             team.job(f"small{number}{task}", on=f"node-{number}")
     team.job("big", gpus=6)
     assert len(team.decide(max_consolidation_victims=most).moved) == moved
+
+
+@pytest.mark.parametrize(
+    ("firm", "soft", "pods", "lost"),
+    [
+        (("build", 100), ("high", 75), 1, {"low1-0"}),
+        (("", 100), ("", 75), 1, {"low1-0"}),  # only the value differs
+        (("", None), ("", None), 1, set()),  # the pods themselves have none: the PodGroups' is not looked at
+        (("", None), ("", None), 2, {"low0-0", "low1-0"}),
+    ],
+)
+def test_pods_of_another_priority_are_tried_though_one_was_refused_by_the_quota(world, firm, soft, pods, lost):
+    """A job is skipped for one that failed only where as many pods of the same priority wait, as in KAI."""
+    world.node("node-1", gpus=3)
+    world.queue("team", quota=1)
+    world.job("held", on="node-1", priority=100)
+    for number in range(2):
+        world.job(f"low{number}", on="node-1", priority=50)
+    world.job("firm", priority=125, task={"pod_priority": firm})
+    world.job("soft", priority=75, tasks=pods, gang=pods, task={"pod_priority": soft})
+    assert world.decide().lost == lost
+
+
+@pytest.mark.parametrize(("pods", "lost"), [(3, set()), (2, {"low-0"})])
+def test_jobs_are_compared_by_what_waited_when_the_cycle_began(world, pods, lost):
+    """The first has started a pod since, and is refused more by the quota."""
+    world.node("node-1", gpus=2)
+    world.queue("team", quota=1)
+    world.job("low", on="node-1", priority=50)
+    world.job("firm", priority=125, tasks=3)
+    world.job("soft", priority=75, tasks=pods)
+    decided = world.decide()
+    assert set(decided.bound) == {"firm-0"}
+    assert decided.lost == lost
+
+
+def test_a_job_within_its_preemption_delay_uses_up_no_depth(team):
+    team.node("node-1", gpus=1)
+    team.job("low", on="node-1", priority=50)
+    team.job("delayed", priority=90, created=1_000_000.0 - 10, preemption_delay=60.0)
+    team.job("next", priority=75)
+    decided = team.decide(queue_depth={"preempt": 1})
+    assert decided.lost == {"low-0"}
+    assert set(decided.promised) == {"next-0"}
+    assert decided.decisions.wake_at == 1_000_000.0 + 50
+
+
+def test_a_queue_is_not_compared_by_a_job_within_its_preemption_delay(world):
+    """Who has its turn first is told by the jobs that may have others evicted."""
+    world.node("node-1", gpus=2)
+    for name in ("one", "two"):
+        world.queue(name, quota=1)
+    world.queue("rich")
+    world.job("taken", queue="rich", on="node-1", tasks=1, gpus=2)
+    # Larger than the quota of its queue, so that the queue would come last with it.
+    world.job("delayed", queue="one", gpus=2, priority=90, created=1_000_000.0 - 10, preemption_delay=60.0)
+    world.job("small", queue="one", gpus=1)
+    world.job("other", queue="two", gpus=1)
+    decided = world.decide()
+    assert decided.lost == {"taken-0"}
+    assert next(iter(decided.promised)) == "small-0"

@@ -4,7 +4,7 @@ is fair."""
 import pytest
 
 from kailab.engine.decisions import Code
-from kailab.engine.snapshot.records import GpuRequest
+from kailab.engine.snapshot.records import GpuRequest, Status
 
 
 def owner_and_borrower(world, gpus=8, quota=4):
@@ -240,3 +240,31 @@ def test_a_preemption_delay_must_pass_before_others_are_evicted(world, age, lost
     if not lost:
         assert decided.pending("mine").code == Code.PREEMPTION_DELAY
         assert decided.decisions.wake_at == 1_000_000.0 + 50
+
+
+def test_a_place_promised_in_the_same_cycle_is_claimed_once(world):
+    """Allocate promises the first pod what is being left; for the second there is a claim up to the quota, and no further."""
+    world.node("node-1", gpus=4)
+    world.queue("owner", quota=2)
+    world.queue("borrower", quota=2)
+    world.job("leaving", queue="borrower", on="node-1", status=Status.RELEASING)
+    for number in range(3):
+        world.job(f"b{number}", queue="borrower", on="node-1")
+    world.job("mine", queue="owner", tasks=2)
+    decided = world.decide()
+    assert decided.lost == {"b2-0"}
+    assert decided.promised == {"mine-0": "node-1", "mine-1": "node-1"}
+
+
+def test_what_was_taken_of_the_last_job_of_a_queue_counts_when_queues_are_compared(world):
+    """``large`` has one job that may go. With a pod of it to go, the next to go is of the other queue, as in KAI."""
+    world.node("node-1", gpus=7)
+    world.queue("owner", quota=2)
+    world.queue("large", quota=2)
+    world.queue("small", quota=1)
+    world.job("firm", queue="large", priority=100, gpus=2, on="node-1")
+    world.job("three", queue="large", tasks=3, on="node-1")
+    for number in range(2):
+        world.job(f"s{number}", queue="small", on="node-1")
+    world.job("mine", queue="owner", gpus=2)
+    assert world.decide().lost == {"three-2", "s1-0"}

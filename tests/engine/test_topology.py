@@ -98,3 +98,31 @@ def test_reclaim_clears_one_rack_for_a_gang_that_needs_one(world):
     decided = world.decide()
     assert len({node.split("-")[0] for node in decided.promised.values()}) == 1
     assert len(decided.lost) == 2
+
+
+@pytest.mark.parametrize(
+    ("constraint", "others", "started"),
+    [
+        (Constraint(topology="network", required="zone"), 0, False),
+        (Constraint(topology="network", required="zone"), 1, True),  # nodes in two racks
+        (Constraint(topology="network", required="zone", preferred="zone"), 0, True),
+        (Constraint(topology="network", required="zone", preferred="rack"), 0, True),
+        (Constraint(topology="network", required="rack"), 0, True),
+    ],
+)
+def test_nodes_that_are_one_domain_below_the_required_level_take_nobody_as_in_kai(team, constraint, others, started):
+    """KAI's fifth fault: what is free is counted from the rack down, and its zone passes for empty."""
+    racks(team, *[2] * (1 + others))
+    team.job("gang", tasks=2, gang=2, constraint=constraint)
+    assert (len(team.decide().bound) == 2) is started
+
+
+@pytest.mark.parametrize(("constraint", "lost"), [(None, {"low-0"}), (REQUIRED, set())])
+def test_what_runs_counts_among_what_a_required_level_needs_free_as_in_kai(team, constraint, lost):
+    """One more pod wants one GPU, and the rack would have to have two."""
+    racks(team, 2, 1, nodes=1)
+    group = SubGroup(podsets=(PodSet(name="default"),), constraint=constraint)
+    team.job("elastic", tasks=2, on=["r1-n1"], priority=75, root=group)
+    team.job("low", on="r1-n1", priority=50)
+    team.job("firm", on="r2-n1", priority=100)
+    assert team.decide().lost == lost

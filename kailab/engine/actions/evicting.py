@@ -26,22 +26,39 @@ from kailab.engine.working.state import Job
 
 def candidates(session: Session, allocator: Allocator, action: Action, preemptible_only: bool = False) -> Iterator[Job]:
     """Waiting jobs that may set an eviction off, in order."""
-    order = waiting_jobs(session, action, (lambda job: job.record.preemptible) if preemptible_only else None)
+    delayed = _delayed(session, action, preemptible_only)
+    order = waiting_jobs(
+        session,
+        action,
+        # Not in the order at all, as in KAI: they use up no ``queue_depth``, and their queue is not compared by them.
+        lambda job: job.uid not in delayed and (job.record.preemptible or not preemptible_only),
+    )
     while not order.empty:
         job = order.pop()
-        until = job.delayed_until()
-        if until is not None and session.now < until:
-            # Nothing happens in the cluster when the delay ends, so no event would start a cycle then.
-            session.ledger.wake(until)
-            session.ledger.note(job, action, "its preemption delay has not elapsed")
-            session.ledger.delayed[job.uid] = until
-            continue
         if _refused(session, job):
             session.ledger.note(
                 job, action, "its binding was refused: nobody is evicted for it until one works or it changes"
             )
             continue
         yield job
+
+
+def _delayed(session: Session, action: Action, preemptible_only: bool) -> set[str]:
+    """Jobs (uids) whose preemption delay has not elapsed as the action begins."""
+    found: set[str] = set()
+    for queue in session.tree.leaves:
+        for _, job in session.waiting.lists.get(queue.name, ()):
+            until = job.delayed_until()
+            if until is None or session.now >= until or not job.root.ready or not session.has_turn(job):
+                continue
+            if preemptible_only and not job.record.preemptible:
+                continue
+            # Nothing happens in the cluster when the delay ends, so no event would start a cycle then.
+            session.ledger.wake(until)
+            session.ledger.note(job, action, "its preemption delay has not elapsed")
+            session.ledger.delayed[job.uid] = until
+            found.add(job.uid)
+    return found
 
 
 def _refused(session: Session, job: Job) -> bool:

@@ -57,7 +57,7 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
     def valid(scenario: Scenario) -> bool:
         victims = scenario.by_job().values()
         # A gang is tried in part at first, and claims no more than that part.
-        tried = demand(session, job, _tried(session, job))
+        tried = demand(session, job, scenario.goal.tasks)
         assert tried is not None
         if not standing.allows(tried, _yields(session, victims), multiplier):
             return False
@@ -73,11 +73,6 @@ def _reclaim(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         return standing.ground(wanted.queue, queue)
 
     return search(session, allocator, job, "reclaim", pick, queues, valid, wanted, ground)
-
-
-def _tried(session: Session, job: Job) -> list[WTask]:
-    """The tasks of the job that the scenario at hand has placed."""
-    return [task for task in job if task.virtual and ACTIVE[task.status]]
 
 
 def _yields(session: Session, victims) -> dict[WQueue, list[Yield]]:  # type: ignore[no-untyped-def]

@@ -216,10 +216,8 @@ class Placer:
                 candidates[i] = False
 
     def _opens_device(self, info: ShapeInfo, i: int) -> bool:
-        groups = self._choose_groups(info, i, False)
-        if groups is None or groups[1]:
-            groups = self._choose_groups(info, i, True) or groups
-        return groups is None or any(group == "" for group in groups[0])
+        chosen = self._choose_groups(info, i, False)
+        return chosen is None or "" in chosen[0]
 
     def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
         session, name = self.session, self.table.nodes[i].name

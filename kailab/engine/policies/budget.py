@@ -22,8 +22,8 @@ class BudgetSpent(Exception):
 
 
 class ActionBudget:
-    """What is left to the action at work. ``cut_short``: the last search ended because others had used up the action's
-    budget, and not its own."""
+    """What is left to the action at work. ``cut_short``: the last search ended at what the action had left for it, which was
+    less than a job may use."""
 
     def __init__(self, settings: SearchBudget) -> None:
         self.settings = settings

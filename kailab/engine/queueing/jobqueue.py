@@ -81,7 +81,6 @@ class Leaf(Generic[T]):
         self._backwards = backwards
         self._next = len(base) - 1 if backwards else 0
         self._extra: list[tuple[Key, T]] = []
-        self.given: Amounts = NOTHING  # what popped victims hold
         self._settle()
 
     def _settle(self) -> None:
@@ -178,6 +177,7 @@ class JobQueue(Generic[T]):
         self.backwards = held is not None
         self._roots: Heap[_Node[T]] = Heap(self._node_before)
         self._nodes: dict[str, _Node[T]] = {}
+        self._given: dict[str, Amounts] = {}  # what popped victims hold, by queue, also where a queue has none left
 
     def load(
         self,
@@ -241,12 +241,11 @@ class JobQueue(Generic[T]):
         while node.leaf is None:
             assert node.children is not None
             node = self._top(node.children)
-        leaf = node.leaf
-        job = leaf.pop()
+        job = node.leaf.pop()
         if self._held is not None:
-            more, given = self._held(job), leaf.given
+            more, given = self._held(job), self._given.get(node.queue.name, NOTHING)
             # KAI's poppedJobsByQueue: a queue is compared as if what was taken from it were gone.
-            leaf.given = (given[0] + more[0], given[1] + more[1], given[2] + more[2])
+            self._given[node.queue.name] = (given[0] + more[0], given[1] + more[1], given[2] + more[2])
             if self._precedence is not None:
                 self._precedence.taken(node.queue, more, 1)
         self._after_pop(node)
@@ -306,7 +305,7 @@ class JobQueue(Generic[T]):
         if self._wanted is not None:
             return self._wanted(job), NOTHING
         assert self._held is not None
-        more, given = self._held(job), node.leaf.given
+        more, given = self._held(job), self._given.get(node.queue.name, NOTHING)
         return NOTHING, (given[0] + more[0], given[1] + more[1], given[2] + more[2])
 
     @staticmethod

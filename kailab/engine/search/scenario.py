@@ -20,8 +20,9 @@ from kailab.engine.working.state import Job, WTask
 
 
 class Scenario(NamedTuple):
-    """``recorded``: victims of the last successful smaller try; ``extra``: victims added now."""
+    """``goal``: for whom; ``recorded``: victims of the last successful smaller try; ``extra``: victims added now."""
 
+    goal: Goal
     recorded: list[Batch]
     extra: list[Batch]
 
@@ -108,6 +109,9 @@ class Accumulation:
             return True
         return False
 
+    def scenario(self, extra: list[Batch]) -> Scenario:
+        return Scenario(self.goal, self.recorded, extra)
+
     def whole(self, uids: dict[str, None]) -> list[Batch]:
         """All victims of these jobs, one batch a job."""
         return [Batch(self.session.jobs[uid], list(self._by_job[uid])) for uid in uids]
@@ -115,10 +119,9 @@ class Accumulation:
 
 def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
     """Victims with a pod on one node of the newest victim's job, node by node."""
-    recorded = accumulation.recorded
     # The victims of the smaller try may do for the larger one too.
-    if accumulation.valid and recorded:
-        yield Scenario(recorded, [])
+    if accumulation.valid and accumulation.recorded:
+        yield accumulation.scenario([])
     while accumulation.advance():
         if not accumulation.valid or not accumulation.batches:
             continue
@@ -135,19 +138,19 @@ def node_local(accumulation: Accumulation) -> Iterator[Scenario]:
             # A gang on two nodes is the same set from either.
             if key not in seen:
                 seen.add(key)
-                yield Scenario(recorded, chosen)
+                yield accumulation.scenario(chosen)
 
 
 def multi_node(accumulation: Accumulation) -> Iterator[Scenario]:
     """After each unit, victims of the smallest sets of nodes that could suffice, then of more of them."""
     if accumulation.valid:
-        yield Scenario(accumulation.recorded, [])
+        yield accumulation.scenario([])
     while accumulation.advance():
         if accumulation.valid:
             if accumulation.batches:
                 yield from _node_subsets(accumulation)
             else:
-                yield Scenario(accumulation.recorded, [])
+                yield accumulation.scenario([])
 
 
 def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
@@ -183,10 +186,10 @@ def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
     while k <= len(nodes):
         # Whole batches, also with their tasks on other nodes: a gang does not go in part.
         picked = sorted({number for node in nodes[:k] for number in by_node[node]})
-        yield Scenario(accumulation.recorded, [batches[number] for number in picked])
+        yield accumulation.scenario([batches[number] for number in picked])
         whole = _with_surplus(batches, picked)
         if whole != picked and not session.config.imitate_faults:
-            yield Scenario(accumulation.recorded, [batches[number] for number in whole])
+            yield accumulation.scenario([batches[number] for number in whole])
         if k == len(nodes):
             return
         k = min(k + step, len(nodes))

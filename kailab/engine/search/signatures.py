@@ -1,11 +1,13 @@
 """Comparing jobs by how hard they are to place.
 
-Two jobs are comparable if their tasks obey the same rules (selectors, affinity, tolerations, topology ...). Then the one
-with more pods, or with larger ones, is not easier. Source: KAI's MinimalJobRepresentatives.
+Two jobs are comparable if as many of their tasks obey the same rules (selectors, affinity, tolerations, topology, the
+priority of the pods ...). Then the one with more pods left to place, or with larger ones, is not easier. Source: KAI's
+MinimalJobRepresentatives.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from kailab.engine.snapshot.records import Status
@@ -26,9 +28,12 @@ def rules(info: ShapeInfo) -> tuple[Any, ...]:
 
 
 def signature(job: Job) -> tuple[Any, ...]:
-    parts = []
+    parts: Counter[tuple[Any, ...]] = Counter()
     for podset in job.podsets.values():
-        waiting = {id(task.info): task.info for task in podset.tasks.values() if not ACTIVE[task.status]}
+        # As they stood when the cycle began: KAI works a signature out once, when it takes its snapshot.
+        waiting = Counter(
+            (task.info, task.record.pod_priority) for task in podset.tasks.values() if not ACTIVE[task.record.status]
+        )
         if not waiting:
             continue
         chain = []
@@ -37,9 +42,12 @@ def signature(job: Job) -> tuple[Any, ...]:
             # Constraints of the groups above confine the pods as well.
             chain.append(member.constraint)
             member = member.parent
-        parts.append((tuple(chain), frozenset(rules(info) for info in waiting.values())))
+        pods: Counter[tuple[Any, ...]] = Counter()
+        for (info, priority), count in waiting.items():
+            pods[rules(info), priority] += count
+        parts[tuple(chain), frozenset(pods.items())] += 1
     # By what they ask for and not by name, so that equal jobs with other names of their subgroups are comparable.
-    return tuple(sorted(parts, key=repr)) if len(parts) > 1 else tuple(parts)
+    return (frozenset(parts.items()),)
 
 
 def sizes(job: Job) -> list[Size]:

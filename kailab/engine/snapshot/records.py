@@ -196,6 +196,10 @@ class Task(_Record, frozen=True, kw_only=True):
     node: str = ""
     gpu_groups: tuple[str, ...] = ()
     priority: int | None = None  # label kai.scheduler/task-priority
+    pod_priority: tuple[str, int | None] = (
+        "",
+        None,
+    )  # the pod's own class and its value; the PodGroup's are what counts
     created: float = 0.0
     nominated_node: str = ""
     accepted: GpuRequest | None = None

@@ -83,6 +83,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         node=spec.get("nodeName") or "",
         gpu_groups=groups,
         priority=_integer(priority) if priority is not None else None,
+        pod_priority=(spec.get("priorityClassName") or "", spec.get("priority")),
         created=created(metadata),
         nominated_node=(pod.get("status") or _NOTHING).get("nominatedNodeName") or "",
         numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
