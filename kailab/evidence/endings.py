@@ -12,6 +12,7 @@ from typing import Any
 from kailab.evidence.canonical import plain
 from kailab.evidence.entries import Bound, Decision, Evicted, Promised, Refused, Waits
 from kailab.evidence.history import History
+from kailab.evidence.observed import ACTION
 from kailab.evidence.story import unnamed
 
 
@@ -42,11 +43,14 @@ def moved(first: History, second: History) -> Iterator[Moved]:
     """In the order in which workloads came to be known."""
     one, two = _endings(first), _endings(second)
     left, right = _about(first), _about(second)
+    # Of a scheduler that tells nothing of its own binds and evictions are known, and not by which action.
+    observed = any(entry.action == ACTION for history in (first, second) for entry in history.decisions)
+    other = _first_other_seen if observed else _first_other
     for workload in dict.fromkeys((*one, *two, *left, *right)):
         before, after = one.get(workload, {}), two.get(workload, {})
         if before == after:
             continue
-        pair = _first_other(left.get(workload, []), right.get(workload, []))
+        pair = other(left.get(workload, []), right.get(workload, []))
         yield Moved(workload, before, after, pair, (_told(pair[0]), _told(pair[1])))
 
 
@@ -68,10 +72,10 @@ def _endings(history: History) -> dict[str, dict[str, int]]:
 def _about(history: History) -> dict[str, list[Decision]]:
     found: dict[str, list[Decision]] = {}
     for entry in history.decisions:
-        if isinstance(entry, Refused):
-            workload = history.pods[entry.pod].workload if entry.pod in history.pods else f"Pod {entry.pod}"
-        else:
+        if isinstance(entry, Waits) or (not isinstance(entry, Refused) and entry.podgroup):
             workload = history.workloads.get(entry.podgroup, entry.podgroup)
+        else:
+            workload = history.pods[entry.pod].workload if entry.pod in history.pods else f"Pod {entry.pod}"
         found.setdefault(workload, []).append(entry)
     return found
 
@@ -82,6 +86,23 @@ def _first_other(one: list[Decision], two: list[Decision]) -> tuple[Decision | N
         if _told(left) != _told(right):
             return left, right
     return None, None
+
+
+def _first_other_seen(one: list[Decision], two: list[Decision]) -> tuple[Decision | None, Decision | None]:
+    """By what the cluster shows. Of a side that decided nothing more, why it waits is told, where that is known."""
+    pairs = zip_longest(*([entry for entry in side if isinstance(entry, Bound | Evicted)] for side in (one, two)))
+    for left, right in pairs:
+        if _seen(left) != _seen(right):
+            return left or _last_wait(one), right or _last_wait(two)
+    return None, None
+
+
+def _seen(entry: Bound | Evicted | None) -> tuple[str, str]:
+    return ("", "") if entry is None else (str(entry.__struct_config__.tag), entry.node)
+
+
+def _last_wait(entries: list[Decision]) -> Decision | None:
+    return next((entry for entry in reversed(entries) if isinstance(entry, Waits)), None)
 
 
 def _told(entry: Decision | None) -> str:

@@ -51,13 +51,15 @@ class Labs:
             config = self._marked_config(scheduler, chosen)
         number = len(self._opened) + 1
         venue = self._venue(scheduler)
-        recorder = Recorder(name or ("lab" if number == 1 else f"lab-{number}")) if self._evidence.on else None
+        called = name or ("lab" if number == 1 else f"lab-{number}")
+        recorder = Recorder(called) if self._evidence.on else None
+        told = self._item.ihook.pytest_kailab_observers(item=self._item, lab=called)
         lab = self._open(
             fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
             backend=self._settings.backend,
             scheduler=scheduler,
             config=config,
-            observers=() if recorder is None else [recorder],
+            observers=[*([] if recorder is None else [recorder]), *(one for several in told for one in several)],
             venue=venue,
             devices=self._wants_devices,
         )

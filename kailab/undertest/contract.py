@@ -244,6 +244,8 @@ class SchedulerUnderTest(ABC):
     waits_without_pods: ClassVar[bool] = False
     """What waits may have no pods yet, as a Job that is suspended until it is admitted: expectations speak of what runs, and take
     waiting pods as no more than so many."""
+    one_a_machine: ClassVar[bool] = False
+    """Two of it can't run on one machine at once, as where a port is fixed in its code: those who start several wait."""
     steps_everywhere: ClassVar[bool] = False
     """It decides in the process of a test on a real cluster too, where others are processes of their own."""
     quiet_seconds: ClassVar[float] = PROCESS_QUIET_SECONDS

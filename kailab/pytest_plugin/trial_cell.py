@@ -1,0 +1,116 @@
+"""Loaded by name (``-p``) in the process of a trial's cell: measures the labs of each test, and keeps what the test came to as soon
+as it has ended."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from kailab.errors import ConnectError, InputErrors, StateError
+from kailab.pytest_plugin.evidence import PROPERTY, names_of
+from kailab.pytest_plugin.fixtures import EVIDENCE
+from kailab.trials.course import Course
+from kailab.trials.results import CellResult, TestResult, Verdict
+from kailab.trials.store import CellFolder
+from kailab.undertest.contract import NotExpressible, SchedulerFailed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+from kailab.trials.cell import CELL
+
+_COURSES = pytest.StashKey[dict[str, Course]]()
+_FAULT = pytest.StashKey[tuple[Verdict, str, str]]()
+_BEGUN = pytest.StashKey[float]()
+_UNABLE = (ConnectError, StateError, SchedulerFailed)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_Keeper(CellFolder(_folder())), "kailab-trial-cell-keeper")
+
+
+def _folder() -> Path:
+    from pathlib import Path
+
+    return Path(os.environ[CELL])
+
+
+class _Keeper:
+    def __init__(self, folder: CellFolder) -> None:
+        self._folder = folder
+        self._done = folder.tests()
+        self._names: list[str] = []
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Tests that ended before this process was begun anew are not run again."""
+        self._names = list(dict.fromkeys(_name(item) for item in items))
+        left = [item for item in items if _name(item) not in self._done]
+        if len(left) < len(items):
+            config.hook.pytest_deselected(items=[item for item in items if _name(item) in self._done])
+            items[:] = left
+
+    def pytest_kailab_observers(self, item: pytest.Item, lab: str) -> Sequence[Course]:
+        course = Course()
+        item.stash.setdefault(_COURSES, {})[lab] = course
+        return [course]
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        item.stash[_BEGUN] = time.monotonic()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        error = call.excinfo.value if call.excinfo is not None else None
+        if error is not None and item.stash.get(_FAULT, None) is None:
+            item.stash[_FAULT] = _fault(error, report)
+        return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: Any) -> Generator[None, Any, Any]:
+        outcome = yield
+        verdict, message, concept = item.stash.get(_FAULT, None) or ("passed", "", "")
+        written = [str(value) for name, value in item.user_properties if name == PROPERTY]
+        run = item.config.stash[EVIDENCE].run.run_id if written else ""
+        self._folder.keep(
+            TestResult(
+                name=_name(item),
+                verdict=verdict,
+                message=message,
+                concept=concept,
+                evidence=f"{run}/{written[-1]}" if written else "",
+                seconds=round(time.monotonic() - item.stash.get(_BEGUN, time.monotonic()), 3),
+                labs={lab: course.result() for lab, course in item.stash.get(_COURSES, {}).items()},
+            )
+        )
+        return outcome
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        if exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED) or (
+            exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and self._names
+        ):
+            self._folder.finish(CellResult(tests=tuple(self._names)))
+
+
+def _name(item: pytest.Item) -> str:
+    return "/".join(names_of(item))
+
+
+def _fault(error: BaseException, report: pytest.TestReport) -> tuple[Verdict, str, str]:
+    """(verdict, why, the concept that is missing)."""
+    if report.outcome == "skipped":
+        return "skipped", str(getattr(error, "msg", error)), ""
+    told = error.errors if isinstance(error, InputErrors) else [error]
+    for one in told:
+        if isinstance(one, NotExpressible):
+            return "not expressible", str(one), one.concept
+    first = str(error) or type(error).__name__
+    if isinstance(error, _UNABLE) or report.when != "call":
+        return "error", first, ""
+    return "failed", first, ""

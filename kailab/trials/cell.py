@@ -1,0 +1,85 @@
+"""The process of one cell: ``python -m kailab.trials.cell FOLDER``.
+
+It ends with whoever began it, however that ends: its standard input is a pipe that only that process holds. What it brought up it
+takes down itself then; where it is killed, the planes' reapers do.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+
+from kailab.errors import KailabError
+from kailab.trials.matrix import Cell
+from kailab.trials.results import CellResult
+from kailab.trials.store import CellFolder
+
+CELL = "KAILAB_TRIAL_CELL"
+"""In the environment of the process and of all that it starts: the cell's folder."""
+_INTERRUPTED = 130
+
+
+def main(path: str) -> int:
+    folder = CellFolder(Path(path))
+    signal.signal(signal.SIGTERM, _end)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    cell = folder.cell
+    try:
+        if cell.subject.kind == "exercise":
+            return _exercise(folder, cell)
+        from kailab.trials import scenario_cell
+
+        scenario_cell.run(folder, cell)
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except KailabError as error:
+        folder.finish(CellResult(tests=tuple(folder.tests()), error=str(error)))
+        return error.exit_code
+    return 0
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # A second one must not tear the taking down apart.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
+
+
+def _end_with_parent() -> None:
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _exercise(folder: CellFolder, cell: Cell) -> int:
+    import pytest
+
+    options = [f"--kailab-{name.replace('_', '-')}={value}" for name, value in cell.options.items()]
+    arguments = [
+        cell.subject.path,
+        f"--kailab-scheduler={cell.contender.scheduler}",
+        f"--kailab-backend={cell.isolation}",
+        f"--kailab-fleet={cell.fleet}",
+        f"--kailab-evidence={folder.evidence}",
+        "--kailab-required",
+        "-p", "kailab.pytest_plugin.trial_cell",
+        "-p", "no:cacheprovider",
+        # Of whoever runs the tests otherwise; here the trial says how many go side by side.
+        *(["-n", "0"] if find_spec("xdist") else []),
+        "-q",
+        *options,
+    ]  # fmt: skip
+    code = int(pytest.main(arguments))
+    if folder.result is None and code != pytest.ExitCode.INTERRUPTED:
+        why = "it has no tests" if code == pytest.ExitCode.NO_TESTS_COLLECTED else f"pytest ended with exit code {code}"
+        folder.finish(CellResult(tests=tuple(folder.tests()), error=f"{cell.subject.path}: {why}; see {folder.log}"))
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,99 @@
+"""Contenders, from what a user calls schedulers and configurations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from kailab.errors import InputError
+from kailab.model.yamltext import write_documents
+from kailab.trials.matrix import Contender, Trial
+from kailab.undertest.compatibility import check_lab
+from kailab.undertest.naming import absolute, chosen, read_name
+from kailab.undertest.registry import SCHEDULERS
+
+NAMES = "contenders.yaml"
+_UNFIT = re.compile(r"[^a-z0-9.-]+")
+
+
+def contender(scheduler: str, config: Path | None = None, name: str = "") -> Contender:
+    """``scheduler``: KIND, KIND=DIR or NAME@FILE. Raises InputError for one that there is not, for a configuration that it does not
+    take, and for one that can't be read."""
+    named = read_name(scheduler)
+    if config is not None and "config" not in SCHEDULERS[named.kind].options:
+        raise InputError(f"scheduler {scheduler}: it takes no configuration")
+    if config is not None and "config" in named.options:
+        raise InputError(f"scheduler {scheduler}: its entry says how it decides already")
+    if config is not None:
+        from kailab.scheduler import settings_of
+
+        settings_of(config)
+    return Contender(
+        name=name or _called(scheduler, config),
+        scheduler=absolute(scheduler),
+        kind=named.kind,
+        config=str(config.absolute()) if config is not None else "",
+    )
+
+
+def contenders(schedulers: Sequence[str], configs: Sequence[Path]) -> list[Contender]:
+    """Each scheduler with each configuration, where it takes any. Raises InputError."""
+    found: list[Contender] = []
+    for one in schedulers:
+        takes = "config" in SCHEDULERS[read_name(one).kind].options
+        found += [contender(one, config) for config in configs] if takes and configs else [contender(one)]
+    if configs and not any(one.config for one in found):
+        raise InputError(f"--config: none of {', '.join(schedulers)} takes a configuration")
+    return found
+
+
+def _called(scheduler: str, config: Path | None) -> str:
+    """Short, and as names of schedulers are: ``kai-v0.16.8`` for ``kai=builds/v0.16.8``."""
+    separator = next((sign for sign in scheduler if sign in "=@"), "")
+    head, _, path = scheduler.partition(separator) if separator else (scheduler, "", "")
+    parts = [head, *([Path(path).name] if separator == "=" else []), *([config.stem] if config else [])]
+    return _UNFIT.sub("-", "-".join(parts).lower()).strip("-.")
+
+
+def check(contenders: Iterable[Contender], trial: Trial) -> None:
+    """Before anything is started. Raises InputError: two of one name, or one that can't be in an isolation, with the reason."""
+    names: set[str] = set()
+    for one in contenders:
+        if one.name in names:
+            raise InputError(f"two contenders are called {one.name}; give one of them a name of its own (NAME@FILE)")
+        names.add(one.name)
+        for isolation in trial.isolations:
+            try:
+                check_lab(isolation, one.scheduler, dict(trial.options))
+            except InputError as error:
+                raise InputError(f"{one.name} can't be compared on {isolation}: {error}") from None
+        chosen(one.scheduler).check_options()
+    if trial.reference not in names:
+        raise InputError(f"the reference {trial.reference!r} is none of the contenders: {', '.join(sorted(names))}")
+
+
+def in_words(folder: Path, found: Sequence[Contender]) -> list[Contender]:
+    """The same as processes of their own can be given them: one with a configuration has an entry in a file of names in the trial's
+    folder."""
+    entries = {}
+    spoken = []
+    for one in found:
+        if not one.config:
+            spoken.append(one)
+            continue
+        named = read_name(one.scheduler)
+        keys = {own.option: own.key for own in SCHEDULERS[named.kind].own}
+        entry = f"{one.name}-configured" if one.name in SCHEDULERS else one.name
+        entries[entry] = {
+            "kind": named.kind,
+            **{keys[option]: str(value) for option, value in named.options.items() if option in keys},
+            "config": one.config,
+        }
+        spoken.append(
+            Contender(name=one.name, scheduler=f"{entry}@{folder.absolute() / NAMES}", kind=one.kind, config=one.config)
+        )
+    if entries:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / NAMES).write_text(write_documents([entries]))
+    return spoken

@@ -1,0 +1,58 @@
+"""The first decision that two contenders took otherwise in one test, and the workloads that ended elsewhere because of such."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from kailab.errors import EvidenceError
+from kailab.evidence.endings import Moved, moved
+from kailab.evidence.history import History
+from kailab.evidence.store import load_test
+
+
+@dataclass(frozen=True)
+class FirstDecision:
+    """``workload``: which it is about. ``reference``, ``here``: what was decided, in words."""
+
+    lab: str
+    workload: str
+    reference: str
+    here: str
+
+    def __str__(self) -> str:
+        return f"first decided otherwise ({self.workload}): {self.reference} -> {self.here}"
+
+
+def first_decision(reference: Path, here: Path) -> FirstDecision | None:
+    """``reference``, ``here``: the evidence of one test. None: nothing ended elsewhere, or of the decisions about what did none is known
+    to differ. Raises EvidenceError."""
+    one, two = (load_test(path.parent.parent, "/".join(path.parts[-2:])) for path in (reference, here))
+    for lab in (name for name in one.labs if name in two.labs):
+        found = [
+            each
+            for each in moved(History.of_test(one, lab), History.of_test(two, lab))
+            if each.decisions != (None, None)
+        ]
+        if found:
+            first = min(found, key=_when)
+            return FirstDecision(lab, first.workload, *first.told)
+    return None
+
+
+def _when(each: Moved) -> float:
+    """By the reference's time, so that the order hangs on one clock."""
+    left, right = each.decisions
+    entry = left or right
+    return entry.t if entry is not None else 0.0
+
+
+def told(reference: Path | None, here: Path | None) -> str:
+    """In a line; empty where nothing can be said. Evidence that can't be read is told."""
+    if reference is None or here is None:
+        return ""
+    try:
+        found = first_decision(reference, here)
+    except EvidenceError as error:
+        return f"the first decision that differs is not known: {error}"
+    return str(found) if found is not None else ""

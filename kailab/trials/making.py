@@ -1,0 +1,75 @@
+"""A trial, from its parts: what is not said gets its default, and what does not go together is refused before anything is started."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from kailab.cluster.backends import BACKENDS
+from kailab.errors import InputError
+from kailab.evidence.canonical import compact
+from kailab.fleet import load_fleet
+from kailab.trials.contenders import check
+from kailab.trials.matrix import KINDS, Contender, Subject, Trial
+
+ISOLATION = "controlplane"
+
+
+def made(
+    contenders: Sequence[Contender],
+    subjects: Sequence[Subject],
+    isolations: Sequence[str],
+    *,
+    name: str,
+    reference: str = "",
+    fleet: str = "lesson",
+    compared: Sequence[str] = (),
+    time_ratio: float | None = None,
+    jobs: int | None = None,
+    baseline: str = "",
+    options: Mapping[str, str] | None = None,
+) -> Trial:
+    """``isolations`` none: a light control plane for each cell. ``reference`` empty: the first contender. ``compared`` none: everything
+    but time. Raises InputError."""
+    if not contenders:
+        raise InputError("say what is compared: --scheduler A --scheduler B")
+    if not subjects:
+        raise InputError("say what they are compared on: exercises, scenarios or manifests")
+    columns = len(contenders) * max(1, len(isolations))
+    if columns < 2:
+        raise InputError(f"{contenders[0].name} alone can't be compared with anything; expected two contenders or more")
+    for isolation in isolations:
+        BACKENDS.check(isolation)
+    if unknown := [kind for kind in compared if kind not in KINDS]:
+        raise InputError(
+            f"--compare: there is no kind of difference {unknown[0]!r}; expected some of: {', '.join(KINDS)}"
+        )
+    if "time" in compared and time_ratio is None:
+        raise InputError("--compare time: say how many times as long is a difference: --time-ratio")
+    seen: dict[str, Subject] = {}
+    for subject in subjects:
+        other = seen.setdefault(subject.name, subject)
+        if other.path != subject.path:
+            raise InputError(f"{other.path} and {subject.path} would both be called {subject.name}")
+    load_fleet(fleet)
+    trial = Trial(
+        name=name,
+        contenders=tuple(contenders),
+        isolations=tuple(dict.fromkeys(isolations)) or (ISOLATION,),
+        subjects=tuple(seen.values()),
+        reference=reference or contenders[0].name,
+        fleet=fleet,
+        options=dict(options or {}),
+        compared=tuple(compared) or KINDS[:-1],
+        time_ratio=time_ratio,
+        jobs=jobs,
+        baseline=baseline,
+    )
+    check(trial.contenders, trial)
+    return trial
+
+
+def name_of(contenders: Sequence[Contender], subjects: Sequence[Subject], isolations: Sequence[str]) -> str:
+    """The same for the same command, so that a rerun goes on."""
+    what = compact([list(contenders), [subject.path for subject in subjects], list(isolations)])
+    return f"trial-{hashlib.sha256(what).hexdigest()[:8]}"

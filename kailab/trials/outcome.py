@@ -1,0 +1,140 @@
+"""A trial as it came out: a table of verdicts, and what differs, with both sides' evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from kailab.trials.baseline import Accepted, Baseline
+from kailab.trials.comparing import Difference, compare
+from kailab.trials.matrix import Cell, Trial
+from kailab.trials.results import CellResult, TestResult
+from kailab.trials.store import TrialFolder
+
+NOT_RUN = TestResult(name="", verdict="error", message="it has not been run")
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A cell with what it came to. ``folder``: of its evidence; ``result`` None: it is not done."""
+
+    cell: Cell
+    folder: Path
+    result: CellResult | None
+    tests: Mapping[str, TestResult]
+
+    def test(self, name: str) -> TestResult:
+        found = self.tests.get(name)
+        if found is not None:
+            return found
+        error = self.result.error if self.result is not None else ""
+        return TestResult(name=name, verdict="error", message=error or NOT_RUN.message)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One test of a subject, in every column."""
+
+    subject: str
+    test: str
+    ended: Mapping[str, Ended]
+
+    @property
+    def results(self) -> dict[str, TestResult]:
+        return {column: one.test(self.test) for column, one in self.ended.items()}
+
+    def evidence(self, column: str) -> Path | None:
+        one = self.ended[column]
+        told = one.test(self.test).evidence
+        return one.folder / told if told else None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """``columns``: names, the reference's first."""
+
+    trial: Trial
+    folder: Path
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    baseline: Baseline = field(default_factory=Baseline)
+
+    @classmethod
+    def of(
+        cls, folder: TrialFolder, trial: Trial, cells: Mapping[tuple[str, str], Cell], baseline: Baseline
+    ) -> Outcome:
+        """``cells``: by subject and column."""
+        columns = tuple(name for name, _, _ in trial.columns())
+        rows: list[Row] = []
+        for subject in trial.subjects:
+            ended = {}
+            for column in columns:
+                cell = cells[subject.name, column]
+                place = folder.cell(cell)
+                ended[column] = Ended(cell, place.evidence, place.result, place.tests())
+            # In their own order where a cell has come to its end, and never fewer than there are.
+            known = [name for one in ended.values() if one.result is not None for name in one.result.tests]
+            known += [name for one in ended.values() for name in one.tests]
+            rows += [Row(subject.name, name, ended) for name in dict.fromkeys(known or [subject.name])]
+        return cls(trial, folder.path, columns, tuple(rows), baseline)
+
+    @cached_property
+    def all_differences(self) -> tuple[tuple[Difference, Accepted | None], ...]:
+        """Row by row; each with what accepts it."""
+        found = []
+        for row in self.rows:
+            results = row.results
+            # Each isolation is compared with the reference in the same one.
+            for column in self.columns:
+                first = self._reference_of(column)
+                if column == first:
+                    continue
+                for one in compare(column, results[first], results[column], self.trial.compared, self.trial.time_ratio):
+                    found.append((one, self.baseline.accepts(one)))
+        return tuple(found)
+
+    def _reference_of(self, column: str) -> str:
+        isolations = {name: isolation for name, _, isolation in self.trial.columns()}
+        names = {name: contender.name for name, contender, _ in self.trial.columns()}
+        return next(
+            name
+            for name in self.columns
+            if names[name] == self.trial.reference and isolations[name] == isolations[column]
+        )
+
+    def reference_of(self, column: str) -> str:
+        """The column that it is compared with: the reference, in the same isolation."""
+        return self._reference_of(column)
+
+    @property
+    def differences(self) -> list[Difference]:
+        """Those that nobody accepted."""
+        return [one for one, accepted in self.all_differences if accepted is None]
+
+    @cached_property
+    def errors(self) -> list[tuple[str, str, str]]:
+        """(column, test, why) of what could not be run, the reference's too."""
+        return [
+            (column, row.test, result.message)
+            for row in self.rows
+            for column, result in row.results.items()
+            if result.verdict == "error"
+        ]
+
+    @property
+    def stale(self) -> list[Accepted]:
+        """Accepted differences that are none any more."""
+        used = {id(accepted) for _, accepted in self.all_differences if accepted is not None}
+        return [one for one in self.baseline.accepted if id(one) not in used]
+
+    @property
+    def complete(self) -> bool:
+        return all(one.result is not None for row in self.rows for one in row.ended.values())
+
+    @property
+    def same(self) -> bool:
+        """Nothing differs but what is accepted, and all could be run."""
+        accepted_errors = {(one.column, one.test) for one, accepted in self.all_differences if accepted is not None}
+        return not self.differences and all((column, test) in accepted_errors for column, test, _ in self.errors)

@@ -1,0 +1,148 @@
+"""A trial interrupted at any moment: nothing of it goes on, nothing is lost, and a rerun comes to what an undisturbed one does."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tenacity
+
+from kailab.cluster.controlplane.supervision import processes_of
+from kailab.trials.leftovers import left
+from tests.trials.conftest import Trial, begun, fill
+
+PATIENCE_SECONDS = 300.0
+"""A bound for what hangs, far beyond what a busy machine needs."""
+
+
+def plain(told: dict[str, Any]) -> dict[str, Any]:
+    """Without what differs from run to run: times, names of runs."""
+    rows = [
+        {**row, "results": {name: _verdict(result) for name, result in row["results"].items()}} for row in told["rows"]
+    ]
+    differing = [
+        {key: value for key, value in one.items() if key not in ("evidence", "messages")} for one in told["differing"]
+    ]
+    return {"rows": rows, "differing": differing, "complete": told["complete"]}
+
+
+def _verdict(result: dict[str, Any]) -> dict[str, Any]:
+    return {key: result[key] for key in ("verdict", "concept")}
+
+
+def interrupt(home: Path, number: int, after: int, *arguments: str) -> bool:
+    """Send a signal as soon as ``after`` more files of the trial are there. True if it came before the end."""
+    folder = home / "trials"
+    there = _files(folder)
+    process = begun(home, "run", *arguments)
+    while process.poll() is None and _files(folder) < there + after:
+        time.sleep(0.01)
+    ended = process.poll() is not None
+    process.send_signal(number)
+    _, err = process.communicate()
+    if not ended and number == signal.SIGINT:
+        assert process.returncode in (130, 0, 1), err
+        assert "Traceback" not in err
+    return not ended
+
+
+def _files(folder: Path) -> int:
+    return sum(len(files) for _, _, files in os.walk(folder))
+
+
+@tenacity.retry(stop=tenacity.stop_after_delay(PATIENCE_SECONDS), wait=tenacity.wait_fixed(0.2), reraise=True)
+def gone(folder: Path) -> None:
+    rest = list(left(folder))
+    assert not rest, [process.cmdline() for process in rest]
+
+
+def undisturbed(trial: Trial, *arguments: str) -> dict[str, Any]:
+    done = trial("run", *arguments, "--name", "undisturbed", "-o", "json")
+    assert done.code == 1, done.err
+    return plain(json.loads(done.out))
+
+
+def test_interrupted_twice_and_run_again(trial: Trial, home: Path) -> None:
+    wanted = undisturbed(trial, "trial.yaml")
+    for number, after in ((signal.SIGINT, 6), (signal.SIGKILL, 40)):
+        interrupt(home, number, after, "trial.yaml")
+        gone(home / "trials" / "small")
+    shown = trial("show", "small")
+    assert shown.code in (0, 1)
+    done = trial("run", "trial.yaml", "-o", "json")
+    assert plain(json.loads(done.out)) == wanted
+    assert trial("clean", "small").out == "small: nothing was left\n"
+
+
+@pytest.mark.slow
+def test_twenty_moments(trial: Trial, home: Path) -> None:
+    """By turns with SIGINT and SIGKILL, each time some files later than the time before; the trial is begun anew where it has come to its
+    end."""
+    wanted = undisturbed(trial, "trial.yaml")
+    chance, hit = random.Random(12), 0
+    for moment in range(60):
+        number = signal.SIGKILL if moment % 2 else signal.SIGINT
+        hit += interrupt(home, number, chance.randrange(0, 45), "trial.yaml", *(["--again"] if moment % 5 == 0 else []))
+        gone(home / "trials" / "small")
+        if hit == 20:
+            break
+    assert hit == 20
+    assert plain(json.loads(trial("run", "trial.yaml", "-o", "json").out)) == wanted
+    assert trial("clean").out == "undisturbed: nothing was left\nsmall: nothing was left\n"
+
+
+@pytest.mark.slow
+def test_control_planes_go_with_an_interrupted_trial(trial: Trial, home: Path, components: object) -> None:
+    before = {process.pid for process in processes_of(None)}
+    arguments = ("trial.yaml", "--name", "planes", "--jobs", "2")
+    (home / "trial.yaml").write_text(
+        "schedulers: [kailab, kube-scheduler]\non: [returning.yaml]\nisolation: controlplane\ncompare: [verdict, outcome]\n"
+    )
+    for number, after in ((signal.SIGINT, 60), (signal.SIGKILL, 60), (signal.SIGKILL, 15)):
+        interrupt(home, number, after, *arguments)
+        gone(home / "trials" / "planes")
+    # Also where all that looked on was killed with it.
+    process = begun(home, "run", *arguments)
+    try:
+        while process.poll() is None and not list(
+            (home / "trials" / "planes").glob("cells/*/tmp/kailab-*/processes/*.pid")
+        ):
+            time.sleep(0.05)
+    finally:
+        process.kill()
+        process.communicate()
+    assert trial("clean", "planes").code == 0
+    gone(home / "trials" / "planes")
+    assert {one.pid for one in processes_of(None) if str(home) in str(one.environ())} - before == set()
+    done = trial("run", *arguments, "-o", "json")
+    told = json.loads(done.out)
+    assert (told["complete"], told["rows"][0]["results"]["kailab"]["verdict"]) == (True, "passed"), done.err
+
+
+def test_two_trials_at_once_do_not_disturb_each_other(
+    trial: Trial, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    wanted = undisturbed(trial, "trial.yaml")
+    elsewhere = tmp_path_factory.mktemp("elsewhere")
+    fill(elsewhere)
+    both = [begun(folder, "run", "trial.yaml", "-o", "json") for folder in (home, elsewhere)]
+    for process in both:
+        out, err = process.communicate()
+        assert process.returncode == 1, err
+        assert plain(json.loads(out)) == wanted
+
+
+def test_one_trial_is_run_by_one_process(trial: Trial, home: Path) -> None:
+    first = begun(home, "run", "trial.yaml")
+    while not (home / "trials" / "small" / "trial.json").exists() and first.poll() is None:
+        time.sleep(0.01)
+    second = trial("run", "trial.yaml")
+    first.send_signal(signal.SIGINT)
+    first.communicate()
+    assert (second.code, "is being run by another process" in second.err) == (2, True)

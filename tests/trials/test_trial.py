@@ -1,0 +1,144 @@
+"""Two schedulers on an exercise and two scenarios, from the command line to the reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from kailab.evidence.store import load_test
+from tests.trials.conftest import Done, Trial, fill
+
+ALL_ACCEPTED = """\
+accepted:
+- contender: kube-scheduler
+  test: "*"
+  reason: it knows no queues, and evicts nobody for them
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("trial")
+
+
+@pytest.fixture
+def home(folder: Path) -> Path:
+    """One for all tests here: they look at the trial that the first of them ran."""
+    if not (folder / "trial.yaml").exists():
+        fill(folder)
+    return folder
+
+
+def told(done: Done) -> dict:
+    return json.loads(done.out)
+
+
+def differing(done: Done) -> Iterator[dict]:
+    for one in told(done)["differing"]:
+        yield from one["differences"]
+
+
+def test_a_table_and_what_differs(trial: Trial, home: Path) -> None:
+    done = trial("run", "trial.yaml")
+    assert done.code == 1, done.err
+    lines = done.out.splitlines()
+    assert lines[0].split() == ["TEST", "KAILAB", "KUBE-SCHEDULER"]
+    verdicts = {line.split()[0]: line.split()[1:] for line in lines[1:5]}
+    assert verdicts["lending/test_idle_quota_is_lent"][:2] == ["passed", "passed"]
+    assert verdicts["lending/test_the_owner_gets_its_share_back"] == ["passed", "failed", "!"]
+    assert verdicts["returning/the-owner-returns"] == ["passed", "failed", "!"]
+    assert "outcome: owner after apply owner.yaml: 16 running -> 0 running" in done.out
+    assert "evictions: borrower after apply owner.yaml: 16 evicted -> 0 evicted" in done.out
+
+
+def test_what_is_there_is_shown_again_and_not_run_again(trial: Trial) -> None:
+    first = trial("run", "trial.yaml", "-o", "json")
+    assert "4 of 4 cells are there already" in first.err
+    shown = trial("show", "small", "-o", "json")
+    assert (shown.code, told(shown)) == (1, told(first))
+
+
+def test_both_sides_have_evidence_and_the_first_decision_that_differs(trial: Trial, home: Path) -> None:
+    (one,) = [
+        each for each in told(trial("show", "-o", "json"))["differing"] if each["test"] == "returning/the-owner-returns"
+    ]
+    assert one["firstDecision"].startswith("first decided otherwise (")
+    assert " -> " in one["firstDecision"]
+    for side in ("kailab", "kube-scheduler"):
+        path = home / one["evidence"][side]
+        assert load_test(path.parent.parent, "returning/the-owner-returns").labs["lab"].backend == "embedded"
+
+
+def test_an_accepted_difference_is_none(trial: Trial, home: Path) -> None:
+    (home / "accepted.yaml").write_text(ALL_ACCEPTED)
+    done = trial("show", "--baseline", "accepted.yaml")
+    assert done.code == 0
+    assert "the same but for" in done.out
+    assert "failed ~" in done.out
+    assert "first decided otherwise" not in done.out
+
+
+def test_what_is_accepted_in_part_leaves_the_rest(trial: Trial, home: Path) -> None:
+    (home / "part.yaml").write_text(
+        "accepted:\n"
+        "- {contender: kube-*, test: 'returning/*', kind: outcome, what: owner, reason: no reclaim}\n"
+        "- {contender: kube-*, test: 'gone/*', reason: was once}\n"
+    )
+    done = trial("show", "--baseline", "part.yaml")
+    assert done.code == 1
+    assert "outcome: owner" not in done.out.partition("returning/the-owner-returns: kube-scheduler")[2]
+    assert "outcome: borrower" in done.out
+    assert "accepted, and no longer different: kube-*: gone/* (was once)" in done.out
+
+
+def test_reports_for_machines_and_for_people(trial: Trial, home: Path) -> None:
+    done = trial("show", "small", "--junit", "out/junit.xml", "--html", "out/page.html")
+    assert done.code == 1
+    suites = {suite.get("name"): suite for suite in ElementTree.parse(home / "out" / "junit.xml").getroot()}
+    assert (suites["kailab"].get("tests"), suites["kailab"].get("failures")) == ("4", "0")
+    failed = {case.get("name") for case in suites["kube-scheduler"] if case.find("failure") is not None}
+    assert "returning/the-owner-returns" in failed
+    page = (home / "out" / "page.html").read_text()
+    assert "16 running" in page
+    assert "src=" not in page
+    assert "http" not in page.replace('lang="en"', "")
+
+
+def test_one_that_changed_is_run_again(trial: Trial, home: Path) -> None:
+    text = (home / "returning.yaml").read_text()
+    (home / "returning.yaml").write_text(text.replace("team-b: {gpus: 16}", "team-b: {gpus: 12}"))
+    done = trial("run", "trial.yaml", "-o", "json")
+    (home / "returning.yaml").write_text(text)
+    assert "2 of 4 cells are there already" in done.err
+    (row,) = [row for row in told(done)["rows"] if row["test"] == "returning/the-owner-returns"]
+    assert {result["verdict"] for result in row["results"].values()} == {"failed"}
+
+
+def test_configurations_of_one_scheduler(trial: Trial, home: Path) -> None:
+    """The same scheduler decides by two files: without its reclaim action the owner gets nothing back."""
+    (home / "full.yaml").write_text('actions: "allocate, reclaim"\n')
+    (home / "none.yaml").write_text('actions: "allocate"\n')
+    texts = [(home / "manifests" / name).read_text() for name in ("queues.yaml", "borrower.yaml", "owner.yaml")]
+    (home / "all.yaml").write_text("---\n".join(texts))
+    done = trial(
+        "run", "--scheduler", "kailab", "--config", "full.yaml", "--config", "none.yaml", "--isolation", "embedded",
+        "--name", "configured", "--compare", "outcome", "lending/test_lending.py::test_the_owner_gets_its_share_back",
+        "all.yaml", "-o", "json",
+    )  # fmt: skip
+    assert done.code == 1, done.err
+    assert [one["name"] for one in told(done)["columns"]] == ["kailab-full", "kailab-none"]
+    assert {one["what"] for one in differing(done)} == {"owner", "borrower"}
+    assert [row["test"] for row in told(done)["rows"]] == ["lending/test_the_owner_gets_its_share_back", "workload/all"]
+
+
+def test_the_same_scheduler_twice_is_the_same(trial: Trial, home: Path) -> None:
+    (home / "names.yaml").write_text("twin: {kind: kailab}\n")
+    done = trial(
+        "run", "--scheduler", "kailab", "--scheduler", "twin@names.yaml", "--isolation", "embedded", "returning.yaml"
+    )
+    assert done.code == 0, done.out
+    assert "2 tests on 2 contenders: the same" in done.out
