@@ -6,22 +6,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kailab.errors import ConnectError, InputErrors, StateError
 from kailab.pytest_plugin.evidence import PROPERTY, names_of
 from kailab.pytest_plugin.fixtures import EVIDENCE
+from kailab.trials.cell import CELL
 from kailab.trials.course import Course
 from kailab.trials.results import CellResult, TestResult, Verdict
 from kailab.trials.store import CellFolder
 from kailab.undertest.contract import NotExpressible, SchedulerFailed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-from kailab.trials.cell import CELL
 
 _COURSES = pytest.StashKey[dict[str, Course]]()
 _FAULT = pytest.StashKey[tuple[Verdict, str, str]]()
@@ -30,28 +27,26 @@ _UNABLE = (ConnectError, StateError, SchedulerFailed)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(_Keeper(CellFolder(_folder())), "kailab-trial-cell-keeper")
-
-
-def _folder() -> Path:
-    from pathlib import Path
-
-    return Path(os.environ[CELL])
+    config.pluginmanager.register(_Keeper(CellFolder(Path(os.environ[CELL]))), "kailab-trial-cell-keeper")
 
 
 class _Keeper:
     def __init__(self, folder: CellFolder) -> None:
         self._folder = folder
+        subject = folder.cell.subject
+        self._subject = subject.name
+        given = Path(subject.path.partition("::")[0])
+        self._root = given if given.is_dir() else given.parent
         self._done = folder.tests()
         self._names: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Tests that ended before this process was begun anew are not run again."""
-        self._names = list(dict.fromkeys(_name(item) for item in items))
-        left = [item for item in items if _name(item) not in self._done]
+        self._names = list(dict.fromkeys(self._name(item) for item in items))
+        left = [item for item in items if self._name(item) not in self._done]
         if len(left) < len(items):
-            config.hook.pytest_deselected(items=[item for item in items if _name(item) in self._done])
+            config.hook.pytest_deselected(items=[item for item in items if self._name(item) in self._done])
             items[:] = left
 
     def pytest_kailab_observers(self, item: pytest.Item, lab: str) -> Sequence[Course]:
@@ -80,7 +75,7 @@ class _Keeper:
         run = item.config.stash[EVIDENCE].run.run_id if written else ""
         self._folder.keep(
             TestResult(
-                name=_name(item),
+                name=self._name(item),
                 verdict=verdict,
                 message=message,
                 concept=concept,
@@ -97,9 +92,13 @@ class _Keeper:
         ):
             self._folder.finish(CellResult(tests=tuple(self._names)))
 
-
-def _name(item: pytest.Item) -> str:
-    return "/".join(names_of(item))
+    def _name(self, item: pytest.Item) -> str:
+        """By the subject: the name of an exercise hangs on where pytest is called."""
+        test = names_of(item)[1].removeprefix(f"{item.path.stem}.")
+        below = item.path.relative_to(self._root) if item.path.is_relative_to(self._root) else Path(item.path.name)
+        # The module of the folder's own name says no more than the folder.
+        own = below.stem.removeprefix("test_") != item.path.parent.name
+        return "/".join((self._subject, ".".join((*below.parts[:-1], *([below.stem] if own else []), test))))
 
 
 def _fault(error: BaseException, report: pytest.TestReport) -> tuple[Verdict, str, str]:

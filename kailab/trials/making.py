@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 
+from msgspec import structs
+
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import InputError
 from kailab.evidence.canonical import compact
@@ -46,17 +48,13 @@ def made(
         )
     if "time" in compared and time_ratio is None:
         raise InputError("--compare time: say how many times as long is a difference: --time-ratio")
-    seen: dict[str, Subject] = {}
-    for subject in subjects:
-        other = seen.setdefault(subject.name, subject)
-        if other.path != subject.path:
-            raise InputError(f"{other.path} and {subject.path} would both be called {subject.name}")
+    found = _named_apart(subjects)
     load_fleet(fleet)
     trial = Trial(
         name=name,
         contenders=tuple(contenders),
         isolations=tuple(dict.fromkeys(isolations)) or (ISOLATION,),
-        subjects=tuple(seen.values()),
+        subjects=found,
         reference=reference or contenders[0].name,
         fleet=fleet,
         options=dict(options or {}),
@@ -67,6 +65,19 @@ def made(
     )
     check(trial.contenders, trial)
     return trial
+
+
+def _named_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:
+    """Each once. Scenarios that are called as an exercise is get a longer name. Raises InputError where two would have one name."""
+    seen: dict[str, Subject] = {}
+    for one in subjects:
+        subject = one
+        if subject.name in seen and seen[subject.name].kind != subject.kind:
+            subject = structs.replace(subject, name=f"{subject.name}-{subject.kind}")
+        other = seen.setdefault(subject.name, subject)
+        if other.path != subject.path:
+            raise InputError(f"{other.path} and {subject.path} would both be called {subject.name}")
+    return tuple(seen.values())
 
 
 def name_of(contenders: Sequence[Contender], subjects: Sequence[Subject], isolations: Sequence[str]) -> str:

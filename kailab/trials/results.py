@@ -50,10 +50,7 @@ class TestResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CellResult(msgspec.Struct, frozen=True, kw_only=True):
-    """``tests``: in their order. ``error``: why the cell could not be run to its end. ``version``: of the scheduler under test, as it
-    told."""
+    """``tests``: in their order. ``error``: why the cell could not be run to its end."""
 
     tests: tuple[str, ...] = ()
     error: str = ""
-    version: str = ""
-    seconds: float = 0.0

@@ -36,7 +36,7 @@ def run(folder: CellFolder, cell: Cell) -> None:
                 folder.keep(bench.test(one))
     finally:
         bench.close()
-    folder.finish(CellResult(tests=tuple(one.id for one in scenarios), version=bench.version))
+    folder.finish(CellResult(tests=tuple(one.id for one in scenarios)))
 
 
 def scenarios_of(cell: Cell) -> list[Scenario]:
@@ -55,7 +55,6 @@ class _Bench:
         self._cell = cell
         self._run = RunFolder.begin(folder.evidence)
         self._venue: Venue | None = None
-        self.version = ""
 
     def test(self, scenario: Scenario) -> TestResult:
         begun = time.monotonic()
@@ -73,7 +72,6 @@ class _Bench:
         verdict, message = _verdict(ran)
         written = ""
         if recorder.facts is not None:
-            self.version = recorder.facts.versions.get("scheduler", "")
             path = self._run.write(
                 scenario.suite,
                 scenario.name,

@@ -55,7 +55,8 @@ def _has_tests(folder: Path) -> bool:
 
 def _exercise(path: Path, test: str = "") -> Subject:
     folder = path if path.is_dir() else path.parent
-    name = "-".join(part for part in (folder.name, path.stem if path.is_file() else "", test) if part)
+    module = path.stem.removeprefix("test_") if path.is_file() else folder.name
+    name = "-".join(part for part in (folder.name, "" if module == folder.name else module, test) if part)
     return Subject(kind="exercise", name=name, path=f"{path}::{test}" if test else str(path), files=_all_below(folder))
 
 

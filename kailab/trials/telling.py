@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
-from msgspec import structs, to_builtins
+from msgspec import to_builtins
 
+from kailab.errors import EvidenceError
+from kailab.evidence.store import load_test
 from kailab.trials.comparing import ratio
 from kailab.trials.comparing import told as verdict_told
 from kailab.trials.first_decision import told as decision_told
@@ -33,10 +36,14 @@ def data(outcome: Outcome) -> dict[str, Any]:
 
 
 def _version(outcome: Outcome, column: str) -> str:
+    """Of the scheduler under test, as its first lab's evidence has it; empty: nothing is known."""
     for row in outcome.rows:
-        result = row.ended[column].result
-        if result is not None and result.version:
-            return result.version
+        path = row.evidence(column)
+        if path is None:
+            continue
+        with suppress(EvidenceError):
+            for facts in load_test(path.parent.parent, "/".join(path.parts[-2:])).labs.values():
+                return facts.versions.get("scheduler", "")
     return ""
 
 
@@ -86,7 +93,7 @@ def differing(outcome: Outcome) -> Iterator[dict[str, Any]]:
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for one, accepted in outcome.all_differences:
         entry = {
-            **to_builtins(structs.replace(one)),
+            **to_builtins(one),
             "text": str(one),
             "accepted": accepted.reason if accepted else None,
         }

@@ -86,3 +86,14 @@ def test_a_damaged_folder_is_told(trial: Trial, home: Path) -> None:
     (home / "trials" / "broken" / "trial.json").write_text("{")
     done = trial("show", "broken")
     assert (done.code, "trial.json: damaged" in done.err) == (2, True)
+
+
+def test_an_exercise_and_scenarios_of_one_name_are_told_apart(home: Path) -> None:
+    (home / "lending.yaml").write_text((home / "returning.yaml").read_text())
+    (home / "trial.yaml").write_text(SOUND.replace("[lending]", "[lending, lending.yaml, lending]"))
+    assert [one.name for one in read_trial(home / "trial.yaml").subjects] == ["lending", "lending-scenarios"]
+    (home / "more" / "lending").mkdir(parents=True)
+    (home / "more" / "lending" / "test_lending.py").write_text("")
+    (home / "trial.yaml").write_text(SOUND.replace("[lending]", "[lending, more/lending]"))
+    with pytest.raises(InputError, match="would both be called lending"):
+        read_trial(home / "trial.yaml")

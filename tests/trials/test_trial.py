@@ -132,7 +132,7 @@ def test_configurations_of_one_scheduler(trial: Trial, home: Path) -> None:
     assert done.code == 1, done.err
     assert [one["name"] for one in told(done)["columns"]] == ["kailab-full", "kailab-none"]
     assert {one["what"] for one in differing(done)} == {"owner", "borrower"}
-    assert [row["test"] for row in told(done)["rows"]] == ["lending/test_the_owner_gets_its_share_back", "workload/all"]
+    assert [row["subject"] for row in told(done)["rows"]] == ["lending-test_the_owner_gets_its_share_back", "all"]
 
 
 def test_the_same_scheduler_twice_is_the_same(trial: Trial, home: Path) -> None:
