@@ -100,6 +100,13 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             made="kailab.undertest.yunikorn:YuniKorn",
             clashes=(Clash("embedded", "YuniKorn needs a real API server"),),
         ),
+        "volcano": SchedulerKind(
+            "Volcano, a folder of its programs",
+            frozenset({"volcano"}),
+            made="kailab.undertest.volcano:Volcano",
+            own=(Own("volcano", "folder"),),
+            clashes=(Clash("embedded", "Volcano needs a real API server"),),
+        ),
     },
     extensions.SCHEDULERS,
 )
