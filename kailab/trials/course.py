@@ -39,7 +39,7 @@ class Course(Observer):
 
     def on_opened(self, opening: Opening) -> None:
         self._cluster = opening.cluster
-        self._watch = opening.cluster.watch(("Pod", "PodGroup"))
+        self._watch = opening.cluster.watch(("Pod",))
         self._classes = _classes(opening.cluster.list("Node"))
         self._begin()
 
@@ -90,7 +90,7 @@ class Course(Observer):
         events: list[WatchEvent] = list(self._watch.poll())
         if not events:
             return
-        pods = [event.object for event in events if event.kind == "Pod"]
+        pods = [event.object for event in events]
         nodes = {node["metadata"]["name"]: node for node in self._cluster.list("Node")}
         groups = {
             (group["metadata"].get("namespace", ""), group["metadata"]["name"]): group
@@ -99,9 +99,8 @@ class Course(Observer):
         accounts = Accounts(self._cluster, pods, nodes)
         held = self._held()
         for event in events:
-            if event.kind != "Pod" or event.object["metadata"].get("namespace") in SYSTEM_NAMESPACES:
-                continue
-            self._take(event, groups, accounts, held)
+            if event.object["metadata"].get("namespace") not in SYSTEM_NAMESPACES:
+                self._take(event, groups, accounts, held)
 
     def _take(
         self, event: WatchEvent, groups: Mapping[tuple[str, str], Object], accounts: Accounts, held: dict[str, int]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from kailab.errors import EvidenceError
@@ -27,17 +28,20 @@ class FirstDecision:
 def first_decision(reference: Path, here: Path) -> FirstDecision | None:
     """``reference``, ``here``: the evidence of one test. None: nothing ended elsewhere, or of the decisions about what did none is known
     to differ. Raises EvidenceError."""
-    one, two = (load_test(path.parent.parent, "/".join(path.parts[-2:])) for path in (reference, here))
-    for lab in (name for name in one.labs if name in two.labs):
-        found = [
-            each
-            for each in moved(History.of_test(one, lab), History.of_test(two, lab))
-            if each.decisions != (None, None)
-        ]
+    one, two = _histories(reference), _histories(here)
+    for lab in (name for name in one if name in two):
+        found = [each for each in moved(one[lab], two[lab]) if each.decisions != (None, None)]
         if found:
             first = min(found, key=_when)
             return FirstDecision(lab, first.workload, *first.told)
     return None
+
+
+@lru_cache(maxsize=8)
+def _histories(path: Path) -> dict[str, History]:
+    """By lab. The reference's is asked for once for each contender."""
+    test = load_test(path.parent.parent, "/".join(path.parts[-2:]))
+    return {lab: History.of_test(test, lab) for lab in test.labs}
 
 
 def _when(each: Moved) -> float:

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 import tenacity
 
-from kailab.cluster.controlplane.supervision import processes_of
+from kailab.cluster.controlplane.supervision import mark_of, processes_of
 from kailab.trials.leftovers import left
+from kailab.trials.store import TrialFolder
 from tests.trials.conftest import Trial, begun, fill
 
 PATIENCE_SECONDS = 300.0
@@ -99,7 +100,6 @@ def test_twenty_moments(trial: Trial, home: Path) -> None:
 
 @pytest.mark.slow
 def test_control_planes_go_with_an_interrupted_trial(trial: Trial, home: Path, components: object) -> None:
-    before = {process.pid for process in processes_of(None)}
     arguments = ("trial.yaml", "--name", "planes", "--jobs", "2")
     (home / "trial.yaml").write_text(
         "schedulers: [kailab, kube-scheduler]\non: [returning.yaml]\nisolation: controlplane\ncompare: [verdict, outcome]\n"
@@ -119,7 +119,7 @@ def test_control_planes_go_with_an_interrupted_trial(trial: Trial, home: Path, c
         process.communicate()
     assert trial("clean", "planes").code == 0
     gone(home / "trials" / "planes")
-    assert {one.pid for one in processes_of(None) if str(home) in str(one.environ())} - before == set()
+    assert [one.pid for one in processes_of(None) if mark_of(one).startswith(str(home))] == []
     done = trial("run", *arguments, "-o", "json")
     told = json.loads(done.out)
     assert (told["complete"], told["rows"][0]["results"]["kailab"]["verdict"]) == (True, "passed"), done.err
@@ -139,10 +139,8 @@ def test_two_trials_at_once_do_not_disturb_each_other(
 
 
 def test_one_trial_is_run_by_one_process(trial: Trial, home: Path) -> None:
-    first = begun(home, "run", "trial.yaml")
-    while not (home / "trials" / "small" / "trial.json").exists() and first.poll() is None:
-        time.sleep(0.01)
-    second = trial("run", "trial.yaml")
-    first.send_signal(signal.SIGINT)
-    first.communicate()
-    assert (second.code, "is being run by another process" in second.err) == (2, True)
+    with TrialFolder(home / "trials" / "small").held():
+        for command in (("run", "trial.yaml"), ("run", "trial.yaml", "--again")):
+            done = trial(*command)
+            assert (done.code, "is being run by another process" in done.err) == (2, True)
+    assert not (home / "trials" / "small" / "cells").exists()
