@@ -75,11 +75,11 @@ def _labs(one: LabResult, two: LabResult, time_ratio: float | None) -> Iterator[
 def _phases(
     left: Phase, right: Phase, left_classes: Mapping[str, str], right_classes: Mapping[str, str], after: str
 ) -> Iterator[Difference]:
-    for work, (one, other) in _pairs(left.running, right.running, 0):
+    for work, (one, other) in _pairs(left.running, right.running):
         yield _difference("outcome", work, after, f"{one} running", f"{other} running")
-    for work, (one, other) in _pairs(left.evicted, right.evicted, 0):
+    for work, (one, other) in _pairs(left.evicted, right.evicted):
         yield _difference("evictions", work, after, f"{one} evicted", f"{other} evicted")
-    for queue, _ in _pairs(dips(left), dips(right), 0):
+    for queue, _ in _pairs(dips(left), dips(right)):
         yield _difference("lowest", f"queue {queue}", after, _lowest(left, queue), _lowest(right, queue))
     for work in sorted({*left.placement, *right.placement}):
         # Where others run there are others to place.
@@ -130,9 +130,9 @@ def _times(left: Phase, right: Phase, most: float, after: str) -> Iterator[Diffe
         yield _difference("time", "", after, f"{left.seconds:g} s", f"{right.seconds:g} s ({found:.2g} times)")
 
 
-def _pairs(left: Mapping[str, int], right: Mapping[str, int], nothing: int) -> Iterator[tuple[str, tuple[int, int]]]:
+def _pairs(left: Mapping[str, int], right: Mapping[str, int]) -> Iterator[tuple[str, tuple[int, int]]]:
     for name in sorted({*left, *right}):
-        pair = left.get(name, nothing), right.get(name, nothing)
+        pair = left.get(name, 0), right.get(name, 0)
         if pair[0] != pair[1]:
             yield name, pair
 

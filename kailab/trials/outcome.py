@@ -13,7 +13,7 @@ from kailab.trials.matrix import Cell, Trial
 from kailab.trials.results import CellResult, TestResult
 from kailab.trials.store import TrialFolder
 
-NOT_RUN = TestResult(name="", verdict="error", message="it has not been run")
+NOT_RUN = "it has not been run"
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Ended:
         if found is not None:
             return found
         error = self.result.error if self.result is not None else ""
-        return TestResult(name=name, verdict="error", message=error or NOT_RUN.message)
+        return TestResult(name=name, verdict="error", message=error or NOT_RUN)
 
 
 @dataclass(frozen=True)
@@ -88,25 +88,19 @@ class Outcome:
             results = row.results
             # Each isolation is compared with the reference in the same one.
             for column in self.columns:
-                first = self._reference_of(column)
+                first = self.reference_of(column)
                 if column == first:
                     continue
                 for one in compare(column, results[first], results[column], self.trial.compared, self.trial.time_ratio):
                     found.append((one, self.baseline.accepts(one)))
         return tuple(found)
 
-    def _reference_of(self, column: str) -> str:
-        isolations = {name: isolation for name, _, isolation in self.trial.columns()}
-        names = {name: contender.name for name, contender, _ in self.trial.columns()}
-        return next(
-            name
-            for name in self.columns
-            if names[name] == self.trial.reference and isolations[name] == isolations[column]
-        )
-
     def reference_of(self, column: str) -> str:
-        """The column that it is compared with: the reference, in the same isolation."""
-        return self._reference_of(column)
+        """The column that it is compared with: the reference, in the same isolation; of one contender alone its first isolation."""
+        if len(self.trial.contenders) == 1:
+            return self.columns[0]
+        named = {name: (contender.name, isolation) for name, contender, isolation in self.trial.columns()}
+        return next(name for name in self.columns if named[name] == (self.trial.reference, named[column][1]))
 
     @property
     def differences(self) -> list[Difference]:

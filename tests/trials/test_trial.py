@@ -10,6 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from kailab.evidence.store import load_test
+from kailab.trials.contenders import contender
+from kailab.trials.making import made
+from kailab.trials.outcome import Outcome
+from kailab.trials.subjects import subjects_of
 from tests.trials.conftest import Done, Trial, fill
 
 ALL_ACCEPTED = """\
@@ -142,3 +146,13 @@ def test_the_same_scheduler_twice_is_the_same(trial: Trial, home: Path) -> None:
     )
     assert done.code == 0, done.out
     assert "2 tests on 2 contenders: the same" in done.out
+
+
+def test_one_scheduler_in_two_isolations_is_compared_with_its_first(home: Path) -> None:
+    trial = made([contender("kailab")], subjects_of("returning.yaml", home), ["embedded", "controlplane"], name="t")
+    outcome = Outcome(trial, home, tuple(name for name, _, _ in trial.columns()), ())
+    assert outcome.columns == ("kailab (embedded)", "kailab (controlplane)")
+    assert {outcome.reference_of(column) for column in outcome.columns} == {"kailab (embedded)"}
+    both = made([contender("kailab"), contender("kube-scheduler")], trial.subjects, trial.isolations, name="t")
+    outcome = Outcome(both, home, tuple(name for name, _, _ in both.columns()), ())
+    assert outcome.reference_of("kube-scheduler (controlplane)") == "kailab (controlplane)"
