@@ -21,6 +21,7 @@ class YuniKorn(SchedulerUnderTest):
 
     title = "YuniKorn"
     scheduler_name = words.SCHEDULER_NAME
+    one_a_machine = True  # the port of its REST API is fixed in its code
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         from kailab.undertest.yunikorn.translation import translate
