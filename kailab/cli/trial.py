@@ -11,6 +11,7 @@ import click
 
 from kailab.cli import options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.trial_upgrade import upgrade
 
 if TYPE_CHECKING:
     from kailab.trials.matrix import Trial
@@ -49,6 +50,9 @@ def _reporting(command: Any) -> Any:
 def group() -> None:
     """Run the same exercises, scenarios and manifests under several schedulers, and tell what differs. Exit code 1 if anything
     does."""
+
+
+group.add_command(upgrade)
 
 
 @group.command()

@@ -205,6 +205,10 @@ class Beside(ABC):
     def version(self) -> str:
         """Its name and version, for the record; ``unknown``, and why, where nothing says it."""
 
+    def passes_over(self, objects: Sequence[Object]) -> Sequence[str]:
+        """Words of these objects that came after its release, each once: it does as if they were not there."""
+        return ()
+
     def rest(self, cluster: Cluster) -> Rest | None:
         """What tells whether it is done; None: nothing does, and a lab waits for quiet."""
         return None

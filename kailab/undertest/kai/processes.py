@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tenacity
 
-from kailab.cluster.protocol import Cluster
+from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import AlreadyExists
 from kailab.undertest import programs
 from kailab.undertest.contract import Beside, Plane, Rest, SchedulerFailed, Start, Tell
@@ -79,6 +79,9 @@ class KaiBeside(Beside):
 
     def version(self) -> str:
         return f"kai {kai_version(self._kai, self._plane.log(NAMES[0]))}"
+
+    def passes_over(self, objects: Sequence[Object]) -> Sequence[str]:
+        return tuple(dict.fromkeys(word for obj in objects for word in self._kai.dialect.passes_over(obj)))
 
     def rest(self, cluster: Cluster) -> Rest:
         return KaiRest(self._plane, cluster)
