@@ -3,6 +3,7 @@
 import platform
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,8 +11,10 @@ import yaml
 from kailab.errors import InputError
 from kailab.undertest.kai.dialects import Dialect
 from kailab.undertest.kai.folder import BINARIES, BINARIES_ENV, CRDS_ENV, find_kai
+from kailab.undertest.kai.processes import KaiBeside
 from kailab.undertest.kai.releases import MARKS
 
+UNUSED: Any = None  # the plane, where nothing is started
 NEEDED_CRDS = Dialect((0, 16, 8)).crds
 
 
@@ -197,3 +200,11 @@ def test_programs_of_several_releases_are_no_kai(folder: Path) -> None:
     (unnamed / "scheduler").write_bytes((unnamed / "scheduler").read_bytes() + b"node-level-scheduler\0")
     (unnamed / "podgrouper").write_bytes((unnamed / "podgrouper").read_bytes() + b"generic-karta-fallback\0")
     refused(unnamed, str(unnamed), "fit no release", "v0.17.0")
+
+
+def test_what_this_release_passes_over_is_told_of_all_objects_once(folder: Path) -> None:
+    job = {"kind": "Job", "metadata": {"name": "j", "annotations": {"kai.scheduler/batch-min-member": "4"}}, "spec": {}}
+    old = folder.rename(folder.parent / "v0.12.23")
+    assert KaiBeside(UNUSED, old).passes_over([job, job]) == ("kai.scheduler/batch-min-member",)
+    new = old.rename(folder.parent / "v0.16.8")
+    assert KaiBeside(UNUSED, new).passes_over([job]) == ()

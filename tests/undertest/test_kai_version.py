@@ -69,6 +69,18 @@ def test_what_the_scheduler_says_of_itself_counts_before_all(tmp_path: Path) -> 
     assert kai_version(kai, log).startswith("v0.12.3, ")
 
 
+def test_a_log_goes_on_where_another_release_began_it(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    old = "gitCommit: abc1234\ngitVersion: v0.13.1\n" + "I1120 a line of its work\n" * 5000
+    log.write_text(old + "gitCommit: def5678\ngitVersion: v0.16.8\nI1120 more\n")
+    kai = folder(tmp_path / "kai-v0.9.0")
+    assert kai_version(kai, log).startswith("v0.16.8 commit def5678, ")
+    log.write_text(old + "gitCommit: Not provided.\ngitVersion: Not provided.\n")
+    assert kai_version(kai, log).startswith("v0.9.0 (by its folder's name), ")
+    log.write_text("")
+    assert kai_version(kai, log).startswith("v0.9.0 (by its folder's name), ")
+
+
 def test_else_the_folder_tells_it(tmp_path: Path) -> None:
     assert kai_version(folder(tmp_path / "kai-v0.9.0" / "bin")).startswith("v0.9.0 (by its folder's name), ")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import mmap
 import re
 from contextlib import suppress
 from functools import lru_cache
@@ -12,7 +13,8 @@ from kailab.undertest.kai.buildinfo import best_stamp
 from kailab.undertest.kai.folder import KaiFolder
 
 _SAID = re.compile(r"^(gitVersion|gitCommit): (?!Not provided)(\S+)$", re.MULTILINE)
-_MOST_LOG = 64 * 1024
+_LAST_SAID = b"gitVersion: "
+_AROUND = 256  # the other lines about its version stand beside this one
 
 
 def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
@@ -23,11 +25,19 @@ def kai_version(kai: KaiFolder, log: Path | None = None) -> str:
 
 
 def _said(log: Path | None) -> str:
-    """The scheduler prints its version first of all."""
+    """The scheduler prints its version first of all. What another release said in the same log before it does not count."""
     if log is None:
         return ""
-    with suppress(OSError), log.open("rb") as file:
-        return best_stamp(dict(_SAID.findall(file.read(_MOST_LOG).decode("utf-8", "replace"))))
+    # An empty file can't be mapped.
+    with (
+        suppress(OSError, ValueError),
+        log.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as words,
+    ):
+        at = words.rfind(_LAST_SAID)
+        if at >= 0:
+            told = words[max(0, at - _AROUND) : at + _AROUND].decode("utf-8", "replace")
+            return best_stamp(dict(_SAID.findall(told)))
     return ""
 
 
