@@ -226,6 +226,9 @@ def odd(cases: int, seed: int, minutes: float | None, verbose: bool, output: Tex
     "--at-least", type=click.FloatRange(0, 100), default=99.5, help="The share, per cent, below which it fails."
 )
 @click.option("--shrink", type=click.IntRange(min=0), default=1, help="How many of what failed are cut down and shown.")
+@click.option(
+    "--steps", is_flag=True, help="Judge the steps too, each on a lab made anew; takes several times as long."
+)
 @_workers
 @options.output
 def explain(
@@ -235,20 +238,20 @@ def explain(
     budget: float | None,
     at_least: float,
     shrink: int,
+    steps: bool,
     workers: int,
     output: TextOrJson,
 ) -> None:
     """Random situations in labs, and what `kailab explain` says of all that waits in them, each answer tried.
 
-    A cause is taken away in the manifests, a verdict tried on the emptied lab, each step carried out on a lab made anew. Exit code 1
-    where fewer answers than --at-least are right.
+    A cause is taken away in the manifests, a verdict tried on the emptied lab. Exit code 1 where fewer answers than --at-least are right.
     """
     from kailab.conformance.explaining.run import run_seeds
     from kailab.conformance.explaining.shrinking import shrunk
 
     seeds = range(seed, seed + cases) if case is None else range(case, case + 1)
     with terminal.progress_bars() as tell:
-        findings = run_seeds(seeds, workers, budget, tell)
+        findings = run_seeds(seeds, workers, budget, tell, steps=steps)
     if output is TextOrJson.json:
         terminal.say(findings.as_json())
     else:

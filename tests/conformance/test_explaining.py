@@ -10,12 +10,13 @@ import yaml
 from kailab.conformance.explaining import judging, removal
 from kailab.conformance.explaining.judging import Judged, judge
 from kailab.conformance.explaining.naming import unnamed
+from kailab.conformance.explaining.place import Place
 from kailab.conformance.explaining.random_situation import seeded
 from kailab.conformance.explaining.run import Findings, SeedResult, run_seeds
 from kailab.conformance.explaining.shrinking import shrink
 from kailab.conformance.explaining.situation import Situation
 from kailab.conformance.explaining.subject import Work, waiting
-from kailab.conformance.explaining.truth import runs_alone, runs_in_time
+from kailab.conformance.explaining.truth import Truth
 from kailab.conformance.fuzzing.walk_objects import queue
 from kailab.lab.explain.answer import Answer, Step, Verdict
 from kailab.lab.explain.cause import Cause, Code
@@ -62,8 +63,8 @@ def told(verdict: Verdict, code: Code, *steps: Step, sentence: str = SENTENCE) -
 def judged(monkeypatch: pytest.MonkeyPatch, situation: Situation, *answers: Answer) -> Judged:
     """What is thought of an answer; the last of ``answers`` is given again and again."""
     given = list(answers)
-    monkeypatch.setattr(judging, "ask", lambda *_: given.pop(0) if len(given) > 1 else given[0])
-    (found,) = judge(situation)
+    monkeypatch.setattr(judging, "ask", lambda *_, **__: given.pop(0) if len(given) > 1 else given[0])
+    (found,) = judge(situation, steps=True)
     return found
 
 
@@ -107,7 +108,7 @@ def test_a_sentence_without_its_numbers_is_noticed(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> Answer:
+    def fails(*_: object, **__: object) -> Answer:
         raise KeyError("queue")
 
     monkeypatch.setattr(judging, "ask", fails)
@@ -116,9 +117,11 @@ def test_a_failure_is_a_fault_of_the_answer(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_emptied_lab_tells_what_waiting_for_others_can_bring() -> None:
-    assert runs_alone(CROWDED, WORK)
-    assert not runs_in_time(CROWDED, WORK)
-    assert not runs_alone(LIMITED, WORK)
+    with CROWDED.opened() as crowded, LIMITED.opened() as limited:
+        truth = Truth(CROWDED, crowded)
+        assert truth.alone(WORK)
+        assert not truth.in_time(WORK)
+        assert not Truth(LIMITED, limited).alone(WORK)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -182,7 +185,7 @@ def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
         holder["annotations"]["gpu-memory"] = "40000"
     situation = Situation("shared", FLEET, ({"apply": [queue("team", "", 4, -1, 1), shared]},))
     with situation.opened() as lab:
-        place = removal.Place(situation, lab, WORK)
+        place = Place(situation, lab, WORK)
         assert unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants 40000 MiB of a GPU.") == ""
         assert "40000" in unnamed(place, Code.NOT_ENOUGH_GPUS, "It wants much of a GPU.")
 
@@ -243,7 +246,7 @@ def test_nodes_are_made_as_large_as_any_pod() -> None:
 
 def test_a_failing_situation_is_cut_down(monkeypatch: pytest.MonkeyPatch) -> None:
     large = LIMITED.with_steps((*LIMITED.steps, {"advance": 5}, {"apply": [queue("b", "", 4, -1, 1), job("more", 1)]}))
-    monkeypatch.setattr(judging, "ask", lambda *_: told(Verdict.LATER, Code.OVER_LIMIT))
+    monkeypatch.setattr(judging, "ask", lambda *_, **__: told(Verdict.LATER, Code.OVER_LIMIT))
     failed = next(one for one in judge(large) if one.work == WORK)
     small = shrink(large, failed)
     assert small.steps == LIMITED.steps[1:]  # without its queue it is as wrong
@@ -257,9 +260,30 @@ def test_what_is_explained_of_random_situations_is_so() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_explained_of_many_random_situations_is_so() -> None:
-    findings = run_seeds(range(400, 412))
+def test_what_is_explained_of_many_random_situations_is_so_steps_too() -> None:
+    findings = run_seeds(range(400, 412), steps=True)
+    assert sum(tally.with_steps for tally in findings.by_code().values()) > 10
     assert findings.share >= 90, findings.text()
+
+
+def test_processes_that_share_the_work_find_the_same() -> None:
+    seeds = (30005, 30009, 30011)  # cheap ones
+    assert run_seeds(seeds, workers=2) == run_seeds(seeds)
+
+
+def test_steps_are_judged_where_that_is_asked_for() -> None:
+    assert [one.steps > 0 for one in judge(LIMITED, steps=True)] == [True]
+    assert [one.steps for one in judge(LIMITED)] == [0]
+
+
+def test_a_day_tells_of_all_that_comes_to_run_in_it() -> None:
+    ending = job("first", 4, 2)
+    ending["spec"]["template"]["metadata"]["annotations"] = {"kailab.dev/run-seconds": "400"}
+    steps = ({"apply": [queue("team", "", 8, -1, 1), ending]}, {"apply": [job("work", 4), job("large", 16)]})
+    situation = Situation("ending", FLEET, steps)
+    with situation.opened() as lab:
+        truth = Truth(situation, lab)
+        assert [truth.in_time(one) for one in waiting(situation, lab)] == [True, False]
 
 
 def test_findings_tell_the_share_by_cause() -> None:

@@ -1,26 +1,30 @@
-"""An answer held against labs: each thing that it says is carried out on a lab made anew, and looked at.
+"""An answer held against labs: each thing that it says is carried out on a fork, and looked at.
 
 - The verdict: what is called ``never`` runs neither alone nor in time, within a day; what is called ``later`` does.
 - The first cause: taken away in the manifests, the work runs or something else keeps it; and with everything else that came up
   taken away, but not this, it does not run.
-- The steps: what says that it was checked lets the work run.
+- The steps, where they are to be judged: what says that it was checked lets the work run on a lab made anew.
 - The names and numbers: what the sentence of a cause has to name is named.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 from kailab.conformance.explaining.naming import unnamed
-from kailab.conformance.explaining.removal import MORE_ROOM, Place, Removed, is_twin, removed
-from kailab.conformance.explaining.situation import Situation, Step
+from kailab.conformance.explaining.place import Place
+from kailab.conformance.explaining.removal import MORE_ROOM, Removed, removed
+from kailab.conformance.explaining.removers.twins import is_twin
+from kailab.conformance.explaining.situation import Situation, Step, go_on
 from kailab.conformance.explaining.subject import Work, waiting
-from kailab.conformance.explaining.truth import runs_alone, runs_in_time
+from kailab.conformance.explaining.truth import Truth
 from kailab.errors import KailabError
 from kailab.lab.explain.answer import Answer, Verdict
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.cause import Code
+from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
 
 DEEPEST = 6
@@ -48,24 +52,33 @@ class Judged:
 
 @dataclass
 class _Case:
-    situation: Situation
-    lab: Lab
+    truth: Truth
     work: Work
     told: Answer
     faults: list[tuple[str, str]] = field(default_factory=list)
 
+    @property
+    def situation(self) -> Situation:
+        return self.truth.situation
 
-def judge(situation: Situation) -> list[Judged]:
-    """Every workload of a situation that waits. Raises KailabError for a situation that can't be carried out."""
+    @property
+    def lab(self) -> Lab:
+        return self.truth.lab
+
+
+def judge(situation: Situation, *, steps: bool = False) -> list[Judged]:
+    """Every workload of a situation that waits. ``steps``: also the steps of the answers, which cost most. Raises KailabError for a
+    situation that can't be carried out."""
     with situation.opened() as lab:
-        return [judge_one(situation, lab, work) for work in waiting(situation, lab)]
+        truth = Truth(situation, lab)
+        return [judge_one(truth, work, steps=steps) for work in waiting(situation, lab)]
 
 
-def judge_one(situation: Situation, lab: Lab, work: Work) -> Judged:
-    """``lab``: the situation, carried out; it is only looked at. A failure of kailab is a fault of its answer."""
+def judge_one(truth: Truth, work: Work, *, steps: bool = False) -> Judged:
+    """See ``judge``. A failure of kailab is a fault of its answer."""
     try:
-        told = ask(lab, work.kind, work.name, work.namespace)
-        return _judged(_Case(situation, lab, work, told))
+        told = ask(truth.lab, work.kind, work.name, work.namespace, tried=steps)
+        return _judged(_Case(truth, work, told))
     except KailabError as error:
         return Judged(work, "", "", faults=(("failed", f"{type(error).__name__}: {error}"),))
     except Exception as error:
@@ -119,10 +132,10 @@ def _verdict(case: _Case) -> Iterator[tuple[str, str]]:
         if any(not (pod["spec"].get("nodeName")) for pod in work.pods(case.lab)):
             yield "verdict", "running, and pods of it wait"
     else:
-        runs = runs_alone(case.situation, work) or (verdict == Verdict.NEVER and runs_in_time(case.situation, work))
+        runs = case.truth.alone(work) or case.truth.in_time(work)
         if runs and verdict == Verdict.NEVER:
             yield "verdict", "never, and it runs once the others have gone or a day has passed"
-        if not runs and verdict == Verdict.LATER and not runs_in_time(case.situation, work):
+        if not runs and verdict == Verdict.LATER:
             yield "verdict", "later, and it runs neither alone nor within a day"
 
 
@@ -133,24 +146,40 @@ def _cause(case: _Case, code: str) -> list[str]:
     """Adds what is not so to the faults; the codes that came up, one after the other, once the first was taken away."""
     chain: list[tuple[str, Removed]] = []
     current = code
-    while len(chain) < DEEPEST:
-        with _opened(case, [one for _, one in chain]) as lab:
-            if chain:
-                if case.work.runs(lab):
-                    return _needed(case, chain)
-                told = ask(lab, case.work.kind, case.work.name, case.work.namespace)
-                current = str(told.cause.code) if told.cause else ""
-                if told.verdict == Verdict.GONE:  # what is told of is the eviction
-                    return [name for name, _ in chain[1:]]
-                if current in [name for name, _ in chain]:
-                    which = "the same again" if current == chain[-1][0] else f"{current} again"
-                    case.faults += [("cause", f"{which} once {_chained(chain)} is no more")] if len(chain) == 1 else []
-                    return [name for name, _ in chain[1:]]
+    with ExitStack() as labs:
+        lab = case.lab
+        while len(chain) < DEEPEST:
             found = removed(case.situation, lab, case.work, current)
-        if found is None:
-            return [*(name for name, _ in chain[1:]), *([current] if chain and current else [])]
-        chain.append((current, found))
+            if found is None:
+                return [*(name for name, _ in chain[1:]), *([current] if chain and current else [])]
+            chain.append((current, found))
+            lab = labs.enter_context(_taken_away(case, lab, [one for _, one in chain]))
+            if case.work.runs(lab):
+                return _needed(case, chain)
+            told = ask(lab, case.work.kind, case.work.name, case.work.namespace, tried=False)
+            current = str(told.cause.code) if told.cause else ""
+            if told.verdict == Verdict.GONE:  # what is told of is the eviction
+                break
+            if current in [name for name, _ in chain]:
+                which = "the same again" if current == chain[-1][0] else f"{current} again"
+                case.faults += [("cause", f"{which} once {_chained(chain)} is no more")] if len(chain) == 1 else []
+                break
     return [name for name, _ in chain[1:]]
+
+
+def _taken_away(case: _Case, lab: Lab, taken: Sequence[Removed]) -> Lab:
+    """``lab``, from which all but the last have gone, without the last: a fork. What binds are refused can't be taken back in one."""
+    return _forked(lab, taken[-1].steps) if all(one.refusals for one in taken) else _without(case, taken)
+
+
+def _forked(lab: Lab, steps: Sequence[Step]) -> Lab:
+    trial = fork(lab)
+    try:
+        go_on(trial, steps)
+        return trial
+    except BaseException:
+        trial.close()
+        raise
 
 
 def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
@@ -166,7 +195,7 @@ def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
         and not (tells_anew or shares_anew or stands_on_it)
         and not MORE_ROOM.intersection(name for name, _ in rest)
     ):
-        with _opened(case, [one for _, one in rest]) as lab:
+        with _without(case, [one for _, one in rest]) as lab:
             if case.work.runs(lab):
                 case.faults.append(
                     ("cause", f"it runs once {_chained(rest)} is no more: {chain[0][0]} does not keep it")
@@ -184,7 +213,7 @@ def _patched(chain: list[tuple[str, Removed]]) -> set[tuple[str, str]]:
     return {(patch["kind"], patch["name"]) for patch in patches}
 
 
-def _opened(case: _Case, taken: list[Removed]) -> Lab:
+def _without(case: _Case, taken: Sequence[Removed]) -> Lab:
     steps: list[Step] = []
     for step in (step for one in taken for step in one.steps):
         # A node that was only copied for a cause which is there again can't be changed for the next.
@@ -192,7 +221,9 @@ def _opened(case: _Case, taken: list[Removed]) -> Lab:
         name = (step.get("patch") or {}).get("name", "")
         if not is_twin(name) or name in applied:
             steps.append(step)
-    return case.situation.opened(steps, refusals=all(one.refusals for one in taken))
+    if all(one.refusals for one in taken):
+        return _forked(case.lab, steps)
+    return case.situation.opened(steps, refusals=False)
 
 
 def _chained(chain: list[tuple[str, Removed]]) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 
 from kailab.cluster.protocol import Object
-from kailab.conformance.explaining.removal import Place
+from kailab.conformance.explaining.place import Place
 from kailab.conformance.explaining.troubles import template_of
 from kailab.lab.explain.cause import Code
 from kailab.model import labels

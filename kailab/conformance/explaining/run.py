@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from multiprocessing import get_context
 from time import monotonic
 
@@ -117,20 +118,26 @@ class Findings:
         )
 
 
-def run_seed(seed: int) -> SeedResult:
+def run_seed(seed: int, *, steps: bool = False) -> SeedResult:
+    """See ``judge``."""
     try:
-        return SeedResult(seed, tuple(judge(seeded(seed))))
+        return SeedResult(seed, tuple(judge(seeded(seed), steps=steps)))
     except KailabError as error:
         return SeedResult(seed, broken=f"{type(error).__name__}: {error}")
 
 
 def run_seeds(
-    seeds: Sequence[int], workers: int = 1, budget: float | None = None, tell: Tell | None = None
+    seeds: Sequence[int],
+    workers: int = 1,
+    budget: float | None = None,
+    tell: Tell | None = None,
+    *,
+    steps: bool = False,
 ) -> Findings:
-    """``budget``: seconds after which no further one is begun. ``tell("situations", done, total)`` is called as they are done."""
+    """In the order of the seeds, whatever the number of ``workers`` (processes). ``budget``: seconds after which no further one is begun. ``tell("situations", done, total)`` is called as they are done."""
     findings = Findings()
     end = None if budget is None else monotonic() + budget
-    for result in _results(seeds, workers):
+    for result in _results(seeds, workers, partial(run_seed, steps=steps)):
         findings.results.append(result)
         if tell is not None:
             tell("situations", len(findings.results), len(seeds))
@@ -139,9 +146,9 @@ def run_seeds(
     return findings
 
 
-def _results(seeds: Sequence[int], workers: int) -> Iterator[SeedResult]:
+def _results(seeds: Sequence[int], workers: int, judged: Callable[[int], SeedResult]) -> Iterator[SeedResult]:
     if workers <= 1:
-        yield from map(run_seed, seeds)
+        yield from map(judged, seeds)
         return
     with get_context("spawn").Pool(workers) as pool:
-        yield from pool.imap(run_seed, seeds)
+        yield from pool.imap(judged, seeds)

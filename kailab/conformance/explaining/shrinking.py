@@ -9,6 +9,7 @@ from kailab.conformance.explaining.judging import Judged, judge_one
 from kailab.conformance.explaining.random_situation import seeded
 from kailab.conformance.explaining.situation import Situation, Step
 from kailab.conformance.explaining.subject import Work
+from kailab.conformance.explaining.truth import Truth
 from kailab.errors import KailabError
 
 
@@ -40,7 +41,7 @@ def _fails(situation: Situation, failed: Judged, parts: set[str]) -> bool:
         with situation.opened() as lab:
             if failed.work.wanted(lab) < 1 or failed.work.runs(lab):
                 return False
-            found = judge_one(situation, lab, failed.work)
+            found = judge_one(Truth(situation, lab), failed.work, steps="step" in parts)
     except KailabError:
         return False
     return found.code == failed.code and not parts.isdisjoint(part for part, _ in found.faults)

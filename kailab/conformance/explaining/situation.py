@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any, TypeAlias
 
 import yaml
@@ -41,11 +42,12 @@ class Situation:
         The caller closes it. Raises InputError."""
         lab = Lab.open(read_fleet(yaml.safe_dump(self.fleet), self.name), config=self.config)
         try:
-            for step in (*self.steps, *further):
+            for step in self.steps:
                 if "refuse" not in step:
                     carry_out(lab, read_changes([step], Where(file=self.name)))
                 elif refusals:
                     _refuse(lab, **step["refuse"])
+            go_on(lab, further)
             return lab
         except BaseException:
             lab.close()
@@ -62,6 +64,15 @@ class Situation:
     def as_yaml(self) -> str:
         told = {"name": self.name, "fleet": self.fleet, "config": self.config, "steps": list(self.steps)}
         return yaml.dump(told, Dumper=_Plain, sort_keys=False, width=120)
+
+
+def go_on(lab: Lab, steps: Sequence[Step]) -> None:
+    """Carry out further steps. Steps of one form that follow each other are one change: the lab settles after the last of them. Raises
+    InputError."""
+    for _, alike in groupby(steps, key=lambda step: next(iter(step))):
+        for change in read_changes(list(alike)):
+            change.do(lab)
+        lab.settle()
 
 
 class _Plain(yaml.SafeDumper):

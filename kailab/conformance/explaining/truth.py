@@ -3,38 +3,77 @@ against."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
 from kailab.cluster.protocol import Object
 from kailab.conformance.explaining.situation import Situation
-from kailab.conformance.explaining.subject import Work, others
+from kailab.conformance.explaining.subject import Work, others, waiting
 from kailab.errors import InputError
+from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
 
 DAY = 86_400.0
+STILL = 7_200.0
+"""Seconds without a change after which none comes any more: every run time, delay and protection of a situation is shorter. Where binds
+are refused they are tried again all day."""
 
 
-def runs_alone(situation: Situation, work: Work) -> bool:
-    """In a lab of its own from which all other work was taken."""
-    with situation.opened() as lab:
-        for one in others(situation, lab, work):
-            lab.delete(one.kind, one.name, one.namespace)
-        for pod in _left(lab, work):
-            try:
-                lab.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
-            except InputError:  # it went with an owner
-                continue
-        lab.settle()
-        return runs_within(lab, work, DAY)
+@dataclass(frozen=True)
+class Truth:
+    """Of the workloads of a situation. ``lab``: the situation, carried out; it is only looked at."""
+
+    situation: Situation
+    lab: Lab
+
+    def alone(self, work: Work) -> bool:
+        """Whether it runs in a fork from which all other work was taken."""
+        with fork(self.lab) as lab:
+            for one in others(self.situation, lab, work):
+                lab.delete(one.kind, one.name, one.namespace)
+            for pod in _left(lab, work):
+                try:
+                    lab.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+                except InputError:  # it went with an owner
+                    continue
+            lab.settle()
+            return any(work.runs(lab) for _ in _within_a_day(lab))
+
+    def in_time(self, work: Work) -> bool:
+        """Whether it runs in a fork, with all others."""
+        return work in self._served
+
+    @cached_property
+    def _served(self) -> frozenset[Work]:
+        """All that wait and run at any moment within a day: one day serves every question."""
+        left = set(waiting(self.situation, self.lab))
+        served: set[Work] = set()
+        with fork(self.lab) as lab:
+            for _ in _within_a_day(lab):
+                served |= {work for work in left - served if work.runs(lab)}
+                if served == left:
+                    break
+        return frozenset(served)
 
 
-def runs_in_time(situation: Situation, work: Work) -> bool:
-    """In a lab of its own, with all others, within a day."""
-    with situation.opened() as lab:
-        return runs_within(lab, work, DAY)
+def _within_a_day(lab: Lab) -> Iterator[None]:
+    """Now, and each moment at which something may have changed, as long as something does."""
+    yield
+    changed, stood = lab.now, _standing(lab)
+    for _ in lab.moments(DAY):
+        yield
+        if (stands := _standing(lab)) != stood:
+            changed, stood = lab.now, stands
+        elif lab.now - changed > STILL:
+            return
 
 
-def runs_within(lab: Lab, work: Work, seconds: float) -> bool:
-    """Whether it runs as a whole at any moment from now on."""
-    return work.runs(lab) or any(work.runs(lab) for _ in lab.moments(seconds))
+def _standing(lab: Lab) -> list[tuple[str, str, str]]:
+    return [
+        (pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), (pod.get("status") or {}).get("phase", ""))
+        for pod in lab.cluster.list("Pod")
+    ]
 
 
 def _left(lab: Lab, work: Work) -> list[Object]:

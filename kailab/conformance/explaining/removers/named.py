@@ -1,0 +1,58 @@
+"""What the workload names, made: volumes, a topology, a priority class."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kailab.cluster.protocol import Object
+from kailab.conformance.explaining.place import Place
+from kailab.conformance.explaining.removers.workload import written_anew
+from kailab.conformance.explaining.situation import Step
+from kailab.conformance.explaining.troubles import template_of
+from kailab.errors import NotFound
+from kailab.model import labels
+from kailab.model.kinds import api_version_of
+
+
+def volumes(place: Place) -> Iterator[Step]:
+    made: list[Object] = []
+    for volume in (one for made_of in place.manifests for one in _volumes_of(made_of)):
+        if "persistentVolumeClaim" in volume:
+            name = volume["persistentVolumeClaim"]["claimName"]
+            spec = {"accessModes": ["ReadWriteMany"], "resources": {"requests": {"storage": "1Gi"}}}
+            made.append({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name}, "spec": spec})
+        elif "configMap" in volume:
+            name = volume["configMap"]["name"]
+            made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}, "data": {"a": "b"}})
+    if made:
+        yield {"apply": made}
+
+
+def _volumes_of(one: Object) -> list[Object]:
+    return [] if one["kind"] == "PodGroup" else list(template_of(one)["spec"].get("volumes") or ())
+
+
+def topology(place: Place) -> Iterator[Step]:
+    """The one that it names, with the level that it names, and that on each node."""
+    notes = place.manifests[0]["metadata"].get("annotations") or {}
+    name, level = notes[labels.TOPOLOGY], notes[labels.TOPOLOGY_REQUIRED]
+    try:
+        there = place.lab.cluster.get("Topology", name)["spec"]["levels"]
+    except NotFound:
+        there = []
+    for node in place.lab.cluster.list("Node"):
+        if level not in (node["metadata"].get("labels") or {}):
+            own = {"metadata": {"labels": {level: "one"}}}
+            yield {"patch": {"kind": "Node", "name": node["metadata"]["name"], "patch": own}}
+    levels = [*({"nodeLabel": level} for level in [level] if {"nodeLabel": level} not in there), *there]
+    kind = {"apiVersion": api_version_of("Topology"), "kind": "Topology"}
+    if there:
+        yield {"delete": {"kind": "Topology", "name": name}}
+    yield {"apply": [{**kind, "metadata": {"name": name}, "spec": {"levels": levels}}]}
+
+
+def priority_class(place: Place) -> Iterator[Step]:
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    yield {"apply": [{**kind, "metadata": {"name": "research-high"}, "value": 60}]}
+    # PodGroups that are there keep the priority class that they got without it.
+    yield from written_anew(lambda _, __: None)(place)
