@@ -178,6 +178,29 @@ def test_a_priority_class_that_comes_late_counts_for_work_that_is_there() -> Non
         assert [one["spec"]["priorityClassName"] for one in lab.cluster.list("PodGroup")] == ["research-high"]
 
 
+def test_a_priority_class_has_the_value_that_lets_the_work_run() -> None:
+    full, named = job("first", 4, 2), job("work", 4)
+    for made, name in ((full, "build-preemptible"), (named, "research-high")):
+        made["metadata"]["labels"]["priorityClassName"] = name
+    steps = ({"apply": [queue("team", "", 8, 8, 1)]}, {"apply": [full]}, {"apply": [named]})
+    (found,) = judge(Situation("valued", FLEET, steps))
+    assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, "")
+    assert found.right
+
+
+def test_a_cause_that_kept_some_of_the_work_is_one_whatever_else_would_let_it_run() -> None:
+    """With its priority class two of three pods take the place of another's; with a higher limit all would run beside it."""
+    first, kept, named = job("first", 2, 2), job("kept", 2), job("work", 2, 3)
+    for made, name in ((first, "build-preemptible"), (kept, "build"), (named, "research-high")):
+        made["metadata"]["labels"]["priorityClassName"] = name
+    named["metadata"]["annotations"] = {"kai.scheduler/batch-min-member": "2"}
+    fleet = {**FLEET, "pools": [{**FLEET["pools"][0], "count": 3}]}
+    steps = ({"apply": [queue("team", "", 6, 6, 1)]}, {"apply": [first, kept]}, {"apply": [named]})
+    (found,) = judge(Situation("some", fleet, steps))
+    assert (found.code, found.next_code) == (Code.PRIORITY_CLASS_MISSING, Code.OVER_LIMIT)
+    assert found.right
+
+
 def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
     shared = job("work", 0)
     shared["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}

@@ -82,3 +82,15 @@ def test_one_pod_runs_and_a_quota_without_bound_is_said_so(lab):
     made = next(step for step in lab.explain("StatefulSet", "store").steps if "Make queue gone" in step.do)
     assert "with an unlimited quota and no limit" in made.do
     assert made.outcome.said() == "tried on a copy: 1 pod of it runs"
+
+
+def test_a_statefulset_whose_limit_another_holds_is_judged_with_the_pods_that_are_still_to_come(lab):
+    lab.apply([replicas("Deployment", "small", "b", 1, 4)])
+    lab.settle()
+    lab.apply([replicas("StatefulSet", "store", "b", 2, 4)])
+    lab.settle()
+    answer = lab.explain("StatefulSet", "store")
+    assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, Code.OVER_LIMIT)
+    lab.scale("StatefulSet", "store", 1)
+    lab.settle()
+    assert lab.explain("StatefulSet", "store").verdict == Verdict.LATER

@@ -145,7 +145,7 @@ def _verdict(case: _Case) -> Iterator[tuple[str, str]]:
 def _cause(case: _Case, code: str) -> list[str]:
     """Adds what is not so to the faults; the codes that came up, one after the other, once the first was taken away."""
     chain: list[tuple[str, Removed]] = []
-    current = code
+    current, kept_some = code, False
     with ExitStack() as labs:
         lab = case.lab
         while len(chain) < DEEPEST:
@@ -154,8 +154,11 @@ def _cause(case: _Case, code: str) -> list[str]:
                 return [*(name for name, _ in chain[1:]), *([current] if chain and current else [])]
             chain.append((current, found))
             lab = labs.enter_context(_taken_away(case, lab, [one for _, one in chain]))
+            if len(chain) == 1:
+                kept_some = case.work.running(lab) > case.work.running(case.lab)
             if case.work.runs(lab):
-                return _needed(case, chain)
+                # What kept some of it kept it, whatever else would have let it run.
+                return [name for name, _ in chain[1:]] if kept_some else _needed(case, chain)
             told = ask(lab, case.work.kind, case.work.name, case.work.namespace, tried=False)
             current = str(told.cause.code) if told.cause else ""
             if told.verdict == Verdict.GONE:  # what is told of is the eviction

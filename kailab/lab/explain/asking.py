@@ -76,13 +76,13 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
 
 
 def _is_for_the_emptied(standing: Standing, verdict: Verdict, first: Cause) -> bool:
-    """Whether the fork without other work is to be asked: the first cause would pass, and the verdict does not fit that, or was told of
-    fewer pods than are to come."""
+    """Whether the fork without other work is to be asked: more pods than the verdict was told of are to come once these run, or the first
+    cause would pass and never lets it run."""
     from kailab.lab.explain.lasting import PASSING
 
-    if first.code not in PASSING:
-        return False
-    return verdict is Verdict.NEVER or bool(standing.waiting and standing.missing)
+    if verdict is Verdict.LATER:
+        return bool(standing.waiting and standing.missing)
+    return verdict is Verdict.NEVER and first.code in PASSING
 
 
 def _least_last(causes: Sequence[Cause]) -> tuple[Cause, ...]:

@@ -7,11 +7,15 @@ from collections.abc import Iterator
 from kailab.cluster.protocol import Object
 from kailab.conformance.explaining.place import Place
 from kailab.conformance.explaining.removers.workload import written_anew
-from kailab.conformance.explaining.situation import Step
+from kailab.conformance.explaining.situation import Step, go_on
 from kailab.conformance.explaining.troubles import template_of
 from kailab.errors import NotFound
+from kailab.lab.fork import fork
 from kailab.model import labels
 from kailab.model.kinds import api_version_of
+
+VALUES = (60, 99, 1000)
+"""Of the priority class that is made: above what is preemptible without a class, above all that is preemptible, above everything."""
 
 
 def volumes(place: Place) -> Iterator[Step]:
@@ -52,7 +56,18 @@ def topology(place: Place) -> Iterator[Step]:
 
 
 def priority_class(place: Place) -> Iterator[Step]:
+    """Nobody knows what value its author meant: the one by which most of the work runs."""
+    yield from max((_of_value(place, value) for value in VALUES), key=lambda steps: _running(place, steps))
+
+
+def _of_value(place: Place, value: int) -> list[Step]:
     kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    yield {"apply": [{**kind, "metadata": {"name": "research-high"}, "value": 60}]}
+    made: Step = {"apply": [{**kind, "metadata": {"name": "research-high"}, "value": value}]}
     # PodGroups that are there keep the priority class that they got without it.
-    yield from written_anew(lambda _, __: None)(place)
+    return [made, *written_anew(lambda _, __: None)(place)]
+
+
+def _running(place: Place, steps: list[Step]) -> int:
+    with fork(place.lab) as lab:
+        go_on(lab, steps)
+        return place.work.running(lab)
