@@ -201,6 +201,26 @@ def test_a_cause_that_kept_some_of_the_work_is_one_whatever_else_would_let_it_ru
     assert found.right
 
 
+def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_would_let_it_run() -> None:
+    """The cordoned node would do once the first has ended; two that are reserved would do at once."""
+    pool, reserved = FLEET["pools"][0], {"key": "lab/reserved", "value": "yes", "effect": "NoSchedule"}
+    others = {**pool, "name": "h100", "gpuModel": "H100", "count": 3, "taints": [reserved]}
+    closed = {"patch": {"kind": "Node", "name": "a100-1", "patch": {"spec": {"unschedulable": True}}}}
+    steps = (
+        {"apply": [queue("team", "", -1, -1, 1)]},
+        {"apply": [job("first", 4)]},
+        closed,
+        {"apply": [job("work", 4, 2)]},
+    )
+    (found,) = judge(Situation("closed", {**FLEET, "pools": [pool, others]}, steps))
+    assert (found.verdict, found.code, found.next_code) == (
+        Verdict.NEVER,
+        Code.NODES_CORDONED,
+        Code.TAINT_NOT_TOLERATED,
+    )
+    assert found.right
+
+
 def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
     shared = job("work", 0)
     shared["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}

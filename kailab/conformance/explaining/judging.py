@@ -19,7 +19,7 @@ from kailab.conformance.explaining.removal import MORE_ROOM, Removed, removed
 from kailab.conformance.explaining.removers.twins import is_twin
 from kailab.conformance.explaining.situation import Situation, Step, go_on
 from kailab.conformance.explaining.subject import Work, waiting
-from kailab.conformance.explaining.truth import Truth
+from kailab.conformance.explaining.truth import Truth, runs_alone
 from kailab.errors import KailabError
 from kailab.lab.explain.answer import Answer, Verdict
 from kailab.lab.explain.asking import ask
@@ -199,11 +199,19 @@ def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
         and not MORE_ROOM.intersection(name for name, _ in rest)
     ):
         with _without(case, [one for _, one in rest]) as lab:
-            if case.work.runs(lab):
+            if case.work.runs(lab) and not _ends_never(case, chain[0][1]):
                 case.faults.append(
                     ("cause", f"it runs once {_chained(rest)} is no more: {chain[0][0]} does not keep it")
                 )
     return [name for name, _ in rest]
+
+
+def _ends_never(case: _Case, first: Removed) -> bool:
+    """Whether what never runs does once the others have gone, without the first cause alone: others may be another way to the same."""
+    if case.told.verdict != Verdict.NEVER:
+        return False
+    with _without(case, [first]) as lab:
+        return runs_alone(case.situation, lab, case.work)
 
 
 def _made(taken: Removed) -> set[tuple[str, str]]:

@@ -29,16 +29,7 @@ class Truth:
 
     def alone(self, work: Work) -> bool:
         """Whether it runs in a fork from which all other work was taken."""
-        with fork(self.lab) as lab:
-            for one in others(self.situation, lab, work):
-                lab.delete(one.kind, one.name, one.namespace)
-            for pod in _left(lab, work):
-                try:
-                    lab.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
-                except InputError:  # it went with an owner
-                    continue
-            lab.settle()
-            return any(work.runs(lab) for _ in _within_a_day(lab))
+        return runs_alone(self.situation, self.lab, work)
 
     def in_time(self, work: Work) -> bool:
         """Whether it runs in a fork, with all others."""
@@ -55,6 +46,20 @@ class Truth:
                 if served == left:
                     break
         return frozenset(served)
+
+
+def runs_alone(situation: Situation, lab: Lab, work: Work) -> bool:
+    """Whether a workload runs, within a day, in a fork of ``lab`` from which all other work of the situation was taken."""
+    with fork(lab) as trial:
+        for one in others(situation, trial, work):
+            trial.delete(one.kind, one.name, one.namespace)
+        for pod in _left(trial, work):
+            try:
+                trial.delete("Pod", pod["metadata"]["name"], pod["metadata"]["namespace"])
+            except InputError:  # it went with an owner
+                continue
+        trial.settle()
+        return any(work.runs(trial) for _ in _within_a_day(trial))
 
 
 def _within_a_day(lab: Lab) -> Iterator[None]:
