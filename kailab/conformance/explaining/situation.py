@@ -47,7 +47,7 @@ class Situation:
                     carry_out(lab, read_changes([step], Where(file=self.name)))
                 elif refusals:
                     _refuse(lab, **step["refuse"])
-            go_on(lab, further)
+            carry_out(lab, read_changes(list(further)))
             return lab
         except BaseException:
             lab.close()
