@@ -76,11 +76,6 @@ def mem_bytes(quantity: Quantity, where: Where | None = None) -> int:
     return _cached_units(quantity) if type(quantity) is str and not where else _scaled(quantity, 1, where)
 
 
-def gpu_milli(quantity: Quantity, where: Where | None = None) -> int:
-    """Milli-GPU: ``1`` is 1000, ``"0.5"`` is 500."""
-    return _cached_millis(quantity) if type(quantity) is str and not where else _scaled(quantity, 1000, where)
-
-
 def count(quantity: Quantity, where: Where | None = None) -> int:
     """A whole number of something that can't be divided (devices, pods). A fraction of one is an error."""
     if type(quantity) is int and 0 <= quantity <= LARGEST:

@@ -66,13 +66,6 @@ def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Ob
     return warnings
 
 
-def check_gang_size(min_member: int, pods: int, where: Where) -> Notice | None:
-    """A warning where a gang asks for more members than there will ever be."""
-    if min_member <= pods:
-        return None
-    return Notice(f"the gang needs {min_member} pods at once, but there are {pods}: it never starts", where)
-
-
 def _check_cycles(tree: Mapping[str, Object | Manifest], parents: Mapping[str, str], errors: list[InputError]) -> None:
     safe: set[str] = set()  # queues whose way up has been walked: each is walked once
     for start in tree:

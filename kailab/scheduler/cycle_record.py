@@ -111,12 +111,3 @@ class History:
             for evict in record.decisions.evictions
             if evict.podgroup == podgroup
         ]
-
-    def taken_for(self, podgroup: str) -> list[tuple[CycleRecord, Evict]]:
-        """Remembered evictions that made room for a PodGroup (by UID), newest first."""
-        return [
-            (record, evict)
-            for record in reversed(self._records)
-            for evict in record.decisions.evictions
-            if evict.beneficiary == podgroup
-        ]

@@ -10,7 +10,6 @@ from kailab.engine.decisions import Code
 from kailab.engine.relaxing.others import OthersGone, OthersPreemptible
 from kailab.engine.relaxing.queue_rules import (
     DelayGone,
-    Later,
     LimitsLifted,
     MadePreemptible,
     QueuesUnprotected,
@@ -19,7 +18,7 @@ from kailab.engine.relaxing.queue_rules import (
     RefusalsForgotten,
     WeightsGiven,
 )
-from kailab.engine.relaxing.trials import Trials, would_run
+from kailab.engine.relaxing.trials import Trials
 from tests.engine.conftest import NOW, World
 
 KAI = EngineConfig()
@@ -108,8 +107,8 @@ def test_protection_and_time(world):
     found = trials(world, "mine", reclaim_min_runtime=60.0)
     assert not found().further
     assert found(QueuesUnprotected()).whole
-    assert not found(Later(40)).further
-    assert found(Later(60)).whole
+    assert not Trials(found.snapshot, found.config, NOW + 40, found.subject)().further
+    assert Trials(found.snapshot, found.config, NOW + 60, found.subject)().whole
 
 
 def test_preemptibility_of_others_and_their_going(world):
@@ -188,7 +187,6 @@ CHANGES = [
     (QuotasRaised(("team",)), MadePreemptible()),
     (OthersGone(),),
     (OthersGone(placed=False),),
-    (Later(100),),
     (QuotasTaken(("other",)), OthersPreemptible()),
 ]
 
@@ -204,7 +202,7 @@ def test_trials_leave_no_trace(world, order):
         draft = found.draft(*change)
         everyone = found(*change, everyone=True)
         assert everyone.decisions == decide(draft.whole(), draft.config, draft.now)
-        assert found(*change) == would_run(snapshot, KAI, NOW, ("w0",), *change)
+        assert found(*change) == Trials(snapshot, KAI, NOW, ("w0",))(*change)
     assert found.working.value() == snapshot
 
 

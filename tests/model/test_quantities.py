@@ -145,7 +145,6 @@ def test_bytes_round_trip(number):
 @given(st.integers(0, (2**63 - 1) // 1000))
 def test_millis_round_trip(number):
     assert q.cpu_millis(q.format_cpu(number)) == number
-    assert q.gpu_milli(q.format_gpu(number)) == number
 
 
 @given(st.one_of(st.text(), st.floats(), st.integers(), st.booleans(), st.none(), st.binary()))
@@ -154,7 +153,6 @@ def test_anything_gives_a_value_or_an_input_error(value):
         q.parse,
         q.cpu_millis,
         q.mem_bytes,
-        q.gpu_milli,
         q.count,
         q.fraction_milli,
         q.queue_gpu,

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kailab.errors import Where
 from kailab.model.manifests import load_text
-from kailab.model.queuetree import check_gang_size, check_queues, check_workload_queues
+from kailab.model.queuetree import check_queues, check_workload_queues
 
 
 def test_a_sound_tree_has_nothing_to_say(make):
@@ -52,11 +52,6 @@ def test_queues_that_work_names(make):
     found = [str(warning) for warning in check_workload_queues(used, tree)]
     assert [text[:8] for text in found] == ["Job/root", "Job/b: t"]
     assert "only queues without any schedule" in found[0]
-
-
-def test_gangs_larger_than_their_pods():
-    assert check_gang_size(4, 4, Where()) is None
-    assert "needs 5 pods at once, but there are 4" in str(check_gang_size(5, 4, Where(object="Job/j")))
 
 
 names = st.sampled_from("abcdefgh")

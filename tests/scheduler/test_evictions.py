@@ -70,7 +70,6 @@ def test_history_knows_who_took_what_for_whom(borrowed) -> None:
     assert len(evictions) == 4
     for evict in evictions:
         assert [entry for _, entry in history.evictions(evict.podgroup)] == [evict]
-        assert evict in [entry for _, entry in history.taken_for(evict.beneficiary)]
 
 
 def test_records_name_what_they_speak_of(borrowed) -> None:

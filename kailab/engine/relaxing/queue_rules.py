@@ -121,16 +121,6 @@ class Actions(Relaxation):
         draft.config = structs.replace(draft.config, actions=self.actions)
 
 
-@dataclass(frozen=True)
-class Later(Relaxation):
-    """So many seconds later, with all else as it is: delays, protections and graces have run on."""
-
-    seconds: float
-
-    def change(self, draft: Draft) -> None:
-        draft.now += self.seconds
-
-
 def _each(draft: Draft, changed: Callable[[PodGroup], PodGroup]) -> None:
     for podgroup in draft.podgroups():
         draft.set("podgroups", changed(podgroup))

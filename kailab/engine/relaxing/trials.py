@@ -165,10 +165,3 @@ class Trials:
         # As the draft has them: a relaxation may make tasks wait, or let them go.
         waiting = frozenset(task.uid for task in draft.tasks() if task.status == Status.PENDING)
         return Outcome(self.subject, waiting, decisions)
-
-
-def would_run(
-    snapshot: Snapshot, config: EngineConfig, now: float, subject: Iterable[str], *relaxations: Relaxation
-) -> Outcome:
-    """One trial. For more than one about the same moment keep ``Trials``."""
-    return Trials(snapshot, config, now, subject)(*relaxations)
