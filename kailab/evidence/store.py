@@ -97,6 +97,10 @@ def find(root: Path | str, run: str = LATEST) -> Path:
     if run != LATEST:
         for path in (Path(root) / run, Path(run)):
             if path.is_dir():
+                if not _is_run(path) and (kept := [one.run for one in runs(path)]):
+                    raise EvidenceError(
+                        f"{path}: holds runs, and is none itself; expected one of them, as {path / kept[-1]}"
+                    )
                 return path
         raise EvidenceError(f"{root}: there is no run {run!r}")
     found = runs(root)

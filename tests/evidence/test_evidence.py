@@ -275,6 +275,8 @@ def test_runs_are_listed_and_found(tmp_path):
     assert store.find(tmp_path, first.name) == first
     with pytest.raises(EvidenceError, match="no run 'none'"):
         store.find(tmp_path, "none")
+    with pytest.raises(EvidenceError, match=f"{tmp_path.name}: holds runs, and is none itself; .*/{second.name}$"):
+        store.find(tmp_path, str(tmp_path))
     with pytest.raises(EvidenceError, match="no evidence is there"):
         store.runs(tmp_path / "nowhere")
 
