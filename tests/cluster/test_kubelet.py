@@ -146,20 +146,54 @@ def test_node_failure_and_return(cluster, running):
     assert phase(cluster) == "Running"
 
 
-def test_pods_leave_a_node_that_stays_away(cluster, running, build):
+NO_ANSWER = {"Unknown": "node.kubernetes.io/unreachable", "False": "node.kubernetes.io/not-ready"}
+
+
+def set_ready(cluster, status):
+    cluster.patch("Node", "n", None, {"status": {"conditions": [{"type": "Ready", "status": status}]}}, "status")
+
+
+def taint(cluster, *taints):
+    cluster.patch("Node", "n", None, {"spec": {"taints": [{"effect": "NoExecute", **each} for each in taints]}})
+
+
+def tolerating(key, seconds=None):
+    limited = {} if seconds is None else {"tolerationSeconds": seconds}
+    return {"tolerations": [{"key": key, "operator": "Exists", "effect": "NoExecute", **limited}]}
+
+
+def there(cluster):
+    return {pod["metadata"]["name"] for pod in cluster.list("Pod") if "deletionTimestamp" not in pod["metadata"]}
+
+
+@pytest.mark.parametrize("status", ["Unknown", "False"])
+def test_pods_leave_a_node_that_stays_away(cluster, running, status):
     running()
-    tolerant = {"tolerations": [{"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"}]}
-    running("q", spec=tolerant)
-    cluster.patch("Node", "n", None, {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}, "status")
+    running("q", spec=tolerating(NO_ANSWER[status]))
+    running("other", spec=tolerating(NO_ANSWER["False" if status == "Unknown" else "Unknown"]))
+    set_ready(cluster, status)
     cluster.advance(299)
-    assert "deletionTimestamp" not in cluster.get("Pod", "p", "default")["metadata"]
+    assert there(cluster) == {"p", "q", "other"}
     cluster.advance(2)
-    assert "deletionTimestamp" in cluster.get("Pod", "p", "default")["metadata"]
+    assert there(cluster) == {"q"}
     cluster.advance(1000)
-    assert len(cluster.list("Pod")) == 2, "nobody is there to stop it"
-    cluster.patch("Node", "n", None, {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, "status")
+    assert len(cluster.list("Pod")) == 3, "nobody is there to stop them"
+    set_ready(cluster, "True")
     cluster.advance(31)
     assert [pod["metadata"]["name"] for pod in cluster.list("Pod")] == ["q"]
+
+
+def test_a_pod_bound_to_a_node_that_is_away_waits_as_long_as_the_others(cluster, running, build):
+    """From when it was bound: no sooner does it have to put up with the node."""
+    running()
+    set_ready(cluster, "False")
+    cluster.advance(200)
+    cluster.create(build.pod("late"))
+    cluster.bind("default", "late", "n")
+    cluster.advance(101)
+    assert there(cluster) == {"late"}
+    cluster.advance(200)
+    assert there(cluster) == set()
 
 
 @pytest.mark.parametrize(
@@ -168,9 +202,9 @@ def test_pods_leave_a_node_that_stays_away(cluster, running, build):
 def test_a_toleration_of_everything_counts_for_a_node_that_stays_away(cluster, running, seconds, stays):
     limited = {} if seconds is None else {"effect": "NoExecute", "tolerationSeconds": seconds}
     running(spec={"tolerations": [{"operator": "Exists", **limited}]})
-    cluster.patch("Node", "n", None, {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}, "status")
+    set_ready(cluster, "False")
     cluster.advance(302 if stays else 62)
-    assert ("deletionTimestamp" not in cluster.get("Pod", "p", "default")["metadata"]) is stays
+    assert (there(cluster) == {"p"}) is stays
 
 
 def test_deleted_node_takes_its_pods(cluster, running):
@@ -193,9 +227,56 @@ def test_deleted_node_leaves_held_pods_as_failed(cluster, running):
 def test_no_execute_taint(cluster, running):
     running()
     running("q", spec={"tolerations": [{"key": "maintenance", "operator": "Exists"}]})
-    cluster.patch("Node", "n", None, {"spec": {"taints": [{"key": "maintenance", "effect": "NoExecute"}]}})
+    taint(cluster, {"key": "maintenance"})
     cluster.advance(2)
     assert [pod["metadata"]["name"] for pod in cluster.list("Pod")] == ["q"]
+
+
+def test_a_taint_is_put_up_with_for_so_many_seconds_as_the_toleration_says(cluster, running):
+    running("brief", spec=tolerating("maintenance", 20))
+    running("long", spec=tolerating("maintenance", 60))
+    running("ever", spec=tolerating("maintenance"))
+    running("never", spec=tolerating("maintenance", 0))
+    taint(cluster, {"key": "maintenance"})
+    assert there(cluster) == {"brief", "long", "ever"}
+    cluster.advance(19)
+    # Applied once more without its time, it has been there all along; another one is there from now on.
+    taint(cluster, {"key": "maintenance"}, {"key": "other", "effect": "NoSchedule"})
+    cluster.advance(2)
+    assert there(cluster) == {"long", "ever"}
+    taint(cluster)
+    cluster.advance(100)
+    taint(cluster, {"key": "maintenance"})
+    cluster.advance(59)
+    assert there(cluster) == {"long", "ever"}
+    cluster.advance(1)
+    assert there(cluster) == {"ever"}
+
+
+def test_of_several_taints_the_first_to_run_out_sends_the_pod_away(cluster, running):
+    running(spec={"tolerations": [*tolerating("a", 100)["tolerations"], *tolerating("b", 10)["tolerations"]]})
+    taint(cluster, {"key": "a"})
+    cluster.advance(50)
+    taint(cluster, {"key": "a"}, {"key": "b"})
+    cluster.advance(9)
+    assert there(cluster) == {"p"}
+    cluster.advance(1)
+    assert there(cluster) == set()
+    (pod,) = cluster.list("Pod")
+    assert pod["status"]["conditions"][-1]["message"].endswith("NoExecute taint b")
+
+
+def test_a_pod_bound_to_a_tainted_node_stays_as_long_as_it_tolerates_that(cluster, build):
+    cluster.create(build.node())
+    taint(cluster, {"key": "maintenance"})
+    cluster.advance(1000)
+    for name, spec in (("brief", tolerating("maintenance", 20)), ("stranger", {})):
+        cluster.create(build.pod(name, spec=spec))
+        cluster.bind("default", name, "n")
+    cluster.advance(1)
+    assert there(cluster) == {"brief"}
+    cluster.advance(19)
+    assert there(cluster) == set()
 
 
 def test_many_pods_share_one_timer(cluster, build):

@@ -42,6 +42,17 @@ def test_life_goes_on(cluster, saved):
     assert again.dump() == cluster.dump()
 
 
+def test_how_long_a_taint_is_put_up_with_goes_on_however_often_the_lab_is_saved(cluster, running, tmp_path):
+    running(spec={"tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 30}]})
+    cluster.patch("Node", "n", None, {"spec": {"taints": [{"key": "k", "effect": "NoExecute"}]}})
+    for seconds in (20, 9, 1):
+        assert "deletionTimestamp" not in cluster.get("Pod", "p", "default")["metadata"]
+        cluster.save(tmp_path / "state")
+        cluster = EmbeddedCluster.load(tmp_path / "state")
+        cluster.advance(seconds)
+    assert "deletionTimestamp" in cluster.get("Pod", "p", "default")["metadata"]
+
+
 def test_same_cluster_same_bytes(cluster, saved, tmp_path):
     EmbeddedCluster.load(saved).save(tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == saved.read_bytes()

@@ -1,26 +1,23 @@
 """What becomes of pods when their node fails, comes back or goes, as the node lifecycle and pod GC controllers do.
 
-A node whose Ready condition is not True: its pods turn not Ready, nothing there starts or stops, and after the pod's
-toleration of ``node.kubernetes.io/not-ready`` (300 s unless the pod says otherwise; a timer that is not prompt) they are deleted,
-staying as terminating until the node is back. A deleted node takes its pods with it at once. A NoExecute taint sends
-away what does not tolerate it.
+A node whose Ready condition is not True: its pods turn not Ready, and nothing there starts or stops. Pods that do not put up with
+a NoExecute taint, or with a node that is not ready (``taints``; 300 s unless the pod says otherwise; timers that are not prompt), are
+deleted, and stay as terminating where the node is away until it is back. A deleted node takes its pods with it at once.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
 
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet, node_ready
+from kailab.cluster.embedded.nodes.taints import dated, departure, reasons
 from kailab.cluster.embedded.podwrites import condition, disrupted, with_conditions
 from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import EventType, Object
-from kailab.model.times import format_time, parse_time
-
-NOT_READY = "node.kubernetes.io/not-ready"
-TOLERATION_SECONDS = 300
+from kailab.model.times import format_time
 
 
 class NodeLifecycle:
@@ -31,31 +28,53 @@ class NodeLifecycle:
         self._clock = clock
         self._deletion = deletion
         self._kubelet = kubelet
+        self._shunned: set[str] = set()  # nodes that have something pods may not put up with
         store.hook("Node", self._node_changed)
+        store.hook("Pod", self._pod_changed)
 
     def restore(self) -> None:
-        """Take up the nodes that were not Ready when the store was saved."""
+        """Take up the nodes that sent pods away when the store was saved."""
         for (_, name), node in self._store.table("Node").objects.items():
-            if not node_ready(node):
-                self._plan_eviction(name, node)
+            if reasons(node):
+                self._shunned.add(name)
+                self._plan(name, node, self._pods(name))
 
     def _node_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
         assert new is not None
         name = key[1]
-        pods = self._pods(name)
         if type == "DELETED":
-            for pod_key, pod in pods:
+            self._shunned.discard(name)
+            for pod_key, pod in self._pods(name):
                 self._deletion.delete("Pod", pod_key, self._orphaned(pod_key, pod), 0)
             return
         # A node that appears may have pods already, bound to its name before it was there.
         if type == "ADDED" or node_ready(new) != node_ready(old):
             if node_ready(new):
-                self._back(pods)
+                self._back(self._pods(name))
             else:
-                self._lost(name, new, pods)
-        taints = (new.get("spec") or {}).get("taints")
-        if taints and (old is None or (old.get("spec") or {}).get("taints") is not taints):
-            self._no_execute(taints, pods)
+                self._lost(self._pods(name))
+        # On record, so that a resumed lab goes on exactly as one that was never stopped.
+        with_times = dated(new, old, format_time(self._clock.now // 1))
+        if with_times is not None:
+            self._store.replace("Node", key, new, with_times)  # and is told here once more
+            return
+        present = reasons(new)
+        if old is None or present != reasons(old):
+            if present:
+                self._shunned.add(name)
+            else:
+                self._shunned.discard(name)
+            self._send_away(name, new)
+
+    def _pod_changed(self, type: EventType, key: Key, old: Object | None, new: Object | None) -> None:
+        if not self._shunned or type == "DELETED" or new is None:
+            return
+        name = new["spec"].get("nodeName")
+        # It was bound, or is given another toleration.
+        if name in self._shunned and (old is None or old["spec"] is not new["spec"]):
+            node = self._store.find("Node", ("", name))
+            if node is not None:
+                self._plan(name, node, [(key, new)])
 
     def _pods(self, node: str) -> list[tuple[Key, Object]]:
         found = self._store.table("Pod").objects
@@ -78,75 +97,44 @@ class NodeLifecycle:
                     pod = self._set_ready(key, pod, "True", "")
                 self._kubelet.consider(key, pod)
 
-    def _lost(self, name: str, node: Object, pods: list[tuple[Key, Object]]) -> None:
+    def _lost(self, pods: list[tuple[Key, Object]]) -> None:
         for key, pod in pods:
             if pod["status"].get("phase") == "Running":
                 self._set_ready(key, pod, "False", "NodeNotReady")
-        self._plan_eviction(name, node)
 
     def _set_ready(self, key: Key, pod: Object, status: str, reason: str) -> Object:
         now = format_time(self._clock.now // 1)
         conditions = with_conditions(pod["status"].get("conditions"), condition("Ready", status, now, reason))
         return self._store.replace("Pod", key, pod, {**pod, "status": {**pod["status"], "conditions": conditions}})
 
-    def _plan_eviction(self, name: str, node: Object) -> None:
-        since = self._clock.now // 1
-        for entry in (node.get("status") or {}).get("conditions") or ():
-            if entry.get("type") == "Ready" and entry.get("lastTransitionTime"):
-                since = parse_time(entry["lastTransitionTime"])
-        # A manifest may carry a condition from long before this node was made.
-        since = max(since, parse_time(node["metadata"]["creationTimestamp"]))
-        waits = {self._patience(pod) for _, pod in self._pods(name)} - {None}
-        # A timer for each length of patience, not for each pod: ``_evict`` looks who is there when it falls due.
-        for wait in sorted(w for w in waits if w is not None):
+    def _plan(self, name: str, node: Object, pods: Iterable[tuple[Key, Object]]) -> None:
+        """Set timers for those that have to go, one for each moment: who goes then is looked up when it has come."""
+        now = self._clock.now
+        leaving = (departure(pod, node) for _, pod in pods if "deletionTimestamp" not in pod["metadata"])
+        for when in sorted({one.at for one in leaving if one is not None}):
             self._clock.call_at(
-                max(since + wait, self._clock.now),
-                lambda wait=wait: self._evict(name, wait),  # type: ignore[misc]
-                prompt=False,
-                key=f"node-not-ready/{name}/{wait}",
+                max(when, now), lambda: self._fall_due(name), prompt=False, key=f"node-taints/{name}/{when}"
             )
 
-    @staticmethod
-    def _patience(pod: Object) -> float | None:
-        """Seconds the pod puts up with a node that is not ready; None: for ever."""
-        for toleration in pod["spec"].get("tolerations") or ():
-            # Also one of everything: Kubernetes' DefaultTolerationSeconds adds none of its own beside it.
-            if _tolerates(toleration, {"key": NOT_READY, "effect": "NoExecute"}):
-                seconds = toleration.get("tolerationSeconds")
-                return None if seconds is None else float(seconds)
-        return float(TOLERATION_SECONDS)
-
-    def _evict(self, name: str, wait: float) -> None:
+    def _fall_due(self, name: str) -> None:
         node = self._store.find("Node", ("", name))
-        if node is None or node_ready(node):
-            return
-        for key, pod in self._pods(name):
-            if self._patience(pod) == wait and "deletionTimestamp" not in pod["metadata"]:
-                self._delete(key, pod, f"Taint manager: deleting due to {NOT_READY}")
+        if node is not None:
+            self._send_away(name, node)
 
-    def _no_execute(self, taints: list[dict[str, Any]], pods: list[tuple[Key, Object]]) -> None:
-        for taint in taints:
-            if taint.get("effect") != "NoExecute":
+    def _send_away(self, name: str, node: Object) -> None:
+        """Whose time has come goes now, the others then."""
+        now = self._clock.now
+        for key, _ in self._pods(name):
+            # A pod deleted before may have taken all it owned with it.
+            pod = self._store.find("Pod", key)
+            if pod is None or "deletionTimestamp" in pod["metadata"]:
                 continue
-            for key, pod in pods:
-                # An earlier taint, or a pod deleted before with all it owned, may have taken it already.
-                current = self._store.find("Pod", key)
-                if current is None or "deletionTimestamp" in current["metadata"]:
-                    continue
-                if not any(_tolerates(t, taint) for t in pod["spec"].get("tolerations") or ()):
-                    self._delete(key, current, f"Taint manager: deleting due to NoExecute taint {taint['key']}")
+            leaves = departure(pod, node)
+            if leaves is not None and leaves.at <= now:
+                self._delete(key, pod, f"Taint manager: deleting due to NoExecute taint {leaves.taint}")
+        self._plan(name, node, self._pods(name))
 
     def _delete(self, key: Key, pod: Object, message: str) -> None:
         now = format_time(self._clock.now // 1)
         pod = self._store.replace("Pod", key, pod, disrupted(pod, "DeletionByTaintManager", message, now))
         self._deletion.delete("Pod", key, pod, None)
-
-
-def _tolerates(toleration: dict[str, Any], taint: dict[str, Any]) -> bool:
-    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
-        return False
-    if toleration.get("key") and toleration["key"] != taint.get("key"):
-        return False
-    return toleration.get("operator") == "Exists" or (
-        bool(toleration.get("key")) and toleration.get("value", "") == taint.get("value", "")
-    )
