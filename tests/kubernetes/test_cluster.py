@@ -266,3 +266,67 @@ def test_events_give_way_to_writes_that_somebody_waits_for(cluster, other):
     maps = [one for one in other.list("ConfigMap", "default") if one["metadata"]["name"].startswith("many-")]
     assert len(maps) == 400
     assert int(event["metadata"]["resourceVersion"]) > max(int(one["metadata"]["resourceVersion"]) for one in maps)
+
+
+# --- kinds that come and go ---------------------------------------------------------------------------------------------
+
+
+def crd(kind: str, version: str) -> dict:
+    plural = f"{kind.lower()}s"
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.lab.example.com"},
+        "spec": {
+            "group": "lab.example.com",
+            "scope": "Namespaced",
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [
+                {
+                    "name": version,
+                    "served": True,
+                    "storage": True,
+                    "schema": {"openAPIV3Schema": {"type": "object"}},
+                }
+            ],
+        },
+    }
+
+
+def made(cluster: KubernetesCluster, kind: str, version: str) -> bool:
+    metadata = {"name": "one", "namespace": "default"}
+    try:
+        cluster.create({"apiVersion": f"lab.example.com/{version}", "kind": kind, "metadata": metadata})
+    except AlreadyExists:
+        return True
+    except NotFound:
+        return False
+    return True
+
+
+def test_a_kind_is_found_once_it_is_there_also_beside_others_and_not_after_it_has_gone(cluster):
+    def names(kind: str) -> list[str]:
+        return [obj["metadata"]["name"] for obj in cluster.list(f"{kind}.lab.example.com")]
+
+    try:
+        cluster.create(crd("Early", "v1"))
+        soon(lambda: made(cluster, "Early", "v1"))
+        assert names("Late") == []
+        cluster.create(crd("Late", "v1"))
+        soon(lambda: made(cluster, "Late", "v1"))
+        assert (names("Early"), names("Late")) == (["one"], ["one"])
+        cluster.delete("CustomResourceDefinition", "lates.lab.example.com")
+        soon(lambda: names("Late") == [])
+        soon(
+            lambda: (
+                "lates.lab.example.com" not in [o["metadata"]["name"] for o in cluster.list("CustomResourceDefinition")]
+            )
+        )
+        # Come back in another version it is not looked for where it was.
+        cluster.create(crd("Late", "v2"))
+        soon(lambda: made(cluster, "Late", "v2"))
+        soon(lambda: names("Late") == ["one"])
+        assert cluster.list_metadata("Late.lab.example.com")[0]["metadata"]["name"] == "one"
+    finally:
+        for kind in ("Early", "Late"):
+            cluster.delete("CustomResourceDefinition", f"{kind.lower()}s.lab.example.com")

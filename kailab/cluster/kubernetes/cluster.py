@@ -203,11 +203,7 @@ class KubernetesCluster(OneByOne):
         selector = selector_of(labels)
         known = self._known(kind)
         if known is None:
-            try:
-                resource = self.resources.of(kind)
-            except NotFound:
-                return []
-            found = self.transport.call(list_all(self.transport, resource, namespace, patience=self._patience)).objects
+            found = self._listed(kind, namespace)
         else:
             found = [obj for (space, _), obj in known.items() if namespace is None or space == namespace]
         chosen = found if not selector else [obj for obj in found if _matches(selector, obj)]
@@ -215,12 +211,17 @@ class KubernetesCluster(OneByOne):
 
     def list_metadata(self, kind: str) -> Objects:
         """Objects of a kind with nothing but their metadata: the server sends no more."""
+        return sorted(self._listed(kind, accept=METADATA), key=key_of)
+
+    def _listed(self, kind: str, namespace: str | None = None, **how: str) -> Objects:
+        """As the server has them; nothing of a kind that it does not have, or not any more."""
         try:
             resource = self.resources.of(kind)
+            asked = list_all(self.transport, resource, namespace, patience=self._patience, **how)
+            return self.transport.call(asked).objects
         except NotFound:
+            self.resources.forget(kind)
             return []
-        asked = list_all(self.transport, resource, patience=self._patience, accept=METADATA)
-        return sorted(self.transport.call(asked).objects, key=key_of)
 
     def kinds(self) -> Names:
         """Keys of the kinds that the server has by CRD, sorted."""

@@ -77,10 +77,10 @@ class Resources:
         if found is not None:
             return found
         for api_version in self._versions(key):
-            for resource in self._served(api_version).values():
-                if resource.key == key:
-                    self._found[key] = resource
-                    return resource
+            resource = self._served(api_version, lambda one: one.key == key)
+            if resource is not None:
+                self._found[key] = resource
+                return resource
         raise NotFound(f"the server has no kind {key}")
 
     def of_object(self, obj: Object) -> Resource:
@@ -88,7 +88,7 @@ class Resources:
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if not isinstance(api_version, str) or not isinstance(kind, str) or not api_version or not kind:
             raise Invalid("an object needs apiVersion and kind", "kind")
-        found = self._served(api_version).get(kind)
+        found = self._served(api_version, lambda one: one.kind == kind)
         if found is None:
             raise NotFound(f"the server has no kind {kind} in {api_version}")
         return found
@@ -114,11 +114,16 @@ class Resources:
         first = told.preferred_version.group_version
         return [first, *(v.group_version for v in told.versions if v.group_version != first)]
 
-    def _served(self, api_version: str) -> dict[str, Resource]:
+    def _served(self, api_version: str, fits: Callable[[Resource], bool]) -> Resource | None:
         known = self._lists.get(api_version)
-        # An empty answer is kept for seconds only: a CRD may be on its way.
-        if known is not None and (known[1] or time.monotonic() - known[0] < _AGAIN_SECONDS):
-            return known[1]
+        if known is not None:
+            found = next(filter(fits, known[1].values()), None)
+            # What is not there is so for seconds only: a CRD may be on its way, also into a version that has others.
+            if found is not None or time.monotonic() - known[0] < _AGAIN_SECONDS:
+                return found
+        return next(filter(fits, self._listed(api_version).values()), None)
+
+    def _listed(self, api_version: str) -> dict[str, Resource]:
         root = "/api/" if "/" not in api_version else "/apis/"
         answer = self._ask(root + quote(api_version, safe="/."))
         found: dict[str, Resource] = {}
