@@ -27,7 +27,6 @@ _EFFECTS = ("", "NoSchedule", "PreferNoSchedule", "NoExecute")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _POSITIVE = re.compile(r"[0-9]{1,18}", re.ASCII)
-_VISIBLE_DEVICES = "NVIDIA_VISIBLE_DEVICES"
 
 
 def check_pod(faults: Faults, obj: dict[str, Any]) -> None:
@@ -37,7 +36,7 @@ def check_pod(faults: Faults, obj: dict[str, Any]) -> None:
     check_pod_spec(faults, spec, "spec")
     meta = obj.get("metadata")
     if isinstance(meta, dict):
-        check_annotations(faults, meta, spec, "metadata", "spec")
+        check_annotations(faults, meta, spec, "metadata")
 
 
 def check_template(
@@ -54,7 +53,7 @@ def check_template(
     if spec is None:
         return
     check_pod_spec(faults, spec, f"{path}.spec", restart)
-    check_annotations(faults, meta, spec, f"{path}.metadata", f"{path}.spec")
+    check_annotations(faults, meta, spec, f"{path}.metadata")
 
 
 def check_pod_spec(
@@ -125,9 +124,7 @@ def check_resources(faults: Faults, parent: dict[str, Any], path: str) -> None:
                 faults.add(f"{at}.{key}[{name:.80}]", "is not a resource name; expected name or domain/name")
 
 
-def check_annotations(
-    faults: Faults, meta: dict[str, Any], spec: dict[str, Any], meta_path: str, spec_path: str
-) -> None:
+def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any], meta_path: str) -> None:
     """GPU sharing and timing annotations. KAI's webhook judges only pods that name its scheduler."""
     annotations = meta.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
@@ -136,11 +133,8 @@ def check_annotations(
             _check_seconds(faults, annotations[key], f"{meta_path}.annotations[{key}]")
     if spec.get("schedulerName") != labels.SCHEDULER_NAME:
         return
-    shared = [key for key in (labels.GPU_FRACTION, labels.GPU_MEMORY) if key in annotations]
     _check_sharing(faults, annotations, _has_gpu_limit(spec), f"{meta_path}.annotations")
-    # The container that gets a share of a GPU is left out of this rule: its variable is the webhook's own.
-    if not shared:
-        _check_visible_devices(faults, spec, spec_path)
+    _check_sharing_container(faults, annotations, spec, f"{meta_path}.annotations")
 
 
 def check_selector(faults: Faults, selector: dict[str, Any], path: str) -> None:
@@ -191,32 +185,29 @@ def _check_sharing(faults: Faults, annotations: dict[str, Any], whole: bool, pat
         faults.add(f"{path}[mps]", f"needs {labels.GPU_FRACTION} or {labels.GPU_MEMORY} beside it")
 
 
-def _check_visible_devices(faults: Faults, spec: dict[str, Any], path: str) -> None:
-    """A variable that would hand out GPUs behind the device plugin's back: KAI's webhook refuses it."""
-    for key in ("initContainers", "containers"):
-        containers = spec.get(key)
-        for index, container in enumerate(containers if isinstance(containers, list) else ()):
-            env = container.get("env") if isinstance(container, dict) else None
-            for place, variable in enumerate(env if isinstance(env, list) else ()):
-                if not isinstance(variable, dict) or variable.get("name") != _VISIBLE_DEVICES:
-                    continue
-                value = variable.get("value")
-                if (value and value not in ("void", "none")) or (not value and variable.get("valueFrom")):
-                    at = f"{path}.{key}[{index}].env[{place}]"
-                    faults.add(
-                        at, f"{_VISIBLE_DEVICES} is the device plugin's; expected void, none, or no such variable"
-                    )
+def _check_sharing_container(faults: Faults, annotations: dict[str, Any], spec: dict[str, Any], path: str) -> None:
+    # Read only where a share is asked for, as by KAI (GetFractionContainerRef).
+    if labels.GPU_FRACTION not in annotations and labels.GPU_MEMORY not in annotations:
+        return
+    name = annotations.get(labels.GPU_FRACTION_CONTAINER)
+    if name is not None and all(container.get("name") != name for container in _containers(spec)):
+        at = f"{path}[{labels.GPU_FRACTION_CONTAINER}]"
+        faults.add(at, f"no container is called {name!r:.80}; expected the one that gets the share")
 
 
 def _has_gpu_limit(spec: dict[str, Any]) -> bool:
-    for key in ("containers", "initContainers"):
-        containers = spec.get(key)
-        for container in containers if isinstance(containers, list) else ():
-            resources = container.get("resources") if isinstance(container, dict) else None
-            limits = resources.get("limits") if isinstance(resources, dict) else None
-            if isinstance(limits, dict) and labels.GPU_RESOURCE in limits:
-                return True
+    for container in _containers(spec):
+        resources = container.get("resources")
+        limits = resources.get("limits") if isinstance(resources, dict) else None
+        if isinstance(limits, dict) and labels.GPU_RESOURCE in limits:
+            return True
     return False
+
+
+def _containers(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    """Those that can be read, init containers too."""
+    lists = [spec.get(key) for key in ("containers", "initContainers")]
+    return [one for each in lists if isinstance(each, list) for one in each if isinstance(one, dict)]
 
 
 def _check_toleration(faults: Faults, toleration: dict[str, Any], path: str) -> None:
