@@ -79,14 +79,8 @@ def _tight_on_nodes(trials: Trials, lifted: Sequence[Relaxation]) -> list[Tight]
             rules = fewer
     outcome = trials(*free, *(_lifted(*rule, "gpu") for rule in rules))
     placed: list[Bind | Pipeline] = [*outcome.binds, *outcome.promises]
-    wanted = sum(_counted(trials, one) for one in placed)
+    wanted = sum(one.amounts.gpu for one in placed)
     return [_tight(trials, reason, queue, wanted) for reason, queue in rules]
-
-
-def _counted(trials: Trials, placed: Bind | Pipeline) -> int:
-    """In milli-GPUs, on its node."""
-    gpu, table = trials.working.tasks[placed.task].info.shape.gpu, trials.working.table
-    return table.share_counted(gpu, table.index[placed.node]) if gpu.memory_mib else placed.amounts.gpu
 
 
 def _ways(trials: Trials) -> list[str]:

@@ -74,6 +74,10 @@ def raise_weight(setting: Setting) -> Iterator[Way]:
     above = " and ".join(queue["metadata"]["name"] for queue in without)
     name = setting.line[0]
     proposals = []
+    # Where those above it have none, its own may be large enough as it is.
+    if opened and weights[name]:
+        do = f"Raise the over-quota weight of {above} from 0 to 1"
+        proposals.append(Proposal(do, tuple(opened), Disturbance.QUEUES))
     for weight in WEIGHTS:
         if weight <= weights[name]:
             continue
