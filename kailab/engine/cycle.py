@@ -29,16 +29,18 @@ def run_cycle(
     now: float,
     on_phase: Callable[[str], None] | None = None,
     only: frozenset[str] | None = None,
+    until: frozenset[str] | None = None,
 ) -> Decisions:
     """Decide once. The working set is as before when this returns.
 
     ``on_phase`` is told the name of each phase as it begins ("fairshare", an action's name, "report"): for timing by
     callers, since the engine has no clock. ``only``: the PodGroups (UIDs) that have a turn and are reported on; all others still
-    count, and may be evicted.
+    count, and may be evicted. ``until``: PodGroups (UIDs) for whose sake turns are given: in each action nobody has one after
+    the last of them, and only they are reported on.
     """
     tell = on_phase or _nobody
     tell("fairshare")
-    session = Session(working, config, now, only)
+    session = Session(working, config, now, only, until)
     try:
         # Before any action: decisions tell where queues stood when the cycle began.
         queues = queue_states(session)

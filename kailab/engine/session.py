@@ -49,9 +49,17 @@ class Entry(NamedTuple):
 class Session:
     """``journal`` is how to take things back, ``ledger`` what has been decided and why."""
 
-    def __init__(self, working: WorkingSet, config: EngineConfig, now: float, only: frozenset[str] | None = None):
+    def __init__(
+        self,
+        working: WorkingSet,
+        config: EngineConfig,
+        now: float,
+        only: frozenset[str] | None = None,
+        until: frozenset[str] | None = None,
+    ):
         self.working = working
         self.only = only  # jobs that have a turn; None: all
+        self.until = until  # jobs for whose sake turns are given; None: all
         self.config = config
         self.now = now
         self.table = working.table
@@ -132,6 +140,10 @@ class Session:
     def has_turn(self, job: Job) -> bool:
         """Whether it is tried in this cycle at all."""
         return self.only is None or job.uid in self.only
+
+    def is_told(self, job: Job) -> bool:
+        """Whether the cycle says why it waits."""
+        return self.has_turn(job) and (self.until is None or job.uid in self.until)
 
     def queue_of(self, job: Job) -> WQueue | None:
         return self.tree.queues.get(job.record.queue)

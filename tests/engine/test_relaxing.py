@@ -212,3 +212,24 @@ def test_a_turn_of_one_s_own_is_never_worse_than_among_all(world):
     """What a cycle gives a job without evicting anybody it would give it too if it came first."""
     found = Trials(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
     assert found().served >= found(everyone=True).served
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds())
+def test_who_comes_after_the_subject_takes_nothing_from_it(world):
+    """A cycle that ends with the subject's last turn gives it what a whole one does, where nobody is evicted."""
+    found = Trials(world.working().value(), EngineConfig(actions=("allocate",)), NOW, ("w0",))
+    before, everyone = found(before=True), found(everyone=True)
+    assert (before.binds, before.promises) == (everyone.binds, everyone.promises)
+    assert set(before.decisions.binds) <= set(everyone.decisions.binds)
+    assert {one.podgroup for one in before.decisions.pending} <= {"w0"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.sampled_from(CHANGES), st.sampled_from(CHANGES))
+def test_changes_made_beforehand_are_changes_made(world, first, second):
+    snapshot = world.working().value()
+    found = Trials(snapshot, KAI, NOW, ("w0",))
+    assert found.after(*first)(*second) == found(*first, *second)
+    assert found.after(*first) is found.after(*first)
+    assert found.working.value() == snapshot

@@ -5,40 +5,19 @@ What fits only once leaving tasks are gone is promised (pipelined), a gang then 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from itertools import islice
+from collections.abc import Iterable
 
-from kailab.engine.decisions import Action
+from kailab.engine.actions.waiting import waiting_jobs
 from kailab.engine.placing.allocation import Allocator
-from kailab.engine.queueing.jobqueue import JobQueue
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.state import Job
 
 
-def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> JobQueue[Job]:
-    """Jobs that wait, can run in their queue, have as many pods as their minimum, and are picked; of each queue as many as
-    the action is to try (``queue_depth``)."""
-    order: JobQueue[Job] = JobQueue(session.tree, wanted=session.wanted, precedence=session.precedence)
-    depth = session.config.queue_depth.get(action, -1)
-
-    def chosen(job: Job) -> bool:
-        return job.root.ready and session.has_turn(job) and (pick is None or pick(job))
-
-    for queue in session.tree.leaves:
-        entries = session.waiting.lists.get(queue.name)
-        if entries:
-            # The depth counts jobs that are tried; those that are left out don't use it up.
-            first = entries if depth < 0 else islice((entry for entry in entries if chosen(entry[1])), depth)
-            # A copy, because every commit moves entries of the index while this order is still being served.
-            order.load(queue, list(first), chosen)
-    return order
-
-
 def execute(session: Session, allocator: Allocator) -> None:
     _serve_promised(session, allocator)
     order = waiting_jobs(session, "allocate")
-    while not order.empty:
+    while not order.over:
         job = order.pop()
         mark = session.mark()
         # As in KAI, a last start is set only where nothing of the job was allocated before: surplus is no start.
@@ -55,7 +34,7 @@ def execute(session: Session, allocator: Allocator) -> None:
         if job.pending:
             queue = session.queue_of(job)
             assert queue is not None
-            order.push(queue, job.order_key(), job)
+            order.again(queue, job)
 
 
 def promised_jobs(session: Session, promised: Iterable[str] | None = None) -> list[Job]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from kailab.engine.actions.allocate import waiting_jobs
+from kailab.engine.actions.waiting import waiting_jobs
 from kailab.engine.decisions import Action, Code, Ground
 from kailab.engine.ledger import Failure
 from kailab.engine.placing.allocation import Allocator
@@ -33,7 +33,7 @@ def candidates(session: Session, allocator: Allocator, action: Action, preemptib
         # Not in the order at all, as in KAI: they use up no ``queue_depth``, and their queue is not compared by them.
         lambda job: job.uid not in delayed and (job.record.preemptible or not preemptible_only),
     )
-    while not order.empty:
+    while not order.over:
         job = order.pop()
         if _refused(session, job):
             session.ledger.note(

@@ -1,8 +1,8 @@
 """Cycles on a changed input, one after the other on the same working set: what would become of some PodGroups?
 
 Each trial is one cycle in which only the subject has a turn: whether it would be served then does not depend on who comes before it. All
-others stay, count, and may be evicted for it. ``everyone`` gives all their turns, as a cycle does. A change is applied and
-undone, unless so much changes that a new working set costs less.
+others stay, count, and may be evicted for it. ``before`` gives those their turns who come before the subject, ``everyone``
+all of them, as a cycle does. A change is applied and undone, unless so much changes that a new working set costs less.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
@@ -25,6 +26,9 @@ from kailab.engine.working.workingset import WorkingSet
 
 REBUILD = 0.3
 """The part of all records from which on a new working set costs less than to change and to undo."""
+
+Turns = Literal["own", "before", "all"]
+"""Who has a turn: the subject alone, those who come before it as well, everyone."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,8 @@ class Trials:
         self._records: Kinds = by_identity(snapshot) if of is None else of._records
         self._total = sum(map(len, self._records.values()))
         self._of = of
-        self._known: dict[tuple[tuple[Relaxation, ...], bool], Outcome] = {}
+        self._known: dict[tuple[tuple[Relaxation, ...], Turns], Outcome] = {}
+        self._after: dict[tuple[Relaxation, ...], Trials] = {}
         self._about: dict[tuple[str, ...], Trials] = {}
 
     @cached_property
@@ -121,12 +126,20 @@ class Trials:
             found = self._about[subject] = Trials(self.snapshot, self.config, self.now, subject, self)
         return found
 
-    def __call__(self, *relaxations: Relaxation, everyone: bool = False) -> Outcome:
+    def __call__(self, *relaxations: Relaxation, before: bool = False, everyone: bool = False) -> Outcome:
         """One cycle with all of these, made in this order. Asked again, the outcome is the one that was found."""
-        key = (relaxations, everyone)
-        found = self._known.get(key)
+        turns: Turns = "all" if everyone else "before" if before else "own"
+        found = self._known.get((relaxations, turns))
         if found is None:
-            found = self._known[key] = self._try(relaxations, everyone)
+            found = self._known[relaxations, turns] = self._try(relaxations, turns)
+        return found
+
+    def after(self, *relaxations: Relaxation) -> Trials:
+        """Trials of the same subject where all of these are made already. Many that begin alike share what they begin with."""
+        found = self._after.get(relaxations)
+        if found is None:
+            draft = self.draft(*relaxations)
+            found = self._after[relaxations] = Trials(draft.whole(), draft.config, draft.now, self.subject)
         return found
 
     def reach(self, podgroup: str) -> Reach | None:
@@ -150,15 +163,16 @@ class Trials:
             relaxation.change(draft)
         return draft
 
-    def _try(self, relaxations: tuple[Relaxation, ...], everyone: bool) -> Outcome:
+    def _try(self, relaxations: tuple[Relaxation, ...], turns: Turns) -> Outcome:
         draft = self.draft(*relaxations)
-        only = None if everyone else frozenset(self.subject)
+        subject = frozenset(self.subject)
+        only, until = subject if turns == "own" else None, subject if turns == "before" else None
         if draft.size > REBUILD * self._total:
-            decisions = run_cycle(WorkingSet.of(draft.whole()), draft.config, draft.now, only=only)
+            decisions = run_cycle(WorkingSet.of(draft.whole()), draft.config, draft.now, only=only, until=until)
         else:
             self.working.apply(draft.changes())
             try:
-                decisions = run_cycle(self.working, draft.config, draft.now, only=only)
+                decisions = run_cycle(self.working, draft.config, draft.now, only=only, until=until)
             finally:
                 # Also when the cycle fails: the next trial begins with the same working set.
                 self.working.apply(draft.undoing())

@@ -38,7 +38,7 @@ def pending_jobs(session: Session) -> list[Pending]:
     fits: dict[int, tuple[tuple[str, int], ...]] = {}
     found = []
     for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
-        pending = _pending(session, job, fits) if session.has_turn(job) else None
+        pending = _pending(session, job, fits) if session.is_told(job) else None
         if pending is not None:
             found.append(pending)
     # Jobs of which nothing waits any more but for a promised place: told apart, as nothing is wrong with them.

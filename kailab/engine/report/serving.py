@@ -10,7 +10,8 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Container, Iterable, Sequence
 
-from kailab.engine.actions.allocate import promised_jobs, waiting_jobs
+from kailab.engine.actions.allocate import promised_jobs
+from kailab.engine.actions.waiting import waiting_jobs
 from kailab.engine.decisions import Turn
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.queueing.order import NOTHING, order_criterion, queue_before

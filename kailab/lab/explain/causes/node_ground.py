@@ -45,10 +45,15 @@ class Ground:
         """Things as they are."""
         return self.trials.working
 
+    @property
+    def _alone(self) -> Trials:
+        """No pods but those of the group, and none of them has a place yet."""
+        return self.trials.after(OthersGone(), Unplaced())
+
     @cached_property
     def empty(self) -> WorkingSet:
-        """No pods but those of the group, and none of them has a place yet."""
-        return WorkingSet.of(self.trials.draft(OthersGone(), Unplaced()).whole())
+        """The same, as it is: no trial changes it."""
+        return WorkingSet.of(self._alone.snapshot)
 
     @property
     def table(self) -> NodeTable:
@@ -101,7 +106,7 @@ class Ground:
 
     def starts_alone(self, *relaxations: Relaxation) -> Outcome:
         """Whether the group would start if there were nothing else, nor need of it."""
-        return self.trials(OthersGone(), Unplaced(), CompanyNotNeeded(), *self.lawless, *relaxations)
+        return self._alone(CompanyNotNeeded(), *self.lawless, *relaxations)
 
     def usable(self, tasks: list[WTask]) -> np.ndarray:
         """The nodes that all of these pods may use: open to them but for room and other pods."""

@@ -49,41 +49,66 @@ class SearchBounded(Relaxation):
             draft.config = structs.replace(draft.config, search_budget=SearchBudget(per_job=MOST_SETS))
 
 
-def promising(setting: Setting, way: Way) -> Way:
-    """What of a way may work, by the engine: of one that grows the smallest that does. What the engine can't be asked about stays."""
-    if not all(one.seen or _can_ask(one.changes) for one in way.proposals):
-        return way
+def can_ask(way: Way) -> bool:
+    """Whether the engine can be asked about all of a way."""
+    return all(one.seen or _can_read(one.changes) for one in way.proposals)
+
+
+def promising(setting: Setting, way: Way) -> Iterator[Proposal]:
+    """What of a way may work, by the engine, looked for as it is asked for: of one that grows only the smallest that does."""
     if not way.grows:
-        return Way(tuple(one for one in way.proposals if _asked(setting, one).further))
-    if not way.proposals or not _asked(setting, way.proposals[-1]).further:
-        return Way(())
-    return Way((_smallest(setting, way.proposals),))
+        yield from (one for one in way.proposals if _may_serve(setting, one))
+    elif way.proposals and (found := _smallest(setting, way.proposals)) is not None:
+        yield found
 
 
-def _smallest(setting: Setting, proposals: Sequence[Proposal]) -> Proposal:
-    """Of surplus pods an evicting action takes one a cycle: where even the largest change serves only some of them at once, nothing
-    shows which smaller one is enough."""
-    low, high = 0, len(proposals) - 1
-    if not _asked(setting, proposals[high]).whole:
-        return proposals[high]
+def _smallest(setting: Setting, proposals: Sequence[Proposal]) -> Proposal | None:
+    """None where not even the largest serves the subject. A cycle with the turns of others takes long, so few are run: what is enough for
+    the subject alone mostly is enough, or all that waits before it has to be served as well."""
+    last = len(proposals) - 1
+    alone = _asked(setting, proposals[last], before=False)
+    if not alone.further:
+        return None
+    low = last
+    if alone.whole:
+        low = _first(0, last, lambda place: _asked(setting, proposals[place], before=False).whole)
+    if low < last and _asked(setting, proposals[low], before=True).whole:
+        return proposals[low]
+    largest = _asked(setting, proposals[last], before=True)
+    if not largest.further:
+        return None
+    # Of surplus pods an evicting action takes one a cycle: where even the largest change serves only some of them at once, nothing
+    # shows which smaller one is enough.
+    if low + 1 >= last or not largest.whole or not _asked(setting, proposals[last - 1], before=True).whole:
+        return proposals[last]
+    return proposals[_first(low + 1, last - 1, lambda place: _asked(setting, proposals[place], before=True).whole)]
+
+
+def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
+    """The first place that works, of those up to ``high``, which does, by halving."""
     while low < high:
         middle = (low + high) // 2
-        if _asked(setting, proposals[middle]).whole:
+        if works(middle):
             high = middle
         else:
             low = middle + 1
-    return proposals[high]
+    return high
 
 
-def _asked(setting: Setting, proposal: Proposal) -> Outcome:
+def _may_serve(setting: Setting, proposal: Proposal) -> bool:
+    """The subject alone is asked first, which costs little: what does not serve it then does not when others come before it."""
+    return all(_asked(setting, proposal, before).further for before in (False, True))
+
+
+def _asked(setting: Setting, proposal: Proposal, before: bool) -> Outcome:
     uids = sorted(group["metadata"]["uid"] for group in setting.podgroups)
     known = [uid for uid in uids if uid in setting.standing.records]
     return setting.standing.trials.about(*known)(
-        SearchBounded(), proposal.seen or Carried(json.dumps(proposal.changes), setting), everyone=True
+        SearchBounded(), proposal.seen or Carried(json.dumps(proposal.changes), setting), before=before
     )
 
 
-def _can_ask(changes: Sequence[Change]) -> bool:
+def _can_read(changes: Sequence[Change]) -> bool:
     return all(_readable(*next(iter(change.items()))) for change in changes)
 
 

@@ -11,7 +11,7 @@ from kailab.lab.change import carry_out, read_changes
 from kailab.lab.explain.answer import Outcome, Step
 from kailab.lab.explain.steps.proposal import Change, Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
-from kailab.lab.explain.steps.sifting import promising
+from kailab.lab.explain.steps.sifting import can_ask, promising
 from kailab.lab.fork import fork
 
 if TYPE_CHECKING:
@@ -55,11 +55,13 @@ class Trials:
 
     def first(self, setting: Setting, way: Way) -> Tried | None:
         """The smallest change of a way that lets the subject run."""
-        if self.sifted:
-            way = promising(setting, way)
-        if way.grows and len(way.proposals) > 1:
+        sifted = self.sifted and can_ask(way)
+        if way.grows and len(way.proposals) > 1 and not sifted:
             return self._by_halving(setting, way.proposals)
-        return next((tried for one in way.proposals if (tried := self.of(setting, one)) is not None), None)
+        for one in promising(setting, way) if sifted else way.proposals:
+            if (tried := self.of(setting, one)) is not None or self.left <= 0:
+                return tried
+        return None
 
     def of(self, setting: Setting, proposal: Proposal) -> Tried | None:
         """None where the lab refuses the change, where it does not let the subject run, and where no trial is left."""

@@ -1,0 +1,57 @@
+"""Who waits, in the order in which an action gives turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+
+from kailab.engine.decisions import Action
+from kailab.engine.queueing.jobqueue import JobQueue
+from kailab.engine.session import Session
+from kailab.engine.working.queues import WQueue
+from kailab.engine.working.state import Job
+
+
+class Turns(JobQueue[Job]):
+    """The turns of one action. Where they are given for the sake of some jobs, nobody has one after the last of these."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.tree, wanted=session.wanted, precedence=session.precedence)
+        self._bounded = session.until is not None
+        self._until = session.until or frozenset()
+        self._to_come = {uid for uid in self._until if uid in session.jobs and session.jobs[uid].pending}
+
+    @property
+    def over(self) -> bool:
+        """Whether nobody is left whose turn matters."""
+        return self.empty or (self._bounded and not self._to_come)
+
+    def pop(self) -> Job:
+        job = super().pop()
+        self._to_come.discard(job.uid)
+        return job
+
+    def again(self, queue: WQueue, job: Job) -> None:
+        """One turn more for a job that had one."""
+        self.push(queue, job.order_key(), job)
+        if job.uid in self._until:
+            self._to_come.add(job.uid)
+
+
+def waiting_jobs(session: Session, action: Action, pick: Callable[[Job], bool] | None = None) -> Turns:
+    """Jobs that wait, can run in their queue, have as many pods as their minimum, and are picked; of each queue as many as
+    the action is to try (``queue_depth``)."""
+    order = Turns(session)
+    depth = session.config.queue_depth.get(action, -1)
+
+    def chosen(job: Job) -> bool:
+        return job.root.ready and session.has_turn(job) and (pick is None or pick(job))
+
+    for queue in session.tree.leaves:
+        entries = session.waiting.lists.get(queue.name)
+        if entries:
+            # The depth counts jobs that are tried; those that are left out don't use it up.
+            first = entries if depth < 0 else islice((entry for entry in entries if chosen(entry[1])), depth)
+            # A copy, because every commit moves entries of the index while this order is still being served.
+            order.load(queue, list(first), chosen)
+    return order
