@@ -29,11 +29,18 @@ class _Cause(NamedTuple):
 
 class DecisionReader:
     """Sees pods being bound and evicted by others. ``opened``: the time that ``t`` counts from. ``eviction``: reads what their
-    scheduler says of an eviction (``SchedulerUnderTest.eviction``)."""
+    scheduler says of an eviction; ``stopped``: what it says elsewhere (``SchedulerUnderTest``)."""
 
-    def __init__(self, cluster: Cluster, opened: float, eviction: Callable[[str], Told | None]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        opened: float,
+        eviction: Callable[[str], Told | None],
+        stopped: Callable[[Object, Cluster], str | None] = lambda pod, there: None,
+    ) -> None:
         self._cluster = cluster
         self._eviction = eviction
+        self._stopped = stopped
         self._watch = cluster.watch(["Pod", "PodGroup"])
         self._opened = opened
         self._bound: set[str] = set()  # by UID, as the next pod may have the same name
@@ -65,10 +72,9 @@ class DecisionReader:
                 found.append(Bound(**moment, action=ACTION, **self._pod(pod)))
             # KAI's default evictor and kube-scheduler's preemption set it before they delete the pod. A workload's
             # controller does not.
-            disrupted = condition(pod, "DisruptionTarget")
-            if disrupted is not None and uid not in self._evicted:
+            message = None if uid in self._evicted else self._evicted_because(pod)
+            if message is not None:
                 self._evicted.add(uid)
-                message = disrupted.get("message") or disrupted.get("reason", "")
                 found.append(Evicted(**moment, **self._told(message)._asdict(), **self._pod(pod), reason=message))
             if event.type == "DELETED":
                 self._bound.discard(uid)
@@ -81,13 +87,19 @@ class DecisionReader:
     def _know(self, group: Object) -> None:
         self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
 
+    def _evicted_because(self, pod: Object) -> str | None:
+        disrupted = condition(pod, "DisruptionTarget")
+        if disrupted is not None:
+            return disrupted.get("message") or str(disrupted.get("reason", ""))
+        return self._stopped(pod, self._cluster)
+
     def _told(self, message: str) -> _Cause:
         told = self._eviction(message)
         if told is None:
             return _Cause(ACTION, "", "")
         namespace, _, name = told.beneficiary.partition("/")
         group = self._groups.get((namespace, name))
-        queue = group["spec"].get("queue", "") if group is not None else ""
+        queue = group["spec"].get("queue", "") if group is not None else told.queue
         return _Cause(told.action, told.beneficiary, queue)
 
     def _pod(self, pod: Object) -> dict[str, Any]:

@@ -65,10 +65,11 @@ class NotExpressible(InputError):
 
 class Told(NamedTuple):
     """What the condition of an evicted pod says. ``action``: as the decision log names it; ``beneficiary``: ``namespace/name`` of
-    the PodGroup that the room is made for, empty for none."""
+    the PodGroup that the room is made for, empty for none; ``queue``: whose it is, where that is said and no PodGroup."""
 
     action: str
     beneficiary: str
+    queue: str = ""
 
 
 class Rest(Protocol):
@@ -304,6 +305,11 @@ class SchedulerUnderTest(ABC):
     def answers(self, pod: Object) -> bool:
         """Whether this unbound pod gets a condition from it sooner or later, so that a lab waits for it."""
         return False
+
+    def stopped(self, pod: Object, there: Cluster) -> str | None:
+        """Why this pod was evicted, where that is not said by its condition DisruptionTarget, which KAI's default evictor and
+        kube-scheduler's preemption set before they delete a pod; None: it was not."""
+        return None
 
     def eviction(self, message: str) -> Told | None:
         """What the condition of an evicted pod says, by its message; None: it says nothing of action and beneficiary."""

@@ -88,6 +88,23 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
                 ),
             ),
         ),
+        "kueue": SchedulerKind(
+            "Kueue, with kube-scheduler",
+            made="kailab.undertest.kueue:Kueue",
+            clashes=(
+                Clash("embedded", "Kueue needs a real API server: expected the backend controlplane", elsewhere=False),
+                Clash(
+                    "kind",
+                    "Kueue's webhooks are on this machine, where the API server of a kind cluster can't call them",
+                    elsewhere=False,
+                ),
+                Clash(
+                    "kubeconfig",
+                    "Kueue is started beside a control plane, and not in a cluster that is somebody else's",
+                    elsewhere=False,
+                ),
+            ),
+        ),
         "scheduler-plugins": SchedulerKind(
             "kube-scheduler with coscheduling and capacity scheduling (SIG scheduler-plugins)",
             frozenset(),

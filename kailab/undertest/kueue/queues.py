@@ -1,0 +1,134 @@
+"""The queue tree in Kueue's words: Cohorts, ClusterQueues, and the ResourceFlavor of the fleet.
+
+| KAI | Kueue (concepts/cohort, concepts/cluster_queue) |
+|---|---|
+| a queue | a Cohort; below the one of a leaf there are two ClusterQueues, for preemptible work and for the other |
+| quota of a leaf | nominalQuota of its ClusterQueue for non-preemptible work, which lends all of it and borrows nothing |
+| quota of a parent | what it has beyond its children's: nominalQuota of its Cohort |
+| what nobody owns | nominalQuota of the Cohort at the root: the nodes' resources beyond all quotas |
+| limit | borrowingLimit of the Cohort: limit - quota |
+| overQuotaWeight | fairSharing.weight of the Cohort |
+| a quota without limit | nominalQuota of all that the nodes have |
+| who may take from whom | reclaimWithinCohort Any; withinClusterQueue LowerPriority where work is preemptible |
+
+Kueue has no preemptibility of single workloads. A ClusterQueue that borrows nothing is never asked to give anything back: work in it
+is as KAI's non-preemptible work, within its quota and safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kailab.cluster.protocol import Object
+from kailab.engine.snapshot.records import UNLIMITED, Queue
+from kailab.model import labels
+from kailab.undertest.contract import NotExpressible
+from kailab.undertest.kueue.names import API, FLAVOR, ROOT, queue_for
+from kailab.undertest.translation.queues import RESOURCES, Queues, share
+
+_NAMES = {"gpu": labels.GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
+
+
+def in_kueues_words(queues: Queues, who: str) -> list[Object]:
+    """All of the tree, in the order in which it is to be applied. Raises NotExpressible."""
+    queues.refuse_min_runtimes(who)
+    queues.refuse_priorities(who)
+    queues.refuse_overcommitted(who)
+    return list(_Tree(queues, who).objects())
+
+
+class _Tree:
+    def __init__(self, queues: Queues, who: str) -> None:
+        self._queues = queues
+        self._who = who
+        # Of what no queue bounds, Kueue is not told: it would have to know every amount of it.
+        self._covered = [name for name in RESOURCES if name == "gpu" or self._bounded(name)]
+        self._has = {name: queues.capacity(name) for name in self._covered}
+
+    def objects(self) -> Iterator[Object]:
+        yield _flavor()
+        tops = self._queues.below("")
+        free = {name: max(0, self._has[name] - sum(self._quota(one, name) for one in tops)) for name in self._covered}
+        yield _object("Cohort", ROOT, {"resourceGroups": self._groups(free, {})})
+        for name in self._queues.by_name:
+            yield self._cohort(self._queues.by_name[name])
+        for leaf in self._queues.leaves:
+            owned = {name: self._quota(leaf, name) for name in self._covered}
+            nothing = dict.fromkeys(self._covered, 0)
+            yield self._cluster_queue(leaf, True, self._groups(nothing, {}))
+            yield self._cluster_queue(leaf, False, self._groups(owned, nothing))
+
+    def _bounded(self, resource: str) -> bool:
+        shares = [share(queue, resource) for queue in self._queues.by_name.values()]
+        return any(one.limit != UNLIMITED or one.quota not in (0, UNLIMITED) for one in shares)
+
+    def _quota(self, queue: Queue, resource: str) -> int:
+        own = share(queue, resource)
+        if resource == "gpu" and any(amount > 0 and amount % 1000 for amount in (own.quota, own.limit)):
+            raise self._lacks("quota of a part of a device", queue)
+        quota = self._has[resource] if own.quota == UNLIMITED else own.quota
+        return quota if own.limit == UNLIMITED else min(quota, own.limit)
+
+    def _cohort(self, queue: Queue) -> Object:
+        if queue.parent and queue.parent not in self._queues.by_name:
+            raise self._lacks(f"queue that keeps its work waiting until its parent is there ({queue.parent})", queue)
+        pool, borrowed = {}, {}
+        children = self._queues.below(queue.name)
+        for name in self._covered:
+            quota = self._quota(queue, name)
+            # A leaf's is held by its ClusterQueue.
+            pool[name] = max(0, quota - sum(self._quota(child, name) for child in children)) if children else 0
+            if (limit := share(queue, name).limit) != UNLIMITED:
+                borrowed[name] = max(0, limit - quota)
+        spec = {
+            "parentName": queue.parent or ROOT,
+            "resourceGroups": self._groups(pool, borrowed),
+            "fairSharing": {"weight": self._weight(queue)},
+        }
+        return _object("Cohort", queue.name, spec)
+
+    def _weight(self, queue: Queue) -> str:
+        weights = {share(queue, name).weight for name in self._covered}
+        if len(weights) > 1:
+            raise self._lacks("weight for each resource", queue)
+        return f"{float(weights.pop()):g}"
+
+    def _cluster_queue(self, queue: Queue, preemptible: bool, groups: list[Object]) -> Object:
+        spec = {
+            "cohortName": queue.name,
+            "namespaceSelector": {},  # work of all namespaces
+            "preemption": {
+                "reclaimWithinCohort": "Any",
+                "withinClusterQueue": "LowerPriority" if preemptible else "Never",
+            },
+            "resourceGroups": groups,
+        }
+        return _object("ClusterQueue", queue_for(queue.name, preemptible), spec)
+
+    def _groups(self, nominal: dict[str, int], borrowed: dict[str, int]) -> list[Object]:
+        """``borrowed``: the most that may be borrowed, of what is bounded."""
+        resources: list[Object] = []
+        for name, amount in nominal.items():
+            bound = {"borrowingLimit": _amount(name, borrowed[name])} if name in borrowed else {}
+            resources.append({"name": _NAMES[name], "nominalQuota": _amount(name, amount), **bound})
+        flavors = [{"name": FLAVOR, "resources": resources}]
+        return [{"coveredResources": [one["name"] for one in resources], "flavors": flavors}]
+
+    def _lacks(self, concept: str, queue: Queue) -> NotExpressible:
+        return NotExpressible(self._who, concept, f"Queue/{queue.name}")
+
+
+def _amount(resource: str, amount: int) -> str:
+    """Of a record, as a quantity: devices have no parts."""
+    if resource == "gpu":
+        return str(amount // 1000)
+    return f"{amount}m" if resource == "cpu" else str(amount)
+
+
+def _flavor() -> Object:
+    # Nodes of one kind, as far as quota goes: which node it is to be, pods say themselves.
+    return _object("ResourceFlavor", FLAVOR, {"tolerations": [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists"}]})
+
+
+def _object(kind: str, name: str, spec: Object) -> Object:
+    return {"apiVersion": API, "kind": kind, "metadata": {"name": name}, "spec": spec}

@@ -1,0 +1,61 @@
+"""Kueue as a scheduler under test."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.model import labels
+from kailab.model.kinds import kind_key
+from kailab.undertest.contract import Plane, SchedulerUnderTest, Told
+from kailab.undertest.kueue import words
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+    from kailab.undertest.kueue.processes import KueueBeside
+
+
+@dataclass(frozen=True)
+class Kueue(SchedulerUnderTest):
+    """It admits work by quota; kube-scheduler places what is admitted. Jobs that wait have no pods, pods that wait are gated."""
+
+    title = "Kueue"
+    scheduler_name = labels.DEFAULT_SCHEDULER_NAME
+    waits_without_pods = True
+
+    def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
+        from kailab.undertest.kueue.queues import in_kueues_words
+        from kailab.undertest.kueue.work import Submitted
+        from kailab.undertest.translation.queues import Queues
+
+        queues = Queues(objects, there)
+        work = Submitted(objects, there, queues, self.title)
+        last = max((number for number, obj in enumerate(objects) if kind_key(obj) == "Queue"), default=-1)
+        found: list[Sequence[Object]] = []
+        for number, obj in enumerate(objects):
+            # What a queue is in Kueue's words depends on those above and below it: all of the tree is said anew.
+            tree = in_kueues_words(queues, self.title) if number == last else []
+            found.append([*work.became(number, obj), *tree])
+        return found
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KueueBeside:
+        from kailab.undertest.kueue.processes import KueueBeside
+
+        return KueueBeside(plane, programs)
+
+    def check_options(self) -> None:
+        """Raises MissingComponents where it was not got."""
+        from kailab.components import find_addon
+
+        find_addon("kueue")
+
+    def stopped(self, pod: Object, there: Cluster) -> str | None:
+        return words.stopped(pod, there)
+
+    def eviction(self, message: str) -> Told | None:
+        return words.eviction(message)
+
+    def code(self, message: str) -> str:
+        return words.code(message)

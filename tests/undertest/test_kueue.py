@@ -1,0 +1,84 @@
+"""What the real Kueue decides on a real control plane, kube-scheduler placing: quota, borrowing, reclaim, gangs.
+
+It is found and never got here: a build takes a quarter of an hour and more. `kailab components get --with kueue` makes these tests run, and
+so does KAILAB_REQUIRE_BUILD=1 in tests/components/test_addons.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kailab.cluster.protocol import Object
+from kailab.components import MissingComponents, find_addon
+from kailab.evidence.recorder import Recorder
+from kailab.lab import Lab, expect
+from kailab.lab.venues import open_venue
+from kailab.lab.venues.contract import Venue
+from tests.undertest.test_kueue_words import job
+
+pytestmark = pytest.mark.slow
+
+QUEUES = Path(__file__).parents[2] / "exercises" / "borrow" / "manifests" / "queues.yaml"
+
+
+@pytest.fixture(scope="module")
+def venue(components: object) -> Iterator[Venue]:
+    try:
+        find_addon("kueue")
+    except MissingComponents as missing:
+        pytest.skip(str(missing))
+    opened = open_venue("controlplane", scheduler="kueue")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def lab(venue: Venue) -> Iterator[Lab]:
+    """32 GPUs; team-a and team-b own half of them each."""
+    with Lab.open(backend="controlplane", scheduler="kueue", venue=venue, observers=[Recorder("lab")]) as opened:
+        opened.apply(QUEUES)
+        yield opened
+
+
+def of(team: str, name: str, pods: int = 1, together: int | None = None, **labels: str) -> Object:
+    """A Job that runs until it is deleted, on the fleet's fake nodes."""
+    made = job(name, pods, together, **{"app": name, "kai.scheduler/queue": team, **labels})
+    spec = made["spec"]["template"]["spec"]
+    spec["terminationGracePeriodSeconds"] = 0
+    spec["tolerations"] = [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]
+    made["spec"]["template"]["metadata"]["labels"]["app"] = name
+    return made
+
+
+def test_quota_and_what_nobody_uses(lab: Lab) -> None:
+    lab.apply([of("team-a", f"a-{number}") for number in range(32)])
+    expect(lab.queue("team-a")).running(gpus=32).borrows(gpus=16, from_queue="team-b")
+
+
+def test_what_is_lent_comes_back(lab: Lab) -> None:
+    lab.apply([of("team-a", f"a-{number}") for number in range(32)])
+    expect(lab.queue("team-a")).running(gpus=32)
+    lab.apply([of("team-b", f"b-{number}") for number in range(32)])
+    expect(lab.queue("team-b")).running(gpus=16)
+    expect(lab.queue("team-a")).running(gpus=16).evicted(pods=16, by="reclaim", for_queue="team-b")
+
+
+def test_a_gang_runs_whole_or_not_at_all(lab: Lab) -> None:
+    lab.apply([of("team-a", f"a-{number}") for number in range(28)])
+    lab.apply([of("team-a", "gang", 8, together=8)])
+    expect(lab.job("gang")).running(pods=0)
+    for number in range(4):
+        lab.delete("Job", f"a-{number}")
+    expect(lab.job("gang")).runs_whole(pods=8)
+
+
+def test_non_preemptible_work_stays_within_its_quota(lab: Lab) -> None:
+    lab.apply([of("team-a", f"a-{number}", priorityClassName="build") for number in range(20)])
+    expect(lab.queue("team-a")).running(gpus=16)
+
+
+def test_its_version_is_told(lab: Lab) -> None:
+    assert lab.venue.versions(lab.under_test)["scheduler"] == "kueue v0.19.2"

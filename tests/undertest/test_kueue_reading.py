@@ -1,0 +1,123 @@
+"""What Kueue says, read: why work waits, who was evicted for whom, and when it is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kailab.cluster.protocol import Object
+from kailab.lab import Lab
+from kailab.undertest.contract import SchedulerUnderTest, Told
+from kailab.undertest.kueue import rest
+from kailab.undertest.naming import chosen
+from tests.undertest.test_kueue_words import job
+
+
+@pytest.fixture
+def kueue() -> SchedulerUnderTest:
+    return chosen("kueue")
+
+
+def workload(name: str, uid: str, *conditions: Object) -> Object:
+    """One of Kueue's, of a Job or a pod."""
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": True}
+    metadata = {"name": f"job-{name}", "namespace": "default", "ownerReferences": [owner]}
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": "Workload",
+        "metadata": metadata,
+        "spec": {},
+        "status": {"conditions": list(conditions)},
+    }
+
+
+def told(type: str, status: str = "True", message: str = "", reason: str = "R") -> Object:
+    return {"type": type, "status": status, "reason": reason, "message": message}
+
+
+@pytest.mark.parametrize(
+    ("why", "action"),
+    [
+        ("reclamation within the cohort", "reclaim"),
+        ("Fair Sharing within the cohort", "reclaim"),
+        ("prioritization in the ClusterQueue", "preempt"),
+    ],
+)
+def test_an_eviction_says_for_whose_queue(kueue: SchedulerUnderTest, why: str, action: str) -> None:
+    message = (
+        f"Preempted to accommodate a workload (UID: 1, JobUID: 2) due to {why}; "
+        "preemptor path: /kailab-fleet/org/team-b/team-b-non-preemptible; preemptee path: /kailab-fleet/org/team-a/team-a"
+    )
+    assert kueue.eviction(message) == Told(action, "", "team-b")
+    assert kueue.eviction("Pod was preempted by somebody else") is None
+
+
+def test_a_pod_that_goes_with_its_job_was_evicted_with_the_workload(kueue: SchedulerUnderTest) -> None:
+    with Lab.open() as lab:
+        lab.cluster.create(workload("a", "1", told("Evicted", message="Preempted to accommodate a workload")))
+        lab.cluster.create(workload("b", "2", told("Evicted", "False")))
+        pod: Object = {
+            "metadata": {"name": "a-0", "namespace": "default", "ownerReferences": [{"kind": "Job", "uid": "1"}]}
+        }
+        assert kueue.stopped(pod, lab.cluster) is None
+        pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        assert kueue.stopped(pod, lab.cluster) == "Preempted to accommodate a workload"
+        pod["metadata"]["ownerReferences"][0]["uid"] = "2"
+        assert kueue.stopped(pod, lab.cluster) is None
+        # Of a pod that it manages for itself it says so there.
+        pod["status"] = {"conditions": [told("TerminationTarget", message="because")]}
+        assert kueue.stopped(pod, lab.cluster) == "because"
+
+
+class Quiet:
+    """A plane without processes."""
+
+    def processes(self) -> list[Any]:
+        return []
+
+
+def test_it_is_at_rest_when_all_work_is_decided_on_and_carried_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rest, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(rest, "SETTLED_SECONDS", 0.0)
+    with Lab.open() as lab:
+        made = job("a")
+        made["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = "team-a"
+        made["spec"]["suspend"] = True
+        uid = lab.cluster.create(made)["metadata"]["uid"]
+        found = rest.KueueRest(Quiet(), lab.cluster, ())  # type: ignore[arg-type]
+        assert not found.at_rest()  # it has no Workload yet
+        lab.cluster.create(workload("a", uid))
+        assert not found.at_rest()  # nobody has looked at it
+
+        def say(*conditions: Object) -> None:
+            status = {"status": {"conditions": list(conditions)}}
+            lab.cluster.patch("Workload.kueue.x-k8s.io", "job-a", "default", status, "status")
+
+        say(told("QuotaReserved", "False", "insufficient unused quota. Pending the preemption of 2 workload(s)"))
+        assert not found.at_rest()  # room is being made
+        say(told("QuotaReserved", "False", "insufficient unused quota"))
+        assert found.at_rest()
+        say(told("QuotaReserved"), told("Admitted"))
+        assert not found.at_rest()  # it is held yet
+        lab.cluster.patch("Job", "a", "default", {"spec": {"suspend": False}})
+        assert found.at_rest()
+        say(told("QuotaReserved", "False", "preempted"), told("Evicted"))
+        assert not found.at_rest()  # it still goes on
+
+
+@pytest.mark.parametrize(
+    ("message", "code"),
+    [
+        ("insufficient unused quota for nvidia.com/gpu in flavor fleet, 8 more needed", "WaitingForQuota"),
+        (
+            "insufficient unused quota for nvidia.com/gpu in flavor fleet, 8 more needed. Pending the preemption of 2 workload(s)",
+            "WaitingForPreemptedWorkloads",
+        ),
+        ("insufficient quota for nvidia.com/gpu in flavor fleet, ... > maximum capacity (8)", "ExceedsMaxQuota"),
+        ("LocalQueue team-a doesn't exist", "Misconfigured"),
+        ("0/5 nodes are available", ""),
+    ],
+)
+def test_the_reason_of_what_waits_is_kueues(kueue: SchedulerUnderTest, message: str, code: str) -> None:
+    assert kueue.code(f"couldn't assign flavors to pod set main: {message}") == code

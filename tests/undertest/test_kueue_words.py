@@ -1,0 +1,296 @@
+"""What is said in Kueue's words, concept by concept of its documentation (kueue.sigs.k8s.io/docs/concepts), and what has none."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.lab import Lab
+from kailab.lab.intake import read
+from kailab.undertest.contract import NotExpressible, SchedulerUnderTest
+from kailab.undertest.naming import chosen
+
+EXERCISES = Path(__file__).parents[2] / "exercises"
+UNBOUNDED = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+
+
+@pytest.fixture(scope="module")
+def there() -> Iterator[Cluster]:
+    """The lesson's fleet: 32 GPUs, KAI's priority classes."""
+    with Lab.open() as lab:
+        yield lab.cluster
+
+
+@pytest.fixture
+def kueue() -> SchedulerUnderTest:
+    return chosen("kueue")
+
+
+def queue(name: str, parent: str = "", **resources: Any) -> Object:
+    gpu = {"quota": 0, "limit": -1, "overQuotaWeight": 1, **resources}
+    spec: Object = {"resources": {"gpu": gpu, "cpu": dict(UNBOUNDED), "memory": dict(UNBOUNDED)}}
+    if parent:
+        spec["parentQueue"] = parent
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def template(**labels: str) -> Object:
+    main = {"name": "main", "image": "busybox", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    return {
+        "metadata": {"labels": {"app": "work", **labels}},
+        "spec": {"schedulerName": "kai-scheduler", "restartPolicy": "Never", "containers": [main]},
+    }
+
+
+def job(name: str = "work", pods: int = 8, together: int | None = None, **labels: str) -> Object:
+    labels = {"kai.scheduler/queue": "team-a", **labels}
+    metadata: Object = {"name": name, "namespace": "default", "labels": labels}
+    if together is not None:
+        metadata["annotations"] = {"kai.scheduler/batch-min-member": str(together)}
+    spec = {"parallelism": pods, "completions": pods, "template": template(**labels)}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+ORG = [queue("org", quota=32), queue("team-a", "org", quota=16), queue("team-b", "org", quota=8)]
+
+
+def said(kueue: SchedulerUnderTest, there: Cluster, *objects: Object) -> dict[str, Object]:
+    """``Kind/name`` -> object, in the order in which they are to be applied."""
+    became = [one for several in kueue.translate(objects, there) for one in several]
+    return {f"{one['kind']}/{one['metadata']['name']}": one for one in became}
+
+
+def gpus(obj: Object) -> Object:
+    """What a Cohort or a ClusterQueue says of GPUs."""
+    (group,) = obj["spec"]["resourceGroups"]
+    assert group["coveredResources"] == ["nvidia.com/gpu"]
+    (flavor,) = group["flavors"]
+    (resource,) = flavor["resources"]
+    return {key: value for key, value in resource.items() if key != "name"}
+
+
+# --- concepts/cohort, concepts/cluster_queue -----------------------------------------------------------------------
+
+
+def test_a_queue_is_a_cohort_below_that_of_its_parent(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    found = said(kueue, there, *ORG)
+    assert [name for name in found if not name.startswith("Queue/")] == [
+        "ResourceFlavor/fleet",
+        "Cohort/kailab-fleet",
+        "Cohort/org",
+        "Cohort/team-a",
+        "Cohort/team-b",
+        "ClusterQueue/team-a",
+        "ClusterQueue/team-a-non-preemptible",
+        "ClusterQueue/team-b",
+        "ClusterQueue/team-b-non-preemptible",
+    ]
+    assert "parentName" not in found["Cohort/kailab-fleet"]["spec"]
+    assert found["Cohort/org"]["spec"]["parentName"] == "kailab-fleet"
+    assert found["Cohort/team-a"]["spec"]["parentName"] == "org"
+    assert found["ClusterQueue/team-a"]["spec"]["cohortName"] == "team-a"
+    assert found["ClusterQueue/team-a"]["spec"]["namespaceSelector"] == {}
+
+
+def test_quota_is_nominal_quota_once(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    """A Cohort's nominalQuota comes on top of what its members have: a parent has what its children don't."""
+    found = said(kueue, there, *ORG)
+    assert gpus(found["ClusterQueue/team-a-non-preemptible"])["nominalQuota"] == "16"
+    assert gpus(found["ClusterQueue/team-b-non-preemptible"])["nominalQuota"] == "8"
+    assert gpus(found["ClusterQueue/team-a"])["nominalQuota"] == "0"
+    assert gpus(found["Cohort/team-a"])["nominalQuota"] == "0"
+    assert gpus(found["Cohort/org"])["nominalQuota"] == "8"
+    assert gpus(found["Cohort/kailab-fleet"])["nominalQuota"] == "0"
+
+
+def test_what_nobody_owns_is_the_roots(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    found = said(kueue, there, queue("team-a", quota=8), queue("team-b", quota=4))
+    assert gpus(found["Cohort/kailab-fleet"])["nominalQuota"] == "20"
+    over = said(kueue, there, queue("team-a", quota=30), queue("team-b", quota=30))
+    assert gpus(over["Cohort/kailab-fleet"])["nominalQuota"] == "0"
+
+
+def test_a_quota_without_limit_is_all_that_there_is(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    found = said(kueue, there, queue("org", quota=-1), queue("team-a", "org", quota=-1), queue("team-b", "org"))
+    assert gpus(found["ClusterQueue/team-a-non-preemptible"])["nominalQuota"] == "32"
+    assert gpus(found["Cohort/org"])["nominalQuota"] == "0"
+    assert gpus(found["ClusterQueue/team-b-non-preemptible"])["nominalQuota"] == "0"
+
+
+def test_limit_is_borrowing_limit_of_what_is_beyond_the_quota(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    found = said(kueue, there, queue("org", quota=12, limit=12), queue("team-a", "org", quota=6, limit=10))
+    assert gpus(found["Cohort/team-a"]) == {"nominalQuota": "0", "borrowingLimit": "4"}
+    assert gpus(found["Cohort/org"]) == {"nominalQuota": "6", "borrowingLimit": "0"}
+    # Beyond its limit a quota is worth nothing.
+    less = said(kueue, there, queue("team-a", quota=16, limit=4))
+    assert gpus(less["ClusterQueue/team-a-non-preemptible"])["nominalQuota"] == "4"
+    assert gpus(less["Cohort/team-a"])["borrowingLimit"] == "0"
+    # And no limit is none.
+    assert "borrowingLimit" not in gpus(said(kueue, there, queue("team-a", quota=4))["Cohort/team-a"])
+
+
+def test_a_resource_that_a_queue_bounds_is_covered_in_all(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    first, second = queue("team-a", quota=8), queue("team-b", quota=8)
+    first["spec"]["resources"]["cpu"] = {"quota": 4000, "limit": 6000, "overQuotaWeight": 1}
+    found = said(kueue, there, first, second)
+    for name in ("ClusterQueue/team-a", "ClusterQueue/team-b", "Cohort/team-b"):
+        assert found[name]["spec"]["resourceGroups"][0]["coveredResources"] == ["nvidia.com/gpu", "cpu"]
+    (flavor,) = found["Cohort/team-a"]["spec"]["resourceGroups"][0]["flavors"]
+    assert flavor["resources"][1] == {"name": "cpu", "nominalQuota": "0m", "borrowingLimit": "2000m"}
+
+
+# --- concepts/fair_sharing, concepts/preemption ----------------------------------------------------------------------
+
+
+def test_over_quota_weight_is_the_fair_sharing_weight(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    found = said(kueue, there, queue("team-a", overQuotaWeight=3), queue("team-b", overQuotaWeight=0))
+    assert found["Cohort/team-a"]["spec"]["fairSharing"] == {"weight": "3"}
+    assert found["Cohort/team-b"]["spec"]["fairSharing"] == {"weight": "0"}
+
+
+def test_quota_is_taken_back_from_any_and_priority_counts_within(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    found = said(kueue, there, *ORG)
+    assert found["ClusterQueue/team-a"]["spec"]["preemption"] == {
+        "reclaimWithinCohort": "Any",
+        "withinClusterQueue": "LowerPriority",
+    }
+    assert found["ClusterQueue/team-a-non-preemptible"]["spec"]["preemption"] == {
+        "reclaimWithinCohort": "Any",
+        "withinClusterQueue": "Never",
+    }
+
+
+def test_non_preemptible_work_borrows_nothing(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    """So it is within its quota, and never among those that are to give something back."""
+    found = said(kueue, there, *ORG, job("build", priorityClassName="build"))
+    assert gpus(found["ClusterQueue/team-a-non-preemptible"]) == {"nominalQuota": "16", "borrowingLimit": "0"}
+    assert found["Job/build"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a-non-preemptible"
+    assert said(kueue, there, *ORG, job())["Job/work"]["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
+
+
+# --- concepts/local_queue, concepts/workload_priority_class, tasks/run -----------------------------------------------
+
+
+def test_a_job_is_submitted_to_a_local_queue_of_its_namespace(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    *_, first, second = kueue.translate([*ORG, job("one"), job("two")], there)
+    assert [one["kind"] for one in first] == ["LocalQueue", "WorkloadPriorityClass", "Job"]
+    assert first[0]["metadata"] == {"name": "team-a", "namespace": "default"}
+    assert first[0]["spec"] == {"clusterQueue": "team-a"}
+    assert (first[1]["metadata"]["name"], first[1]["value"]) == ("train", 50)
+    assert first[2]["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == "train"
+    assert first[2]["spec"]["template"]["spec"]["schedulerName"] == "default-scheduler"
+    # What both are submitted to is brought once.
+    assert [one["kind"] for one in second] == ["Job"]
+
+
+def test_a_job_is_admitted_whole_unless_less_is_enough(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    """Partial admission (tasks/run/jobs): the least number of pods is said by an annotation, for less than all alone."""
+    found = said(kueue, there, *ORG, job("gang", 8, 8), job("elastic", 8, 4), job("loose", 8), job("single", 1))
+    least = "kueue.x-k8s.io/job-min-parallelism"
+    assert {
+        name: (found[f"Job/{name}"]["metadata"].get("annotations") or {}).get(least)
+        for name in ("gang", "elastic", "loose", "single")
+    } == {"gang": None, "elastic": "4", "loose": "1", "single": None}
+
+
+def test_each_pod_of_a_deployment_is_admitted_for_itself(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    """tasks/run/deployment: Kueue's webhook hands the labels on to the pods. A Deployment serves, and is not preemptible."""
+    deployment = next(iter(read([EXERCISES / "quota" / "manifests" / "within-quota.yaml"]).manifests)).object
+    found = said(kueue, there, *ORG, deployment)
+    labels = found["Deployment/a-serve"]["metadata"]["labels"]
+    assert labels["kueue.x-k8s.io/queue-name"] == "team-a-non-preemptible"
+    assert labels["kueue.x-k8s.io/priority-class"] == "inference"
+    template = found["Deployment/a-serve"]["spec"]["template"]
+    assert template["metadata"]["labels"]["kai.scheduler/queue"] == "team-a"
+
+
+def test_a_pod_carries_the_labels_itself(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", **template(**{"kai.scheduler/queue": "team-a"})}
+    pod["metadata"]["name"] = "one"
+    found = said(kueue, there, *ORG, pod)["Pod/one"]
+    assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
+    assert "kueue.x-k8s.io/pod-group-name" not in found["metadata"]["labels"]
+    assert found["spec"]["schedulerName"] == "default-scheduler"
+
+
+def test_pods_that_name_one_group_are_a_pod_group(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    """tasks/run/plain_pods: as many pods as the group says that it has."""
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "ring", "namespace": "default"},
+        "spec": {"queue": "team-a", "minMember": 2},
+    }
+    pods = [{"apiVersion": "v1", "kind": "Pod", **template()} for _ in range(3)]
+    for number, pod in enumerate(pods):
+        pod["metadata"] |= {"name": f"ring-{number}", "annotations": {"pod-group-name": "ring"}}
+    found = said(kueue, there, *ORG, group, *pods[:2])
+    for name in ("Pod/ring-0", "Pod/ring-1"):
+        assert found[name]["metadata"]["labels"]["kueue.x-k8s.io/pod-group-name"] == "ring"
+        assert found[name]["metadata"]["annotations"]["kueue.x-k8s.io/pod-group-total-count"] == "2"
+    with pytest.raises(NotExpressible, match="group of pods of which some are enough"):
+        said(kueue, there, *ORG, group, *pods)
+
+
+def test_a_cron_jobs_jobs_carry_the_labels(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    made = job()
+    cron = {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": {"name": "small", "namespace": "default"},
+        "spec": {
+            "schedule": "* * * * *",
+            "jobTemplate": {"metadata": {"labels": made["metadata"]["labels"]}, "spec": made["spec"]},
+        },
+    }
+    found = said(kueue, there, *ORG, cron)["CronJob/small"]["spec"]["jobTemplate"]
+    assert found["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "team-a"
+
+
+def test_what_is_no_work_of_kais_stays_as_it_is(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", **template()}
+    pod["metadata"]["name"] = "daemon"
+    pod["spec"]["schedulerName"] = "default-scheduler"
+    became = kueue.translate([other, pod], there)
+    assert became[0][0] is other
+    assert became[1][0] is pod
+
+
+# --- what it has no words for ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("objects", "concept"),
+    [
+        (
+            [queue("org", quota=8), queue("a", "org", quota=8), queue("b", "org", quota=8)],
+            "quota is less than that of those below",
+        ),
+        ([queue("a", quota=0.5)], "quota of a part of a device"),
+        ([queue("a", "nobody")], "until its parent is there"),
+        ([*ORG, job(**{"kai.scheduler/queue": "team-z"})], "queue that there is not"),
+        ([*ORG, job(**{"kai.scheduler/queue": "org"})], "queue that has others below it"),
+    ],
+)
+def test_what_has_no_words_is_told(
+    kueue: SchedulerUnderTest, there: Cluster, objects: list[Object], concept: str
+) -> None:
+    with pytest.raises(NotExpressible, match="not expressible for Kueue") as caught:
+        said(kueue, there, *objects)
+    assert concept in caught.value.concept
+
+
+def test_priorities_of_queues_and_minimum_run_times_have_no_words(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    first, second = queue("a"), queue("b")
+    first["spec"]["priority"] = 200
+    with pytest.raises(NotExpressible, match="priority of queues"):
+        said(kueue, there, first, second)
+    protected = queue("a")
+    protected["spec"]["reclaimMinRuntime"] = "5m"
+    with pytest.raises(NotExpressible, match="minimum run time"):
+        said(kueue, there, protected)
