@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
@@ -14,7 +15,7 @@ from kailab.trials.contenders import contender
 from kailab.trials.making import made
 from kailab.trials.outcome import Outcome
 from kailab.trials.subjects import subjects_of
-from tests.trials.conftest import Done, Trial, fill
+from tests.trials.conftest import Done, Trial, begun, fill
 
 ALL_ACCEPTED = """\
 accepted:
@@ -25,16 +26,18 @@ accepted:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("trial")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Done]:
+    """One trial for all tests here, which look at it."""
+    home = tmp_path_factory.mktemp("trial")
+    fill(home)
+    process = begun(home, "run", "trial.yaml")
+    out, err = process.communicate()
+    return home, Done(process.returncode, out, err)
 
 
 @pytest.fixture
-def home(folder: Path) -> Path:
-    """One for all tests here: they look at the trial that the first of them ran."""
-    if not (folder / "trial.yaml").exists():
-        fill(folder)
-    return folder
+def home(ran: tuple[Path, Done]) -> Path:
+    return ran[0]
 
 
 def told(done: Done) -> dict:
@@ -46,8 +49,8 @@ def differing(done: Done) -> Iterator[dict]:
         yield from one["differences"]
 
 
-def test_a_table_and_what_differs(trial: Trial, home: Path) -> None:
-    done = trial("run", "trial.yaml")
+def test_a_table_and_what_differs(ran: tuple[Path, Done]) -> None:
+    _, done = ran
     assert done.code == 1, done.err
     lines = done.out.splitlines()
     assert lines[0].split() == ["TEST", "KAILAB", "KUBE-SCHEDULER"]
@@ -68,7 +71,9 @@ def test_what_is_there_is_shown_again_and_not_run_again(trial: Trial) -> None:
 
 def test_both_sides_have_evidence_and_the_first_decision_that_differs(trial: Trial, home: Path) -> None:
     (one,) = [
-        each for each in told(trial("show", "-o", "json"))["differing"] if each["test"] == "returning/the-owner-returns"
+        each
+        for each in told(trial("show", "small", "-o", "json"))["differing"]
+        if each["test"] == "returning/the-owner-returns"
     ]
     assert one["firstDecision"].startswith("first decided otherwise (")
     assert " -> " in one["firstDecision"]
@@ -79,7 +84,7 @@ def test_both_sides_have_evidence_and_the_first_decision_that_differs(trial: Tri
 
 def test_an_accepted_difference_is_none(trial: Trial, home: Path) -> None:
     (home / "accepted.yaml").write_text(ALL_ACCEPTED)
-    done = trial("show", "--baseline", "accepted.yaml")
+    done = trial("show", "small", "--baseline", "accepted.yaml")
     assert done.code == 0
     assert "the same but for" in done.out
     assert "failed ~" in done.out
@@ -92,7 +97,7 @@ def test_what_is_accepted_in_part_leaves_the_rest(trial: Trial, home: Path) -> N
         "- {contender: kube-*, test: 'returning/*', kind: outcome, what: owner, reason: no reclaim}\n"
         "- {contender: kube-*, test: 'gone/*', reason: was once}\n"
     )
-    done = trial("show", "--baseline", "part.yaml")
+    done = trial("show", "small", "--baseline", "part.yaml")
     assert done.code == 1
     assert "outcome: owner" not in done.out.partition("returning/the-owner-returns: kube-scheduler")[2]
     assert "outcome: borrower" in done.out
@@ -113,9 +118,10 @@ def test_reports_for_machines_and_for_people(trial: Trial, home: Path) -> None:
 
 
 def test_one_that_changed_is_run_again(trial: Trial, home: Path) -> None:
+    shutil.copytree(home / "trials" / "small", home / "trials" / "changed")
     text = (home / "returning.yaml").read_text()
     (home / "returning.yaml").write_text(text.replace("team-b: {gpus: 16}", "team-b: {gpus: 12}"))
-    done = trial("run", "trial.yaml", "-o", "json")
+    done = trial("run", "trial.yaml", "--name", "changed", "-o", "json")
     (home / "returning.yaml").write_text(text)
     assert "2 of 4 cells are there already" in done.err
     (row,) = [row for row in told(done)["rows"] if row["test"] == "returning/the-owner-returns"]
