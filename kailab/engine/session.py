@@ -30,7 +30,7 @@ from kailab.engine.snapshot.counting import memory_as_gpus
 from kailab.engine.snapshot.records import Shape, Status, ZoneShare
 from kailab.engine.snapshot.statuses import ACTIVE
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
-from kailab.engine.working.state import Job, Place, WTask
+from kailab.engine.working.state import Job, Place, Uids, WTask
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import PolicyError
 
@@ -50,25 +50,17 @@ class Session:
     """``journal`` is how to take things back, ``ledger`` what has been decided and why."""
 
     def __init__(
-        self,
-        working: WorkingSet,
-        config: EngineConfig,
-        now: float,
-        only: frozenset[str] | None = None,
-        until: frozenset[str] | None = None,
+        self, working: WorkingSet, config: EngineConfig, now: float, only: Uids | None = None, until: Uids | None = None
     ):
         self.working = working
-        self.only = only  # jobs that have a turn; None: all
-        self.until = until  # jobs for whose sake turns are given; None: all
-        self.config = config
-        self.now = now
+        self.only, self.until = only, until  # jobs that have a turn, and for whose sake turns are given; None: all
+        self.config, self.now = config, now
         self.table = working.table
         self.table.claims.begin()
         self.tree: QueueTree = working.tree
         self.jobs = working.jobs
         working.settle_indexes()  # first: who waits and who may be a victim is read off the indexes
-        self.waiting = working.waiting
-        self.victims = working.victims
+        self.waiting, self.victims = working.waiting, working.victims
         self.journal: list[Entry] = []
         self.changes = 0  # grows with every change of a node: for caches
         self.ledger = Ledger(working.jobs, now)
@@ -140,10 +132,6 @@ class Session:
     def has_turn(self, job: Job) -> bool:
         """Whether it is tried in this cycle at all."""
         return self.only is None or job.uid in self.only
-
-    def is_told(self, job: Job) -> bool:
-        """Whether the cycle says why it waits."""
-        return self.has_turn(job) and (self.until is None or job.uid in self.until)
 
     def queue_of(self, job: Job) -> WQueue | None:
         return self.tree.queues.get(job.record.queue)

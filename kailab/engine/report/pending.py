@@ -38,7 +38,7 @@ def pending_jobs(session: Session) -> list[Pending]:
     fits: dict[int, tuple[tuple[str, int], ...]] = {}
     found = []
     for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
-        pending = _pending(session, job, fits) if session.is_told(job) else None
+        pending = _pending(session, job, fits) if _is_told(session, job) else None
         if pending is not None:
             found.append(pending)
     # Jobs of which nothing waits any more but for a promised place: told apart, as nothing is wrong with them.
@@ -58,6 +58,10 @@ def pending_jobs(session: Session) -> list[Pending]:
             )
         )
     return _with_turns(session, found) if session.config.tell_turns else found
+
+
+def _is_told(session: Session, job: Job) -> bool:
+    return session.has_turn(job) and (session.until is None or job.uid in session.until)
 
 
 def _with_turns(session: Session, found: list[Pending]) -> list[Pending]:

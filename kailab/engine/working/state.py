@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kailab.engine.snapshot.records import PodSet as PodSetRecord
 
 Place = tuple[str, tuple[str, ...]]  # node name, GPU groups
+Uids = frozenset[str]  # of PodGroups
 
 
 class ShapeInfo:
