@@ -285,6 +285,25 @@ def test_what_has_no_words_is_told(
     assert concept in caught.value.concept
 
 
+def test_a_kind_without_an_integration_here_has_no_words(kueue: SchedulerUnderTest, there: Cluster) -> None:
+    """Labelled all the same it would run past Kueue, held to no quota."""
+    sets: Object = {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "metadata": {"name": "ring", "namespace": "default", "labels": {"kai.scheduler/queue": "team-a"}},
+        "spec": {
+            "serviceName": "ring",
+            "replicas": 3,
+            "selector": {"matchLabels": {"app": "work"}},
+            "template": template(),
+        },
+    }
+    with pytest.raises(
+        NotExpressible, match=r"StatefulSet/default/ring: .* no integration here for the kind StatefulSet"
+    ):
+        said(kueue, there, *ORG, sets)
+
+
 def test_priorities_of_queues_and_minimum_run_times_have_no_words(kueue: SchedulerUnderTest, there: Cluster) -> None:
     first, second = queue("a"), queue("b")
     first["spec"]["priority"] = 200

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import tenacity
 import yaml
@@ -23,9 +22,6 @@ from kailab.undertest.kueue.rest import KueueRest
 from kailab.undertest.programs import PortTaken, Program, answers
 from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_server
 
-if TYPE_CHECKING:
-    from kailab.components import ComponentSet
-
 NAME = "kueue"
 _PLACES = "kube-scheduler"
 _PREFIX = "kueue-"
@@ -36,9 +32,7 @@ _WEBHOOKS = "config/components/webhook/manifests.yaml"
 
 
 class KueueBeside(Beside):
-    """``programs``: the plane's."""
-
-    def __init__(self, plane: Plane, programs: ComponentSet | None = None) -> None:
+    def __init__(self, plane: Plane) -> None:
         self._plane = plane
 
     @cached_property

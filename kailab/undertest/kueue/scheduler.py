@@ -43,7 +43,7 @@ class Kueue(SchedulerUnderTest):
     def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KueueBeside:
         from kailab.undertest.kueue.processes import KueueBeside
 
-        return KueueBeside(plane, programs)
+        return KueueBeside(plane)
 
     def check_options(self) -> None:
         """Raises MissingComponents where it was not got."""

@@ -36,7 +36,7 @@ from kailab.undertest.kueue.names import (
 from kailab.undertest.translation.queues import Queues
 from kailab.undertest.translation.work import Reading, Work
 
-_KINDS = ("Pod", "Job", "CronJob", "Deployment", "JobSet")
+_KINDS = ("Pod", "Job", "CronJob", "Deployment")
 
 
 class Submitted:
@@ -56,7 +56,7 @@ class Submitted:
         if not works:
             return [obj]
         if kind_key(obj) not in _KINDS:
-            raise self._lacks(f"words of ours for the kind {obj['kind']}", obj)
+            raise self._lacks(f"integration here for the kind {obj['kind']}", obj)
         # Templates of one object are one workload to Kueue.
         if len({(work.queue, work.priority_class, work.preemptible) for work in works}) > 1:
             raise self._lacks("workload whose parts have different queues or priorities", obj)
