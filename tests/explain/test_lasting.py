@@ -94,3 +94,17 @@ def test_a_statefulset_whose_limit_another_holds_is_judged_with_the_pods_that_ar
     lab.scale("StatefulSet", "store", 1)
     lab.settle()
     assert lab.explain("StatefulSet", "store").verdict == Verdict.LATER
+
+
+@pytest.mark.parametrize(("ends", "verdict"), [(True, Verdict.LATER), (False, Verdict.NEVER)])
+def test_pods_of_its_own_that_end_make_room_within_the_quota(lab, ends, verdict):
+    job = replicas("Job", "steps", "a", 0, 6)
+    template = job["spec"]["template"]
+    template["metadata"]["labels"]["priorityClassName"] = job["metadata"]["labels"]["priorityClassName"] = "build"
+    template["metadata"]["annotations"] = {"kailab.dev/run-seconds": "400"} if ends else {}
+    template["spec"]["restartPolicy"] = "Never"
+    job |= {"apiVersion": "batch/v1", "spec": {"parallelism": 2, "completions": 2, "template": template}}
+    lab.apply([job])
+    lab.settle()
+    answer = lab.explain("Job", "steps")
+    assert (answer.verdict, answer.cause.code) == (verdict, Code.NON_PREEMPTIBLE_OVER_QUOTA)

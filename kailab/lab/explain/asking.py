@@ -77,12 +77,12 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
 
 def _is_for_the_emptied(standing: Standing, verdict: Verdict, first: Cause) -> bool:
     """Whether the fork without other work is to be asked: more pods than the verdict was told of are to come once these run, or the first
-    cause would pass and never lets it run."""
-    from kailab.lab.explain.lasting import PASSING
+    cause would pass and never lets it run, or would pass once pods of its own have ended."""
+    from kailab.lab.explain.lasting import HELD, PASSING
 
     if verdict is Verdict.LATER:
         return bool(standing.waiting and standing.missing)
-    return verdict is Verdict.NEVER and first.code in PASSING
+    return verdict is Verdict.NEVER and (first.code in PASSING or bool(standing.running and first.code in HELD))
 
 
 def _least_last(causes: Sequence[Cause]) -> tuple[Cause, ...]:

@@ -26,6 +26,8 @@ PASSING = frozenset(
     }
 )  # fmt: skip
 """Causes that pass once others have gone, or in time: of what never runs they are not the first."""
+HELD = frozenset({Code.NON_PREEMPTIBLE_OVER_QUOTA, Code.OVER_LIMIT, Code.KEPT_APART})
+"""Causes that pods of its own may be, until they end."""
 
 
 def lasting(standing: Standing) -> tuple[bool, tuple[Cause, ...]]:
