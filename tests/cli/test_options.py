@@ -152,7 +152,9 @@ def test_no_venue_for_a_backend_that_there_is_not(tmp_path: Path) -> None:
 
 def test_each_option_is_understood_by_somebody() -> None:
     named = {option for choice in (*BACKENDS.values(), *SCHEDULERS.values()) for option in choice.options}
-    assert named - {"venue"} == set(FLAGS)  # which is for programs alone
+    by_name = {own.option for scheduler in SCHEDULERS.values() for own in scheduler.own}
+    assert set(FLAGS) <= named
+    assert named - set(FLAGS) - by_name == {"venue"}  # which is for programs alone
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
