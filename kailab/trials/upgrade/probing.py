@@ -13,6 +13,7 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.waiting import wait_until
 from kailab.errors import AlreadyExists, NotFound
 from kailab.model import labels
+from kailab.model.kinds import api_version_of
 
 NAMESPACE = "default"
 QUEUES = ("upgrade-probes", "upgrade-probe")
@@ -100,7 +101,7 @@ def _queues() -> list[dict[str, Any]]:
     above, own = QUEUES
     resources = {"gpu": none, "cpu": free, "memory": free}
     return [
-        {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+        {"apiVersion": api_version_of("Queue"), "kind": "Queue", "metadata": {"name": name}, "spec": spec}
         for name, spec in ((above, {"resources": resources}), (own, {"parentQueue": above, "resources": resources}))
     ]
 

@@ -15,7 +15,7 @@ from kailab.errors import NotFound
 from kailab.grouping import Grouping, GroupingError, group
 from kailab.grouping.fields import annotations_of, labels_of
 from kailab.model import labels
-from kailab.model.kinds import is_namespaced, key_of, kind_key
+from kailab.model.kinds import api_version_of, is_namespaced, key_of, kind_key
 from kailab.model.manifests import object_name
 from kailab.model.validation.hints import pod_templates
 from kailab.scheduler.reading.podgroups import Priorities, is_preemptible
@@ -85,7 +85,7 @@ class Reading:
         for owner in owners:
             self._given.know(owner)
         if (named := annotations_of(template).get(labels.POD_GROUP)) is not None:
-            written = self._given.get("scheduling.run.ai/v2alpha2", "PodGroup", pod["metadata"]["namespace"], named)
+            written = self._given.get(api_version_of("PodGroup"), "PodGroup", pod["metadata"]["namespace"], named)
             if written is None:
                 raise self._lacks(f"PodGroup that is not there yet ({named})", obj)
             work = self.of_group(written)
