@@ -17,11 +17,10 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.errors import NotFound
 from kailab.model.kinds import kind_key
-from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import object_name
 from kailab.undertest.contract import NotExpressible
 from kailab.undertest.schedulerplugins.words import API_VERSION, GANG, NAME, SCHEDULER_NAME
-from kailab.undertest.translation.queues import RESOURCES, Queues, share
+from kailab.undertest.translation.queues import NAMES, RESOURCES, Queues, quantity, share
 from kailab.undertest.translation.templates import said
 from kailab.undertest.translation.work import DEFAULT_NAMESPACE, Reading, Work
 
@@ -32,7 +31,6 @@ UNOWNED = "kailab-unowned"
 
 # More than any cluster has; of several their sum still is a number of 64 bits.
 _NO_BOUND = {"gpu": "1000000", "cpu": "1000000", "memory": "1Pi"}
-_NAMES = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
 _PATIENCE_SECONDS = 10  # of a gang for its last pods, as in the plugin's tutorial
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -156,7 +154,7 @@ def _elastic_quota(namespace: str, least: dict[str, str], most: dict[str, str]) 
 
 
 def _least(queue: Queue) -> dict[str, str]:
-    found = {_NAMES[name]: _amount(name, share(queue, name).quota) for name in RESOURCES}
+    found = {NAMES[name]: _amount(name, share(queue, name).quota) for name in RESOURCES}
     # What is not named counts as 0, and who is over any of them is over the quota.
     return {**found, "ephemeral-storage": _NO_BOUND["memory"]}
 
@@ -165,7 +163,7 @@ def _most(queue: Queue) -> dict[str, str]:
     """Empty: no limit at all."""
     if all(share(queue, name).limit == UNLIMITED for name in RESOURCES):
         return {}
-    found = {_NAMES[name]: _amount(name, share(queue, name).limit) for name in RESOURCES}
+    found = {NAMES[name]: _amount(name, share(queue, name).limit) for name in RESOURCES}
     return {**found, "ephemeral-storage": _NO_BOUND["memory"]}
 
 
@@ -174,15 +172,10 @@ def _unowned(queues: Queues) -> Iterator[Object]:
     for name in RESOURCES:
         quotas = [share(leaf, name).quota for leaf in queues.leaves]
         free = 0 if UNLIMITED in quotas else max(0, queues.capacity(name) - sum(quotas))
-        rest[_NAMES[name]] = _amount(name, free)
+        rest[NAMES[name]] = _amount(name, free)
     yield from _space(UNOWNED)
     yield _elastic_quota(UNOWNED, rest, {})
 
 
 def _amount(resource: str, amount: int) -> str:
-    """As a quantity. Amounts of GPUs and CPUs are in thousandths."""
-    if amount == UNLIMITED:
-        return _NO_BOUND[resource]
-    if resource == "memory":
-        return str(amount)
-    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
+    return _NO_BOUND[resource] if amount == UNLIMITED else quantity(resource, amount)

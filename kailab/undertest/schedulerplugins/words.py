@@ -16,10 +16,7 @@ API_VERSION = "scheduling.x-k8s.io/v1alpha1"
 GANG = "scheduling.x-k8s.io/pod-group"
 
 _PREEMPTED = re.compile(r"^\S+: preempting to accommodate a higher priority pod$")
-_CODES = (
-    (re.compile(r"because ElasticQuota \S+ is more than Max"), "OverLimit"),
-    (re.compile(r"because total ElasticQuota used is more than min"), "OverAllQuotas"),
-)
+_OVER_MAX = re.compile(r"because ElasticQuota \S+ is more than Max")
 
 
 def eviction(message: str) -> Told | None:
@@ -29,4 +26,4 @@ def eviction(message: str) -> Told | None:
 
 def code(message: str) -> str:
     """Empty for what any kube-scheduler says."""
-    return next((code for form, code in _CODES if form.search(message)), "")
+    return "OverLimit" if _OVER_MAX.search(message) else ""

@@ -14,7 +14,9 @@ from kailab.scheduler.reading.queues import queue_record
 from kailab.undertest.contract import NotExpressible
 
 RESOURCES = ("gpu", "cpu", "memory")
-_OFFERED = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
+NAMES = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
+"""What Kubernetes calls them."""
+
 _UNITS = {"gpu": 1000, "cpu": 1000, "memory": 1}  # of a record, for one of a node's
 
 
@@ -52,7 +54,7 @@ class Queues:
     def capacity(self, resource: str) -> int:
         """What all nodes offer."""
         texts = (
-            ((node.get("status") or {}).get("allocatable") or {}).get(_OFFERED[resource], 0)
+            ((node.get("status") or {}).get("allocatable") or {}).get(NAMES[resource], 0)
             for node in self._there.list("Node")
         )
         return int(sum(parse(text) for text in texts) * _UNITS[resource])
@@ -117,6 +119,13 @@ def share(queue: Queue, resource: str) -> Share:
     """Of one of ``RESOURCES``."""
     found: Share = getattr(queue, resource)
     return found
+
+
+def quantity(resource: str, amount: int) -> str:
+    """As Kubernetes writes an amount. Those of GPUs and CPUs are in thousandths."""
+    if resource == "memory":
+        return str(amount)
+    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
 
 
 def _may_borrow(one: Share) -> bool:

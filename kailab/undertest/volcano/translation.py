@@ -13,15 +13,12 @@ from typing import Any
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model.kinds import kind_key
-from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import object_name
 from kailab.undertest.contract import NotExpressible
-from kailab.undertest.translation.queues import RESOURCES, Queues, share
+from kailab.undertest.translation.queues import NAMES, RESOURCES, Queues, quantity, share
 from kailab.undertest.translation.templates import said
 from kailab.undertest.translation.work import Reading, Work
 from kailab.undertest.volcano import words
-
-_NAMES = {"gpu": GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
 
 
 def translate(objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
@@ -76,7 +73,7 @@ class _Saying:
         found = {}
         for name in RESOURCES:
             quota = share(queue, name).quota
-            found[_NAMES[name]] = _amount(name, self._queues.capacity(name) if quota == UNLIMITED else quota)
+            found[NAMES[name]] = quantity(name, self._queues.capacity(name) if quota == UNLIMITED else quota)
         return found
 
     def _gang(self, work: Work) -> Iterator[Object]:
@@ -114,12 +111,5 @@ def _limits(queue: Queue) -> dict[str, str]:
         if limit == 0 and name != "gpu":
             raise NotExpressible(words.NAME, f"limit of 0 for {name}", f"Queue/{queue.name}")
         if limit != UNLIMITED:
-            found[_NAMES[name]] = _amount(name, limit)
+            found[NAMES[name]] = quantity(name, limit)
     return found
-
-
-def _amount(resource: str, amount: int) -> str:
-    """As a quantity. Amounts of GPUs and CPUs are in thousandths."""
-    if resource == "memory":
-        return str(amount)
-    return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"

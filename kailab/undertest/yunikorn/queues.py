@@ -13,13 +13,12 @@ import yaml
 
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import UNLIMITED, Queue
-from kailab.model.labels import GPU_RESOURCE
 from kailab.scheduler.reading.queues import DEFAULT_PRIORITY
 from kailab.undertest.contract import NotExpressible
-from kailab.undertest.translation.queues import RESOURCES, Queues, share
+from kailab.undertest.translation.queues import NAMES, RESOURCES, Queues, quantity, share
 from kailab.undertest.yunikorn.words import CONFIG_KEY, CONFIG_MAP, NAME, NAMESPACE, ROOT
 
-_NAMES = {"gpu": GPU_RESOURCE, "cpu": "vcore", "memory": "memory"}
+_NAMES = {**NAMES, "cpu": "vcore"}
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _PREEMPTION_DELAY = "1s"
 
@@ -95,16 +94,7 @@ def _least(queues: Queues, queue: Queue, most: Amounts) -> Amounts:
 
 
 def _said(amounts: Amounts) -> dict[str, str]:
-    """As quantities. Amounts of GPUs and CPUs are in thousandths."""
-    return {
-        _NAMES[name]: str(amount) if name == "memory" else _thousandths(name, amount)
-        for name, amount in amounts.items()
-    }
-
-
-def _thousandths(name: str, amount: int) -> str:
-    if amount % 1000 == 0:
-        return str(amount // 1000)
-    if name == "gpu":
+    # Thousandths it reads of CPUs alone.
+    if amounts.get("gpu", 0) % 1000:
         raise NotExpressible(NAME, "part of a GPU", "quota or limit of a Queue")
-    return f"{amount}m"
+    return {_NAMES[name]: quantity(name, amount) for name, amount in amounts.items()}
