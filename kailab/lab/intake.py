@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+import tenacity
+
 from kailab.cluster.protocol import Cluster, Object
-from kailab.errors import ApiError, InputError, InputErrors, NotFound, Where
+from kailab.errors import ApiError, Forbidden, InputError, InputErrors, NotFound, Where
 from kailab.model import labels
 from kailab.model.kinds import is_namespaced, kind_key
 from kailab.model.manifests import Manifest, Manifests, from_objects, load_texts, read_texts
@@ -23,6 +25,9 @@ from kailab.undertest.contract import SchedulerUnderTest
 Source: TypeAlias = str | Path | Object | Sequence[Object]
 """A path (file, folder, ``-``), YAML text, an object, or several objects."""
 
+
+What: TypeAlias = Literal["created", "configured", "unchanged"]
+BEHIND_SECONDS = 60.0
 
 Part: TypeAlias = tuple[str, list[Object]]
 """The name of a text that was read, or of objects that were given, and the objects in it."""
@@ -192,11 +197,7 @@ def apply_all(cluster: Cluster, manifests: Iterable[Manifest], namespace: str = 
             obj = {**obj, "metadata": {**meta, "namespace": space}}
         try:
             before = _find(cluster, manifest.kind, meta.get("name", ""), space)
-            what: Literal["created", "configured", "unchanged"] = "created"
-            if meta.get("name"):
-                stored, what = cluster.apply(obj)
-            else:
-                stored = cluster.create(obj)
+            stored, what = _written(cluster, obj, space)
         except ApiError as error:
             _undo(cluster, undo)
             raise InputError(str(error), manifest.where(getattr(error, "field", ""))) from error
@@ -204,6 +205,27 @@ def apply_all(cluster: Cluster, manifests: Iterable[Manifest], namespace: str = 
         changes.append(change)
         undo.append((change, before))
     return changes
+
+
+def _written(cluster: Cluster, obj: Object, space: str) -> tuple[Object, What]:
+    """A server may go by the namespace of that name that was there before, for a moment after this one was made."""
+    once = (lambda: cluster.apply(obj)) if obj["metadata"].get("name") else (lambda: (cluster.create(obj), "created"))
+    retry = tenacity.Retrying(
+        retry=tenacity.retry_if_exception(lambda error: _is_behind(cluster, space, error)),
+        stop=tenacity.stop_after_delay(BEHIND_SECONDS),
+        wait=tenacity.wait_fixed(0.1),
+        reraise=True,
+    )
+    stored, what = retry(once)
+    return stored, what
+
+
+def _is_behind(cluster: Cluster, space: str, error: BaseException) -> bool:
+    """Whether something is refused because its namespace is on its way out, which it is not."""
+    if not space or not isinstance(error, Forbidden) or "is being terminated" not in str(error):
+        return False
+    there = _find(cluster, "Namespace", space, "")
+    return there is not None and "deletionTimestamp" not in there["metadata"]
 
 
 def _find(cluster: Cluster, kind: str, name: str, namespace: str) -> Object | None:
