@@ -221,6 +221,15 @@ def test_a_cause_without_which_it_does_not_wait_for_ever_is_one_whatever_else_wo
     assert found.right
 
 
+def test_a_limit_may_be_kept_where_others_hold_nothing_of_their_own() -> None:
+    """What is taken back from them counts against the limit of both no more."""
+    queues = [queue("org", "", 8, 8, 1), queue("team", "org", 4, -1, 1), queue("other", "org", -1, -1, 1)]
+    full = in_queue("other", job("first", 4, 2))
+    (found,) = judge(Situation("held", FLEET, ({"apply": queues}, {"apply": [full]}, {"apply": [job("work", 4)]})))
+    assert (found.code, found.next_code) == (Code.OVER_LIMIT, Code.VICTIMS_WITHIN_QUOTA)
+    assert found.right
+
+
 def test_a_share_of_a_gpu_is_named_by_its_size() -> None:
     shared = job("work", 0)
     shared["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3"}}

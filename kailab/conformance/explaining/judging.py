@@ -192,10 +192,12 @@ def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
     tells_anew = chain[0][0] == Code.QUEUE_HAS_NO_RESOURCES
     # What other queues are no longer owed is divided among all, and its own share grows.
     shares_anew = chain[0][0] == Code.FAIR_SHARE_REACHED and Code.VICTIMS_WITHIN_QUOTA in [name for name, _ in rest]
+    # What others can't keep counts against a limit above both no more.
+    held_by_others = chain[0][0] == Code.OVER_LIMIT and Code.VICTIMS_WITHIN_QUOTA in [name for name, _ in rest]
     stands_on_it = not _made(chain[0][1]).isdisjoint(_patched(rest))
     if (
         rest
-        and not (tells_anew or shares_anew or stands_on_it)
+        and not (tells_anew or shares_anew or held_by_others or stands_on_it)
         and not MORE_ROOM.intersection(name for name, _ in rest)
     ):
         with _without(case, [one for _, one in rest]) as lab:
