@@ -100,6 +100,21 @@ def test_what_is_deleted_is_gone_at_once_and_does_not_come_back(cluster):
     assert {event.object["metadata"]["name"] for event in seen} == {"after"}
 
 
+def test_a_namespace_that_leaves_is_there_until_it_is_gone(cluster):
+    """Its finalizers stand in its spec."""
+    cluster.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}})
+    kept = {"name": "kept", "namespace": "leaving", "finalizers": ["example.com/held"]}
+    cluster.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": kept})
+    assert "leaving" in [one["metadata"]["name"] for one in cluster.list("Namespace")]
+    cluster.delete("Namespace", "leaving")
+    (left,) = [one for one in cluster.list("Namespace") if one["metadata"]["name"] == "leaving"]
+    assert "deletionTimestamp" in left["metadata"]
+    cluster.patch("ConfigMap", "kept", "leaving", {"metadata": {"finalizers": None}})
+    soon(lambda: "leaving" not in [one["metadata"]["name"] for one in cluster.list("Namespace")])
+    with pytest.raises(NotFound):
+        cluster.get("Namespace", "leaving")
+
+
 def test_a_pod_made_anew_under_its_name_is_another(cluster):
     watch = cluster.watch(["Pod"])
     first = cluster.create(pod("a"))["metadata"]["uid"]

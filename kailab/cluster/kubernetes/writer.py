@@ -215,8 +215,10 @@ class Writer:
         left = body_of(answer)
         metadata = left.get("metadata") or {}
         leaving = left.get("kind") == resource.kind and "deletionTimestamp" in metadata
+        # A namespace has its finalizers in its spec.
+        held = metadata.get("finalizers") or (left.get("spec") or {}).get("finalizers")
         # Its grace period runs, or a finalizer holds it: it stays, marked. Any other answer means that it is gone.
-        if leaving and (metadata.get("deletionGracePeriodSeconds") or metadata.get("finalizers")):
+        if leaving and (metadata.get("deletionGracePeriodSeconds") or held):
             self._cache.put(resource.key, left)
         else:
             self._cache.deleted(resource.key, namespace, name)
