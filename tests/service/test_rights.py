@@ -296,7 +296,7 @@ def test_every_right_is_used(live, kubeconfig, build, used) -> None:
         refused = {
             code: count
             for cluster in steps.clusters
-            for code, count in cluster.transport.sent.items()
+            for code, count in cluster.transport.answers.counted.items()
             if code[1] == 403
         }
         assert refused == {}

@@ -242,7 +242,7 @@ class _ClusterCollector:
         if transport is None:
             return
         sent = CounterMetricFamily("kailab_api_requests", "Requests; code 0: no answer", None, ["method", "code"])
-        for (method, code), count in sorted(dict(transport.sent).items()):
+        for (method, code), count in sorted(dict(transport.answers.counted).items()):
             sent.add_metric((method, str(code)), count)
         yield sent
         yield GaugeMetricFamily(

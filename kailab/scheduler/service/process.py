@@ -19,6 +19,7 @@ from kailab.cluster.kubernetes.apiclient.connection import ACCOUNT
 from kailab.cluster.protocol import Cluster
 from kailab.errors import ConnectError, InputError, Unauthorized
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.service.credentials import Credentials
 from kailab.scheduler.service.election import Alone, Election, ElectionThread, Leadership, Terms
 from kailab.scheduler.service.health import HealthServer, Standing
 from kailab.scheduler.service.metrics import Metrics
@@ -82,7 +83,7 @@ class Process:
         self._service: Service | None = None
 
     def run(self) -> None:
-        """Raises InputError if it can't listen, ConnectError if the server does not accept the credentials."""
+        """Raises InputError if it can't listen, ConnectError if the server does not accept the credentials, or any more."""
         standing, metrics = Standing(), Metrics()
         # Before anything that can take long: a signal during the first connection ends the process in order, too.
         before = {number: signal.signal(number, self._signalled) for number in _SIGNALS}
@@ -105,10 +106,12 @@ class Process:
         """What is put on the stack last ends first: the loop, what it has sent in the background, then the lease."""
         leadership: Leadership = Alone()
         thread: ElectionThread | None = None
+        credentials = Credentials()
         if self._lease is not None:
             # Its own connection: a lease must be renewed while a thousand bindings are under way on the other.
             electing = self._connect(standing, patience=self._terms.retry_period)
             ending.callback(electing.close)
+            credentials.watch(electing.transport)
             election = Election(electing, self._settings.identity, *self._lease, self._terms)
             thread = ElectionThread(election, lambda told: log.warning("%s", told))
             ending.callback(thread.end)
@@ -117,8 +120,15 @@ class Process:
         # The last fence: the guarded cluster asks when a batch is handed over, this one when a request goes out.
         cluster.transport.may_write = lambda: leadership.leading
         ending.callback(cluster.close)
+        credentials.watch(cluster.transport)
         service = self._service = Service(
-            cluster, self._settings, leadership, metrics=metrics, standing=standing, observers=self._observers
+            cluster,
+            self._settings,
+            leadership,
+            metrics=metrics,
+            standing=standing,
+            observers=self._observers,
+            check=credentials.check,
         )
         if self._ending:
             raise Stopped

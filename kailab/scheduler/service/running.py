@@ -50,7 +50,8 @@ class Settings(Composition):
 class Service:
     """One candidate over one cluster. ``run`` until ``stop``; or ``turn`` by ``turn`` where somebody else keeps time.
 
-    ``observers`` makes, at the begin of each term, who is told what happens in it. ``clock``: seconds that never step; ``rest`` sleeps.
+    ``observers`` makes, at the begin of each term, who is told what happens in it. ``check``: asked before each turn of ``run``; what it
+    raises ends it. ``clock``: seconds that never step; ``rest`` sleeps.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Service:
         metrics: Metrics | None = None,
         standing: Standing | None = None,
         observers: Callable[[Cluster], Iterable[Observer]] = lambda cluster: (),
+        check: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = steady,
         rest: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -72,6 +74,7 @@ class Service:
         self.cluster = GuardedCluster(cluster, lambda: self.leadership.leading)
         self._composed: Composed | None = None
         self._observers_of = observers
+        self._check = check
         self._clock = clock
         self._rest = rest
         self._term = 0
@@ -94,14 +97,17 @@ class Service:
     # --- life --------------------------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """Until ``stop``."""
-        while not self._ending:
-            pause = self.turn()
-            # A burst is let gather; then whatever is next: news, a time that was waited for, or a look around.
-            self._rest(BATCH_SECONDS)
-            if pause > BATCH_SECONDS and not self._ending:
-                self.cluster.wait(min(pause - BATCH_SECONDS, SLICE_SECONDS))
-        self.close()
+        """Until ``stop``, or until ``check`` raises."""
+        try:
+            while not self._ending:
+                self._check()
+                pause = self.turn()
+                # A burst is let gather; then whatever is next: news, a time that was waited for, or a look around.
+                self._rest(BATCH_SECONDS)
+                if pause > BATCH_SECONDS and not self._ending:
+                    self.cluster.wait(min(pause - BATCH_SECONDS, SLICE_SECONDS))
+        finally:
+            self.close()
 
     def stop(self) -> None:
         """Let ``run`` end after the turn it is in. Only sets a flag, so that a signal handler may call it: a lock could be

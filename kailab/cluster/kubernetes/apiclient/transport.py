@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 import aiohttp
 import tenacity
 
+from kailab.cluster.kubernetes.apiclient.answers import Answers
 from kailab.cluster.kubernetes.apiclient.connection import Connection
 from kailab.cluster.kubernetes.apiclient.pressure import Pressure
 from kailab.errors import ConnectError, Unauthorized, Unavailable
@@ -80,7 +81,7 @@ class Transport:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.pressure = Pressure()
-        self.sent: dict[tuple[str, int], int] = {}  # (method, code; 0: no answer) -> count
+        self.answers = Answers()
         self.may_write: Callable[[], bool] | None = None  # asked before anything but a GET is sent
         self.dry_run = False
         self._urgent = 0  # batches of writes under way that somebody waits for
@@ -271,7 +272,7 @@ class Transport:
                 data = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             self.pressure.overloaded(time.monotonic())
-            self._count(method, 0)
+            self.answers.count(method, 0)
             if isinstance(error, aiohttp.ClientSSLError):  # a certificate gets no better by waiting
                 raise Unavailable(f"{self.connection.server}: {error}") from error
             # Without a connection nothing was carried out; after anything else it may have been.
@@ -284,7 +285,7 @@ class Transport:
             raise
         moment = time.monotonic()
         code = response.status
-        self._count(method, code)
+        self.answers.count(method, code)
         self._look_at_clock(response.headers.get("Date"))
         if code in _TOO_MUCH:
             self.pressure.overloaded(moment)
@@ -345,9 +346,6 @@ class Transport:
         from yarl import URL
 
         return URL(f"{self.connection.server}{path}", encoded=True)  # Resource.path has quoted it
-
-    def _count(self, method: str, code: int) -> None:
-        self.sent[method, code] = self.sent.get((method, code), 0) + 1
 
     # --- the first word ----------------------------------------------------------------------------------------------
 
