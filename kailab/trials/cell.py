@@ -27,7 +27,9 @@ _INTERRUPTED = 130
 def main(path: str) -> int:
     folder = CellFolder(Path(path))
     signal.signal(signal.SIGTERM, _end)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    # A descriptor of its own: pytest puts another file in the place of standard input, and a process that was stopped and goes on begins
+    # to read anew.
+    threading.Thread(target=_end_with_parent, args=(os.dup(0),), daemon=True).start()
     cell = folder.cell
     try:
         if cell.subject.kind == "exercise":
@@ -50,8 +52,8 @@ def _end(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _end_with_parent() -> None:
-    while os.read(0, 1):
+def _end_with_parent(pipe: int) -> None:
+    while os.read(pipe, 1):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -133,6 +133,21 @@ def test_tests_that_ended_are_not_run_again(home: Path, monkeypatch: pytest.Monk
     assert Path(f"{mark}-first").read_text() == "\n"
 
 
+def test_a_cell_that_was_stopped_and_goes_on_is_no_cell_whose_trial_has_ended(home: Path) -> None:
+    """As by a frozen machine. The kernel begins a read anew then, from the file that the descriptor names by now."""
+    (home / "lending" / "test_lending.py").write_text(
+        "import os, signal, subprocess\n"
+        "def test_stopped(lab):\n"
+        "    me = os.getpid()\n"
+        "    wake = f'until ! kill -0 {me} || ps -o stat= -p {me} | grep -q T; do sleep 0.1; done; kill -CONT {me}'\n"
+        "    with subprocess.Popen(['sh', '-c', wake]):\n"
+        "        os.kill(me, signal.SIGSTOP)\n"
+    )
+    folder = cell_of(home, "kailab", Subject(kind="exercise", name="lending", path=str(home / "lending")))
+    assert run(folder) == 0, folder.log.read_text()
+    assert [test.verdict for test in folder.tests().values()] == ["passed"]
+
+
 def test_verdicts_of_scenarios(home: Path, treeless: str) -> None:
     subject = Subject(kind="scenarios", name="returning", path=str(home / "returning.yaml"))
     folder = cell_of(home, treeless, subject)
