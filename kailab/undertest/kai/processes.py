@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import tenacity
-
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import AlreadyExists
 from kailab.undertest import programs
-from kailab.undertest.contract import Beside, Plane, Rest, SchedulerFailed, Start, Tell
+from kailab.undertest.beside import ProgramsBeside, on_free_ports
+from kailab.undertest.contract import Plane, Rest, SchedulerFailed, Start, Tell
 from kailab.undertest.crds import bring_in
 from kailab.undertest.kai.folder import KaiFolder, find_kai
 from kailab.undertest.kai.program_list import programs_of
@@ -22,19 +21,16 @@ from kailab.undertest.kai.rest import NAMES, KaiRest
 from kailab.undertest.kai.settings import kai_settings
 from kailab.undertest.kai.topologies import missing_definitions
 from kailab.undertest.kai.version import kai_version
-from kailab.undertest.programs import PortTaken
 
 RESERVATION = "kai-resource-reservation"  # namespace and service account of the pods that hold shared GPUs
 NAMESPACES = ("kai-scheduler", RESERVATION, "kai-scale-adjust")
 
-_PORT_TRIES = 5
 
-
-class KaiBeside(Beside):
+class KaiBeside(ProgramsBeside):
     """``folder``, ``crds``: see ``find_kai``, which looks at them when they are first needed."""
 
     def __init__(self, plane: Plane, folder: Path | str | None = None, crds: Path | str | None = None) -> None:
-        self._plane = plane
+        super().__init__(plane)
         self._given = folder, crds
 
     @cached_property
@@ -59,23 +55,11 @@ class KaiBeside(Beside):
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
         path.write_text(settings.conf, encoding="utf-8")
         arguments = (f"--scheduler-conf={path.absolute()}", *settings.flags)
-        retry = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(_PORT_TRIES),
-            retry=tenacity.retry_if_exception_type(PortTaken),
-            reraise=True,
-        )
-        # The list is made anew for each try, with other ports.
-        retry(lambda: programs.run(self._plane, programs_of(self._plane, kai, arguments, tell)))
+        on_free_ports(lambda: programs.run(self._plane, programs_of(self._plane, kai, arguments, tell)))
 
     @property
     def names(self) -> Sequence[str]:
         return NAMES
-
-    def check(self) -> None:
-        programs.check(self._plane, self.names)
-
-    def stop(self) -> None:
-        programs.stop(self._plane, self.names)
 
     def version(self) -> str:
         return f"kai {kai_version(self._kai, self._plane.log(NAMES[0]))}"

@@ -10,7 +10,8 @@ from kailab import __version__
 from kailab.cluster.protocol import Cluster
 from kailab.model import labels
 from kailab.undertest import programs
-from kailab.undertest.contract import Beside, Plane, Rest, Start, Tell
+from kailab.undertest.beside import ProgramsBeside
+from kailab.undertest.contract import Plane, Rest, Start, Tell
 from kailab.undertest.kailab.rest import SCHEDULER, SchedulerRest, health_url
 from kailab.undertest.programs import Program, fetch
 
@@ -18,11 +19,11 @@ DECISIONS = "decisions.json"
 CONFIG = "scheduler.yaml"
 
 
-class KailabBeside(Beside):
+class KailabBeside(ProgramsBeside):
     """``election``: it leads by a lease, as in a cluster with several. ``telling``: it writes down what it decides."""
 
     def __init__(self, plane: Plane, *, election: bool = False, telling: bool = True) -> None:
-        self._plane = plane
+        super().__init__(plane)
         self._election = election
         self._telling = telling
 
@@ -53,12 +54,6 @@ class KailabBeside(Beside):
     @property
     def names(self) -> Sequence[str]:
         return (SCHEDULER,)
-
-    def check(self) -> None:
-        programs.check(self._plane, self.names)
-
-    def stop(self) -> None:
-        programs.stop(self._plane, self.names)
 
     def version(self) -> str:
         return f"kailab {__version__}"

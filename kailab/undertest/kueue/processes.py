@@ -4,44 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 
-import tenacity
 import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster, Object
-from kailab.components import Addon, find_addon
 from kailab.errors import KailabError, NotFound
 from kailab.undertest import programs
-from kailab.undertest.contract import Beside, Plane, Rest, Start, Tell
+from kailab.undertest.beside import AddonBeside, on_free_ports
+from kailab.undertest.contract import Rest, Start, Tell
 from kailab.undertest.crds import bring_in
 from kailab.undertest.kueue.configuration import AUTHORITY, NAMESPACE, SECRET, SERVICE, SKIPPED, configuration
 from kailab.undertest.kueue.rest import KueueRest
-from kailab.undertest.programs import PortTaken, Program, answers
+from kailab.undertest.programs import Program, answers
 from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_server
 
 NAME = "kueue"
 _PLACES = "kube-scheduler"
 _PREFIX = "kueue-"
-_PORT_TRIES = 5
 _DEFINITIONS = "config/components/crd/bases/*.yaml"
 _CONVERSIONS = "config/components/crd/patches/webhook_in_*.yaml"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
 
 
-class KueueBeside(Beside):
-    def __init__(self, plane: Plane) -> None:
-        self._plane = plane
-
-    @cached_property
-    def _kueue(self) -> Addon:
-        return find_addon(NAME)
+class KueueBeside(AddonBeside):
+    name = NAME
 
     def prepare(self, cluster: Cluster) -> None:
         """Its kinds, and its namespace. Raises MissingComponents, too."""
-        definitions = self._kueue.manifests.objects(_DEFINITIONS)
+        definitions = self._addon.manifests.objects(_DEFINITIONS)
         # Where they are there they may have been told of the server that converts them.
         missing = [one for one in definitions if not _is_there(cluster, one)]
         bring_in(cluster, missing, "Kueue")
@@ -51,14 +43,8 @@ class KueueBeside(Beside):
         """Returns when its webhooks answer. Raises MissingComponents, too."""
         self.prepare(cluster)
         self._plane.start_kube_scheduler()
-        retry = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(_PORT_TRIES),
-            retry=tenacity.retry_if_exception_type(PortTaken),
-            reraise=True,
-        )
         try:
-            # With other ports for each try.
-            retry(self._run, cluster)
+            on_free_ports(lambda: self._run(cluster))
         except BaseException:
             self.stop()
             raise
@@ -74,11 +60,11 @@ class KueueBeside(Beside):
             cluster.apply(obj)
         ready = answers(f"http://{LOOPBACK}:{health}/readyz")
         arguments = [f"--config={config}", "--zap-log-level=2"]
-        programs.run(self._plane, [Program(NAME, self._kueue.programs[NAME], arguments, health, ready)])
+        programs.run(self._plane, [Program(NAME, self._addon.programs[NAME], arguments, health, ready)])
 
     def _wired(self, server: WebhookServer) -> Iterator[Object]:
         """What tells the API server how to call it, and the program that its certificates are in order."""
-        manifests = self._kueue.manifests
+        manifests = self._addon.manifests
         yield server.secret(NAMESPACE, SECRET)
         converted = {one["metadata"]["name"] for one in manifests.objects(_CONVERSIONS)}
         for definition in manifests.objects(_DEFINITIONS):
@@ -90,9 +76,6 @@ class KueueBeside(Beside):
     def names(self) -> Sequence[str]:
         return (NAME, _PLACES)
 
-    def check(self) -> None:
-        programs.check(self._plane, self.names)
-
     def stop(self) -> None:
         # Before its end: until they are gone, nobody could make a Job.
         with suppress(KailabError), self._cluster() as cluster:
@@ -100,10 +83,7 @@ class KueueBeside(Beside):
                 for found in cluster.list(f"{kind}.admissionregistration.k8s.io"):
                     if found["metadata"]["name"].startswith(_PREFIX):
                         cluster.delete(f"{kind}.admissionregistration.k8s.io", found["metadata"]["name"])
-        programs.stop(self._plane, self.names)
-
-    def version(self) -> str:
-        return f"{NAME} {self._kueue.version}"
+        super().stop()
 
     def rest(self, cluster: Cluster) -> Rest:
         return KueueRest(self._plane, cluster, self.names)

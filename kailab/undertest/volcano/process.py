@@ -10,28 +10,27 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import tenacity
 import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.protocol import Cluster
 from kailab.undertest import programs
-from kailab.undertest.contract import Beside, Plane, Rest, Start, Tell
+from kailab.undertest.beside import ProgramsBeside, on_free_ports
+from kailab.undertest.contract import Plane, Rest, Start, Tell
 from kailab.undertest.crds import bring_in
-from kailab.undertest.programs import PortTaken, Program, answers, shows
+from kailab.undertest.programs import Program, answers, shows
 from kailab.undertest.volcano.folder import VolcanoFolder, find_volcano
 from kailab.undertest.volcano.rest import CYCLES, NAMES, VolcanoRest
 from kailab.undertest.volcano.words import NAME
 
-_PORT_TRIES = 5
 _FAST = ("--kube-api-qps=1000", "--kube-api-burst=2000")
 
 
-class VolcanoBeside(Beside):
+class VolcanoBeside(ProgramsBeside):
     """``folder``: see ``find_volcano``, which looks at it when it is first needed."""
 
     def __init__(self, plane: Plane, folder: Path | str | None = None) -> None:
-        self._plane = plane
+        super().__init__(plane)
         self._given = folder
 
     @cached_property
@@ -50,13 +49,7 @@ class VolcanoBeside(Beside):
         folder.mkdir(exist_ok=True)
         conf = folder / "scheduler.conf"
         conf.write_text(yaml.safe_dump(configuration(), sort_keys=False), encoding="utf-8")
-        retry = tenacity.Retrying(
-            stop=tenacity.stop_after_attempt(_PORT_TRIES),
-            retry=tenacity.retry_if_exception_type(PortTaken),
-            reraise=True,
-        )
-        # Made anew for each try, with other ports.
-        retry(lambda: programs.run(self._plane, self._programs(conf)))
+        on_free_ports(lambda: programs.run(self._plane, self._programs(conf)))
 
     def _programs(self, conf: Path) -> list[Program]:
         metrics, health, controllers, controllers_health = free_ports(4)
@@ -89,12 +82,6 @@ class VolcanoBeside(Beside):
     @property
     def names(self) -> Sequence[str]:
         return NAMES
-
-    def check(self) -> None:
-        programs.check(self._plane, self.names)
-
-    def stop(self) -> None:
-        programs.stop(self._plane, self.names)
 
     def version(self) -> str:
         return f"{NAME} {self._volcano.version() or 'unknown (neither its scheduler nor its folder says it)'}"
