@@ -10,7 +10,7 @@ from kailab.errors import InputError
 from kailab.model.yamltext import write_documents
 from kailab.trials.matrix import Contender, Trial
 from kailab.undertest.compatibility import check_lab
-from kailab.undertest.naming import absolute, chosen, read_name
+from kailab.undertest.naming import absolute, chosen, parts, read_name
 from kailab.undertest.registry import SCHEDULERS
 
 NAMES = "contenders.yaml"
@@ -50,10 +50,9 @@ def contenders(schedulers: Sequence[str], configs: Sequence[Path]) -> list[Conte
 
 def _called(scheduler: str, config: Path | None) -> str:
     """Short, and as names of schedulers are: ``kai-v0.16.8`` for ``kai=builds/v0.16.8``."""
-    separator = next((sign for sign in scheduler if sign in "=@"), "")
-    head, _, path = scheduler.partition(separator) if separator else (scheduler, "", "")
-    parts = [head, *([Path(path).name] if separator == "=" else []), *([config.stem] if config else [])]
-    return _UNFIT.sub("-", "-".join(parts).lower()).strip("-.")
+    head, separator, path = parts(scheduler)
+    words = [head, *([Path(path).name] if separator == "=" else []), *([config.stem] if config else [])]
+    return _UNFIT.sub("-", "-".join(words).lower()).strip("-.")
 
 
 def check(contenders: Iterable[Contender], trial: Trial) -> None:

@@ -28,6 +28,7 @@ from kailab.trials.contenders import contender
 from kailab.trials.making import made
 from kailab.trials.matrix import Contender, Subject, Trial
 from kailab.trials.subjects import subjects_of
+from kailab.undertest.naming import parts
 
 T = TypeVar("T")
 
@@ -97,8 +98,7 @@ class _Reading:
 
     def reference(self, scheduler: str) -> str:
         """With its path seen from the file."""
-        separator = next((sign for sign in scheduler if sign in "=@"), "")
-        name, _, path = scheduler.partition(separator) if separator else (scheduler, "", "")
+        name, separator, path = parts(scheduler)
         return f"{name}{separator}{self.base / Path(path).expanduser()}" if path else scheduler
 
     def options(self) -> dict[str, str]:

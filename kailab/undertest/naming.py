@@ -55,20 +55,24 @@ def chosen(name: str, given: Mapping[str, Any] | None = None) -> SchedulerUnderT
 
 def read_name(text: str) -> Reference:
     """Raises InputError(s) for what is no name of a scheduler under test, and for a file of names that can't be used."""
-    # The first of the two decides: the path behind it may hold the other.
-    separator = next((sign for sign in text if sign in "=@"), "")
+    name, separator, path = parts(text)
     if not separator:
         SCHEDULERS.check(text)
         return Reference(text, text, {})
-    name, _, path = text.partition(separator)
     return _with_folder(name, path) if separator == "=" else _named(name, path)
+
+
+def parts(text: str) -> tuple[str, str, str]:
+    """(KIND or NAME, ``=`` or ``@``, the path); the last two are empty where there is none. It is not checked."""
+    # The first of the two decides: the path behind it may hold the other.
+    separator = next((sign for sign in text if sign in "=@"), "")
+    return text.partition(separator) if separator else (text, "", "")
 
 
 def absolute(text: str) -> str:
     """The same name, from wherever it is read. Raises as ``read_name``."""
     read_name(text)
-    separator = next((sign for sign in text if sign in "=@"), "")
-    name, _, path = text.partition(separator) if separator else (text, "", "")
+    name, separator, path = parts(text)
     return f"{name}{separator}{Path(path).expanduser().absolute()}" if separator else text
 
 
