@@ -66,6 +66,11 @@ class InputErrors(InputError):
         self.message = str(self)
         self.where = errors[0].where if errors else Where()
 
+    @classmethod
+    def of(cls, errors: list[InputError]) -> InputError:
+        """What to raise for the faults of one pass: a single one as it is."""
+        return errors[0] if len(errors) == 1 else cls(errors)
+
     def __reduce__(self) -> tuple[type[InputErrors], tuple[list[InputError]]]:
         return InputErrors, (self.errors,)
 

@@ -160,7 +160,7 @@ def _delete(lab: Lab, doomed: list[Doomed], ignore_not_found: bool) -> list[Doom
         except NotFound as error:
             missing.append(InputError(str(error)))
     if missing and not ignore_not_found:
-        raise missing[0] if len(missing) == 1 else InputErrors(missing)
+        raise InputErrors.of(missing)
     for kind, name, space in there:
         try:
             lab.delete(kind, name, space or "default")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +12,13 @@ from kailab.fleet.library import find_fleet
 from kailab.model import kinds, quantities, yamltext
 from kailab.model.files import decoded, read_bytes
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import faults, shown
+from kailab.model.schema_faults import faults, read_schema, shown
 from kailab.model.validation import validate
 from kailab.model.validation.metadata import is_dns_subdomain, is_label_value
 
 MOST_NODES = 100_000
 LARGEST_FILE = 16 * 2**20  # bytes
+SCHEMA = Path(__file__).with_name("schema.json")
 _BRACES = re.compile(r"[{}]")
 
 
@@ -31,18 +30,8 @@ def load_fleet(name_or_path: str | Path) -> Fleet:
 
 def read_fleet(text: str, file: str = "<text>") -> Fleet:
     """A fleet from YAML text; ``file`` names it in errors."""
-    documents = list(yamltext.read_documents(text, file))
-    if len(documents) != 1:
-        raise InputError(f"{len(documents)} documents; expected one fleet", Where(file=file))
-    value, lines = documents[0]
+    value, lines = yamltext.read_document(text, file, "one fleet")
     return _Reading(value, lines, file).fleet()
-
-
-@cache
-def schema() -> dict[str, Any]:
-    """The JSON schema of fleet files."""
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("schema.json").read_text("utf-8"))
-    return loaded
 
 
 class _Reading:
@@ -59,10 +48,8 @@ class _Reading:
         self.errors.append(InputError(message, where))
 
     def done(self) -> None:
-        if len(self.errors) == 1:
-            raise self.errors[0]
         if self.errors:
-            raise InputErrors(self.errors)
+            raise InputErrors.of(self.errors)
 
     def fleet(self) -> Fleet:
         self.check_schema()
@@ -91,7 +78,7 @@ class _Reading:
     # --- shape
 
     def check_schema(self) -> None:
-        for path, message in faults(self.value, schema()):
+        for path, message in faults(self.value, read_schema(SCHEMA)):
             self.fail(path, message)
 
     # --- meaning

@@ -39,7 +39,7 @@ class Changing(Looking):
                 read = intake.read(sources, self.base, namespace, seen)
                 impossible = intake.impossible_gangs(read.manifests) if strict else []
                 if impossible:
-                    raise impossible[0] if len(impossible) == 1 else InputErrors(impossible)
+                    raise InputErrors.of(impossible)
                 warnings = intake.check(self.cluster, read.manifests, namespace)
                 if self.under_test.speaks_kai:
                     adopted, alone = self.spec.adopt_default_scheduler, self.venue.exclusive

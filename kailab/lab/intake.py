@@ -94,7 +94,7 @@ def read(
             found.notices += manifests.notices
             parts += inside
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+        raise InputErrors.of(errors)
     return Read(found, parts)
 
 
@@ -152,7 +152,7 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     faults, advice = check_queues(tree) if given else ([], [])
     errors += faults
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+        raise InputErrors.of(errors)
     advice += check_workload_queues(_queues_named(manifests), tree)
     return warnings + [str(notice) for notice in advice]
 

@@ -256,10 +256,8 @@ class _Loading:
             )
 
     def done(self) -> Manifests:
-        if len(self.errors) == 1:
-            raise self.errors[0]
         if self.errors:
-            raise InputErrors(self.errors)
+            raise InputErrors.of(self.errors)
         return Manifests(self.manifests, self.notices)
 
 

@@ -6,8 +6,11 @@ Of the schema's own words one is kailab's: ``expected`` beside a ``pattern`` say
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 _WORDS = {
@@ -25,6 +28,13 @@ class Fault(NamedTuple):
 
     path: str
     message: str
+
+
+@cache
+def read_schema(path: Path) -> Mapping[str, Any]:
+    """A JSON schema that comes with kailab."""
+    loaded: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return loaded
 
 
 def faults(value: Any, schema: Mapping[str, Any]) -> Iterator[Fault]:

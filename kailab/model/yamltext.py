@@ -61,6 +61,14 @@ class _Open:
         self.size = 1
 
 
+def read_document(text: str, file: str, expected: str) -> tuple[Any, Lines]:
+    """The only document of a text, and the lines of it; ``expected`` names it in the error where there is not one. Raises InputError."""
+    documents = list(read_documents(text, file))
+    if len(documents) != 1:
+        raise InputError(f"{len(documents)} documents; expected {expected}", Where(file=file))
+    return documents[0]
+
+
 def read_documents(text: str, file: str = "") -> Iterator[tuple[Any, Lines]]:
     """Each document of a text: its value and the lines of it. Empty documents (only comments) are left out.
 

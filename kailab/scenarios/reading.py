@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ from kailab.errors import InputError, InputErrors, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import Fault, faults
+from kailab.model.schema_faults import Fault, faults, read_schema
 from kailab.model.times import duration_seconds
 from kailab.scenarios.scenario import Scenario
 
+_SCHEMA = Path(__file__).with_name("schema.json")
 SUFFIXES = (".json", ".yaml", ".yml")
 
 
@@ -52,7 +52,7 @@ def read_file(file: Path) -> list[Scenario]:
     if not entries:
         errors.append(InputError("holds no scenario; expected name, fleet and steps", Where(file=str(file))))
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+        raise InputErrors.of(errors)
     return [_scenario(entry, file) for entry in entries]
 
 
@@ -77,15 +77,8 @@ def _with_lines(text: str, file: Path) -> tuple[list[Any], list[Any]]:
     return entries, lines
 
 
-@cache
-def schema() -> dict[str, Any]:
-    """The JSON schema of a scenario."""
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("schema.json").read_text("utf-8"))
-    return loaded
-
-
 def _faults(entry: Any, file: Path) -> Iterator[Fault]:
-    found = list(faults(entry, schema()))
+    found = list(faults(entry, read_schema(_SCHEMA)))
     yield from found
     # What follows takes the form for granted.
     for number, step in enumerate(entry["steps"]) if not found else ():

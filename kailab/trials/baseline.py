@@ -10,19 +10,18 @@ accepted:
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model.files import read_text
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import faults
-from kailab.model.yamltext import read_documents
+from kailab.model.schema_faults import faults, read_schema
+from kailab.model.yamltext import read_document
 from kailab.trials.comparing import Difference
+
+_SCHEMA = Path(__file__).with_name("baseline.schema.json")
 
 
 @dataclass(frozen=True)
@@ -58,25 +57,15 @@ class Baseline:
         return next((accepted for accepted in self.accepted if accepted.holds_for(one)), None)
 
 
-@cache
-def schema() -> dict[str, Any]:
-    """The JSON schema of the file."""
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("baseline.schema.json").read_text("utf-8"))
-    return loaded
-
-
 def read_baseline(path: Path) -> Baseline:
     """Raises InputError, or InputErrors with every fault of the file."""
-    documents = list(read_documents(read_text(path), str(path)))
-    if len(documents) != 1:
-        raise InputError(f"{len(documents)} documents; expected one with the key accepted", Where(file=str(path)))
-    value, lines = documents[0]
+    value, lines = read_document(read_text(path), str(path), "one with the key accepted")
     errors = [
         InputError(message, Where(str(path), line_of(lines, field), "baseline", field))
-        for field, message in faults(value, schema())
+        for field, message in faults(value, read_schema(_SCHEMA))
     ]
     if errors:
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+        raise InputErrors.of(errors)
     return Baseline(
         tuple(
             Accepted(**entry, line=line_of(lines, f"accepted[{number}]"))

@@ -13,39 +13,29 @@ Paths are seen from the file.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from kailab.errors import InputError, InputErrors, Where
 from kailab.model.files import read_text
 from kailab.model.manifests import line_of
-from kailab.model.schema_faults import faults
-from kailab.model.yamltext import read_documents
+from kailab.model.schema_faults import faults, read_schema
+from kailab.model.yamltext import read_document
 from kailab.trials.contenders import contender
 from kailab.trials.making import made
 from kailab.trials.matrix import Contender, Subject, Trial
 from kailab.trials.subjects import subjects_of
 from kailab.undertest.naming import parts
 
+_SCHEMA = Path(__file__).with_name("trial.schema.json")
 T = TypeVar("T")
-
-
-@cache
-def schema() -> dict[str, Any]:
-    """The JSON schema of trial files."""
-    loaded: dict[str, Any] = json.loads(Path(__file__).with_name("trial.schema.json").read_text("utf-8"))
-    return loaded
 
 
 def read_trial(path: Path) -> Trial:
     """Raises InputError, or InputErrors with every fault of the file."""
-    documents = list(read_documents(read_text(path), str(path)))
-    if len(documents) != 1:
-        raise InputError(f"{len(documents)} documents; expected one trial", Where(file=str(path)))
-    return _Reading(*documents[0], path).trial()
+    return _Reading(*read_document(read_text(path), str(path), "one trial"), path).trial()
 
 
 class _Reading:
@@ -57,7 +47,7 @@ class _Reading:
         self.errors: list[InputError] = []
 
     def trial(self) -> Trial:
-        for field, message in faults(self.value, schema()):
+        for field, message in faults(self.value, read_schema(_SCHEMA)):
             self.fail(field, message)
         self.done()
         value = self.value
@@ -134,4 +124,4 @@ class _Reading:
 
     def done(self) -> None:
         if self.errors:
-            raise self.errors[0] if len(self.errors) == 1 else InputErrors(self.errors)
+            raise InputErrors.of(self.errors)

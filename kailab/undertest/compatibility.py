@@ -53,4 +53,4 @@ def check_options(
         found += SCHEDULERS.not_understood(scheduler, said, spelt)
     if found:
         errors = [InputError(text) for text in found]
-        raise errors[0] if len(errors) == 1 else InputErrors(errors)
+        raise InputErrors.of(errors)

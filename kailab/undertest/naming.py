@@ -106,7 +106,7 @@ def _named(name: str, path: str) -> Reference:
     entry = _Entry(file, name, content[name], lines)
     faults = list(entry.faults())
     if faults:
-        raise faults[0] if len(faults) == 1 else InputErrors(faults)
+        raise InputErrors.of(faults)
     return entry.reference()
 
 

@@ -8,15 +8,16 @@ from pathlib import Path
 
 from kailab import fleet
 from kailab.fleet.fleet import KEY, Pool
+from kailab.fleet.reading import SCHEMA
+from kailab.model.schema_faults import read_schema
 
 WITH_A_FORM_OF_THEIR_OWN = {"name", "count", "cpu", "memory", "mig", "taints", "layout"}
 A_COMMENT = {"description"}
-SCHEMA = json.loads((Path(fleet.__file__).parent / "schema.json").read_text())
 
 
 def test_each_key_of_the_schema_is_a_field_of_a_pool() -> None:
     keys = {each.metadata[KEY] for each in fields(Pool) if KEY in each.metadata}
-    assert keys | WITH_A_FORM_OF_THEIR_OWN | A_COMMENT == set(SCHEMA["$defs"]["pool"]["properties"])
+    assert keys | WITH_A_FORM_OF_THEIR_OWN | A_COMMENT == set(read_schema(SCHEMA)["$defs"]["pool"]["properties"])
 
 
 def test_what_is_read_is_written_under_the_same_keys(tmp_path: Path) -> None:

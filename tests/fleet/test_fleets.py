@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from kailab.errors import InputError, InputErrors, KailabError
 from kailab.fleet import available_fleets, load_fleet, read_fleet
-from kailab.fleet.reading import schema
+from kailab.fleet.reading import SCHEMA
 from kailab.model.kinds import kind_key
+from kailab.model.schema_faults import read_schema
 from kailab.model.validation import validate
 
 SHIPPED = ["hundred", "lesson", "mixed", "racks", "scale-2000", "scale-500", "scale-5000"]
@@ -204,7 +205,7 @@ def test_what_is_no_fleet(text):
 
 
 def test_the_schema_is_a_schema():
-    jsonschema.Draft202012Validator.check_schema(schema())
+    jsonschema.Draft202012Validator.check_schema(read_schema(SCHEMA))
 
 
 ODD = [
