@@ -110,6 +110,12 @@ class World:
         defaults: dict[str, Any] = {"cpu": FREE, "memory": FREE, "created": float(self._queues), "uid": name}
         self.records.append(Queue(name=name, parent=parent, gpu=gpu, **(defaults | fields)))
 
+    def lending(self, gpus: float, quota: float = 1, **borrower: Any) -> None:
+        """A node ``n``, the queue ``lender`` with this quota, and the queue ``borrower``, which has none unless it is given."""
+        self.queue("lender", quota=quota)
+        self.queue("borrower", **borrower)
+        self.node("n", gpus=gpus)
+
     def topology(self, name: str, *levels: str) -> None:
         self.records.append(Topology(name=name, levels=levels))
 

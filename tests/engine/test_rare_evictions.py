@@ -32,23 +32,21 @@ def hosts(world, **gpus):
 # Affinities
 
 
-def test_pods_that_want_to_be_together_don_t_start_apart(team):
-    hosts(team, a=1, b=1)
+@pytest.mark.parametrize(
+    ("a", "b", "bound"),
+    [
+        (4, 2, {"pair-0": "b", "pair-1": "b"}),
+        (1, 1, {}),
+        # The first goes to the fuller node, as packing has it; there is no room for the second, and KAI tries no other.
+        (1, 2, {}),
+    ],
+)
+def test_pods_that_want_to_be_together_start_on_one_node_or_not_at_all(team, a, b, bound):
+    hosts(team, a=a, b=b)
     team.job("pair", tasks=2, gang=2, shape=labelled("pair", affinity=pods_like("pair")))
-    assert team.decide().nothing
-
-
-def test_pods_that_want_to_be_together_follow_the_first_and_nobody_looks_back(team):
-    # The first goes to the fuller node, as packing has it; there is no room for the second, and KAI tries no other.
-    hosts(team, a=1, b=2)
-    team.job("pair", tasks=2, gang=2, shape=labelled("pair", affinity=pods_like("pair")))
-    assert team.decide().nothing
-
-
-def test_pods_that_want_to_be_together_start_on_one_node(team):
-    hosts(team, a=4, b=2)
-    team.job("pair", tasks=2, gang=2, shape=labelled("pair", affinity=pods_like("pair")))
-    assert team.decide().bound == {"pair-0": "b", "pair-1": "b"}
+    decided = team.decide()
+    assert decided.bound == bound
+    assert decided.nothing is not bool(bound)
 
 
 def test_pods_that_avoid_each_other_need_as_many_nodes(team):
@@ -100,9 +98,7 @@ def test_of_two_borrowers_the_queue_of_lower_priority_gives(world):
 
 
 def test_of_one_queue_the_lower_job_priority_goes_though_it_is_older(world):
-    world.queue("lender", quota=1)
-    world.queue("borrower")
-    world.node("n", gpus=2)
+    world.lending(gpus=2)
     world.job("low", queue="borrower", on="n", priority=50)
     world.job("high", queue="borrower", on="n", priority=75)
     world.job("owner", queue="lender")
@@ -110,18 +106,14 @@ def test_of_one_queue_the_lower_job_priority_goes_though_it_is_older(world):
 
 
 def test_non_preemptible_work_reclaims_within_its_quota(world):
-    world.queue("lender", quota=1)
-    world.queue("borrower")
-    world.node("n", gpus=1)
+    world.lending(gpus=1)
     world.job("guest", queue="borrower", on="n")
     world.job("owner", queue="lender", priority=100)
     assert world.decide().lost == {"guest-0"}
 
 
 def test_non_preemptible_work_beyond_quota_reclaims_nothing(world):
-    world.queue("lender", quota=1)
-    world.queue("borrower")
-    world.node("n", gpus=3)
+    world.lending(gpus=3)
     world.job("mine", queue="lender", on="n", priority=100)
     world.job("guest", queue="borrower", tasks=2, on="n")
     world.job("more", queue="lender", priority=100)
@@ -247,21 +239,17 @@ def test_consolidation_is_not_for_non_preemptible_work(world):
     assert decided.nothing
 
 
-@pytest.mark.parametrize(("ran", "lost"), [(30.0, {"guest-2"}), (90.0, {"guest-2"})])
-def test_surplus_is_not_protected_by_minimum_run_time(world, ran, lost):
-    world.queue("lender", quota=1)
-    world.queue("borrower", reclaim_min_runtime=60.0)
-    world.node("n", gpus=3)
+@pytest.mark.parametrize(
+    ("wanted", "ran", "lost"),
+    [
+        (1, 30.0, {"guest-2"}),
+        (1, 90.0, {"guest-2"}),
+        (2, 30.0, set()),
+        (2, 90.0, {"guest-0", "guest-1", "guest-2"}),
+    ],
+)
+def test_minimum_run_time_protects_the_core_and_not_the_surplus(world, wanted, ran, lost):
+    world.lending(gpus=3, quota=wanted, reclaim_min_runtime=60.0)
     world.job("guest", queue="borrower", tasks=3, gang=2, on=["n"] * 3, last_start=NOW - ran)
-    world.job("owner", queue="lender")
-    assert world.decide().lost == lost
-
-
-@pytest.mark.parametrize(("ran", "lost"), [(30.0, set()), (90.0, {"guest-0", "guest-1", "guest-2"})])
-def test_the_core_is_protected_by_minimum_run_time(world, ran, lost):
-    world.queue("lender", quota=2)
-    world.queue("borrower", reclaim_min_runtime=60.0)
-    world.node("n", gpus=3)
-    world.job("guest", queue="borrower", tasks=3, gang=2, on=["n"] * 3, last_start=NOW - ran)
-    world.job("owner", queue="lender", gpus=2)
+    world.job("owner", queue="lender", gpus=wanted)
     assert world.decide().lost == lost

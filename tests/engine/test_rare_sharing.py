@@ -69,9 +69,7 @@ def test_a_share_of_several_devices_counts_their_sum(world, quota, bound):
 
 
 def test_a_share_of_two_devices_is_reclaimed_for_a_whole_one(world):
-    world.queue("lender", quota=1)
-    world.queue("borrower")
-    world.node("n", gpus=2)
+    world.lending(gpus=2)
     world.job("whole", queue="borrower", on="n")
     world.job("half", queue="borrower", gpus=0.5, on="n", groups=[("g0",)])
     world.job("owner", queue="lender")
@@ -82,9 +80,7 @@ def test_a_share_of_two_devices_is_reclaimed_for_a_whole_one(world):
 
 
 def test_both_sharers_of_a_pair_of_devices_stay_when_one_whole_device_is_free(world):
-    world.queue("lender", quota=1)
-    world.queue("borrower")
-    world.node("n", gpus=3)
+    world.lending(gpus=3)
     world.job("pairs", queue="borrower", tasks=2, shape=shares(0.5), on="n", groups=[("g0", "g1"), ("g0", "g1")])
     world.job("owner", queue="lender")
     decided = world.decide()

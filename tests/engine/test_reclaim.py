@@ -7,12 +7,17 @@ from kailab.engine.decisions import Code
 from kailab.engine.snapshot.records import GpuRequest, Status
 
 
-def owner_and_borrower(world, gpus=8, quota=4):
-    """``borrower`` fills the node, half of it beyond its quota, with jobs b0 (oldest) ... b7 (youngest)."""
+def two_queues(world, gpus, owner=1, borrower=0, **of_borrower):
+    """A node of so many devices, and the quotas of the two queues that want it."""
     world.node("node-1", gpus=gpus)
-    world.queue("owner", quota=quota)
-    world.queue("borrower", quota=gpus - quota)
-    for number in range(gpus):
+    world.queue("owner", quota=owner)
+    world.queue("borrower", quota=borrower, **of_borrower)
+
+
+def owner_and_borrower(world):
+    """``borrower`` fills the node, half of it beyond its quota, with jobs b0 (oldest) ... b7 (youngest)."""
+    two_queues(world, gpus=8, owner=4, borrower=4)
+    for number in range(8):
         world.job(f"b{number}", queue="borrower", on="node-1")
 
 
@@ -63,18 +68,14 @@ def test_work_within_quota_is_not_touched(world):
 
 
 def test_non_preemptible_work_is_never_a_victim(world):
-    world.node("node-1", gpus=2)
-    world.queue("owner", quota=2)
-    world.queue("borrower", quota=0)
+    two_queues(world, gpus=2, owner=2)
     world.job("firm", queue="borrower", tasks=2, on="node-1", priority=100)
     world.job("mine", queue="owner")
     assert world.decide().evicted == set()
 
 
 def test_lowest_priority_goes_first_whatever_its_age(world):
-    world.node("node-1", gpus=2)
-    world.queue("owner", quota=1)
-    world.queue("borrower", quota=1)
+    two_queues(world, gpus=2, borrower=1)
     world.job("low", queue="borrower", on="node-1", priority=40)
     world.job("high", queue="borrower", on="node-1", priority=60)
     world.job("mine", queue="owner")
@@ -82,18 +83,14 @@ def test_lowest_priority_goes_first_whatever_its_age(world):
 
 
 def test_a_gang_goes_whole(world):
-    world.node("node-1", gpus=4)
-    world.queue("owner", quota=1)
-    world.queue("borrower", quota=0)
+    two_queues(world, gpus=4)
     world.job("gang", queue="borrower", tasks=4, gang=4, on="node-1")
     world.job("mine", queue="owner")
     assert world.decide().lost == {f"gang-{number}" for number in range(4)}
 
 
 def test_surplus_of_an_elastic_job_goes_before_its_core_and_alone(world):
-    world.node("node-1", gpus=4)
-    world.queue("owner", quota=1)
-    world.queue("borrower", quota=0)
+    two_queues(world, gpus=4)
     world.job("elastic", queue="borrower", tasks=4, gang=2, on="node-1")
     world.job("mine", queue="owner")
     assert world.decide().lost == {"elastic-3"}
@@ -139,9 +136,7 @@ def test_between_two_borrowers_the_one_further_above_its_share_gives(world):
 
 
 def test_a_share_of_a_device_is_reclaimed_by_itself(world):
-    world.node("node-1", gpus=1)
-    world.queue("owner", quota=0.5)
-    world.queue("borrower", quota=0)
+    two_queues(world, gpus=1, owner=0.5)
     world.job("a", queue="borrower", gpus=0.5, on="node-1", groups=[("g",)])
     world.job("b", queue="borrower", gpus=0.5, on="node-1", groups=[("g",)])
     world.job("mine", queue="owner", gpus=0.5)
@@ -162,9 +157,7 @@ def test_gpu_memory_is_reclaimed_as_its_share_of_the_device(world):
 
 
 def test_a_whole_device_is_reclaimed_from_all_who_share_it(world):
-    world.node("node-1", gpus=1)
-    world.queue("owner", quota=1)
-    world.queue("borrower", quota=0)
+    two_queues(world, gpus=1)
     for name in ("a", "b"):
         world.job(name, queue="borrower", gpus=0.5, on="node-1", groups=[("g",)])
     world.job("mine", queue="owner")
@@ -196,9 +189,7 @@ def test_what_can_fit_on_no_node_evicts_nobody(world):
 
 @pytest.mark.parametrize(("ran", "lost"), [(30, set()), (61, {"b-0"})])
 def test_a_job_is_protected_until_its_minimum_run_time_is_over(world, ran, lost):
-    world.node("node-1", gpus=1)
-    world.queue("owner", quota=1)
-    world.queue("borrower", quota=0, reclaim_min_runtime=60.0)
+    two_queues(world, gpus=1, reclaim_min_runtime=60.0)
     world.job("b", queue="borrower", on="node-1", last_start=1_000_000.0 - ran)
     world.job("mine", queue="owner")
     decided = world.decide()
@@ -208,9 +199,7 @@ def test_a_job_is_protected_until_its_minimum_run_time_is_over(world, ran, lost)
 
 
 def test_minimum_run_time_protects_the_core_of_an_elastic_job_only(world):
-    world.node("node-1", gpus=3)
-    world.queue("owner", quota=2)
-    world.queue("borrower", quota=0, reclaim_min_runtime=60.0)
+    two_queues(world, gpus=3, owner=2, reclaim_min_runtime=60.0)
     world.job("b", queue="borrower", tasks=3, gang=2, on="node-1", last_start=1_000_000.0 - 1)
     world.job("mine0", queue="owner")
     world.job("mine1", queue="owner")
@@ -230,9 +219,7 @@ def test_minimum_run_time_is_inherited_from_the_department(world):
 
 @pytest.mark.parametrize(("age", "lost"), [(10, set()), (100, {"b-0"})])
 def test_a_preemption_delay_must_pass_before_others_are_evicted(world, age, lost):
-    world.node("node-1", gpus=1)
-    world.queue("owner", quota=1)
-    world.queue("borrower", quota=0)
+    two_queues(world, gpus=1)
     world.job("b", queue="borrower", on="node-1")
     world.job("mine", queue="owner", created=1_000_000.0 - age, preemption_delay=60.0)
     decided = world.decide()
@@ -244,9 +231,7 @@ def test_a_preemption_delay_must_pass_before_others_are_evicted(world, age, lost
 
 def test_a_place_promised_in_the_same_cycle_is_claimed_once(world):
     """Allocate promises the first pod what is being left; for the second there is a claim up to the quota, and no further."""
-    world.node("node-1", gpus=4)
-    world.queue("owner", quota=2)
-    world.queue("borrower", quota=2)
+    two_queues(world, gpus=4, owner=2, borrower=2)
     world.job("leaving", queue="borrower", on="node-1", status=Status.RELEASING)
     for number in range(3):
         world.job(f"b{number}", queue="borrower", on="node-1")

@@ -12,6 +12,7 @@ from kailab.fleet import read_fleet
 from kailab.lab import Lab
 from kailab.lab.explain.asking import ask
 from tests.explain.building import queue
+from tests.explain.situations import says
 
 MODEL = "nvidia.com/gpu.product"
 Objects = Sequence[dict[str, Any]]
@@ -134,3 +135,10 @@ def told(lab: Lab, kind: str, name: str) -> tuple[str, str, str]:
     answer = ask(lab, kind, name, tried=False)
     cause = answer.cause
     return str(answer.verdict), str(cause.code) if cause else "", cause.sentence if cause else ""
+
+
+def assert_told(lab: Lab, kind: str, name: str, verdict: str, code: str, names: Sequence[str]) -> None:
+    """The verdict and the first cause's code; its sentence says all ``names``."""
+    judged, found, sentence = told(lab, kind, name)
+    assert (found, judged) == (code, verdict), sentence
+    assert [one for one in names if not says(sentence, one)] == [], sentence

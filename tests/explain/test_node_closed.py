@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
+from kailab.lab import Lab
 from kailab.lab.explain.cause import Code
 from tests.explain.building import causes
-from tests.explain.node_building import MODEL, change_node, on, opened, pod, pool, put, told
-from tests.explain.situations import says
+from tests.explain.node_building import MODEL, assert_told, change_node, on, opened, pod, pool, put, told
 
 A100 = pool("a100", 2, gpuModel="A100", gpuMemory="80Gi")
 L4 = pool("l4", 1, 4, gpuModel="L4", gpuMemory="24Gi")
@@ -108,16 +110,22 @@ SITUATIONS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", SITUATIONS)
-def test_what_no_node_takes_is_told_by_what_has_to_go_first(name: str) -> None:
-    pools, nodes, asked, code, names = SITUATIONS[name]
+@contextmanager
+def situated(name: str) -> Iterator[Lab]:
+    """A lab in which a situation has come about."""
+    pools, nodes, asked, _, _ = SITUATIONS[name]
     with opened(*pools) as lab:
         for node, patch in nodes.items():
             change_node(lab, node, patch)
         put(lab, asked)
-        verdict, found, sentence = told(lab, "Pod", "x")
-    assert (found, verdict) == (code, "never"), sentence
-    assert [one for one in names if not says(sentence, one)] == [], sentence
+        yield lab
+
+
+@pytest.mark.parametrize("name", SITUATIONS)
+def test_what_no_node_takes_is_told_by_what_has_to_go_first(name: str) -> None:
+    *_, code, names = SITUATIONS[name]
+    with situated(name) as lab:
+        assert_told(lab, "Pod", "x", "never", code, names)
 
 
 MENDED: dict[str, tuple[str, dict[str, Any]]] = {
@@ -132,11 +140,7 @@ MENDED: dict[str, tuple[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", MENDED)
 def test_without_the_cause_it_runs(name: str) -> None:
-    pools, nodes, asked, _, _ = SITUATIONS[name]
-    with opened(*pools) as lab:
-        for node, patch in nodes.items():
-            change_node(lab, node, patch)
-        put(lab, asked)
+    with situated(name) as lab:
         change_node(lab, *MENDED[name])
         lab.settle()
         assert told(lab, "Pod", "x")[:2] == ("running", "")

@@ -15,6 +15,7 @@ from tests.explain.building import causes
 from tests.explain.node_building import (
     MODEL,
     apart,
+    assert_told,
     change_node,
     deployment,
     job,
@@ -117,9 +118,7 @@ def test_what_lacks_is_told_with_its_figures_and_is_all_that_lacks(name: str) ->
         for one in there:
             put(lab, one)
         put(lab, asked)
-        verdict, found, sentence = told(lab, kind, "x")
-        assert (found, verdict) == (code, "later"), sentence
-        assert [one for one in names if not says(sentence, one)] == [], sentence
+        assert_told(lab, kind, "x", "later", code, names)
         for one in gone:
             lab.delete("Pod", one)
         lab.settle()

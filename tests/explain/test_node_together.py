@@ -6,7 +6,7 @@ import pytest
 
 from kailab.lab.explain.cause import Code
 from tests.explain.building import causes, queue
-from tests.explain.node_building import MODEL, apart, change_node, job, opened, pod, pool, put, racks, told
+from tests.explain.node_building import MODEL, apart, assert_told, change_node, job, opened, pod, pool, put, racks, told
 from tests.explain.situations import says
 
 TWO = pool("n", 2)
@@ -62,9 +62,7 @@ def test_pods_beyond_a_minimum_that_never_fit_beside_the_first_are_told_with_the
     pools, asked, code, names = ELASTIC[name]
     with opened(*pools) as lab:
         put(lab, asked)
-        verdict, found, sentence = told(lab, "Job", "x")
-    assert (found, verdict) == (code, "never"), sentence
-    assert [one for one in names if not says(sentence, one)] == [], sentence
+        assert_told(lab, "Job", "x", "never", code, names)
 
 
 def test_pods_that_have_ended_need_no_room_any_more() -> None:
@@ -109,9 +107,7 @@ def test_what_can_not_start_together_is_told_by_what_has_to_go_first(name: str) 
     pools, asked, code, names = SITUATIONS[name]
     with opened(*pools) as lab:
         put(lab, asked)
-        verdict, found, sentence = told(lab, "Job", "x")
-    assert (found, verdict) == (code, "never"), sentence
-    assert [one for one in names if not says(sentence, one)] == [], sentence
+        assert_told(lab, "Job", "x", "never", code, names)
 
 
 def test_a_gang_that_needs_a_cordoned_node() -> None:

@@ -13,12 +13,12 @@ import tenacity
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.install import install
-from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.components import ComponentSet
 from kailab.fleet import Fleet
 from tests.faults import oracle, work
 from tests.faults.api import Api, Obj, Refused, patiently
 from tests.faults.proxy import Fault, Proxy
+from tests.planes import connected, taken_down
 
 KAILAB = ("-m", "kailab")
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kwok")
@@ -209,14 +209,10 @@ def _is_ready(node: Obj) -> bool:
 
 @pytest.fixture(scope="session")
 def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    made = ControlPlane.up(tmp_path_factory.mktemp("faults") / "plane", components)
-    try:
-        cluster = KubernetesCluster(Connection.from_kubeconfig(made.kubeconfig))
-        install(cluster)
-        cluster.close()
+    with taken_down(ControlPlane.up(tmp_path_factory.mktemp("faults") / "plane", components)) as made:
+        with connected(made.kubeconfig) as cluster:
+            install(cluster)
         yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture

@@ -8,8 +8,9 @@ import pytest
 from kailab.cluster.kind import KindPlane, kind_reason
 from kailab.cluster.kind.choices import choose
 from kailab.cluster.kind.engine import has_image
-from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet, MissingComponents, find_components
+from tests.planes import connected, taken_down
 
 REQUIRED = "KAILAB_REQUIRE_KIND"
 
@@ -41,17 +42,11 @@ def components(kind_here: None) -> ComponentSet:
 
 @pytest.fixture(scope="session")
 def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KindPlane]:
-    made = KindPlane.up(tmp_path_factory.mktemp("kind") / "plane", components=components)
-    try:
+    with taken_down(KindPlane.up(tmp_path_factory.mktemp("kind") / "plane", components=components)) as made:
         yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture
 def cluster(plane: KindPlane) -> Iterator[KubernetesCluster]:
-    found = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), name="kind")
-    try:
+    with connected(plane.kubeconfig, "kind") as found:
         yield found
-    finally:
-        found.close()

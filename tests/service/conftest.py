@@ -26,6 +26,7 @@ from kailab.errors import NotFound, Unavailable
 from kailab.fleet import load_fleet
 from kailab.scheduler.service import Election, Service, Settings, Terms
 from kailab.workloads import ResourceClaimController
+from tests.planes import connected, taken_down
 
 Obj = dict[str, Any]
 
@@ -148,16 +149,12 @@ def build() -> Any:
 @pytest.fixture(scope="session")
 def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane with the lesson fleet's nodes, KAI's kinds, and a queue."""
-    made = ControlPlane.up(tmp_path_factory.mktemp("service") / "plane", components)
-    try:
-        cluster = KubernetesCluster(Connection.from_kubeconfig(made.kubeconfig))
-        install(cluster)
-        for obj in (*load_fleet("lesson").objects(), queue("team")):
-            cluster.apply(obj)
-        cluster.close()
+    with taken_down(ControlPlane.up(tmp_path_factory.mktemp("service") / "plane", components)) as made:
+        with connected(made.kubeconfig) as cluster:
+            install(cluster)
+            for obj in (*load_fleet("lesson").objects(), queue("team")):
+                cluster.apply(obj)
         yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture

@@ -7,28 +7,31 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.controlplane import ControlPlane
-from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.components import ComponentSet
+from kailab.lab import Lab
 from kailab.undertest.kai.folder import BINARIES_ENV
+from tests.planes import connected, taken_down
 
 
 @pytest.fixture(scope="session")
 def plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    made = ControlPlane.up(tmp_path_factory.mktemp("undertest") / "plane", components)
-    try:
+    with taken_down(ControlPlane.up(tmp_path_factory.mktemp("undertest") / "plane", components)) as made:
         yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture
 def cluster(plane: ControlPlane) -> Iterator[KubernetesCluster]:
-    found = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), name="controlplane")
-    try:
+    with connected(plane.kubeconfig) as found:
         yield found
-    finally:
-        found.close()
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    """The lesson fleet's 32 GPUs, and nothing in it yet."""
+    with Lab.open() as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -14,13 +14,14 @@ import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.install import install
-from kailab.cluster.kubernetes import Connection, KubernetesCluster
+from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.components import ADDONS, Cache, ComponentSet, DamagedComponent, MissingComponents
 from kailab.scheduler import settings_of
 from kailab.undertest.contract import SchedulerFailed, Start
 from kailab.undertest.kueue.processes import KueueBeside
 from kailab.undertest.naming import chosen
+from tests.planes import connected, taken_down
 from tests.undertest.test_kueue_words import ORG, job, queue
 
 pytestmark = pytest.mark.slow
@@ -80,20 +81,14 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
 @pytest.fixture(scope="module")
 def own_plane(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """Of these tests alone: definitions and webhooks hold for all that is in a plane."""
-    made = ControlPlane.up(tmp_path_factory.mktemp("kueue") / "plane", components)
-    try:
+    with taken_down(ControlPlane.up(tmp_path_factory.mktemp("kueue") / "plane", components)) as made:
         yield made
-    finally:
-        made.down()
 
 
 @pytest.fixture
 def own_cluster(own_plane: ControlPlane) -> Iterator[KubernetesCluster]:
-    found = KubernetesCluster(Connection.from_kubeconfig(own_plane.kubeconfig), name="controlplane")
-    try:
+    with connected(own_plane.kubeconfig) as found:
         yield found
-    finally:
-        found.close()
 
 
 def test_where_it_is_not_here_that_is_said(

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,22 +11,9 @@ from kailab.lab import Lab
 from kailab.model.manifests import load
 from kailab.undertest.contract import NotExpressible, Told
 from kailab.undertest.naming import chosen
+from tests.undertest.translated import EXERCISES, each
 
-EXERCISES = Path(__file__).parents[2] / "exercises"
 SP = chosen("scheduler-plugins")
-
-
-@pytest.fixture
-def lab() -> Iterator[Lab]:
-    """The fleet's 32 GPUs, and nothing in it yet."""
-    with Lab.open() as opened:
-        yield opened
-
-
-def said(lab: Lab, *paths: str) -> list[list[Object]]:
-    """What each object of manifests becomes."""
-    objects = load([EXERCISES / path for path in paths]).objects
-    return [list(became) for became in SP.translate(objects, lab.cluster)]
 
 
 def only(became: list[list[Object]], kind: str, name: str | None = None, group: str = "") -> Object:
@@ -51,7 +36,7 @@ def quota(became: list[list[Object]], namespace: str) -> dict[str, Any]:
 
 def test_a_queue_is_a_namespace_with_an_elastic_quota(lab: Lab) -> None:
     """quota -> min; no limit -> no max. KAI's Queue stays beside it, as labs count by it."""
-    became = said(lab, "borrow/manifests/queues.yaml")
+    became = each(SP, lab, "borrow/manifests/queues.yaml")
     org, team_a, _ = became
     assert [obj["kind"] for obj in org] == ["Queue"]  # it only holds the two together
     assert [obj["kind"] for obj in team_a] == ["Queue", "Namespace", "ServiceAccount", "ElasticQuota"]
@@ -62,12 +47,12 @@ def test_a_queue_is_a_namespace_with_an_elastic_quota(lab: Lab) -> None:
 
 def test_a_resource_without_a_quota_is_named_all_the_same(lab: Lab) -> None:
     """What min does not name counts as 0, and whoever is over one resource is over its quota."""
-    least = quota(said(lab, "borrow/manifests/queues.yaml"), "team-a")["min"]
+    least = quota(each(SP, lab, "borrow/manifests/queues.yaml"), "team-a")["min"]
     assert least == {"nvidia.com/gpu": "16", "cpu": "1000000", "memory": "1Pi", "ephemeral-storage": "1Pi"}
 
 
 def test_a_limit_is_a_max(lab: Lab) -> None:
-    spec = quota(said(lab, "borrow/manifests/queues-limit.yaml"), "team-a")
+    spec = quota(each(SP, lab, "borrow/manifests/queues-limit.yaml"), "team-a")
     assert (spec["min"]["nvidia.com/gpu"], spec["max"]["nvidia.com/gpu"]) == ("8", "12")
     assert spec["max"]["cpu"] == "1000000"  # what max does not name is not to be had
 
@@ -77,7 +62,7 @@ def test_a_limit_is_a_max(lab: Lab) -> None:
 )
 def test_what_nobody_owns_is_the_min_of_a_namespace_without_work(lab: Lab, queues: str, unowned: str) -> None:
     """All namespaces together may hold no more than the sum of all min: 32 GPUs with 16 owned would be 16."""
-    assert quota(said(lab, queues), "kailab-unowned")["min"]["nvidia.com/gpu"] == unowned
+    assert quota(each(SP, lab, queues), "kailab-unowned")["min"]["nvidia.com/gpu"] == unowned
 
 
 def test_what_nobody_owns_is_reckoned_with_the_queues_that_are_there(lab: Lab) -> None:
@@ -98,7 +83,7 @@ def test_what_nobody_owns_is_reckoned_with_the_queues_that_are_there(lab: Lab) -
 
 def test_work_goes_into_the_namespace_of_its_queue(lab: Lab) -> None:
     """With a note of where it was written for. All else of it stays, its name above all."""
-    became = said(lab, "borrow/manifests/queues.yaml", "borrow/manifests/a-train.yaml")
+    became = each(SP, lab, "borrow/manifests/queues.yaml", "borrow/manifests/a-train.yaml")
     job = only(became, "Job")
     assert (job["metadata"]["namespace"], job["metadata"]["name"]) == ("team-a", "a-train")
     assert job["metadata"]["annotations"]["kailab.dev/written-for"] == "default"
@@ -110,7 +95,7 @@ def test_work_goes_into_the_namespace_of_its_queue(lab: Lab) -> None:
 
 
 def test_a_gang_is_a_pod_group_that_its_pods_name(lab: Lab) -> None:
-    became = said(lab, "gang/manifests/queues.yaml", "gang/manifests/gang-of-10.yaml")
+    became = each(SP, lab, "gang/manifests/queues.yaml", "gang/manifests/gang-of-10.yaml")
     group, job = became[-1]
     assert group == {
         "apiVersion": "scheduling.x-k8s.io/v1alpha1",
@@ -123,7 +108,7 @@ def test_a_gang_is_a_pod_group_that_its_pods_name(lab: Lab) -> None:
 
 def test_a_gang_written_by_hand_is_said_once(lab: Lab) -> None:
     """A PodGroup of KAI's, and four pods that name it."""
-    became = said(lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
+    became = each(SP, lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
     group = only(became, "PodGroup", "ring", "scheduling.x-k8s.io/")
     assert (group["metadata"]["namespace"], group["spec"]["minMember"]) == ("team-a", 4)
     pods = [obj for one in became for obj in one if obj["kind"] == "Pod"]
@@ -166,7 +151,7 @@ def test_what_it_has_no_words_for(lab: Lab, paths: list[str], concept: str, abou
     with pytest.raises(
         NotExpressible, match=f"^{about}: not expressible for scheduler-plugins, which has no {concept}"
     ):
-        said(lab, *paths)
+        each(SP, lab, *paths)
 
 
 def test_what_its_conditions_say() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,27 +10,13 @@ import yaml
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.lab import Lab
-from kailab.model.manifests import load
 from kailab.undertest.contract import NotExpressible, Told
 from kailab.undertest.naming import chosen
 from kailab.undertest.volcano.folder import FOLDER_ENV, PROGRAMS, find_volcano
+from tests.undertest.translated import said
 
-EXERCISES = Path(__file__).parents[2] / "exercises"
 VOLCANO = chosen("volcano")
 VERSION = "scheduling.volcano.sh/v1beta1"
-
-
-@pytest.fixture
-def lab() -> Iterator[Lab]:
-    """The fleet's 32 GPUs, and nothing in it yet."""
-    with Lab.open() as opened:
-        yield opened
-
-
-def said(lab: Lab, *paths: str) -> list[Object]:
-    """All that manifests become, in order."""
-    objects = load([EXERCISES / path for path in paths]).objects
-    return [obj for became in VOLCANO.translate(objects, lab.cluster) for obj in became]
 
 
 def own(objects: list[Object], kind: str) -> dict[str, Object]:
@@ -41,7 +26,7 @@ def own(objects: list[Object], kind: str) -> dict[str, Object]:
 
 def test_a_queue_deserves_its_quota_in_the_same_tree(lab: Lab) -> None:
     """quota -> deserved. What has no bound is all that there is: what is not named is not deserved."""
-    queues = own(said(lab, "reclaim/manifests/queues-departments.yaml"), "Queue")
+    queues = own(said(VOLCANO, lab, "reclaim/manifests/queues-departments.yaml"), "Queue")
     assert queues["team-a"]["spec"]["parent"] == "dept-1"
     assert "parent" not in queues["dept-1"]["spec"]
     deserved = queues["team-a"]["spec"]["deserved"]
@@ -52,7 +37,7 @@ def test_a_queue_deserves_its_quota_in_the_same_tree(lab: Lab) -> None:
 def test_kais_queues_stay_each_before_its_own(lab: Lab) -> None:
     kinds = [
         (obj["apiVersion"].partition("/")[0], obj["metadata"]["name"])
-        for obj in said(lab, "borrow/manifests/queues.yaml")
+        for obj in said(VOLCANO, lab, "borrow/manifests/queues.yaml")
     ]
     assert kinds[:4] == [
         ("scheduling.run.ai", "org"),
@@ -63,15 +48,15 @@ def test_kais_queues_stay_each_before_its_own(lab: Lab) -> None:
 
 
 def test_a_limit_is_a_capability_and_a_priority_a_priority(lab: Lab) -> None:
-    limited = own(said(lab, "borrow/manifests/queues-limit.yaml"), "Queue")
+    limited = own(said(VOLCANO, lab, "borrow/manifests/queues-limit.yaml"), "Queue")
     assert limited["team-a"]["spec"]["capability"] == {"nvidia.com/gpu": "12"}
-    ranked = own(said(lab, "borrow/manifests/queues-priority.yaml"), "Queue")
+    ranked = own(said(VOLCANO, lab, "borrow/manifests/queues-priority.yaml"), "Queue")
     assert [ranked[name]["spec"]["priority"] for name in ("team-a", "team-b")] == [200, 100]
 
 
 @pytest.mark.parametrize(("work", "preemptable"), [("a-train.yaml", "true"), ("plain-deployment.yaml", "false")])
 def test_work_names_its_queue_and_whether_it_may_be_preempted(lab: Lab, work: str, preemptable: str) -> None:
-    *_, workload = said(lab, "borrow/manifests/queues.yaml", f"borrow/manifests/{work}")
+    *_, workload = said(VOLCANO, lab, "borrow/manifests/queues.yaml", f"borrow/manifests/{work}")
     template = workload["spec"]["template"]
     assert template["spec"]["schedulerName"] == "volcano"
     assert template["metadata"]["annotations"] == {
@@ -81,7 +66,7 @@ def test_work_names_its_queue_and_whether_it_may_be_preempted(lab: Lab, work: st
 
 
 def test_a_gang_is_a_pod_group_before_its_pods(lab: Lab) -> None:
-    *_, group, job = said(lab, "gang/manifests/queues.yaml", "gang/manifests/gang-of-10.yaml")
+    *_, group, job = said(VOLCANO, lab, "gang/manifests/queues.yaml", "gang/manifests/gang-of-10.yaml")
     assert group == {
         "apiVersion": VERSION,
         "kind": "PodGroup",
@@ -92,7 +77,7 @@ def test_a_gang_is_a_pod_group_before_its_pods(lab: Lab) -> None:
 
 
 def test_a_gang_written_by_hand_is_said_once(lab: Lab) -> None:
-    objects = said(lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
+    objects = said(VOLCANO, lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
     assert own(objects, "PodGroup")["ring"]["spec"]["minMember"] == 4
     assert len([obj for obj in objects if obj["kind"] == "PodGroup"]) == 2  # KAI's, and its own
     pods = [obj["metadata"]["annotations"]["scheduling.k8s.io/group-name"] for obj in objects if obj["kind"] == "Pod"]
@@ -114,7 +99,7 @@ def test_a_gang_written_by_hand_is_said_once(lab: Lab) -> None:
 )
 def test_what_it_has_no_words_for(lab: Lab, paths: list[str], concept: str, about: str) -> None:
     with pytest.raises(NotExpressible, match=f"^{about}: not expressible for volcano, which has no {concept}"):
-        said(lab, *paths)
+        said(VOLCANO, lab, *paths)
 
 
 def test_what_its_conditions_say() -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,25 +10,11 @@ import yaml
 
 from kailab.cluster.protocol import Object
 from kailab.lab import Lab
-from kailab.model.manifests import load
 from kailab.undertest.contract import NotExpressible
 from kailab.undertest.naming import chosen
+from tests.undertest.translated import EXERCISES, said
 
-EXERCISES = Path(__file__).parents[2] / "exercises"
 YUNIKORN = chosen("yunikorn")
-
-
-@pytest.fixture
-def lab() -> Iterator[Lab]:
-    """The fleet's 32 GPUs, and nothing in it yet."""
-    with Lab.open() as opened:
-        yield opened
-
-
-def said(lab: Lab, *paths: str) -> list[Object]:
-    """All that manifests become, in order."""
-    objects = load([EXERCISES / path for path in paths]).objects
-    return [obj for became in YUNIKORN.translate(objects, lab.cluster) for obj in became]
 
 
 def configured(objects: list[Object]) -> dict[str, Any]:
@@ -62,7 +46,7 @@ def notes(objects: list[Object], kind: str) -> dict[str, str]:
 
 def test_the_tree_is_said_as_it_is(lab: Lab) -> None:
     """quota -> guaranteed; limit -> max. What has no bound is not named."""
-    objects = said(lab, "reclaim/manifests/queues-departments.yaml")
+    objects = said(YUNIKORN, lab, "reclaim/manifests/queues-departments.yaml")
     assert queue(objects)["name"] == "root"
     assert [one["name"] for one in queue(objects)["queues"]] == ["dept-1", "dept-2"]
     assert queue(objects, "dept-1")["resources"] == {"guaranteed": {"nvidia.com/gpu": "16"}}
@@ -70,7 +54,7 @@ def test_the_tree_is_said_as_it_is(lab: Lab) -> None:
 
 
 def test_kais_queues_stay_and_the_configuration_comes_behind_the_last(lab: Lab) -> None:
-    assert [obj["kind"] for obj in said(lab, "borrow/manifests/queues.yaml")] == [
+    assert [obj["kind"] for obj in said(YUNIKORN, lab, "borrow/manifests/queues.yaml")] == [
         "Queue",
         "Queue",
         "Queue",
@@ -98,16 +82,16 @@ def test_the_configuration_is_always_that_of_all_queues(lab: Lab) -> None:
 
 
 def test_a_limit_is_a_max_and_no_more_than_that_of_the_parent(lab: Lab) -> None:
-    objects = said(lab, "borrow/manifests/queues-trap.yaml")
+    objects = said(YUNIKORN, lab, "borrow/manifests/queues-trap.yaml")
     assert queue(objects, "org", "team-a")["resources"]["max"] == {"nvidia.com/gpu": "16"}
-    limited = said(lab, "quota/manifests/queues-limited-parent.yaml")
+    limited = said(YUNIKORN, lab, "quota/manifests/queues-limited-parent.yaml")
     assert queue(limited, "org")["resources"]["max"] == {"nvidia.com/gpu": "12"}
     assert "max" not in queue(limited, "org", "team-a")["resources"]
 
 
 def test_priorities_count_within_a_queue_and_those_of_queues_between_them(lab: Lab) -> None:
     """A priority of a queue is an offset; 100 is KAI's default."""
-    objects = said(lab, "borrow/manifests/queues-priority.yaml")
+    objects = said(YUNIKORN, lab, "borrow/manifests/queues-priority.yaml")
     properties = {name: queue(objects, "org", name)["properties"] for name in ("team-a", "team-b")}
     assert {name: one["priority.offset"] for name, one in properties.items()} == {"team-a": "100", "team-b": "0"}
     assert {one["priority.policy"] for one in properties.values()} == {"fence"}
@@ -115,7 +99,7 @@ def test_priorities_count_within_a_queue_and_those_of_queues_between_them(lab: L
 
 
 def test_work_is_an_application_in_a_queue(lab: Lab) -> None:
-    objects = said(lab, "borrow/manifests/queues.yaml", "borrow/manifests/a-train.yaml")
+    objects = said(YUNIKORN, lab, "borrow/manifests/queues.yaml", "borrow/manifests/a-train.yaml")
     assert notes(objects, "Job") == {
         "yunikorn.apache.org/app-id": "job-a-train",
         "yunikorn.apache.org/queue": "root.org.team-a",
@@ -125,13 +109,13 @@ def test_work_is_an_application_in_a_queue(lab: Lab) -> None:
 
 
 def test_work_that_is_not_to_be_preempted_says_so(lab: Lab) -> None:
-    objects = said(lab, "borrow/manifests/queues.yaml", "borrow/manifests/plain-deployment.yaml")
+    objects = said(YUNIKORN, lab, "borrow/manifests/queues.yaml", "borrow/manifests/plain-deployment.yaml")
     assert notes(objects, "Deployment")["yunikorn.apache.org/allow-preemption"] == "false"
 
 
 def test_a_gang_is_a_task_group(lab: Lab) -> None:
     """Of placeholders as large as its pods, which may go where those may go; hard: all of them or none."""
-    objects = said(lab, "gang/manifests/queues.yaml", "gang/manifests/gang-of-10.yaml")
+    objects = said(YUNIKORN, lab, "gang/manifests/queues.yaml", "gang/manifests/gang-of-10.yaml")
     found = notes(objects, "Job")
     assert found["yunikorn.apache.org/schedulingPolicyParameters"] == "gangSchedulingStyle=Hard"
     (group,) = json.loads(found["yunikorn.apache.org/task-groups"])
@@ -141,7 +125,7 @@ def test_a_gang_is_a_task_group(lab: Lab) -> None:
 
 
 def test_pods_that_name_a_group_are_one_application(lab: Lab) -> None:
-    objects = said(lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
+    objects = said(YUNIKORN, lab, "gang/manifests/queues.yaml", "gang/manifests/ring.yaml")
     pods = [obj["metadata"]["annotations"] for obj in objects if obj["kind"] == "Pod"]
     assert {pod["yunikorn.apache.org/app-id"] for pod in pods} == {"ring"}
     assert {json.loads(pod["yunikorn.apache.org/task-groups"])[0]["minMember"] for pod in pods} == {4}
@@ -166,7 +150,7 @@ def test_pods_that_name_a_group_are_one_application(lab: Lab) -> None:
 )
 def test_what_it_has_no_words_for(lab: Lab, paths: list[str], concept: str, about: str) -> None:
     with pytest.raises(NotExpressible, match=f"^{about}: not expressible for yunikorn, which has no {concept}"):
-        said(lab, *paths)
+        said(YUNIKORN, lab, *paths)
 
 
 def test_what_its_conditions_say() -> None:
