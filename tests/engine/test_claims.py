@@ -137,3 +137,23 @@ def test_a_claim_changed_later_is_counted_as_if_it_had_been_so_from_the_start(te
     assert state(late) == wanted
     late.remove_claim("default/shared")
     assert state(late)["idle"][2] == [-2000]
+
+
+def held(node, number):
+    return {"allocated": True, "node": node, "held": (("example.com", node, f"device-{number}"),)}
+
+
+def test_a_device_that_a_claim_has_is_not_given_to_another_in_thought(team):
+    """Two devices are free, and one is kept for a pod that can't run just now. To move others makes no room for a third pod: one of
+    them would sit on the device of another."""
+    has = {"a": ("node-1", 0), "b": ("node-1", 1), "d": ("node-2", 0), "e": ("node-2", 1), "h": ("node-1", 2)}
+    for node in ("node-1", "node-2"):
+        team.node(node, gpus=4, devices=4)
+    for name in "abcdefgh":
+        team.claim(name, gpus=1, **(held(*has[name]) | {"reserved": (f"{name}-0",)} if name in has else {}))
+        team.job(name, shape=claiming(name), on=has[name][0] if name in has else ())
+    team.claim("kept", gpus=1, reserved=("kept-0",), **held("node-2", 3))
+    team.job("kept", shape={**claiming("kept"), "blocked": ("its binding failed",)})
+    decided = team.decide()
+    assert decided.lost == set()
+    assert len(decided.bound) == 2

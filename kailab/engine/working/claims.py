@@ -44,6 +44,7 @@ class Claims:
         self._holders: dict[str, dict[str, tuple[int, bool]]] = {}  # claim -> task -> (node, as the cluster has it)
         self._held: dict[str, tuple[int, tuple[DeviceId, ...]]] = {}  # claim -> (node, devices) that count as taken
         self._given: dict[tuple[str, int], tuple[DeviceId, ...]] = {}  # what this cycle chose, should it come back
+        self._chosen: set[tuple[int, DeviceId]] = set()  # what counts as taken for a claim that this cycle gave it to
         self._users: dict[str, int] = {}  # claim -> tasks that the cluster says are on a node
         self._shared: dict[str, dict[int, Group]] = {}  # claim in use -> node -> who counts for its GPUs there
         self.refresh(records)
@@ -93,6 +94,7 @@ class Claims:
             i, devices = self._held.pop(name, (_NOWHERE, ()))
             if i >= 0:
                 self._supply.take(i, devices, -1)
+                self._chosen.difference_update((i, device) for device in devices)
             place = self.place_of(name)
             record = self._records.get(name)
             if place is None or record is None:
@@ -105,10 +107,14 @@ class Claims:
                 devices = self._devices(record, place)
                 self._held[name] = (place, devices)
                 self._supply.take(place, devices, 1)
+                if devices != record.held:
+                    self._chosen.update((place, device) for device in devices)
 
     def _devices(self, record: ResourceClaim, i: int) -> tuple[DeviceId, ...]:
-        """What the claim has, or would be given, on a node. A claim that comes back gets what it had there."""
-        if record.held and self._index.get(record.node, i) == i:
+        """What the claim has, or would be given, on a node. A claim that comes back gets what it had there, if nobody was given it
+        meanwhile."""
+        there = record.held and self._index.get(record.node, i) == i
+        if there and not any((i, device) in self._chosen for device in record.held):
             return record.held
         taken = self._supply.taken[i]
         before = self._given.get((record.name, i))
