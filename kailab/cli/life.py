@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 @options.context
 @options.components
 @options.kubernetes
+@options.operators
 @options.kai
 @options.kai_crds
 @options.state
@@ -58,6 +59,7 @@ def up(  # long: every option of a lab is an argument
     context: str | None,
     components: Path | None,
     kubernetes: str | None,
+    operators: tuple[str, ...],
     kai: Path | None,
     kai_crds: Path | None,
     state: Path,
@@ -76,9 +78,11 @@ def up(  # long: every option of a lab is an argument
 
     options = {
         "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,
-        "components": components, "kubernetes": kubernetes, "kai": kai, "kai_crds": kai_crds,
+        "components": components, "kubernetes": kubernetes, "operators": ",".join(operators) if operators else None, "kai": kai, "kai_crds": kai_crds,
     }  # fmt: skip
     check_lab(backend, scheduler, options)
+    if operators:
+        options["operators"] = ",".join(_operators(",".join(operators)))
     one = chosen(scheduler, options)
     if config is None and (named := one.option("config")):
         options["config"] = config = Path(named)
@@ -109,6 +113,18 @@ def up(  # long: every option of a lab is an argument
             lab = begin(state, described, backend, one, settings, options, tell)
         with lab:
             _say_up(lab)
+
+
+def _operators(said: str) -> tuple[str, ...]:
+    """Raises InputError."""
+    from kailab.operators import OPERATORS, chosen_operators
+
+    names = chosen_operators(said)
+    for name in names:
+        if name not in said.split(","):
+            needing = ", ".join(one for one in names if name in OPERATORS[one].needs)
+            terminal.notice(f"The operator {name} runs, too: {needing} needs it")
+    return names
 
 
 def _say_up(lab: Lab) -> None:

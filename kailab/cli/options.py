@@ -68,6 +68,13 @@ components = click.option(
 kubernetes = click.option(
     "--kubernetes", help="Backends controlplane, kind: version of Kubernetes, if not the default one."
 )
+operators = click.option(
+    "--with",
+    "operators",
+    multiple=True,
+    metavar="OPERATOR",
+    help="Backend controlplane: run these operators beside it: jobset,kuberay. May be repeated.",
+)
 scheduler = click.option(
     "--scheduler",
     default="kailab",

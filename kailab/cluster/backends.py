@@ -41,11 +41,18 @@ BACKENDS: Registry[Backend] = Registry(
             frozenset({"devices"}),
             "kailab.lab.venues.embedded:EmbeddedProvider",
             api_server=False,
+            why_not={"operators": "its own controllers make the pods of the operators' kinds already"},
         ),
         "controlplane": Backend(
-            "a kube-apiserver with KWOK", _PLANE, "kailab.lab.venues.controlplane:ControlPlaneProvider"
+            "a kube-apiserver with KWOK", _PLANE | {"operators"}, "kailab.lab.venues.controlplane:ControlPlaneProvider"
         ),
-        "kind": Backend("a kind cluster with KWOK", _PLANE, "kailab.lab.venues.kind:KindProvider", real_nodes=True),
+        "kind": Backend(
+            "a kind cluster with KWOK",
+            _PLANE,
+            "kailab.lab.venues.kind:KindProvider",
+            real_nodes=True,
+            why_not={"operators": "their webhooks are on this machine, where its API server can't call them"},
+        ),
         "kubeconfig": Backend(
             "any cluster that a kubeconfig names",
             frozenset({"kubeconfig", "context", "devices", "venue"}),
@@ -53,6 +60,7 @@ BACKENDS: Registry[Backend] = Registry(
             own=False,
             real_nodes=True,
             starts_schedulers=False,
+            why_not={"operators": "what runs in a cluster of somebody else's is theirs to install"},
         ),
     },
     extensions.BACKENDS,

@@ -7,7 +7,7 @@ Cheap to import: every command line and every test run needs the names.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from kailab import extensions
@@ -20,6 +20,7 @@ FLAGS: Mapping[str, str] = {
     "context": "--context",
     "components": "--components",
     "kubernetes": "--kubernetes",
+    "operators": "--with",
     "kai": "--kai-bin",
     "kai_crds": "--kai-crds",
     "devices": "--dra",
@@ -34,10 +35,11 @@ FLAGS: Mapping[str, str] = {
 @dataclass(frozen=True)
 class Choice:
     """A backend or a scheduler under test. ``options``: what it understands of that which not all do, by the names that ``Lab.open``
-    and ``open_venue`` have for it."""
+    and ``open_venue`` have for it. ``why_not``: of some that it does not understand, the reason."""
 
     about: str
     options: frozenset[str] = frozenset()
+    why_not: Mapping[str, str] = field(default_factory=dict, kw_only=True, hash=False)
 
     def load(self) -> Any:
         """What carries it out."""
@@ -130,8 +132,9 @@ class Registry(Mapping[str, C], Generic[C]):
             # What no choice of this sort understands is for another registry to judge.
             if takers and chosen not in takers:
                 plural = "s" if len(takers) > 1 else ""
+                why = f" ({self[chosen].why_not[option]})" if option in self[chosen].why_not else ""
                 found.append(
-                    f"{spelt(option)}: the {self.noun} {chosen} does not understand it; it is for the {self.noun}{plural} "
+                    f"{spelt(option)}: the {self.noun} {chosen} does not understand it{why}; it is for the {self.noun}{plural} "
                     f"{' and '.join(', '.join(takers).rsplit(', ', 1))}"
                 )
         return found

@@ -49,8 +49,11 @@ class Manifests:
     def objects(self, pattern: str) -> list[dict[str, Any]]:
         """The objects in the files whose path is like ``pattern``, as ``config/crd/bases/*.yaml``, in order. They are the
         caller's. Raises DamagedComponent if there is no such file."""
+        return [one for one in self.documents(pattern) if isinstance(one, dict)]
+
+    def documents(self, pattern: str) -> list[Any]:
+        """As ``objects``, with documents that are no objects, as a list of patches."""
         names = [name for name in self._texts if fnmatch.fnmatchcase(name, pattern)]
         if not names:
             raise DamagedComponent(f"{self.archive}: has no file {pattern}")
-        documents = (one for name in names for one, _ in read_documents(self._texts[name], name))
-        return [one for one in documents if isinstance(one, dict)]
+        return [one for name in names for one, _ in read_documents(self._texts[name], name)]

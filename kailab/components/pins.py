@@ -37,14 +37,21 @@ KIND = Pin("kind", "kind", "v0.30.0")
 MANIFESTS = "manifests.zip"
 """The YAML of a project that a cluster needs for its programs, by path, as one file."""
 
+
+def _addon(name: str, version: str) -> tuple[Pin, ...]:
+    return Pin(name, name, version), Pin(MANIFESTS, name, version)
+
+
 ADDONS: Mapping[str, tuple[Pin, ...]] = {
-    "kueue": (Pin("kueue", "kueue", "v0.19.2"), Pin(MANIFESTS, "kueue", "v0.19.2")),
-    "jobset": (Pin("jobset", "jobset", "v0.12.0"), Pin(MANIFESTS, "jobset", "v0.12.0")),
-    "scheduler-plugins": (
-        Pin("scheduler-plugins", "scheduler-plugins", "v0.35.4-devel"),
-        Pin(MANIFESTS, "scheduler-plugins", "v0.35.4-devel"),
-    ),
-    "yunikorn": (Pin("yunikorn", "yunikorn", "v1.8.0"), Pin(MANIFESTS, "yunikorn", "v1.8.0")),
+    "kueue": _addon("kueue", "v0.19.2"),
+    "scheduler-plugins": _addon("scheduler-plugins", "v0.35.4-devel"),
+    "yunikorn": _addon("yunikorn", "v1.8.0"),
+    "jobset": _addon("jobset", "v0.12.0"),
+    "lws": _addon("lws", "v0.9.0"),
+    "trainer": _addon("trainer", "v2.2.1"),
+    "training-operator": _addon("training-operator", "v1.9.4"),
+    "mpi-operator": _addon("mpi-operator", "v0.8.2"),
+    "kuberay": _addon("kuberay", "v1.6.2"),
 }
 """What runs beside a control plane where it is asked for: by name, its programs and manifests. The name is their project."""
 

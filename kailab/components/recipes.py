@@ -12,6 +12,8 @@ from typing import NamedTuple
 from kailab.components.pins import MANIFESTS, Pin
 
 _USUAL_CORES = 2
+_BESIDE_KUEUE = ("sigs.k8s.io/kueue v0.19.2",)
+_KUBERNETES_MODULES = ("api", "apiextensions-apiserver", "apimachinery", "apiserver", "client-go", "component-base")
 
 
 class Recipe(NamedTuple):
@@ -54,9 +56,52 @@ RECIPES: Mapping[str, Recipe] = {
         packages={"jobset": ""},
         seconds={"jobset": 600},
         megabytes={"jobset": 70},
-        beside=("sigs.k8s.io/kueue v0.19.2",),
+        beside=_BESIDE_KUEUE,
         lent=True,
         manifests=("config/components/crd", "config/components/webhook"),
+    ),
+    "lws": Recipe(
+        "sigs.k8s.io/lws",
+        packages={"lws": "cmd"},
+        seconds={"lws": 600},
+        megabytes={"lws": 70},
+        beside=_BESIDE_KUEUE,
+        lent=True,
+        manifests=("config/crd", "config/webhook"),
+    ),
+    "trainer": Recipe(
+        "github.com/kubeflow/trainer/v2",
+        packages={"trainer": "cmd/trainer-controller-manager"},
+        seconds={"trainer": 600},
+        megabytes={"trainer": 70},
+        beside=_BESIDE_KUEUE,
+        lent=True,
+        manifests=("manifests/base/crds", "manifests/base/webhook"),
+    ),
+    "training-operator": Recipe(
+        "github.com/kubeflow/training-operator",
+        packages={"training-operator": "cmd/training-operator.v1"},
+        seconds={"training-operator": 600},
+        megabytes={"training-operator": 60},
+        lent=True,
+        manifests=("manifests/base/crds", "manifests/base/webhook"),
+    ),
+    "mpi-operator": Recipe(
+        "github.com/kubeflow/mpi-operator",
+        seconds={"mpi-operator": 600},
+        megabytes={"mpi-operator": 60},
+        beside=_BESIDE_KUEUE,
+        lent=True,
+        manifests=("manifests/base",),
+    ),
+    "kuberay": Recipe(
+        "github.com/ray-project/kuberay/ray-operator",
+        packages={"kuberay": ""},
+        seconds={"kuberay": 600},
+        megabytes={"kuberay": 60},
+        beside=tuple(f"k8s.io/{module} v0.35.4" for module in _KUBERNETES_MODULES),
+        lent=True,
+        manifests=("config/crd",),
     ),
     "scheduler-plugins": Recipe(
         "sigs.k8s.io/scheduler-plugins",

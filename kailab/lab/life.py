@@ -25,7 +25,7 @@ from kailab.undertest.registry import SCHEDULERS
 
 # With another of these it would be another cluster: ``up`` compares them with those of a lab that is up.
 _OF_THE_CLUSTER = (
-    "kubeconfig", "context", "components", "kubernetes",
+    "kubeconfig", "context", "components", "kubernetes", "operators",
     *(own.option for kind in SCHEDULERS.values() for own in kind.own),
 )  # fmt: skip
 

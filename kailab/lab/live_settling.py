@@ -19,6 +19,7 @@ OWED_SECONDS = 30.0
 """After so long without any change, what other processes owe is not waited for any more."""
 DEADLINE_SECONDS = 600.0
 _LOOK_SECONDS = 0.25
+_CHECK_SECONDS = 1.0
 _GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a cycle for each
 
 
@@ -26,9 +27,19 @@ class LiveCluster(Cluster, LiveNews, Protocol):
     """A cluster that changes by itself."""
 
 
+class Operating(Protocol):
+    """Who makes objects of kinds of its own in processes beside the cluster."""
+
+    @property
+    def kinds(self) -> Sequence[str]: ...
+
+    def check(self) -> None:
+        """Raises KailabError where one has ended: what it owes never comes."""
+
+
 class LiveSettling:
     """``quiet``: seconds without a change that count as quiet once nothing is to come. ``considers``: see PendingChanges. ``rest``: whom to
-    ask too, before it is quiet.
+    ask too, before it is quiet. ``operators``: whose work is to be waited for.
 
     ``monotonic`` is the clock of waiting: one that no step of the machine's clock moves."""
 
@@ -40,6 +51,7 @@ class LiveSettling:
         *,
         considers: Callable[[Object], bool],
         rest: Rest | None = None,
+        operators: Operating | None = None,
         quiet: float = QUIET_SECONDS,
         owed: float = OWED_SECONDS,
         deadline: float = DEADLINE_SECONDS,
@@ -55,9 +67,11 @@ class LiveSettling:
         self._deadline = deadline
         self._monotonic = monotonic
         self._retry_at = retry_at
-        self._watch = cluster.watch(KINDS)
-        self._pending = PendingChanges(considers)
-        self._cycled_at = float("-inf")
+        self._operators = operators
+        operated = () if operators is None else tuple(operators.kinds)
+        self._watch = cluster.watch((*KINDS, *operated))
+        self._pending = PendingChanges(considers, operated)
+        self._cycled_at = self._checked_at = float("-inf")
         self._changes: Counter[str] = Counter()
 
     def close(self) -> None:
@@ -73,6 +87,7 @@ class LiveSettling:
                 changed_at = self._monotonic()
                 if self._rest is not None:
                     self._rest.changed()
+            self._check_operators()
             rested = self._rest is None or self._rest.at_rest()
             now = self._monotonic()
             still = now - changed_at
@@ -127,6 +142,12 @@ class LiveSettling:
             self._cycled_at = self._monotonic()
             changed = True
         return changed
+
+    def _check_operators(self) -> None:
+        # Far oftener than once a second comes news, and a look costs.
+        if self._operators is not None and (now := self._monotonic()) - self._checked_at >= _CHECK_SECONDS:
+            self._checked_at = now
+            self._operators.check()
 
     def _is_due(self, since: float) -> bool:
         return bool(self._pending.named()) or self._retry_at(since) is not None

@@ -8,7 +8,7 @@ anew after a back-off does not count: that may take minutes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from kailab.cluster.lifecycle import READY_SECONDS, TERMINATION, TERMINATION_SECONDS, seconds_of
@@ -26,11 +26,12 @@ _NOTHING: dict[str, Any] = {}
 
 class PendingChanges:
     """Fed with watch events; ``named`` tells what is to come. ``considers``: whose unbound pods the scheduler under test is to
-    give a place or a reason."""
+    give a place or a reason. ``operated``: kinds that operators act on."""
 
-    def __init__(self, considers: Callable[[Object], bool]) -> None:
-        self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in KINDS}
+    def __init__(self, considers: Callable[[Object], bool], operated: Sequence[str] = ()) -> None:
+        self._objects: dict[str, dict[str, Object]] = {kind: {} for kind in (*KINDS, *operated)}
         self._considers = considers
+        self._operated = tuple(operated)
 
     def take(self, event: WatchEvent) -> None:
         known, uid = self._objects[event.kind], event.object["metadata"]["uid"]
@@ -41,7 +42,18 @@ class PendingChanges:
 
     def named(self) -> list[str]:
         """``Pod default/a is starting``, sorted; empty when nothing is to come."""
-        return sorted({*self._of_owners(), *self._of_pods()})
+        return sorted({*self._of_operators(), *self._of_owners(), *self._of_pods()})
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+
+    def _of_operators(self) -> Iterator[str]:
+        """What its operator has not said a word about. What it makes of it, Jobs and pods, is told of by these."""
+        for kind in self._operated:
+            for obj in self._objects[kind].values():
+                if "deletionTimestamp" in obj["metadata"]:
+                    yield f"{kind} {_name(obj)} is leaving"
+                elif not obj.get("status"):
+                    yield f"{kind} {_name(obj)} is being brought in line"
 
     # --- controllers -------------------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ _OPTIONS = {
     "context": ("", "backend kubeconfig: the context to use, if not the current one"),
     "components": ("", "backends controlplane and kind: folder of etcd, kube-apiserver ... to use"),
     "kubernetes": ("", "backends controlplane and kind: version of Kubernetes, if not the default one"),
+    "with": ("", "backend controlplane: operators that run beside it, as jobset,kuberay"),
     "kai-bin": ("", "scheduler kai: folder of its binaries (or KAILAB_KAI_BIN)"),
     "kai-crds": ("", "scheduler kai: its CRDs, a file or folder (or KAILAB_KAI_CRDS)"),
 }
@@ -31,6 +32,7 @@ _TAKEN = {
     "context": "context",
     "components": "components",
     "kubernetes": "kubernetes",
+    "with": "operators",
     "kai-bin": "kai",
     "kai-crds": "kai_crds",
 }
@@ -63,6 +65,7 @@ class Settings:
     context: str | None = None
     components: Path | None = None
     kubernetes: str | None = None
+    operators: str | None = None
     kai_bin: Path | None = None
     kai_crds: Path | None = None
     required: bool = False
@@ -99,6 +102,8 @@ def read_settings(config: pytest.Config) -> Settings:
         raise pytest.UsageError("\n".join(refused))
     if values["fleet"]:
         _check_fleet(values["fleet"])
+    if values["with"]:
+        _check_operators(values["with"])
 
     def understood(name: str) -> str | None:
         return values[name] or None if _TAKEN[name] in BACKENDS[backend].options else None
@@ -116,6 +121,7 @@ def read_settings(config: pytest.Config) -> Settings:
         context=understood("context"),
         components=_path(config, understood("components")),
         kubernetes=understood("kubernetes"),
+        operators=understood("with"),
         kai_bin=_path(config, understood("kai-bin")),
         kai_crds=_path(config, understood("kai-crds")),
         left_out=tuple(_not_understood(backend, [name for name in _TAKEN if values[name]], _ini)),
@@ -158,6 +164,16 @@ def _check_fleet(name: str) -> None:
         load_fleet(name)
     except InputError as error:
         raise pytest.UsageError(f"--kailab-fleet: {error}") from error
+
+
+def _check_operators(names: str) -> None:
+    from kailab.errors import InputError
+    from kailab.operators.registry import chosen_operators
+
+    try:
+        chosen_operators(names)
+    except InputError as error:
+        raise pytest.UsageError(f"--kailab-with: {error}") from error
 
 
 def _value(config: pytest.Config, name: str) -> str | None:

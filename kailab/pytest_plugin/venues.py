@@ -57,6 +57,7 @@ class Venues:
             context=settings.context,
             components=settings.components,
             kubernetes=settings.kubernetes,
+            operators=settings.operators,
             kai=settings.kai_bin,
             kai_crds=settings.kai_crds,
             scheduler=scheduler,

@@ -30,10 +30,17 @@ Found: TypeAlias = list[tuple[str, Object]]
 
 
 def clear(
-    cluster: KubernetesCluster, mark: str, *, kinds: Iterable[str] | None = None, keep: Iterable[str] = ()
+    cluster: KubernetesCluster,
+    mark: str,
+    *,
+    kinds: Iterable[str] | None = None,
+    keep: Iterable[str] = (),
+    makers: Iterable[str] = (),
 ) -> None:
     """Delete all that carries the mark, wait until it is gone with all that hung on it. ``kinds``: the only ones there can be
-    any of (None: look at all that the server has). ``keep``: kinds to leave. Raises ConnectError for what does not go."""
+    any of (None: look at all that the server has). ``keep``: kinds to leave. ``makers``: further kinds whose objects others make, and that
+    make some themselves. Raises ConnectError for what does not go."""
+    makers = (*makers, *_MAKERS)
     looked_at = [kind for kind in (kinds if kinds is not None else _all_kinds(cluster)) if kind not in keep]
     found = [
         (kind, obj)
@@ -47,7 +54,7 @@ def clear(
 
     def left() -> list[str]:
         """What is still there; pods are sent off at once."""
-        hanging = _hanging(cluster, mark, gone, nodes)
+        hanging = _hanging(cluster, mark, gone, nodes, makers)
         gone.update(obj["metadata"]["uid"] for _, obj in hanging)
         _delete(cluster, hanging)
         return [f"{kind} {_name(obj)}" for kind, obj in hanging]
@@ -65,10 +72,10 @@ def clear(
     )
 
 
-def _hanging(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str]) -> Found:
+def _hanging(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]) -> Found:
     """Marked objects, those that belong to what is gone, and pods on nodes of the lab."""
     found: Found = []
-    for kind in (*_MAKERS, *_FOLLOWERS):
+    for kind in (*makers, *_FOLLOWERS):
         for obj in cluster.list(kind):
             metadata = obj["metadata"]
             owners = {reference["uid"] for reference in metadata.get("ownerReferences") or ()}

@@ -20,6 +20,7 @@ from kailab.lab.spec import LabSpec
 from kailab.lab.venues import nodes
 from kailab.lab.venues.clearing import MARK, clear
 from kailab.lab.venues.contract import Place, RunningProcess, Tell
+from kailab.operators import Operators
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
 from kailab.undertest.contract import PROCESS_QUIET_SECONDS, Rest, SchedulerUnderTest
@@ -105,11 +106,19 @@ class KubernetesVenue:
         parts = parts_over(self.cluster, spec, observer, live=True, external=self.detached)
         rest = self.rest(scheduler)
         quiet = PROCESS_QUIET_SECONDS if self.detached or rest else scheduler.quiet_seconds
+        operators = self.operators()
+        if operators is not None:
+            quiet = max(quiet, PROCESS_QUIET_SECONDS)
         pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
             considers=scheduler.answers, rest=rest, quiet=quiet, retry_at=parts.retry_at,
+            operators=operators,
         )  # fmt: skip
         return parts, pace
+
+    def operators(self) -> Operators | None:
+        """Those whose processes are ours; None: there are none."""
+        return None
 
     def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:
         """What tells whether the scheduler under test is done; None if nothing does."""
@@ -137,7 +146,11 @@ class KubernetesVenue:
     def clear(self) -> None:
         # Kinds of operators, of which there may be many: only those that this lab wrote are looked through.
         others = [kind for kind in self.cluster.created if kind not in _WATCHED]
-        clear(self.cluster, self.place.mark, kinds=(*_WATCHED, *others), keep=("Node",))
+        operators = self.operators()
+        # Operators make such objects of each other's: a RayJob its RayCluster.
+        made = () if operators is None else operators.kinds
+        kinds = dict.fromkeys((*_WATCHED, *others, *made))
+        clear(self.cluster, self.place.mark, kinds=kinds, keep=("Node",), makers=made)
 
     def vacate(self) -> None:
         """Take all of the lab out of somebody else's cluster; the kinds it installed, too, if nobody else uses them."""

@@ -22,6 +22,8 @@ from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
 from kailab.lab.venues.opening import open_venue
 from kailab.lab.venues.reaper import Reaper
+from kailab.operators import Operators, chosen_operators
+from kailab.operators.beside import found
 from kailab.scheduler import SchedulerSettings
 from kailab.undertest.contract import Beside, Rest, SchedulerUnderTest, Start
 from kailab.undertest.naming import chosen
@@ -31,6 +33,7 @@ from kailab.undertest.registry import SCHEDULERS
 if TYPE_CHECKING:
     from kailab.cluster.controlplane import ControlPlane
     from kailab.components import ComponentSet
+    from kailab.fleet import Fleet
 
 
 class Planes(Protocol):
@@ -70,6 +73,20 @@ class PlaneVenue(KubernetesVenue):
     def plane(self) -> ControlPlane:
         """Raises StateError."""
         return self._planes.attach(Path(self.place.folder))
+
+    @cached_property
+    def _operators(self) -> Operators:
+        return Operators.of(self.plane)
+
+    def operators(self) -> Operators | None:
+        return self._operators if self._operators.names else None
+
+    def furnish(
+        self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
+    ) -> None:
+        """Raises OperatorFailed, too, where one has ended since the last lab."""
+        self._operators.check()
+        super().furnish(fleet, scheduler, settings, devices=devices)
 
     def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:
         beside = self._beside(scheduler)
@@ -131,9 +148,11 @@ class PlaneProvider:
         return dict(options)
 
     def open(self, request: Request) -> PlaneVenue:
-        """Understands ``components`` (the folder of its programs), ``kubernetes`` (their version), and what says which scheduler
-        under test one means; that of the one that is to decide is looked at now."""
+        """Understands ``components`` (the folder of its programs), ``kubernetes`` (their version), ``operators`` (names of those that run
+        beside it), and what says which scheduler under test one means; that of the one that is to decide is looked at now."""
         options = request.options
+        # None of these is built on the way: what is missing is said before anything else is got.
+        found(_operators(options))
         request.scheduler.check_options()
         for name, kind in SCHEDULERS.items():
             # One that may come to decide later is looked at now, too: a wrong folder is told before minutes are spent.
@@ -168,6 +187,9 @@ class PlaneProvider:
             )
             # The one at hand, instead of one attached anew.
             venue.plane = plane
+            # Without the mark: they and their kinds outlast the lab, and serve the next one.
+            with venue.cluster.unmarked():
+                Operators(plane, _operators(given)).start(venue.cluster, tell)
         except BaseException:
             plane.down()
             raise
@@ -200,6 +222,11 @@ class PlaneProvider:
             self._planes.remove(folder)
         else:
             plane.down()
+
+
+def _operators(options: Mapping[str, Any]) -> tuple[str, ...]:
+    said = options.get("operators")
+    return () if said is None else chosen_operators(said)
 
 
 def _programs(folder: Path | None, kubernetes: str | None, get: bool, tell: Tell) -> ComponentSet:

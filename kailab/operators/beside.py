@@ -1,0 +1,153 @@
+"""Operators as processes beside one plane: started with it, looked at, and ended with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tenacity
+
+from kailab.cluster.base import namespace
+from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
+from kailab.cluster.install import await_established
+from kailab.cluster.protocol import Cluster
+from kailab.errors import ConnectError, KailabError, NotFound
+from kailab.operators.kustomized import kustomized
+from kailab.operators.launching import Site
+from kailab.operators.registry import OPERATORS
+from kailab.undertest import programs
+from kailab.undertest.contract import Plane, SchedulerFailed, Tell
+from kailab.undertest.programs import PortTaken, Program
+from kailab.undertest.webhooks import webhook_server
+
+if TYPE_CHECKING:
+    from kailab.components import Addon
+
+_PORT_TRIES = 5
+
+
+class OperatorFailed(KailabError):
+    """An operator ended, or did not get to work. The text has its last words."""
+
+    exit_code = 1
+
+
+class Operators:
+    """``names``: of ``OPERATORS``. Made anew for a plane at any time: what runs is known to the plane."""
+
+    def __init__(self, plane: Plane, names: Sequence[str]) -> None:
+        self._plane = plane
+        self.names = tuple(names)
+
+    @classmethod
+    def of(cls, plane: Plane) -> Operators:
+        """Those that the plane was given, whether they run or not."""
+        there = {process.name for process in plane.processes()}
+        return cls(plane, [name for name in OPERATORS if name in there])
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds whose objects are theirs to act on."""
+        return tuple(kind for name in self.names for kind in OPERATORS[name].kinds)
+
+    def start(self, cluster: Cluster, tell: Tell) -> None:
+        """Define their kinds, start them, and return when all work. Raises MissingComponents, OperatorFailed."""
+        addons = found(self.names)
+        for name in self.names:
+            tell(f"starting the operator {name}")
+            _Wiring(self._plane, cluster, name, addons[name]).start()
+
+    def check(self) -> None:
+        """Raises OperatorFailed, with its last words, if one has ended."""
+        if self.names:
+            with _told():
+                programs.check(self._plane, self.names)
+
+
+def found(names: Sequence[str]) -> dict[str, Addon]:
+    """Their programs and manifests; nothing is built. Raises MissingComponents for all that are not here at once."""
+    from kailab.components import MissingComponents, find_addon
+
+    there: dict[str, Addon] = {}
+    missing: list[MissingComponents] = []
+    for name in names:
+        try:
+            there[name] = find_addon(name)
+        except MissingComponents as error:
+            missing.append(error)
+    if missing:
+        pins = tuple(pin for error in missing for pin in error.pins)
+        raise MissingComponents("\n".join(map(str, missing)), pins)
+    return there
+
+
+class _Wiring:
+    """One operator, and the API server that it is to serve."""
+
+    def __init__(self, plane: Plane, cluster: Cluster, name: str, addon: Addon) -> None:
+        self._plane = plane
+        self._cluster = cluster
+        self._name = name
+        self._addon = addon
+        self._operator = OPERATORS[name]
+
+    def start(self) -> None:
+        operator = self._operator
+        if operator.port and not is_free_everywhere(operator.port):
+            raise OperatorFailed(
+                f"{self._name} can't be started: the port {operator.port} of this machine is taken (by another lab with it?), and it "
+                "serves there and nowhere else; end that lab first"
+            )
+        self._define()
+        self._cluster.apply(namespace(operator.namespace))
+        retry = tenacity.Retrying(
+            stop=tenacity.stop_after_attempt(_PORT_TRIES),
+            retry=tenacity.retry_if_exception_type(PortTaken),
+            reraise=True,
+        )
+        with _told():
+            # With other ports for each try.
+            retry(self._run)
+
+    def _define(self) -> None:
+        names = []
+        for definition in self._addon.manifests.objects(self._operator.definitions):
+            if definition.get("kind") != "CustomResourceDefinition":
+                continue
+            names.append(definition["metadata"]["name"])
+            try:
+                self._cluster.get("CustomResourceDefinition", names[-1])
+            except NotFound:
+                # Not applied: the note that this leaves of the whole object is bounded, and some are larger.
+                self._cluster.create(definition)
+        try:
+            await_established(self._cluster, names)
+        except ConnectError as error:
+            raise OperatorFailed(f"the API server does not take the definitions of {self._name}: {error}") from None
+
+    def _run(self) -> None:
+        operator = self._operator
+        folder = Path(self._plane.folder).absolute() / "operators" / self._name
+        webhook, health = free_ports(2)
+        server = webhook_server(folder, webhook, f"{operator.service}.{operator.namespace}.svc")
+        started = operator.load()(Site(folder, webhook, health))
+        binary = self._addon.programs[self._name]
+        program = Program(self._name, binary, started.arguments, health, started.works, started.environment)
+        programs.run(self._plane, [program])
+        if operator.webhooks:
+            # Last: nobody is asked before somebody answers.
+            for one in server.called(kustomized(self._addon.manifests, operator.webhooks), f"{self._name}-"):
+                self._cluster.apply(one)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What programs say as those of a scheduler, as the operator's."""
+    try:
+        yield
+    except PortTaken:
+        raise
+    except SchedulerFailed as error:
+        raise OperatorFailed(str(error)) from error

@@ -1,0 +1,89 @@
+"""The operators by name: what each makes pods for, and how it is wired to an API server. Cheap to import.
+
+A name is that of the add-on (``kailab.components.ADDONS``) which has its program and manifests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from kailab.components.pins import ADDONS
+from kailab.errors import InputError
+
+if TYPE_CHECKING:
+    from kailab.operators.launching import Launch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Operator:
+    """``kinds``: those of kailab's that it makes pods for, by their keys. ``definitions``: pattern of the files of its manifests that
+    define them; ``webhooks``: the folder with its webhooks, empty for none. ``namespace`` and ``service``: where it believes to be, and as what.
+    ``launch``: the function of ``kailab.operators.launching`` that says how it is started. ``needs``: those that must run with it. ``port``:
+    of all addresses, where it stands in its code: one a machine."""
+
+    title: str
+    kinds: tuple[str, ...]
+    definitions: str
+    launch: str
+    webhooks: str = ""
+    namespace: str
+    service: str = ""
+    needs: tuple[str, ...] = ()
+    port: int = 0
+
+    def load(self) -> Launch:
+        found: Launch = getattr(import_module("kailab.operators.launching"), self.launch)
+        return found
+
+
+OPERATORS: Mapping[str, Operator] = {
+    "jobset": Operator(
+        title="JobSet",
+        kinds=("JobSet",),
+        definitions="config/components/crd/bases/*.yaml",
+        webhooks="config/components/webhook",
+        launch="jobset",
+        namespace="jobset-system",
+        service="jobset-webhook-service",
+    ),
+    "lws": Operator(
+        title="LeaderWorkerSet",
+        kinds=("LeaderWorkerSet",),
+        definitions="config/crd/bases/*.yaml",
+        webhooks="config/webhook",
+        launch="leader_worker_set",
+        namespace="lws-system",
+        service="lws-webhook-service",
+    ),
+}
+"""In the order in which they are told of."""
+
+
+def chosen_operators(names: str) -> tuple[str, ...]:
+    """Names separated by commas, as a user gives them: each once, in the registry's order, with those that they need. Raises
+    InputError for a name that there is not, and for operators that make pods for the same kind."""
+    said = [name.strip() for name in names.split(",") if name.strip()]
+    if not said:
+        raise InputError(f"expected names of operators, separated by commas; there are {', '.join(OPERATORS)}")
+    for name in said:
+        if name in ADDONS and name not in OPERATORS:
+            raise InputError(f"{name!r} is a scheduler and no operator: expected it as --scheduler {name}")
+        if name not in OPERATORS:
+            raise InputError(f"there is no operator {name!r}; there are {', '.join(OPERATORS)}")
+    wanted = set(said).union(*(OPERATORS[name].needs for name in said))
+    found = tuple(name for name in OPERATORS if name in wanted)
+    for one, other, kinds in _collisions(found):
+        raise InputError(
+            f"{one} and {other} can't run together: both make the pods of {', '.join(kinds)}; leave one out"
+        )
+    return found
+
+
+def _collisions(names: tuple[str, ...]) -> Iterator[tuple[str, str, list[str]]]:
+    for at, one in enumerate(names):
+        for other in names[at + 1 :]:
+            if both := [kind for kind in OPERATORS[one].kinds if kind in OPERATORS[other].kinds]:
+                yield one, other, both
