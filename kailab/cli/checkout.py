@@ -14,10 +14,14 @@ class CheckoutGroup(click.Group):
     """A group of commands that use the package ``kailab.<name of the group>``."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        package = f"kailab.{ctx.info_name}"
-        if find_spec(package) is None:
-            raise InputError(
-                f"kailab {ctx.info_name} is for work on kailab itself: this installation is without {package}. "
-                "Run it in a checkout of kailab's source, set up with `make setup` or `pip install -e .`"
-            )
+        check(f"kailab.{ctx.info_name}", ctx)
         return super().invoke(ctx)
+
+
+def check(package: str, ctx: click.Context) -> None:
+    """Raises InputError where that package, which the command uses, is not installed."""
+    if find_spec(package) is None:
+        raise InputError(
+            f"kailab {ctx.info_name} is for work on kailab itself: this installation is without {package}. "
+            "Run it in a checkout of kailab's source, set up with `make setup` or `pip install -e .`"
+        )

@@ -43,15 +43,14 @@ def _steps(chance: Random, fleet: Object) -> Iterator[Step]:
 def _work(name: str, queue: str, around: Surroundings) -> list[Object]:
     chance = around.chance
     if chance.random() < 0.12:
-        return _gang_of_pods(name, queue, around)
+        return gang_of_pods(name, queue, chance)
     made: Object = chance.choice(WORK)(name, queue, chance)
     trouble(made, around)
     return [made]
 
 
-def _gang_of_pods(name: str, queue: str, around: Surroundings) -> list[Object]:
+def gang_of_pods(name: str, queue: str, chance: Random) -> list[Object]:
     """A PodGroup and its pods, as somebody writes them who has no operator for it."""
-    chance = around.chance
     least = chance.choice((1, 2, 3))
     there = max(1, least + chance.choice((0, 0, 1, -1)))
     spec: Object = {"queue": queue, "minMember": least, "priorityClassName": chance.choice(("train", "build"))}

@@ -14,7 +14,7 @@ from kailab.cluster.backends import BACKENDS
 from kailab.cluster.install import furnishings, install, uninstall
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.fleet import Fleet
-from kailab.lab.live_settling import LiveSettling
+from kailab.lab.live_settling import DEADLINE_SECONDS, LiveSettling
 from kailab.lab.parts import Parts, parts_over
 from kailab.lab.spec import LabSpec
 from kailab.lab.venues import nodes
@@ -53,6 +53,7 @@ class KubernetesVenue:
         self.backend = place.backend
         self.detached = detached
         self.installed = False
+        self.patience = DEADLINE_SECONDS  # of one settling; who looks for what never comes to rest has less
         self.cluster = KubernetesCluster(connection, place.backend, marks={MARK: place.mark})
         self._deciding = deciding
 
@@ -111,7 +112,7 @@ class KubernetesVenue:
             quiet = max(quiet, PROCESS_QUIET_SECONDS)
         pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
-            considers=scheduler.answers, rest=rest, quiet=quiet, retry_at=parts.retry_at,
+            considers=scheduler.answers, rest=rest, quiet=quiet, deadline=self.patience, retry_at=parts.retry_at,
             operators=operators,
         )  # fmt: skip
         return parts, pace

@@ -1,0 +1,81 @@
+"""One of the two who decide: a scheduler in an isolation, given one sample after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.backends import BACKENDS
+from kailab.errors import KailabError
+from kailab.lab.venues import Venue, open_venue
+from kailab.scenarios.running import Ran, carry_out
+from kailab.scenarios.scenario import Scenario
+from kailab.trials.course import Course
+from kailab.trials.results import LabResult
+from kailab.undertest.contract import Unsupported
+
+PATIENCE_SECONDS = 120.0
+"""What still changes after so long without a pause counts as never coming to rest."""
+
+
+class Came(msgspec.Struct, frozen=True, kw_only=True):
+    """How a sample came out: a phase for each step that was carried out. ``stopped``: why not all were."""
+
+    lab: LabResult
+    stopped: str = ""
+
+
+class Bench:
+    """Where labs live in one isolation. Schedulers take turns in one control plane: starting one for each sample would take most of the
+    time. ``options``: of the backend."""
+
+    def __init__(self, isolation: str, options: dict[str, Any], tell: Callable[[str], None]) -> None:
+        self.isolation = isolation
+        self._options = options
+        self._tell = tell
+        self._venue: Venue | None = None
+
+    @property
+    def live(self) -> bool:
+        """It takes the time that it takes, and chance has a part in it."""
+        return "venue" in BACKENDS[self.isolation].options
+
+    def decided(self, scenario: Scenario, scheduler: str) -> Came:
+        """Raises KailabError where there is no place for it."""
+        course = Course()
+        where: dict[str, Any] = {"venue": self._taken(scheduler)} if self.live else {}
+        try:
+            ran = carry_out(scenario, scheduler, self.isolation, observers=[course], **where)
+        except Unsupported as error:
+            ran = Ran(stopped=str(error))
+        if ran.stopped:
+            # What stopped it may have left something behind.
+            self.close()
+        return Came(lab=course.result(), stopped=ran.stopped)
+
+    def _taken(self, scheduler: str) -> Venue:
+        if self._venue is None:
+            self._venue = open_venue(self.isolation, scheduler=scheduler, get=True, tell=self._tell, **self._options)
+            if hasattr(self._venue, "patience"):
+                self._venue.patience = PATIENCE_SECONDS
+        return self._venue
+
+    def close(self) -> None:
+        venue, self._venue = self._venue, None
+        if venue is not None:
+            with suppress(KailabError):
+                venue.close()
+
+
+class Side:
+    """``scheduler``: as ``--scheduler`` takes it."""
+
+    def __init__(self, scheduler: str, bench: Bench) -> None:
+        self.scheduler = scheduler
+        self.bench = bench
+
+    def decided(self, scenario: Scenario) -> Came:
+        return self.bench.decided(scenario, self.scheduler)
