@@ -6,15 +6,15 @@ reason tells, where the scheduler says it, and ``schedule`` otherwise, as for bi
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.entries import Bound, Decision, Evicted
 from kailab.evidence.standing import condition, owner, pod_queue
 from kailab.model import labels
-from kailab.undertest.contract import Told
+from kailab.undertest.contract import Stop, Stopped, Told
 
 ACTION = "schedule"
 
@@ -36,7 +36,7 @@ class DecisionReader:
         cluster: Cluster,
         opened: float,
         eviction: Callable[[str], Told | None],
-        stopped: Callable[[Object, Cluster], str | None] = lambda pod, there: None,
+        stopped: Stopped | None = None,
     ) -> None:
         self._cluster = cluster
         self._eviction = eviction
@@ -60,7 +60,9 @@ class DecisionReader:
         """What has happened since the last call, as decision log entries of a cycle."""
         now = self._cluster.now()
         found: list[Decision] = []
-        for event in self._watch.poll():
+        events = self._watch.poll()
+        stopped = self._told_elsewhere(events)
+        for event in events:
             if event.kind == "PodGroup":
                 self._know(event.object)
                 continue
@@ -72,10 +74,10 @@ class DecisionReader:
                 found.append(Bound(**moment, action=ACTION, **self._pod(pod)))
             # KAI's default evictor and kube-scheduler's preemption set it before they delete the pod. A workload's
             # controller does not.
-            message = None if uid in self._evicted else self._evicted_because(pod)
-            if message is not None:
+            stop = None if uid in self._evicted else _evicted_because(pod) or stopped.get(uid)
+            if stop is not None:
                 self._evicted.add(uid)
-                found.append(Evicted(**moment, **self._told(message)._asdict(), **self._pod(pod), reason=message))
+                found.append(Evicted(**moment, **self._told(stop)._asdict(), **self._pod(pod), reason=stop.message))
             if event.type == "DELETED":
                 self._bound.discard(uid)
                 self._evicted.discard(uid)
@@ -87,14 +89,13 @@ class DecisionReader:
     def _know(self, group: Object) -> None:
         self._groups[group["metadata"].get("namespace", ""), group["metadata"]["name"]] = group
 
-    def _evicted_because(self, pod: Object) -> str | None:
-        disrupted = condition(pod, "DisruptionTarget")
-        if disrupted is not None:
-            return disrupted.get("message") or str(disrupted.get("reason", ""))
-        return self._stopped(pod, self._cluster)
+    def _told_elsewhere(self, events: Sequence[WatchEvent]) -> Mapping[str, Stop]:
+        pods = {event.object["metadata"]["uid"]: event.object for event in events if event.kind == "Pod"}
+        asked = [pod for uid, pod in pods.items() if uid not in self._evicted]
+        return self._stopped(asked) if asked and self._stopped is not None else {}
 
-    def _told(self, message: str) -> _Cause:
-        told = self._eviction(message)
+    def _told(self, stop: Stop) -> _Cause:
+        told = stop.told or self._eviction(stop.message)
         if told is None:
             return _Cause(ACTION, "", "")
         namespace, _, name = told.beneficiary.partition("/")
@@ -113,3 +114,8 @@ class DecisionReader:
             "queue": pod_queue(pod, self._groups),
             "node": pod["spec"].get("nodeName", ""),
         }
+
+
+def _evicted_because(pod: Object) -> Stop | None:
+    disrupted = condition(pod, "DisruptionTarget")
+    return None if disrupted is None else Stop(disrupted.get("message") or str(disrupted.get("reason", "")))

@@ -12,11 +12,9 @@ from typing import Protocol
 from kailab.cluster.protocol import Cluster, LiveNews, Object, WatchEvent
 from kailab.lab.pending_changes import KINDS, PendingChanges
 from kailab.lab.settle import CYCLE_SECONDS, Controller, NotSettled, Scheduler
-from kailab.undertest.contract import Rest
+from kailab.undertest.contract import OWED_SECONDS, Rest
 
 QUIET_SECONDS = 1.2
-OWED_SECONDS = 30.0
-"""After so long without any change, what other processes owe is not waited for any more."""
 DEADLINE_SECONDS = 600.0
 _LOOK_SECONDS = 0.25
 _CHECK_SECONDS = 1.0
@@ -38,8 +36,9 @@ class Operating(Protocol):
 
 
 class LiveSettling:
-    """``quiet``: seconds without a change that count as quiet once nothing is to come. ``considers``: see PendingChanges. ``rest``: whom to
-    ask too, before it is quiet. ``operators``: whose work is to be waited for.
+    """``quiet``: seconds without a change that count as quiet once nothing is to come; ``owed``: those after which what is to come
+    is not waited for any more. ``considers``: see PendingChanges. ``rest``: whom to ask too, before it is quiet. ``operators``: whose work
+    is to be waited for.
 
     ``monotonic`` is the clock of waiting: one that no step of the machine's clock moves."""
 

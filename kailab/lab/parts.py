@@ -107,7 +107,7 @@ def parts_over(
     within = None if external else one.within(wiring)
 
     def reader() -> DecisionReader:
-        return DecisionReader(cluster, spec.opened, one.eviction, one.stopped)
+        return DecisionReader(cluster, spec.opened, one.eviction, one.stopped(cluster))
 
     def onlooker() -> PresentReader:
         return PresentReader(cluster, spec.config, spec.usage, one.scheduler_names(spec.adopt_default_scheduler))

@@ -28,6 +28,7 @@ Tell = Callable[[str], None]
 
 ELSEWHERE = "{name} unknown (it runs in a cluster that is somebody else's, and tells nobody its version)"
 PROCESS_QUIET_SECONDS = 2.5
+OWED_SECONDS = 30.0
 
 
 class SchedulerFailed(KailabError):
@@ -70,6 +71,17 @@ class Told(NamedTuple):
     action: str
     beneficiary: str
     queue: str = ""
+
+
+class Stop(NamedTuple):
+    """Why a pod was evicted. ``told``: what that says; None: what ``SchedulerUnderTest.eviction`` reads in it."""
+
+    message: str
+    told: Told | None = None
+
+
+Stopped = Callable[[Sequence[Object]], Mapping[str, Stop]]
+"""Pods that something has happened to -> by UID those of them that were evicted. It may remember from call to call."""
 
 
 class Rest(Protocol):
@@ -255,6 +267,8 @@ class SchedulerUnderTest(ABC):
     """It decides in the process of a test on a real cluster too, where others are processes of their own."""
     quiet_seconds: ClassVar[float] = PROCESS_QUIET_SECONDS
     """How long nothing must change on a real cluster for it to count as done, where nothing else tells."""
+    owed_seconds: ClassVar[float] = OWED_SECONDS
+    """After so long without any change on a real cluster what is still to come, by it or by others, is not waited for any more."""
 
     def option(self, name: str) -> Any:
         """What was said for an option; None: nothing."""
@@ -306,9 +320,9 @@ class SchedulerUnderTest(ABC):
         """Whether this unbound pod gets a condition from it sooner or later, so that a lab waits for it."""
         return False
 
-    def stopped(self, pod: Object, there: Cluster) -> str | None:
-        """Why this pod was evicted, where that is not said by its condition DisruptionTarget, which KAI's default evictor and
-        kube-scheduler's preemption set before they delete a pod; None: it was not."""
+    def stopped(self, there: Cluster) -> Stopped | None:
+        """What tells why pods were evicted, where that is not said by their condition DisruptionTarget, which KAI's default evictor
+        and kube-scheduler's preemption set before they delete a pod; None: nothing else does."""
         return None
 
     def eviction(self, message: str) -> Told | None:

@@ -8,7 +8,7 @@ import pytest
 
 from kailab.cluster.protocol import Object
 from kailab.lab import Lab
-from kailab.undertest.contract import SchedulerUnderTest, Told
+from kailab.undertest.contract import SchedulerUnderTest, Stop, Told
 from kailab.undertest.kueue import rest
 from kailab.undertest.naming import chosen
 from tests.undertest.test_kueue_words import job
@@ -58,16 +58,20 @@ def test_a_pod_that_goes_with_its_job_was_evicted_with_the_workload(kueue: Sched
         lab.cluster.create(workload("a", "1", told("Evicted", message="Preempted to accommodate a workload")))
         lab.cluster.create(workload("b", "2", told("Evicted", "False")))
         pod: Object = {
-            "metadata": {"name": "a-0", "namespace": "default", "ownerReferences": [{"kind": "Job", "uid": "1"}]}
-        }
-        assert kueue.stopped(pod, lab.cluster) is None
+            "metadata": {
+                "name": "a-0", "namespace": "default", "uid": "a", "ownerReferences": [{"kind": "Job", "uid": "1"}],
+            }
+        }  # fmt: skip
+        stopped = kueue.stopped(lab.cluster)
+        assert stopped is not None
+        assert stopped([pod]) == {}
         pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
-        assert kueue.stopped(pod, lab.cluster) == "Preempted to accommodate a workload"
+        assert stopped([pod]) == {"a": Stop("Preempted to accommodate a workload")}
         pod["metadata"]["ownerReferences"][0]["uid"] = "2"
-        assert kueue.stopped(pod, lab.cluster) is None
+        assert stopped([pod]) == {}
         # Of a pod that it manages for itself it says so there.
         pod["status"] = {"conditions": [told("TerminationTarget", message="because")]}
-        assert kueue.stopped(pod, lab.cluster) == "because"
+        assert stopped([pod]) == {"a": Stop("because")}
 
 
 class Quiet:

@@ -112,8 +112,8 @@ class KubernetesVenue:
             quiet = max(quiet, PROCESS_QUIET_SECONDS)
         pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
-            considers=scheduler.answers, rest=rest, quiet=quiet, deadline=self.patience, retry_at=parts.retry_at,
-            operators=operators,
+            considers=scheduler.answers, rest=rest, quiet=quiet, owed=scheduler.owed_seconds,
+            deadline=self.patience, retry_at=parts.retry_at, operators=operators,
         )  # fmt: skip
         return parts, pace
 

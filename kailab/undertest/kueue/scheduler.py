@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.model import labels
 from kailab.model.kinds import kind_key
-from kailab.undertest.contract import Plane, SchedulerUnderTest, Told
+from kailab.undertest.contract import Plane, SchedulerUnderTest, Stopped, Told
 from kailab.undertest.kueue import words
 
 if TYPE_CHECKING:
@@ -51,8 +52,8 @@ class Kueue(SchedulerUnderTest):
 
         find_addon("kueue")
 
-    def stopped(self, pod: Object, there: Cluster) -> str | None:
-        return words.stopped(pod, there)
+    def stopped(self, there: Cluster) -> Stopped:
+        return partial(words.stopped, there=there)
 
     def eviction(self, message: str) -> Told | None:
         return words.eviction(message)

@@ -6,9 +6,10 @@ Source: Kueue's flavorassigner.go, preemption.go and workload_types.go.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.undertest.contract import Told
+from kailab.undertest.contract import Stop, Told
 from kailab.undertest.kueue.names import WORKLOAD
 
 PENDING_PREEMPTION = "Pending the preemption of"
@@ -44,9 +45,14 @@ def eviction(message: str) -> Told | None:
     return Told(_ACTIONS.get(found["why"], "preempt"), "", path[-2] if len(path) > 1 else "")
 
 
-def stopped(pod: Object, there: Cluster) -> str | None:
-    """Why Kueue stopped a pod: it says so of a pod that it manages by itself, else of the Workload of its Job, whose pods go with
-    it."""
+def stopped(pods: Sequence[Object], there: Cluster) -> dict[str, Stop]:
+    """See ``Stopped``."""
+    told = {pod["metadata"]["uid"]: _stopped(pod, there) for pod in pods}
+    return {uid: Stop(message) for uid, message in told.items() if message is not None}
+
+
+def _stopped(pod: Object, there: Cluster) -> str | None:
+    """It says so of a pod that it manages by itself, else of the Workload of its Job, whose pods go with it."""
     told = _condition(pod, TERMINATION)
     if told is not None:
         return str(told.get("message") or told.get("reason", ""))

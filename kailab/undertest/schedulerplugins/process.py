@@ -18,6 +18,9 @@ from kailab.undertest.schedulerplugins.rest import SchedulerPluginsRest
 from kailab.undertest.schedulerplugins.words import NAME, SCHEDULER_NAME
 
 _OPEN = "--authorization-always-allow-paths=/healthz,/livez,/readyz,/metrics"
+# Coscheduling does not ask to be told of pods that go (EventsToRegister): a gang that it has refused is tried again when another pod
+# comes, or after this long. It is looked for every 30 s; the default is 5 min.
+_TRY_AGAIN = "--pod-max-in-unschedulable-pods-duration=1s"
 
 
 class SchedulerPluginsBeside(AddonBeside):
@@ -43,12 +46,13 @@ class SchedulerPluginsBeside(AddonBeside):
             f"--bind-address={LOOPBACK}",
             f"--secure-port={port}",
             _OPEN,
+            _TRY_AGAIN,
         )
         works = answers(f"https://{LOOPBACK}:{port}/readyz")
         return Program(NAME, self._addon.programs[NAME], arguments, port, works)
 
     def rest(self, cluster: Cluster) -> Rest:
-        return SchedulerPluginsRest(self._plane)
+        return SchedulerPluginsRest(self._plane, cluster)
 
 
 def configuration(kubeconfig: Path) -> dict[str, Any]:

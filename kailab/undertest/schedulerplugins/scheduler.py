@@ -21,6 +21,7 @@ class SchedulerPlugins(SchedulerUnderTest):
 
     title = "scheduler-plugins"
     scheduler_name = words.SCHEDULER_NAME
+    owed_seconds = 60.0  # longer than a gang may wait for its next try
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         from kailab.undertest.schedulerplugins.translation import translate

@@ -15,9 +15,7 @@ from kailab.undertest.programs import Program, shows
 from kailab.undertest.translation.queues import Queues
 from kailab.undertest.yunikorn.queues import config_map
 from kailab.undertest.yunikorn.rest import YuniKornRest
-from kailab.undertest.yunikorn.words import NAME, NAMESPACE
-
-PORT = 9080
+from kailab.undertest.yunikorn.words import NAME, NAMESPACE, PORT
 
 
 class YuniKornBeside(AddonBeside):

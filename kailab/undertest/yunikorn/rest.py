@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kailab.cluster.protocol import Cluster
+from kailab.cluster.protocol import Cluster, Object
 from kailab.undertest.contract import Plane
+from kailab.undertest.next_try import NextTry
 from kailab.undertest.programs import check
 from kailab.undertest.yunikorn.words import NAME, SCHEDULER_NAME
 
-CHANCE_SECONDS = 18.0
+LOOK_AGAIN_SECONDS = 18.0
 """A request for whose room nobody was found to give way is looked at again after 15 s (``preemptAttemptFrequency``)."""
 
 CHECK_SECONDS = 1.0
@@ -21,14 +22,12 @@ class YuniKornRest:
 
     def __init__(self, plane: Plane, cluster: Cluster, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._plane = plane
-        self._cluster = cluster
+        self._next_try = NextTry(cluster, LOOK_AGAIN_SECONDS, _is_its, monotonic)
         self._monotonic = monotonic
-        self._changed = monotonic()
         self._checked = float("-inf")
 
     def changed(self) -> None:
-        """Something has changed in the cluster."""
-        self._changed = self._monotonic()
+        """What has changed is seen on the pods."""
 
     def at_rest(self) -> bool:
         """Raises SchedulerFailed, with its last words, if it has ended."""
@@ -37,12 +36,8 @@ class YuniKornRest:
         if now - self._checked >= CHECK_SECONDS:
             check(self._plane, (NAME,))
             self._checked = now
-        return now - self._changed >= CHANCE_SECONDS or not self._waiting()
+        return not self._next_try.owed()
 
-    def _waiting(self) -> bool:
-        return any(
-            pod["spec"].get("schedulerName") == SCHEDULER_NAME
-            and not pod["spec"].get("nodeName")
-            and "deletionTimestamp" not in pod["metadata"]
-            for pod in self._cluster.list("Pod")
-        )
+
+def _is_its(pod: Object) -> bool:
+    return bool(pod["spec"].get("schedulerName") == SCHEDULER_NAME)

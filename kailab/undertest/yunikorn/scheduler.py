@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.undertest.contract import Plane, SchedulerUnderTest
+from kailab.undertest.contract import Plane, SchedulerUnderTest, Stopped
 from kailab.undertest.yunikorn import words
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class YuniKorn(SchedulerUnderTest):
-    """It tells of an eviction by an Event alone, which a lab does not read."""
+    """It tells evictions by the log of its own events alone."""
 
     title = "YuniKorn"
     scheduler_name = words.SCHEDULER_NAME
@@ -38,6 +38,11 @@ class YuniKorn(SchedulerUnderTest):
         from kailab.components import find_addon
 
         find_addon(words.NAME)
+
+    def stopped(self, there: Cluster) -> Stopped:
+        from kailab.undertest.yunikorn.preemptions import Preemptions
+
+        return Preemptions()
 
     def code(self, message: str) -> str:
         return words.code(message)

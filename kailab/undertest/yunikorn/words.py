@@ -9,6 +9,9 @@ from __future__ import annotations
 NAME = "yunikorn"
 SCHEDULER_NAME = "yunikorn"
 NAMESPACE = "yunikorn"
+PORT = 9080
+"""Of its REST server, in its code."""
+
 CONFIG_MAP = "yunikorn-configs"
 CONFIG_KEY = "queues.yaml"
 ROOT = "root"
