@@ -53,12 +53,10 @@ def run(folder: TrialFolder, cells: Sequence[Cell], jobs: int, tell: Tell) -> No
 
 def _is_done(folder: CellFolder) -> bool:
     result = folder.result
-    if result is None:
-        return False
-    if result.error:
+    if result is not None and result.error:
         folder.forget()
         return False
-    return True
+    return not folder.drop_errors() and result is not None
 
 
 def _next(waiting: list[Cell], running_kinds: set[str]) -> Cell | None:

@@ -59,7 +59,10 @@ class CellFolder:
         return {one.name: one for one in found}
 
     def keep(self, test: TestResult) -> None:
-        _write(self.path / "tests" / f"{safe_name(test.name)}.json", test)
+        _write(self._file(test.name), test)
+
+    def _file(self, test: str) -> Path:
+        return self.path / "tests" / f"{safe_name(test)}.json"
 
     @property
     def result(self) -> CellResult | None:
@@ -69,6 +72,15 @@ class CellFolder:
 
     def finish(self, result: CellResult) -> None:
         _write(self.path / "result.json", result)
+
+    def drop_errors(self) -> bool:
+        """Forget the tests that could not be run, so that they are tried again; all others stay. Whether there were any."""
+        unable = [test for test in self.tests().values() if test.verdict == "error"]
+        for test in unable:
+            self._file(test.name).unlink()
+        if unable:
+            (self.path / "result.json").unlink(missing_ok=True)
+        return bool(unable)
 
     def forget(self) -> None:
         """It is to be run again, from the beginning."""

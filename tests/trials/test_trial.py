@@ -128,6 +128,26 @@ def test_one_that_changed_is_run_again(trial: Trial, home: Path) -> None:
     assert {result["verdict"] for result in row["results"].values()} == {"failed"}
 
 
+def test_a_test_that_could_not_be_run_is_tried_again(trial: Trial, home: Path) -> None:
+    """By itself: what its neighbour came to is kept."""
+    (home / "lending" / "test_lending.py").write_text(
+        "import pathlib\n"
+        "from kailab.errors import ConnectError\n"
+        "HERE = pathlib.Path(__file__).parents[1]\n"
+        "def test_well(lab):\n    print(file=open(HERE / 'well', 'a'))\n"
+        "def test_unreachable(lab):\n"
+        "    if not (HERE / 'server').exists():\n        raise ConnectError('no server answers')\n"
+    )
+    given = ("--scheduler", "kailab", "--scheduler", "kube-scheduler", "--isolation", "embedded", "lending")
+    first = trial("run", "--name", "again", *given)
+    assert first.code == 1
+    assert "2 could not be run" in first.out
+    (home / "server").touch()
+    second = trial("run", "--name", "again", *given)
+    assert second.code == 0, second.out + second.err
+    assert (home / "well").read_text() == "\n\n"  # each contender once
+
+
 def test_configurations_of_one_scheduler(trial: Trial, home: Path) -> None:
     """The same scheduler decides by two files: without its reclaim action the owner gets nothing back."""
     (home / "full.yaml").write_text('actions: "allocate, reclaim"\n')
