@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
@@ -36,9 +37,10 @@ def owned_by(lab: Lab, owner: Object) -> Iterator[Object]:
                 yield obj
 
 
-def top_of(lab: Lab, obj: Object) -> Object:
-    """The topmost owner of an object that there is; the object itself where it has none."""
-    *_, top = (obj, *owners_of(lab, obj))
+def top_of(lab: Lab, obj: Object, shared: Container[str] = ()) -> Object:
+    """The topmost owner of an object that there is; the object itself where it has none. ``shared``: UIDs of owners that do not count,
+    nor do those above them."""
+    *_, top = (obj, *takewhile(lambda owner: owner["metadata"]["uid"] not in shared, owners_of(lab, obj)))
     return top
 
 

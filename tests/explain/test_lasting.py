@@ -108,3 +108,18 @@ def test_pods_of_its_own_that_end_make_room_within_the_quota(lab, ends, verdict)
     lab.settle()
     answer = lab.explain("Job", "steps")
     assert (answer.verdict, answer.cause.code) == (verdict, Code.NON_PREEMPTIBLE_OVER_QUOTA)
+
+
+def test_one_job_of_a_cronjob_is_judged_without_the_others_of_it(lab):
+    inner = replicas("Job", "tick", "b", 0, 3)
+    template = inner["spec"]["template"]
+    template["spec"]["restartPolicy"] = "Never"
+    jobs = {"metadata": inner["metadata"], "spec": {"parallelism": 2, "completions": 2, "template": template}}
+    spec = {"schedule": "* * * * *", "jobTemplate": jobs}
+    lab.apply([{"apiVersion": "batch/v1", "kind": "CronJob", "metadata": inner["metadata"], "spec": spec}])
+    lab.settle()
+    lab.advance(125)
+    first, second = (job["metadata"]["name"] for job in lab.get("Job"))
+    for name, running in ((first, 1), (second, 0)):
+        answer = lab.explain("Job", name)
+        assert (answer.running, answer.verdict, answer.cause.code) == (running, Verdict.NEVER, Code.OVER_LIMIT)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from kailab.cluster.protocol import Object
 from kailab.errors import InputError
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.grouping import causes_now
@@ -16,7 +17,7 @@ from kailab.lab.explain.subject import Standing
 from kailab.lab.explain.verdict import DAY, kept
 from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
-from kailab.lab.owners import top_of
+from kailab.lab.owners import owners_of, top_of
 
 PASSING = frozenset(
     {
@@ -46,14 +47,24 @@ def lasting(standing: Standing) -> tuple[bool, tuple[Cause, ...]]:
 def _emptied(standing: Standing) -> Iterator[Lab]:
     """A fork without the others, settled."""
     groups = kept(standing)
-    own = {row.name for row in standing.pods}
+    pods = standing.picture.pods_by_name
+    own, others = {row.name for row in standing.pods}, []
+    for row in standing.picture.rows:
+        group = standing.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
+        if row.name not in own and (group is None or group["metadata"]["uid"] not in groups):
+            others.append(pods[row.name])
+    stay = _owners(standing, [pods[name] for name in sorted(own)])
     with fork(standing.lab) as trial:
+        for obj in stay.values():
+            # What it would make next is other work, too.
+            if obj["kind"] == "CronJob" and standing.subject.kind != "CronJob":
+                trial.patch(
+                    "CronJob", obj["metadata"]["name"], {"spec": {"suspend": True}}, obj["metadata"]["namespace"]
+                )
         doomed: dict[tuple[str, str, str], None] = {}
-        for row in standing.picture.rows:
-            group = standing.picture.podgroups.get((row.name.partition("/")[0], row.podgroup))
-            if row.name in own or (group is not None and group["metadata"]["uid"] in groups):
-                continue
-            top = top_of(standing.lab, standing.picture.pods_by_name[row.name])
+        for pod in others:
+            # What the subject comes from too, as one Job of a CronJob does, is not taken away with another.
+            top = top_of(standing.lab, pod, stay)
             doomed[top["kind"], top["metadata"].get("namespace", ""), top["metadata"]["name"]] = None
         for kind, namespace, name in doomed:
             try:
@@ -62,3 +73,9 @@ def _emptied(standing: Standing) -> Iterator[Lab]:
                 continue
         trial.settle()
         yield trial
+
+
+def _owners(standing: Standing, pods: list[Object]) -> dict[str, Object]:
+    """By UID: what a subject is, what owns it, and what owns its pods."""
+    found = pods if standing.object is None else [standing.object, *pods]
+    return {one["metadata"]["uid"]: one for obj in found for one in (obj, *owners_of(standing.lab, obj))}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Set
+from collections.abc import Set
 
 from msgspec import structs
 
-from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide
-from kailab.engine.snapshot.records import ResourceClaim, Status, Task
-from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.engine.relaxing.others import OthersGone
+from kailab.engine.relaxing.trials import Trials
+from kailab.engine.snapshot.records import Status
 from kailab.evidence.entries import PodRow
 from kailab.evidence.standing import condition
 from kailab.lab import subjects
@@ -28,42 +28,27 @@ CYCLES = 50
 """Of one trial, at most: a queue may be tried one job at a time."""
 
 
-def runs_alone(snapshot: Snapshot, config: EngineConfig, now: float, keep: Container[str], tasks: Set[str]) -> bool:
-    """Whether all of these tasks get a place once all PodGroups but ``keep`` are gone (UIDs)."""
-    left = alone(snapshot, keep)
+def runs_alone(left: Trials, now: float, tasks: Set[str]) -> bool:
+    """Whether all of these tasks get a place from ``now`` on, cycle by cycle. ``left``: of the cluster from which the others are gone."""
     # Promises and refused binds are of a cluster in which the others are.
-    config = structs.replace(config, promised=(), refused=frozenset())
-    waiting = set(tasks)
+    config = structs.replace(left.config, promised=(), refused=frozenset())
+    snapshot, waiting = left.snapshot, set(tasks)
     for _ in range(CYCLES):
-        placed = {bind.task: bind for bind in decide(left, config, now).binds}
+        placed = {bind.task: bind for bind in decide(snapshot, config, now).binds}
         waiting -= placed.keys()
         if not waiting or not placed:
             return not waiting
         # Who was placed runs now, and the next cycle goes on from there.
-        left = structs.replace(
-            left,
+        snapshot = structs.replace(
+            snapshot,
             tasks=tuple(
                 structs.replace(task, status=Status.RUNNING, node=bind.node, gpu_groups=bind.gpu_groups)
                 if (bind := placed.get(task.uid))
                 else task
-                for task in left.tasks
+                for task in snapshot.tasks
             ),
         )
     return False
-
-
-def alone(snapshot: Snapshot, keep: Container[str]) -> Snapshot:
-    """The same cluster with no work but these PodGroups (UIDs)."""
-    tasks = tuple(task for task in snapshot.tasks if task.podgroup in keep)
-    claims = _claims(snapshot, tasks)
-    return structs.replace(
-        snapshot, tasks=tasks, podgroups=tuple(one for one in snapshot.podgroups if one.uid in keep), claims=claims
-    )
-
-
-def _claims(snapshot: Snapshot, tasks: Iterable[Task]) -> tuple[ResourceClaim, ...]:
-    named = {claim for task in tasks for claim in task.shape.claims}
-    return tuple(claim for claim in snapshot.claims if claim.name in named)
 
 
 def verdict_of(standing: Standing, first: Cause | None) -> Verdict:
@@ -111,14 +96,13 @@ def _without_pods(standing: Standing) -> Verdict:
 
 
 def _runs_alone(standing: Standing) -> bool:
-    snapshot, config, now = standing.moment
     pods = standing.picture.pods_by_name
     tasks = {pods[row.name]["metadata"]["uid"] for row in standing.waiting}
-    if not tasks <= {task.uid for task in snapshot.tasks}:
+    if not tasks <= {task.uid for task in standing.moment.snapshot.tasks}:
         return False  # nobody considers it, whatever else goes
-    keep = kept(standing)
+    left = standing.trials.about(*sorted(kept(standing))).after(OthersGone())
     # A day is longer than delays, graces and protections usually are.
-    return any(runs_alone(snapshot, config, at, keep, tasks) for at in (now, now + DAY))
+    return any(runs_alone(left, at, tasks) for at in (left.now, left.now + DAY))
 
 
 def kept(standing: Standing) -> frozenset[str]:
