@@ -30,17 +30,19 @@ def run_cycle(
     on_phase: Callable[[str], None] | None = None,
     only: frozenset[str] | None = None,
     until: frozenset[str] | None = None,
+    once: bool = False,
 ) -> Decisions:
     """Decide once. The working set is as before when this returns.
 
     ``on_phase`` is told the name of each phase as it begins ("fairshare", an action's name, "report"): for timing by
     callers, since the engine has no clock. ``only``: the PodGroups (UIDs) that have a turn and are reported on; all others still
     count, and may be evicted. ``until``: PodGroups (UIDs) for whose sake turns are given: in each action nobody has one after
-    the last of them, and only they are reported on.
+    the last of them, and only they are reported on. ``once``: nobody has a turn after the first of ``only``, or ``until``, that got a
+    place.
     """
     tell = on_phase or _nobody
     tell("fairshare")
-    session = Session(working, config, now, only, until)
+    session = Session(working, config, now, only, until, once)
     try:
         # Before any action: decisions tell where queues stood when the cycle began.
         queues = queue_states(session)

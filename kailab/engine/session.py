@@ -50,11 +50,11 @@ class Session:
     """``journal`` is how to take things back, ``ledger`` what has been decided and why."""
 
     def __init__(
-        self, working: WorkingSet, config: EngineConfig, now: float, only: Uids | None = None, until: Uids | None = None
-    ):
-        self.working = working
-        self.only, self.until = only, until  # jobs that have a turn, and for whose sake turns are given; None: all
-        self.config, self.now = config, now
+        self, working: WorkingSet, config: EngineConfig, now: float, only: Uids | None = None, until: Uids | None = None,
+        once: bool = False,
+    ):  # fmt: skip
+        self.working, self.config, self.now = working, config, now
+        self.only, self.until, self.once = only, until, once  # who has turns, see ``run_cycle``
         self.table = working.table
         self.table.claims.begin()
         self.tree: QueueTree = working.tree

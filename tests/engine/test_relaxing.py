@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kailab.engine.config import EngineConfig
-from kailab.engine.cycle import decide
+from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import Code
 from kailab.engine.relaxing.others import OthersGone, OthersPreemptible
 from kailab.engine.relaxing.queue_rules import (
@@ -223,6 +223,27 @@ def test_who_comes_after_the_subject_takes_nothing_from_it(world):
     assert (before.binds, before.promises) == (everyone.binds, everyone.promises)
     assert set(before.decisions.binds) <= set(everyone.decisions.binds)
     assert {one.podgroup for one in before.decisions.pending} <= {"w0"}
+
+
+@settings(max_examples=60, deadline=None)
+@given(worlds(), st.sampled_from(CHANGES), st.booleans())
+def test_a_cycle_that_ends_with_a_first_place_tells_whether_there_is_one(world, change, before):
+    snapshot = world.working().value()
+    subject = [job.uid for job in snapshot.podgroups if job.uid.startswith("w")]
+    found = Trials(snapshot, KAI, NOW, subject)
+    assert found.further(*change, before=before) == found(*change, before=before).further
+    assert found.working.value() == snapshot
+
+
+def test_nobody_has_a_turn_after_the_first_place(world):
+    world.node("node-1", gpus=4)
+    world.queue("team", quota=4)
+    subject = frozenset(("one", "two", "three"))
+    for name in sorted(subject):
+        world.job(name)
+    assert len(run_cycle(world.working(), KAI, NOW, only=subject).binds) == 3
+    assert len(run_cycle(world.working(), KAI, NOW, only=subject, once=True).binds) == 1
+    assert len(run_cycle(world.working(), KAI, NOW, until=subject, once=True).binds) == 1
 
 
 @settings(max_examples=60, deadline=None)

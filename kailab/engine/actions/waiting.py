@@ -17,14 +17,27 @@ class Turns(JobQueue[Job]):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.tree, wanted=session.wanted, precedence=session.precedence)
+        self._session = session
         self._bounded = session.until is not None
         self._until = session.until or frozenset()
+        self._first_of = (session.until or session.only or frozenset()) if session.once else frozenset()
         self._to_come = {uid for uid in self._until if uid in session.jobs and session.jobs[uid].pending}
 
     @property
     def over(self) -> bool:
         """Whether nobody is left whose turn matters."""
-        return self.empty or (self._bounded and not self._to_come)
+        return self.empty or (self._bounded and not self._to_come) or self._enough
+
+    @property
+    def _enough(self) -> bool:
+        """Whether one of those of whom a first place is enough has got one."""
+        ledger = self._session.ledger
+        # A promise in a cycle that changes nothing may yet be withdrawn.
+        if not self._first_of or not ledger.changes:
+            return False
+        return any(bind.podgroup in self._first_of for bind in ledger.binds.values()) or any(
+            promise.podgroup in self._first_of and not promise.moved for promise in ledger.pipelines.values()
+        )
 
     def pop(self) -> Job:
         job = super().pop()

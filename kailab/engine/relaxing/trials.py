@@ -110,7 +110,7 @@ class Trials:
         self._records: Kinds = by_identity(snapshot) if of is None else of._records
         self._total = sum(map(len, self._records.values()))
         self._of = of
-        self._known: dict[tuple[tuple[Relaxation, ...], Turns], Outcome] = {}
+        self._known: dict[tuple[tuple[Relaxation, ...], Turns, bool], Outcome] = {}
         self._after: dict[tuple[Relaxation, ...], Trials] = {}
         self._about: dict[tuple[str, ...], Trials] = {}
 
@@ -128,11 +128,19 @@ class Trials:
 
     def __call__(self, *relaxations: Relaxation, before: bool = False, everyone: bool = False) -> Outcome:
         """One cycle with all of these, made in this order. Asked again, the outcome is the one that was found."""
-        turns: Turns = "all" if everyone else "before" if before else "own"
-        found = self._known.get((relaxations, turns))
-        if found is None:
-            found = self._known[relaxations, turns] = self._try(relaxations, turns)
-        return found
+        return self._outcome(relaxations, "all" if everyone else "before" if before else "own")
+
+    def further(self, *relaxations: Relaxation, before: bool = False) -> bool:
+        """Whether the subject gets something in such a cycle, which ends once it does."""
+        turns: Turns = "before" if before else "own"
+        known = self._known.get((relaxations, turns, False))
+        return (known or self._outcome(relaxations, turns, once=True)).further
+
+    def _outcome(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool = False) -> Outcome:
+        key = relaxations, turns, once
+        if key not in self._known:
+            self._known[key] = self._try(*key)
+        return self._known[key]
 
     def after(self, *relaxations: Relaxation) -> Trials:
         """Trials of the same subject where all of these are made already. Many that begin alike share what they begin with."""
@@ -163,16 +171,20 @@ class Trials:
             relaxation.change(draft)
         return draft
 
-    def _try(self, relaxations: tuple[Relaxation, ...], turns: Turns) -> Outcome:
+    def _try(self, relaxations: tuple[Relaxation, ...], turns: Turns, once: bool) -> Outcome:
         draft = self.draft(*relaxations)
         subject = frozenset(self.subject)
         only, until = subject if turns == "own" else None, subject if turns == "before" else None
+
+        def decided(working: WorkingSet) -> Decisions:
+            return run_cycle(working, draft.config, draft.now, only=only, until=until, once=once)
+
         if draft.size > REBUILD * self._total:
-            decisions = run_cycle(WorkingSet.of(draft.whole()), draft.config, draft.now, only=only, until=until)
+            decisions = decided(WorkingSet.of(draft.whole()))
         else:
             self.working.apply(draft.changes())
             try:
-                decisions = run_cycle(self.working, draft.config, draft.now, only=only, until=until)
+                decisions = decided(self.working)
             finally:
                 # Also when the cycle fails: the next trial begins with the same working set.
                 self.working.apply(draft.undoing())

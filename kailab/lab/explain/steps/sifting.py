@@ -17,7 +17,7 @@ from kailab.cluster.embedded.merge import merge_patch
 from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.draft import Draft
 from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.engine.relaxing.trials import Outcome
+from kailab.engine.relaxing.trials import Outcome, Trials
 from kailab.lab.explain.steps.proposal import Change, Proposal, Way
 from kailab.lab.explain.steps.setting import Setting, title
 from kailab.scheduler.reading.nodes import node_record
@@ -64,24 +64,28 @@ def promising(setting: Setting, way: Way) -> Iterator[Proposal]:
 
 def _smallest(setting: Setting, proposals: Sequence[Proposal]) -> Proposal | None:
     """None where not even the largest serves the subject. A cycle with the turns of others takes long, so few are run: what is enough for
-    the subject alone mostly is enough, or all that waits before it has to be served as well."""
+    the subject alone mostly is enough, or all that waits before it has to be served as well. What a smaller change does a larger one does
+    too, so it is not asked again."""
     last = len(proposals) - 1
-    alone = _asked(setting, proposals[last], before=False)
-    if not alone.further:
+    if not _serves(setting, proposals[last], before=False):
         return None
-    low = last
-    if alone.whole:
-        low = _first(0, last, lambda place: _asked(setting, proposals[place], before=False).whole)
-    if low < last and _asked(setting, proposals[low], before=True).whole:
+
+    def whole(place: int, before: bool = True) -> bool:
+        return _asked(setting, proposals[place], before).whole
+
+    low = last if last and _is_one(setting) else 0
+    # Where each of many PodGroups has a turn, they alone take as long as all that come before them.
+    if low and whole(last, before=False):
+        low = _first(0, last, lambda place: whole(place, before=False))
+    if low < last and whole(low):
         return proposals[low]
-    largest = _asked(setting, proposals[last], before=True)
-    if not largest.further:
+    if not _serves(setting, proposals[low], before=True) and not _serves(setting, proposals[last], before=True):
         return None
     # Of surplus pods an evicting action takes one a cycle: where even the largest change serves only some of them at once, nothing
     # shows which smaller one is enough.
-    if low + 1 >= last or not largest.whole or not _asked(setting, proposals[last - 1], before=True).whole:
+    if low + 1 >= last or not whole(last - 1):
         return proposals[last]
-    return proposals[_first(low + 1, last - 1, lambda place: _asked(setting, proposals[place], before=True).whole)]
+    return proposals[_first(low + 1, last - 1, whole)]
 
 
 def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
@@ -97,15 +101,30 @@ def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
 
 def _may_serve(setting: Setting, proposal: Proposal) -> bool:
     """The subject alone is asked first, which costs little: what does not serve it then does not when others come before it."""
-    return all(_asked(setting, proposal, before).further for before in (False, True))
+    return all(_serves(setting, proposal, before) for before in (False, True))
+
+
+def _serves(setting: Setting, proposal: Proposal, before: bool) -> bool:
+    """Whether the subject gets something, which takes less than all that it gets."""
+    return _trials(setting).further(*_seen(setting, proposal), before=before)
 
 
 def _asked(setting: Setting, proposal: Proposal, before: bool) -> Outcome:
+    return _trials(setting)(*_seen(setting, proposal), before=before)
+
+
+def _seen(setting: Setting, proposal: Proposal) -> tuple[Relaxation, ...]:
+    return SearchBounded(), proposal.seen or Carried(json.dumps(proposal.changes), setting)
+
+
+def _trials(setting: Setting) -> Trials:
     uids = sorted(group["metadata"]["uid"] for group in setting.podgroups)
-    known = [uid for uid in uids if uid in setting.standing.records]
-    return setting.standing.trials.about(*known)(
-        SearchBounded(), proposal.seen or Carried(json.dumps(proposal.changes), setting), before=before
-    )
+    return setting.standing.trials.about(*(uid for uid in uids if uid in setting.standing.records))
+
+
+def _is_one(setting: Setting) -> bool:
+    """Whether those who wait are of one PodGroup."""
+    return len({row.podgroup for row in setting.waiting}) == 1
 
 
 def _can_read(changes: Sequence[Change]) -> bool:
