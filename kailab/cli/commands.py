@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, Entry] = {
     "fleet": Entry("fleets", "group", "List, show and check fleets: files that describe fake nodes."),
     "evidence": Entry("evidence", "group", "Show, check, compare, replay and capture evidence."),
     "components": Entry("components", "group", "Get and check the programs of a real control plane."),
+    "kind": Entry("kind", "group", "Make node images for the backend kind, without an image registry."),
     "conformance": Entry("conformance", "group", "Compare with recorded behaviour of a real KAI."),
     "bench": Entry("bench", "group", "Measure how long a lab takes from jobs to running pods."),
     "scheduler": Entry("scheduler", "group", "Run kailab's scheduler on a Kubernetes cluster."),

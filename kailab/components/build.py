@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 import tenacity
 
 from kailab.components.failures import BuildFailed
-from kailab.components.manifests import write_manifests
-from kailab.components.pins import KUBERNETES_PROGRAMS, MANIFESTS, Pin, this_machine
+from kailab.components.manifests import write_files, write_manifests
+from kailab.components.pins import MANIFESTS, NODE_FILES, Pin, this_machine
 from kailab.components.process_group import group
 from kailab.components.recipes import RECIPES, usual_seconds
 
@@ -86,6 +86,9 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
         lender = _downloaded(pin, go, f"{recipe.module}@{pin.version}", place, told)
         if pin.name == MANIFESTS:
             write_manifests(program, Path(lender["Dir"]), recipe.manifests)
+            return program
+        if pin.name == NODE_FILES:
+            write_files(program, Path(lender["Dir"]), recipe.files)
             return program
         (place / "go.mod").write_text(_go_mod(pin, go, lender, place, told), encoding="utf-8")
         package = recipe.package(pin.name)
@@ -171,7 +174,7 @@ def _lend_checksums(modules: Sequence[Path], place: Path) -> None:
 def _linked(pin: Pin) -> str:
     """Flags of the linker: no debugging data; the version, which programs of Kubernetes know in no other way."""
     flags = ["-s", "-w"]
-    if pin.name in KUBERNETES_PROGRAMS:
+    if pin.project == "kubernetes":
         major, minor, _ = pin.version.removeprefix("v").split(".", 2)
         values = {"gitVersion": pin.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):

@@ -19,7 +19,7 @@ import msgspec
 import tenacity
 
 from kailab.components.failures import DamagedComponent
-from kailab.components.pins import ADDONS, Pin, this_machine
+from kailab.components.pins import ADDONS, Pin, for_nodes, this_machine
 from kailab.errors import StateError
 from kailab.model import typed
 
@@ -121,24 +121,7 @@ class Cache:
     @contextlib.contextmanager
     def locked(self, pin: Pin, tell: Callable[[str], None]) -> Iterator[None]:
         """Alone with the programs of this project and version. Raises StateError if others don't come to an end."""
-        folder = self.folder(pin)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            # A lock of the system's: it ends with the process that holds it, however that ends. The file stays.
-            file = open(folder / _LOCK, "a")  # noqa: SIM115
-        except OSError as error:
-            raise StateError(f"{folder}: the cache can't be written: {error.strerror or error}") from error
-        with file:
-            if not _lock(file.fileno()):
-                tell(f"another process is getting {pin.project} {pin.version}; waiting for it")
-                waiting = tenacity.Retrying(
-                    wait=tenacity.wait_fixed(_LOCK_POLL_SECONDS),
-                    stop=tenacity.stop_after_delay(_LOCK_SECONDS),
-                    retry=tenacity.retry_if_result(lambda got: not got),
-                    retry_error_callback=lambda state: False,
-                )
-                if not waiting(_lock, file.fileno()):
-                    raise StateError(f"{folder}: another process holds it for {_LOCK_SECONDS / 3600:g} hours")
+        with alone_in(self.folder(pin), f"{pin.project} {pin.version}", tell):
             yield
 
     def _manifest(self, pin: Pin) -> dict[str, Entry]:
@@ -160,6 +143,29 @@ class Cache:
             os.replace(temporary, path)
 
 
+@contextlib.contextmanager
+def alone_in(folder: Path, what: str, tell: Callable[[str], None]) -> Iterator[None]:
+    """No other process gets ``what`` into this folder meanwhile. Raises StateError if others don't come to an end."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        # A lock of the system's: it ends with the process that holds it, however that ends. The file stays.
+        file = open(folder / _LOCK, "a")  # noqa: SIM115
+    except OSError as error:
+        raise StateError(f"{folder}: the cache can't be written: {error.strerror or error}") from error
+    with file:
+        if not _lock(file.fileno()):
+            tell(f"another process is getting {what}; waiting for it")
+            waiting = tenacity.Retrying(
+                wait=tenacity.wait_fixed(_LOCK_POLL_SECONDS),
+                stop=tenacity.stop_after_delay(_LOCK_SECONDS),
+                retry=tenacity.retry_if_result(lambda got: not got),
+                retry_error_callback=lambda state: False,
+            )
+            if not waiting(_lock, file.fileno()):
+                raise StateError(f"{folder}: another process holds it for {_LOCK_SECONDS / 3600:g} hours")
+        yield
+
+
 def sha256_of(path: Path) -> str:
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -177,6 +183,8 @@ def _seen(path: Path) -> tuple[int, int, int, int]:
 
 
 def _cure(pin: Pin) -> str:
+    if for_nodes(pin):
+        return "`kailab kind image build` gets it again"
     addons = {name: f" --with {name}" for name in ADDONS}
     known = {"kubernetes": f" --kubernetes {pin.version}", "kind": " --kind", **addons}.get(pin.project, "")
     return f"get it again with `kailab components get{known}`"

@@ -17,11 +17,20 @@ _NO_TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that the format has: the same f
 
 def write_manifests(archive: Path, module: Path, folders: Sequence[str]) -> None:
     """Keep the YAML below ``folders`` of a module. Raises BuildFailed where there is none."""
+    _write(archive, module, folders, "*.y*ml", "YAML")
+
+
+def write_files(archive: Path, module: Path, folders: Sequence[str]) -> None:
+    """Keep all files below ``folders`` of a module. Raises BuildFailed where there is none."""
+    _write(archive, module, folders, "*", "file")
+
+
+def _write(archive: Path, module: Path, folders: Sequence[str], pattern: str, what: str) -> None:
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as kept:
         for folder in folders:
-            files = sorted(path for path in (module / folder).rglob("*.y*ml") if path.is_file())
+            files = sorted(path for path in (module / folder).rglob(pattern) if path.is_file())
             if not files:
-                raise BuildFailed(f"{module.name}: there is no YAML in {folder}")
+                raise BuildFailed(f"{module.name}: there is no {what} in {folder}")
             for path in files:
                 entry = zipfile.ZipInfo(path.relative_to(module).as_posix(), _NO_TIME)
                 kept.writestr(entry, path.read_bytes(), zipfile.ZIP_DEFLATED)

@@ -20,7 +20,7 @@ PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
 
 
 class Pin(NamedTuple):
-    """One program, or the manifests of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind`` or an add-on's;
+    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``coredns`` or an add-on's;
     ``version``: with its ``v``."""
 
     name: str
@@ -33,6 +33,13 @@ class Pin(NamedTuple):
 
 KIND = Pin("kind", "kind", "v0.30.0")
 """For the backend of that name; no part of a control plane."""
+
+NODE_FILES = "node-files.zip"
+"""What kind wants to find in the image of a node, by path in its module, as one file."""
+
+_NODE_PROGRAMS = ("kubeadm", "kubelet", "kube-proxy")
+_COREDNS = {"v1.34": "v1.12.1", "v1.35": "v1.13.1"}
+"""By the minor release of Kubernetes: the version that its kubeadm wants."""
 
 MANIFESTS = "manifests.zip"
 """The YAML of a project that a cluster needs for its programs, by path, as one file."""
@@ -54,6 +61,28 @@ ADDONS: Mapping[str, tuple[Pin, ...]] = {
     "kuberay": _addon("kuberay", "v1.6.2"),
 }
 """What runs beside a control plane where it is asked for: by name, its programs and manifests. The name is their project."""
+
+
+def node_pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
+    """What a kind node image is made of, beside the programs of a control plane. Raises InputError for a release that isn't known,
+    or of which no image can be made."""
+    version = kubernetes_version(kubernetes)
+    minor = version.rpartition(".")[0]
+    if minor not in _COREDNS:
+        raise InputError(
+            f"no node image can be made of Kubernetes {version}: it needs containerd 2, which Debian 12 does not have; there "
+            f"can be one of {', '.join(one for one in KUBERNETES if one.rpartition('.')[0] in _COREDNS)}"
+        )
+    return (
+        *(Pin(name, "kubernetes", version) for name in _NODE_PROGRAMS),
+        Pin("coredns", "coredns", _COREDNS[minor]),
+        Pin(NODE_FILES, KIND.project, KIND.version),
+    )
+
+
+def for_nodes(pin: Pin) -> bool:
+    """Whether only node images have it in them."""
+    return pin.name in (*_NODE_PROGRAMS, "coredns", NODE_FILES)
 
 
 def addon_pins(name: str) -> tuple[Pin, ...]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kailab.components.pins import MANIFESTS, Pin
+from kailab.components.pins import MANIFESTS, NODE_FILES, Pin
 
 _USUAL_CORES = 2
 _BESIDE_KUEUE = ("sigs.k8s.io/kueue v0.19.2",)
@@ -21,7 +21,7 @@ class Recipe(NamedTuple):
     its own name. ``seconds``, ``megabytes``: what a build takes, and how large the program is. ``beside``: modules and versions that
     raise what the build is made of, so that programs of several modules share it. ``lent``: the module's own ``replace`` and
     ``exclude`` lines hold, and its checksums, for versions that the checksum database does not have. ``manifests``: the folders of
-    the YAML that a cluster needs for it."""
+    the YAML that a cluster needs for it. ``files``: those of which every file is kept."""
 
     module: str
     packages: Mapping[str, str] = {}
@@ -30,6 +30,7 @@ class Recipe(NamedTuple):
     beside: tuple[str, ...] = ()
     lent: bool = False
     manifests: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
 
     def package(self, program: str) -> str:
         inside = self.packages.get(program, f"cmd/{program}")
@@ -39,11 +40,20 @@ class Recipe(NamedTuple):
 RECIPES: Mapping[str, Recipe] = {
     "kubernetes": Recipe(
         "k8s.io/kubernetes",
-        seconds={"kube-apiserver": 300, "kube-controller-manager": 90, "kube-scheduler": 30, "kubectl": 60},
+        seconds={
+            "kube-apiserver": 300,
+            "kube-controller-manager": 90,
+            "kube-scheduler": 30,
+            "kubectl": 60,
+            "kubelet": 120,
+            "kubeadm": 30,
+            "kube-proxy": 20,
+        },
     ),
     "etcd": Recipe("go.etcd.io/etcd/server/v3", seconds={"etcd": 60}),
     "kwok": Recipe("sigs.k8s.io/kwok", seconds={"kwok": 120}),
-    "kind": Recipe("sigs.k8s.io/kind", packages={"kind": ""}, seconds={"kind": 20}),
+    "kind": Recipe("sigs.k8s.io/kind", packages={"kind": ""}, seconds={"kind": 20}, files=("images/base/files",)),
+    "coredns": Recipe("github.com/coredns/coredns", packages={"coredns": ""}, seconds={"coredns": 300}, lent=True),
     "kueue": Recipe(
         "sigs.k8s.io/kueue",
         seconds={"kueue": 900},
@@ -125,11 +135,11 @@ RECIPES: Mapping[str, Recipe] = {
 
 def usual_seconds(pin: Pin) -> int:
     """How long a build takes with empty caches on this machine, about."""
-    # What a manifest takes is a download of some megabytes.
+    # What files take is a download of some megabytes.
     seconds = RECIPES[pin.project].seconds.get(pin.name, 10)
     return max(seconds * _USUAL_CORES // max(os.cpu_count() or 1, 1), 5)
 
 
 def usual_megabytes(pin: Pin) -> int:
     """How large the program is, about; 0: nobody has said."""
-    return 0 if pin.name == MANIFESTS else RECIPES[pin.project].megabytes.get(pin.name, 0)
+    return 0 if pin.name in (MANIFESTS, NODE_FILES) else RECIPES[pin.project].megabytes.get(pin.name, 0)

@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from kailab.components.pins import ADDONS, KUBERNETES_PROGRAMS, Machine, Pin
+from kailab.components.pins import ADDONS, NODE_FILES, Machine, Pin
 
 _ETCD = "etcd-io/etcd"
 _KWOK = "kubernetes-sigs/kwok"
@@ -49,8 +49,10 @@ class Sources:
         """None: nobody publishes it for this machine."""
         if pin.project in ADDONS:
             return None  # their projects publish images
+        if pin.project == "coredns" or pin.name == NODE_FILES:
+            return None
         kind = f"{machine.system}-{machine.architecture}"
-        if pin.name in KUBERNETES_PROGRAMS:
+        if pin.project == "kubernetes":
             # Of Kubernetes only the client is published for macOS.
             if machine.system != "linux" and pin.name != "kubectl":
                 return None

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from kailab.components.buildinfo import module_version
 from kailab.components.failures import WrongComponent
-from kailab.components.pins import ADDONS, MANIFESTS, Pin
+from kailab.components.pins import ADDONS, MANIFESTS, NODE_FILES, Pin
 from kailab.components.recipes import RECIPES
 
 if TYPE_CHECKING:
     from kailab.components.sets import ComponentSet
 
 _PATIENCE_SECONDS = 120.0  # the first start of a program of 150 MB, on a busy machine
-_QUESTIONS = {"kubectl": ("version", "--client")}
+_QUESTIONS = {"kubectl": ("version", "--client"), "kubeadm": ("version", "--output", "short")}
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)")
 
 
@@ -45,7 +45,7 @@ def reported_version(name: str, path: Path) -> str:
 
 def check_version(pin: Pin, path: Path) -> None:
     """Raises WrongComponent."""
-    if pin.name == MANIFESTS:
+    if pin.name in (MANIFESTS, NODE_FILES):
         return  # written by us, from the module of that version
     told = _built_version(pin, path) if pin.project in ADDONS else reported_version(pin.name, path)
     if told != pin.version:

@@ -7,7 +7,7 @@ import pytest
 
 from kailab.cluster.kind import KindPlane, kind_reason
 from kailab.cluster.kind.choices import choose
-from kailab.cluster.kind.engine import has_image
+from kailab.cluster.kind.node_image import image_reason
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.components import ComponentSet, MissingComponents, find_components
 from tests.planes import connected, taken_down
@@ -26,9 +26,9 @@ def kind_here() -> None:
     reason = kind_reason()
     if reason is not None:
         _give_up(f"no kind cluster can be made here: {reason}")
-    image = choose().image
-    if not has_image(image):
-        _give_up(f"the Docker engine has no node image {image}; pull it, or name another one in KAILAB_KIND_IMAGE")
+    reason = image_reason(choose().image)
+    if reason is not None:
+        _give_up(reason)
 
 
 @pytest.fixture(scope="session")

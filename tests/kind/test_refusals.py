@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from kailab.cluster.kind import KindPlane, creation, kind_reason, kindfolder
-from kailab.cluster.kind.choices import choose, find_kind, name_for, node_image
+from kailab.cluster.kind.choices import choose, find_kind, name_for
 from kailab.cluster.kind.config import cluster_config
+from kailab.cluster.kind.node_image import node_image
 from kailab.cluster.waiting import wait_until
 from kailab.components import KIND, PROGRAMS, Cache, ComponentSet, DamagedComponent, Way, get_program
 from kailab.errors import ConnectError, InputError, KailabError, StateError

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kailab.cluster.kind.creation import library_reason
 from kailab.cluster.kind.engine import docker_reason
+from kailab.cluster.kind.node_image import node_image
 from kailab.components import DEFAULT_KUBERNETES, KIND, Cache
 from kailab.errors import ConnectError, InputError, KailabError
 
@@ -45,11 +46,6 @@ def choose(
     return Choices(find_kind(kind), image or os.environ.get(IMAGE_VARIABLE) or node_image(kubernetes), told)
 
 
-def node_image(kubernetes: str = DEFAULT_KUBERNETES) -> str:
-    """What kind publishes for a release of Kubernetes."""
-    return f"kindest/node:{kubernetes}"
-
-
 def find_kind(path: Path | None = None) -> Path:
     """The kind binary: this one, else KAILAB_KIND's, else PATH's, else the cache's. Raises ConnectError, DamagedComponent."""
     told = path or _path(KIND_VARIABLE)
@@ -70,7 +66,7 @@ def find_kind(path: Path | None = None) -> Path:
 
 
 def kind_reason() -> str | None:
-    """Why no kind cluster can be made here; None if one can (its node image may still have to be pulled)."""
+    """Why no kind cluster can be made here; None if one can (its node image may still have to be pulled or made)."""
     reason = library_reason() or docker_reason()
     if reason is not None:
         return reason

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Callable
+from pathlib import Path
 
 from kailab.errors import ConnectError
 
 ANSWER_SECONDS = 10.0
 PULL_SECONDS = 900.0
-
-Tell = Callable[[str], None]
 
 
 def docker_reason() -> str | None:
@@ -47,22 +45,47 @@ def has_image(image: str) -> bool:
         return False
 
 
-def provide_image(image: str, tell: Tell) -> None:
-    """Pull an image that is not here. Raises ConnectError where that does not work, with docker's own reason.
-
-    kind would pull it too, but try again for long and hide the reason in pages of output."""
-    if has_image(image):
-        return
-    tell(f"pulling the node image {image}")
+def pull(image: str) -> str | None:
+    """Why it can't be pulled, with docker's own reason; None: it was."""
     try:
         done = _docker("pull", "--quiet", image, seconds=PULL_SECONDS)
-    except subprocess.TimeoutExpired as error:
-        raise ConnectError(f"the node image {image} was not here after {PULL_SECONDS:.0f} s of docker pull") from error
+    except subprocess.TimeoutExpired:
+        return f"the node image {image} was not here after {PULL_SECONDS:.0f} s of docker pull"
+    except OSError as error:
+        return f"docker can't be run: {error}"
     if done.returncode != 0:
-        raise ConnectError(
-            f"the node image {image} is not here and can't be pulled: {_last_line(done.stderr)}; "
-            "KAILAB_KIND_IMAGE names another one"
-        )
+        return f"the node image {image} is not here and can't be pulled: {_last_line(done.stderr)}"
+    return None
+
+
+def load_image(archive: Path) -> None:
+    """Raises ConnectError."""
+    try:
+        done = _docker("load", "--quiet", "--input", str(archive), seconds=PULL_SECONDS)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConnectError(f"{archive}: docker can't load it: {error}") from error
+    if done.returncode != 0:
+        raise ConnectError(f"{archive}: docker can't load it: {_last_line(done.stderr)}")
+
+
+def layers(image: str) -> list[str]:
+    """The digests of an image's layers, unpacked: the same in every engine, as an image's id is not. Raises ConnectError."""
+    try:
+        done = _docker("image", "inspect", "--format", "{{range .RootFS.Layers}}{{.}} {{end}}", image)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise ConnectError(f"the Docker engine can't be asked for {image}: {error}") from error
+    if done.returncode != 0:
+        raise ConnectError(f"the Docker engine can't be asked for {image}: {_last_line(done.stderr)}")
+    return done.stdout.split()
+
+
+def remove_image(image: str) -> None:
+    """One that is not there is as good as removed. Raises ConnectError, as where a container uses it."""
+    if not has_image(image):
+        return
+    done = _docker("image", "rm", image, seconds=PULL_SECONDS)
+    if done.returncode != 0:
+        raise ConnectError(f"{image}: docker can't remove it: {_last_line(done.stderr)}")
 
 
 def containers(cluster: str, *, running: bool = False) -> list[str]:

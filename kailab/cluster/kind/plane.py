@@ -26,8 +26,9 @@ from kailab.cluster.kind import kindfolder, kwok, nodes
 from kailab.cluster.kind.choices import choose, name_for
 from kailab.cluster.kind.config import cluster_config
 from kailab.cluster.kind.creation import Maker, check_library, check_name
-from kailab.cluster.kind.engine import check_docker, containers, provide_image
+from kailab.cluster.kind.engine import check_docker, containers
 from kailab.cluster.kind.kindfolder import KindRecord
+from kailab.cluster.kind.node_image import provide_image
 from kailab.errors import ConnectError, StateError
 
 if TYPE_CHECKING:

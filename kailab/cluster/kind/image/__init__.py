@@ -1,0 +1,1 @@
+"""Node images for kind, made here: a Debian base and the pinned programs, nothing from an image registry."""

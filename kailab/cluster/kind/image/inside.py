@@ -1,0 +1,128 @@
+"""The build itself: a process that has mounts and process ids of its own, so that it leaves nothing behind however it ends.
+
+Its standard output has a line for each step and, at the end, one of JSON: what was made. All else is in its standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+
+from kailab.cluster.kind.image import debian, node_files, parts
+from kailab.cluster.kind.image.debian import Root
+from kailab.cluster.kind.image.importing import containerd
+from kailab.cluster.kind.image.ingredients import Ingredients
+from kailab.cluster.kind.image.layers import write_image
+
+MADE = "made "
+LABEL = "dev.kailab.node-image"
+_ON_THE_NODE = ("kubeadm", "kubectl", "kubelet")
+
+
+class Task(msgspec.Struct, frozen=True):
+    """``folder``: for the root, empty; ``memory``: it is to be in memory; ``archive``: what is made; ``downloads``: where packages are
+    kept."""
+
+    wanted: Ingredients
+    folder: str
+    memory: bool
+    archive: str
+    downloads: str
+    architecture: str
+
+
+class Made(msgspec.Struct, frozen=True):
+    """See ``NodeImage``."""
+
+    layer: str
+    packages: dict[str, str]
+    images: tuple[str, ...]
+
+
+def make(task: Task) -> Made:
+    """Raises OSError, ValueError, subprocess.CalledProcessError."""
+    wanted, folder = task.wanted, Path(task.folder)
+    if task.memory:
+        # Hundreds of packages are unpacked and flushed one by one, which takes minutes on a disk.
+        _mount("tmpfs", folder, "-o", "mode=0700,size=100%")
+    _say("installing Debian packages")
+    root = debian.install(folder / "root", wanted, Path(task.downloads))
+    packages = debian.installed(root)
+    _say("putting kind's files and Kubernetes in place")
+    for kind in ("proc", "sysfs"):
+        _mount(kind, root.path / {"sysfs": "sys"}.get(kind, kind))
+    for name in _ON_THE_NODE:
+        root.put(f"usr/bin/{name}", Path(wanted.programs[name]))
+    node_files.put_kinds_files(root, Path(wanted.files))
+    sandbox = node_files.set_up(root, wanted.kubernetes)
+    _check_versions(root, wanted)
+    images = _import(root, parts.parts_of(root, wanted.kubernetes, sandbox), task)
+    for name in ("proc", "sys"):
+        subprocess.run(["umount", str(root.path / name)], check=True)
+    debian.trim(root)
+    for path in (*(root.path / "run").glob("*"), *(root.path / "tmp").glob("*")):
+        shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+    _say("packing the image")
+    layer = write_image(
+        Path(task.archive),
+        wanted.name,
+        root.path,
+        task.architecture,
+        entrypoint=("/usr/local/bin/entrypoint", "/sbin/init"),
+        environment=("container=docker",),
+        # systemd ends at this signal; at SIGTERM it begins anew.
+        stop_signal="SIGRTMIN+3",
+        labels={LABEL: wanted.name},
+    )
+    return Made(layer, packages, images)
+
+
+def _import(root: Root, wanted: list[parts.Part], task: Task) -> tuple[str, ...]:
+    with containerd(root) as importer:
+        made = parts.archives(wanted, root, task.wanted.programs, Path(task.folder), task.architecture)
+        for part, archive in zip(wanted, made, strict=True):
+            _say(f"adding {part.image}")
+            importer.put(archive)
+        there = importer.names()
+    missing = [part.image for part in wanted if part.image not in there]
+    if missing:
+        raise ValueError(f"containerd has taken in {', '.join(there) or 'nothing'}; {', '.join(missing)} is not there")
+    return tuple(part.image for part in wanted)
+
+
+def _check_versions(root: Root, wanted: Ingredients) -> None:
+    """Each is run once where it is to run."""
+    told = root.run("kubelet", "--version").split()[-1]
+    if told != wanted.kubernetes:
+        raise ValueError(f"the node's kubelet says that it is {told}; {wanted.kubernetes} was expected")
+    for command in (("containerd", "--version"), ("runc", "--version"), ("iptables", "--version"), ("jq", "--version")):
+        root.run(*command)
+
+
+def _mount(kind: str, place: Path, *options: str) -> None:
+    subprocess.run(["mount", "-t", kind, *options, kind, str(place)], check=True)
+
+
+def _say(text: str) -> None:
+    print(text, flush=True)
+
+
+def main() -> None:
+    """``sys.argv[1]``: the task."""
+    task = msgspec.json.decode(sys.argv[1], type=Task)
+    os.umask(0o022)
+    try:
+        made = make(task)
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        print(error, file=sys.stderr, flush=True)
+        raise SystemExit(1) from None
+    _say(MADE + msgspec.json.encode(made).decode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,158 @@
+"""A node image made: what is missing told, the programs got, the build run by itself, the result kept."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from kailab.cluster.kind.image.ingredients import MIRROR, Ingredients, gathered
+from kailab.cluster.kind.image.inside import MADE, Made, Task
+from kailab.cluster.kind.image.needs import fits_memory, lacking, missing_components
+from kailab.cluster.kind.image.store import ARCHIVE, LOG, NodeImage, Store
+from kailab.components import KIND, Cache, Pin, get_components, get_program
+from kailab.components.cache import alone_in, sha256_of
+from kailab.components.getting import told_time
+from kailab.components.pins import kubernetes_version, node_pins, pins, this_machine
+from kailab.components.process_group import group
+from kailab.components.recipes import usual_seconds
+from kailab.components.sets import chosen_folder
+from kailab.errors import KailabError, StateError
+
+_LAST_LINES = 8
+
+Tell = Callable[[str], None]
+
+
+class CannotBuild(KailabError):
+    """What a build needs is not here. ``reasons``: each by itself."""
+
+    def __init__(self, reasons: list[str]) -> None:
+        self.reasons = reasons
+        super().__init__("\n".join(("no node image can be made here:", *(f"  {reason}" for reason in reasons))))
+
+    def __reduce__(self) -> tuple[type[CannotBuild], tuple[list[str]]]:
+        return CannotBuild, (self.reasons,)
+
+
+def check(
+    kubernetes: str | None = None,
+    components: Path | None = None,
+    *,
+    mirror: str = MIRROR,
+    store: Store | None = None,
+    cache: Cache | None = None,
+) -> tuple[Pin, ...]:
+    """Programs that have to be got before an image can be made. Raises CannotBuild, InputError; nothing is got or made."""
+    store, cache = store or Store(), cache or Cache()
+    version = kubernetes_version(kubernetes)
+    wanted = node_pins(version)
+    missing = missing_components(wanted if components or chosen_folder() else (*pins(version), *wanted), cache)
+    if reasons := lacking(store.root, mirror, missing):
+        raise CannotBuild(reasons)
+    return missing
+
+
+def build(
+    kubernetes: str | None = None,
+    components: Path | None = None,
+    *,
+    mirror: str = MIRROR,
+    again: bool = False,
+    store: Store | None = None,
+    cache: Cache | None = None,
+    tell: Tell = lambda text: None,
+) -> NodeImage:
+    """The image of a release (None: the default), as an archive in the store: made, unless the same is there already.
+
+    ``components``: a folder with the programs of a control plane; ``again``: made anew in any case. Raises CannotBuild before
+    anything is got or made; MissingComponents, StateError, InputError.
+    """
+    store, cache = store or Store(), cache or Cache()
+    if missing := check(kubernetes, components, mirror=mirror, store=store, cache=cache):
+        seconds = told_time(sum(map(usual_seconds, missing)))
+        tell(f"to be got first: {', '.join(map(str, missing))}; where they have to be built that takes about {seconds}")
+    found = get_components(kubernetes, components, cache=cache, tell=tell)
+    for pin in node_pins(found.kubernetes):
+        get_program(pin, cache=cache, tell=tell)
+    wanted = gathered(found, mirror, cache)
+    folder = store.folder(wanted.name)
+    with alone_in(folder, wanted.name, tell):
+        there = store.find(wanted.name)
+        if there is not None and not again:
+            store.checked(there)
+            tell(f"{there.name} is here already, made {there.created[:10]}; --again makes it anew")
+            return there
+        made = _run(wanted, folder, store.root / "downloads", tell)
+        image = _record(wanted, made, folder / ARCHIVE)
+        store.put(image)
+    return image
+
+
+def _run(wanted: Ingredients, folder: Path, downloads: Path, tell: Tell) -> Made:
+    """Raises StateError with the last that the build said."""
+    arriving = folder / f".{ARCHIVE}"
+    work = folder / ".work"
+    # Of a build that was killed: what it had in memory went with it.
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    task = Task(wanted, str(work), fits_memory(), str(arriving), str(downloads), this_machine().architecture)
+    command = [
+        # However this process ends, the build ends, and with it all that it started and mounted.
+        "setpriv", "--pdeathsig", "KILL",
+        "unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--",
+        sys.executable, "-m", "kailab.cluster.kind.image.inside", msgspec.json.encode(task).decode(),
+    ]  # fmt: skip
+    log = folder / LOG
+    environment = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
+    try:
+        with log.open("wb") as errors, group(command, env=environment, stdout=subprocess.PIPE, stderr=errors) as child:
+            made = _followed(child, tell)
+            code = child.wait()
+        if code or made is None:
+            raise StateError(f"the node image could not be made; see {log}:\n{_end_of(log)}")
+        os.replace(arriving, folder / ARCHIVE)
+    finally:
+        arriving.unlink(missing_ok=True)
+        shutil.rmtree(work, ignore_errors=True)
+    return made
+
+
+def _followed(child: subprocess.Popen[bytes], tell: Tell) -> Made | None:
+    made = None
+    assert child.stdout is not None
+    for line in child.stdout:
+        text = line.decode("utf-8", "replace").rstrip("\n")
+        if text.startswith(MADE):
+            made = msgspec.json.decode(text.removeprefix(MADE), type=Made)
+        else:
+            tell(text)
+    return made
+
+
+def _record(wanted: Ingredients, made: Made, archive: Path) -> NodeImage:
+    return NodeImage(
+        name=wanted.name,
+        kubernetes=wanted.kubernetes,
+        kind=KIND.version,
+        layer=made.layer,
+        sha256=sha256_of(archive),
+        megabytes=archive.stat().st_size // 1_000_000,
+        created=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        suite=wanted.suite,
+        mirror=wanted.mirror,
+        packages=made.packages,
+        checksums=wanted.checksums,
+        images=made.images,
+    )
+
+
+def _end_of(log: Path) -> str:
+    lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return "\n".join(f"  {line[:300]}" for line in lines[-_LAST_LINES:]) or "  (it said nothing)"

@@ -1,0 +1,86 @@
+"""What makes a node of a Debian root: kind's own files, from its Go module, and how systemd and containerd are set up for them.
+
+Source: what kind's ``images/base`` and ``pkg/build/nodeimage`` put into the images that kind publishes.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from kailab.cluster.kind.image import network
+from kailab.cluster.kind.image.debian import Root
+
+_FILES = PurePosixPath("images/base/files")
+_ENABLED = ("containerd.service", "kubelet.service", "undo-mount-hacks.service", network.UNIT)
+# Of a machine's, not of a container's: they would wait for devices, or write to what all containers of the machine share.
+_MASKED = ("systemd-binfmt.service", "systemd-udevd.service", "systemd-logind.service", "console-getty.service")
+_EMPTIED = (
+    "lib/systemd/system/multi-user.target.wants",
+    "lib/systemd/system/local-fs.target.wants",
+    "lib/systemd/system/basic.target.wants",
+)
+_CONTAINERD = "etc/containerd/config.toml"
+_SANDBOX = re.compile(r'^\s*sandbox_image\s*=\s*"([^"]+)"', re.MULTILINE)
+_OOM = "restrict_oom_score_adj = false"
+_KUBELET = "etc/default/kubelet"
+
+
+def put_kinds_files(root: Root, archive: Path) -> None:
+    """``archive``: of the pinned module. Go's cache knows no modes: what is in a ``bin`` folder is a program."""
+    with zipfile.ZipFile(archive) as kept:
+        for name in kept.namelist():
+            path = PurePosixPath(name).relative_to(_FILES)
+            root.write(str(path), kept.read(name).decode("utf-8"), 0o755 if path.parent.name == "bin" else 0o644)
+
+
+def set_up(root: Root, kubernetes: str) -> str:
+    """Settings of the node. Returns the name of the image that containerd has for the sandbox of a pod."""
+    sandbox = _set_up_containerd(root)
+    _set_up_systemd(root)
+    network.put(root)
+    kubelet = root.path / _KUBELET
+    # A kubelet of 1.35 and later refuses to run on cgroup v1, where nothing else stands in its way.
+    root.write(_KUBELET, f"{kubelet.read_text(encoding='utf-8').strip()} --fail-cgroupv1=false\n")
+    root.write("kind/version", kubernetes)
+    (root.path / "etc/kubernetes/manifests").mkdir(parents=True, exist_ok=True)
+    return sandbox
+
+
+def _set_up_containerd(root: Root) -> str:
+    # kind's units name the places where kind's own build has them.
+    for program in ("containerd", "ctr", "containerd-shim-runc-v2"):
+        root.link(f"usr/local/bin/{program}", f"/usr/bin/{program}")
+    root.link("opt/cni/bin", "/usr/lib/cni")
+    config = root.path / _CONTAINERD
+    told = config.read_text(encoding="utf-8")
+    # Where the engine's machine keeps CAP_SYS_RESOURCE to itself nobody may lower a process's score; elsewhere it changes nothing.
+    config.write_text(told.replace(_OOM, _OOM.replace("false", "true")), encoding="utf-8")
+    found = _SANDBOX.search(told)
+    if found is None:
+        raise ValueError(f"{_CONTAINERD} of kind's module names no sandbox_image")
+    spec = json.loads(root.run("ctr", "oci", "spec"))
+    # The limits of whoever builds are not the node's.
+    spec["process"].pop("rlimits", None)
+    hooks = spec.setdefault("hooks", {}).setdefault("createContainer", [])
+    hooks.append({"path": "/kind/bin/mount-product-files.sh"})
+    root.write("etc/containerd/cri-base.json", json.dumps(spec))
+    return found[1]
+
+
+def _set_up_systemd(root: Root) -> None:
+    for folder in (
+        *_EMPTIED,
+        *(str(path.relative_to(root.path)) for path in root.path.glob("etc/systemd/system/*.wants")),
+    ):
+        for path in (root.path / folder).glob("*"):
+            path.unlink()
+    for unit in _ENABLED:
+        root.link(f"etc/systemd/system/multi-user.target.wants/{unit}", f"/etc/systemd/system/{unit}")
+    for unit in _MASKED:
+        root.link(f"etc/systemd/system/{unit}", "/dev/null")
+    root.link("etc/systemd/system/default.target", "/lib/systemd/system/multi-user.target")
+    # Its messages are the machine's.
+    root.write("etc/systemd/journald.conf.d/node.conf", "[Journal]\nReadKMsg=no\nStorage=volatile\n")

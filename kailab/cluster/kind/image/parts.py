@@ -1,0 +1,96 @@
+"""The images inside a node image: what kubeadm runs as pods, each made of a program, under the name that kubeadm asks for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from kailab.cluster.kind.image.debian import Root, files_of
+from kailab.cluster.kind.image.layers import write_image
+
+_PAUSE = "/usr/bin/catatonit"
+_IPTABLES = (
+    "usr/sbin/xtables-nft-multi",
+    "usr/sbin/iptables-nft*",
+    "usr/sbin/ip6tables-nft*",
+    "usr/sbin/nft",
+    "usr/sbin/conntrack",
+    # Loaded when a rule asks for them; one needs a library that the program itself does without.
+    "usr/lib/*-linux-gnu/xtables/*.so",
+)
+_COMMANDS = ("iptables", "iptables-save", "iptables-restore")
+
+
+class Part(NamedTuple):
+    """``program``: its path in the node's root, None: one of ``Ingredients.programs`` by that name."""
+
+    image: str
+    program: str
+    entrypoint: tuple[str, ...] = ()
+
+
+def parts_of(root: Root, kubernetes: str, sandbox: str) -> list[Part]:
+    """What kubeadm names for a release, and containerd's sandbox. Raises ValueError for an image that nothing here makes."""
+    named = root.run("kubeadm", "config", "images", "list", "--kubernetes-version", kubernetes).split()
+    return [_part(image) for image in dict.fromkeys((*named, sandbox))]
+
+
+def _part(image: str) -> Part:
+    program = image.rpartition("/")[2].partition(":")[0]
+    if program == "pause":
+        return Part(image, program, (_PAUSE, "-P"))
+    if program == "coredns":
+        return Part(image, program, ("/usr/local/bin/coredns",))
+    if program not in ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"):
+        raise ValueError(f"kubeadm asks for {image}, and nothing here makes it")
+    return Part(image, program)
+
+
+def archives(
+    parts: list[Part], root: Root, programs: Mapping[str, str], folder: Path, architecture: str
+) -> Iterator[Path]:
+    """Each as an archive, which is gone when the next one is asked for."""
+    for part in parts:
+        staged, archive = folder / "part", folder / "part.tar"
+        _stage(part, root, programs, staged)
+        write_image(archive, part.image, staged, architecture, entrypoint=part.entrypoint)
+        shutil.rmtree(staged)
+        yield archive
+        archive.unlink()
+
+
+def _stage(part: Part, root: Root, programs: Mapping[str, str], staged: Path) -> None:
+    own = Root(staged)
+    if part.program == "pause":
+        own.put(_PAUSE.lstrip("/"), root.path / _PAUSE.lstrip("/"))
+        return
+    own.put(f"usr/local/bin/{part.program}", Path(programs[part.program]))
+    if part.program == "kube-proxy":
+        _stage_iptables(root, own)
+
+
+def _stage_iptables(root: Root, own: Root) -> None:
+    """kube-proxy calls these, and brings none of its own."""
+    for folder in ("bin", "sbin", "lib", "lib64"):
+        (own.path / "usr" / folder).mkdir(parents=True, exist_ok=True)
+        own.link(folder, f"usr/{folder}")
+    files = [f"/{path}" for path in files_of(root, _IPTABLES)]
+    for name in (*files, *_libraries(root, files)):
+        # As the root itself sees it: links in it may lead to what only it has at that place.
+        real = root.run("realpath", name).strip()
+        own.put(real.lstrip("/"), root.path / real.lstrip("/"))
+        if real != name:
+            own.link(name.lstrip("/"), real)
+    for command in _COMMANDS:
+        own.link(f"usr/sbin/{command}", command.replace("tables", "tables-nft", 1))
+        own.link(f"usr/sbin/ip6{command.removeprefix('ip')}", command.replace("iptables", "ip6tables-nft", 1))
+    (own.path / "run").mkdir()
+    (own.path / "tmp").mkdir()
+
+
+def _libraries(root: Root, programs: list[str]) -> list[str]:
+    """What ldd names for them."""
+    words = (word for line in root.run("ldd", *programs).splitlines() for word in line.split())
+    return list(dict.fromkeys(word for word in words if word.startswith("/") and not word.endswith(":")))

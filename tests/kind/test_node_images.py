@@ -1,0 +1,344 @@
+"""Node images that are made here: what is missing, what is made of what, and what is left of a build that does not end well."""
+
+import gzip
+import hashlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from kailab.cluster.kind import engine
+from kailab.cluster.kind.choices import choose
+from kailab.cluster.kind.image import making, needs
+from kailab.cluster.kind.image.debian import Root
+from kailab.cluster.kind.image.ingredients import SUITE, gathered
+from kailab.cluster.kind.image.layers import write_image
+from kailab.cluster.kind.image.making import CannotBuild
+from kailab.cluster.kind.image.node_files import put_kinds_files
+from kailab.cluster.kind.image.store import ARCHIVE, RECORD, NodeImage, Store
+from kailab.cluster.kind.node_image import load, node_image, provide_image
+from kailab.cluster.waiting import wait_until
+from kailab.components import KIND, Cache, find_components, pins
+from kailab.components.manifests import write_files
+from kailab.components.pins import NODE_FILES, node_pins, this_machine
+from kailab.errors import ConnectError, InputError, StateError
+
+SECONDS = 300.0
+AS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("unshare") is None, reason="it needs root, as a build does"
+)
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
+    """Programs that are none, in a cache of their own."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("KAILAB_COMPONENTS", raising=False)
+    monkeypatch.delenv("KAILAB_KIND_IMAGE", raising=False)
+    made = Cache()
+    for pin in (*pins(), *node_pins()):
+        file = tmp_path / pin.name
+        file.write_text(f"#!/bin/sh\necho {pin}\n")
+        made.put(pin, file, "built", "this test")
+    return made
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> str:
+    """As far as it is looked at before a build."""
+    release = tmp_path / "mirror" / "dists" / SUITE / "InRelease"
+    release.parent.mkdir(parents=True)
+    release.write_text("Origin: Debian\n")
+    return (tmp_path / "mirror").as_uri()
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+    """Puts a debootstrap of a few words in front of PATH."""
+    folder = tmp_path / "tools"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+    def debootstrap(words: str) -> None:
+        (folder / "debootstrap").write_text(f"#!/bin/sh\n{words}\n")
+        (folder / "debootstrap").chmod(0o755)
+
+    monkeypatch.setattr(needs, "KEYRING", Path(sys.executable))  # a file that is there
+    return debootstrap
+
+
+def record(number: int = 1, **fields: object) -> NodeImage:
+    given: dict = {
+        "name": f"kailab/node:v1.35.4-{number:012x}",
+        "kubernetes": "v1.35.4",
+        "kind": KIND.version,
+        "layer": "sha256:1",
+        "sha256": hashlib.sha256(b"an archive").hexdigest(),
+        "megabytes": 1,
+        "created": f"2026-01-0{number}T00:00:00+00:00",
+        "suite": SUITE,
+        "mirror": "file:///mirror",
+        "packages": {"bash": "5"},
+        "checksums": {"kubelet": "1"},
+        "images": ("pause:3.10",),
+        **fields,
+    }
+    return NodeImage(**given)
+
+
+def kept(store: Store, image: NodeImage) -> NodeImage:
+    store.folder(image.name).mkdir(parents=True)
+    store.archive(image).write_bytes(b"an archive")
+    store.put(image)
+    return image
+
+
+class TestNeeds:
+    def test_all_that_is_missing_is_said_at_once_and_nothing_is_got(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        monkeypatch.setattr(os, "geteuid", lambda: 1000)
+        monkeypatch.setattr(needs, "KEYRING", tmp_path / "keyring.gpg")
+        monkeypatch.setattr(needs, "ARCHIVE_BYTES", 10**18)
+        with pytest.raises(CannotBuild) as refused:
+            making.build(mirror=f"{tmp_path.as_uri()}/nothing")
+        told = str(refused.value)
+        for part in (
+            "it needs root",
+            "no debootstrap here (apt install debootstrap)",
+            "no gpgv here",
+            "keyring.gpg is not here",
+            "there is no Go here, and coredns v1.13.1, node-files.zip v0.30.0 can only be had with it",
+            "GB are needed",
+            "the Debian mirror can't be reached",
+            "--mirror names another one",
+        ):
+            assert part in told
+        assert not (tmp_path / "cache").exists()
+
+    @AS_ROOT
+    def test_where_nothing_is_missing(self, cache: Cache, mirror: str, tools: Callable[[str], None]) -> None:
+        tools("exit 1")
+        assert making.check(mirror=mirror) == ()
+
+    def test_a_release_of_which_there_can_be_none(self) -> None:
+        with pytest.raises(
+            InputError, match=r"no node image can be made of Kubernetes v1\.36\.3: .* v1\.34\.4, v1\.35\.4"
+        ):
+            making.check("1.36")
+        with pytest.raises(InputError, match="not among the releases"):
+            making.check("1.2")
+
+
+class TestName:
+    def test_it_follows_from_what_is_in_it(self, cache: Cache, tmp_path: Path) -> None:
+        first = gathered(find_components())
+        assert gathered(find_components()).name == first.name
+        assert first.name.startswith("kailab/node:v1.35.4-")
+        # Where packages come from makes no other image.
+        assert gathered(find_components(), "http://another.invalid/debian").name == first.name
+        (kubelet,) = (pin for pin in node_pins() if pin.name == "kubelet")
+        another = tmp_path / "another"
+        another.write_text("#!/bin/sh\n")
+        cache.put(kubelet, another, "built", "this test")
+        assert gathered(find_components()).name != first.name
+
+    def test_the_newest_that_was_made_here_is_the_default(self, cache: Cache, tmp_path: Path) -> None:
+        kind = tmp_path / "kind"
+        kind.write_text("#!/bin/sh\n")
+        kind.chmod(0o755)
+        assert choose(kind).image == "kindest/node:v1.35.4"
+        store = Store()
+        kept(store, record(1))
+        kept(store, record(2))
+        kept(store, record(3, kubernetes="v1.34.4"))
+        kept(store, record(4, recipe=0))
+        assert choose(kind).image == record(2).name
+        assert node_image("v1.34.4") == record(3).name
+        assert choose(kind, "mine:1").image == "mine:1"
+
+
+class TestStore:
+    def test_what_is_kept_is_found_and_removed(self, tmp_path: Path) -> None:
+        store = Store(tmp_path / "images")
+        assert store.images() == []
+        first, second = kept(store, record(1)), kept(store, record(2))
+        assert store.images() == [second, first]
+        assert store.find(first.name) == store.find(first.name.partition(":")[2]) == first
+        assert store.checked(first).read_bytes() == b"an archive"
+        store.remove(first)
+        assert store.images() == [second]
+        with pytest.raises(InputError, match=rf"there is no node image .*; there are: {second.name}"):
+            store.get(first.name)
+
+    def test_what_is_damaged_is_not_loaded(self, tmp_path: Path) -> None:
+        store = Store(tmp_path)
+        image = kept(store, record())
+        store.archive(image).write_bytes(b"something else")
+        with pytest.raises(StateError, match=r"its sha256 is .* was made; it is not loaded; .*--again"):
+            store.checked(image)
+        store.archive(image).unlink()
+        with pytest.raises(StateError, match="can't be read"):
+            store.checked(image)
+        (store.folder(image.name) / RECORD).write_text("{")
+        assert store.images() == []
+
+
+def test_an_image_of_one_layer(tmp_path: Path) -> None:
+    root = Root(tmp_path / "root")
+    root.write("bin/hello", "#!/bin/sh\n", 0o755)
+    root.link("usr/bin", "/bin")
+    archives = [tmp_path / "one.tar", tmp_path / "two.tar"]
+    layers = [
+        write_image(archive, "test:1", root.path, "amd64", entrypoint=("/bin/hello",), stop_signal="SIGTERM")
+        for archive in archives
+    ]
+    # The times are not those of the files.
+    os.utime(root.path / "bin" / "hello", (5, 5))
+    assert write_image(archives[1], "test:1", root.path, "amd64") == layers[0] == layers[1]
+    with tarfile.open(archives[0]) as archive:
+        (manifest,) = json.load(archive.extractfile("manifest.json"))
+        config = archive.extractfile(manifest["Config"]).read()
+        unpacked = gzip.decompress(archive.extractfile(manifest["Layers"][0]).read())
+    assert manifest["RepoTags"] == ["test:1"]
+    assert manifest["Config"] == f"{hashlib.sha256(config).hexdigest()}.json"
+    described = json.loads(config)
+    assert described["rootfs"]["diff_ids"] == [f"sha256:{hashlib.sha256(unpacked).hexdigest()}"] == [layers[0]]
+    assert described["config"]["Entrypoint"] == ["/bin/hello"]
+    assert described["config"]["StopSignal"] == "SIGTERM"
+    (tmp_path / "layer.tar").write_bytes(unpacked)
+    with tarfile.open(tmp_path / "layer.tar") as layer:
+        assert layer.getmember("./bin/hello").mode == 0o755
+        assert layer.getmember("./usr/bin").linkname == "/bin"
+
+
+def test_an_image_in_the_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = engine.docker_reason()
+    if reason is not None:
+        pytest.skip(reason)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    store, image = Store(), record(9)
+    store.folder(image.name).mkdir(parents=True)
+    root = Root(tmp_path / "root")
+    root.write("hello", "one")
+    layer = write_image(store.archive(image), image.name, root.path, this_machine().architecture)
+    image = msgspec.structs.replace(
+        image, layer=layer, sha256=hashlib.sha256(store.archive(image).read_bytes()).hexdigest()
+    )
+    store.put(image)
+    told: list[str] = []
+    try:
+        provide_image(image.name, told.append)
+        assert told == [f"loading the node image {image.name}"]
+        assert engine.layers(image.name) == [layer]
+        provide_image(image.name, told.append)
+        assert len(told) == 1
+        with pytest.raises(ConnectError, match="another image of the name"):
+            load(msgspec.structs.replace(image, layer="sha256:2"), told.append)
+    finally:
+        engine.remove_image(image.name)
+    assert not engine.has_image(image.name)
+    engine.remove_image(image.name)
+
+
+def test_kinds_own_files_come_from_its_module(tmp_path: Path) -> None:
+    module = tmp_path / "kind@v0"
+    for path in ("etc/containerd/config.toml", "usr/local/bin/entrypoint", "kind/bin/hook.sh"):
+        file = module / "images" / "base" / "files" / path
+        file.parent.mkdir(parents=True)
+        file.write_text(path)
+    archive = tmp_path / NODE_FILES
+    write_files(archive, module, ("images/base/files",))
+    root = Root(tmp_path / "root")
+    put_kinds_files(root, archive)
+    modes = {
+        str(path.relative_to(root.path)): path.stat().st_mode & 0o777 for path in root.path.rglob("*") if path.is_file()
+    }
+    assert modes == {"etc/containerd/config.toml": 0o644, "usr/local/bin/entrypoint": 0o755, "kind/bin/hook.sh": 0o755}
+    assert (root.path / "kind/bin/hook.sh").read_text() == "kind/bin/hook.sh"
+
+
+@AS_ROOT
+class TestBuildsThatFail:
+    def test_the_last_words_are_told_and_nothing_is_left(
+        self, cache: Cache, mirror: str, tools: Callable[[str], None]
+    ) -> None:
+        tools("echo W: no such suite; exit 3")
+        told: list[str] = []
+        with pytest.raises(StateError, match=r"(?s)could not be made; see .*build\.log:.*no such suite"):
+            making.build(mirror=mirror, tell=told.append)
+        assert told == ["installing Debian packages"]
+        (folder,) = (path for path in Store().root.iterdir() if path.name != "downloads")
+        assert {path.name for path in folder.iterdir()} == {".lock", "build.log"}
+        assert Store().images() == []
+
+    def test_a_build_that_is_killed_takes_all_with_it(
+        self, cache: Cache, mirror: str, tools: Callable[[str], None], tmp_path: Path
+    ) -> None:
+        begun, command = tmp_path / "begun", f"sleep 9{os.getpid():08}"  # nobody else's
+        # Its second process is in a session of its own, as daemons are.
+        tools(f"setsid {command} & cat /proc/self/mounts >{begun}; {command}")
+        script = "from kailab.cluster.kind.image import making; making.build(mirror=__import__('sys').argv[1])"
+        building = subprocess.Popen([sys.executable, "-c", script, mirror], stderr=subprocess.DEVNULL)
+        try:
+            assert wait_until(lambda: begun.exists() and ".work" in begun.read_text(), SECONDS)
+            assert ".work" not in Path("/proc/self/mounts").read_text()
+        finally:
+            building.send_signal(signal.SIGKILL)
+            building.wait(SECONDS)
+        assert wait_until(lambda: not _running(command), SECONDS)
+        assert not list(Store().root.glob(f"*/{ARCHIVE}"))
+
+
+def _running(command: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_text().replace("\0", " ").strip())
+        except OSError:
+            continue
+    return [one for one in found if one == command]
+
+
+class TestCommands:
+    def kailab(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "kailab", "kind", "image", *arguments], capture_output=True, text=True, check=False
+        )
+
+    def test_list_show_and_remove(self, cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/nobody.sock")
+        assert "`kailab kind image build` makes one" in self.kailab("list").stderr
+        image = kept(Store(), record())
+        (listed,) = json.loads(self.kailab("list", "-o", "json").stdout)
+        assert listed["name"] == image.name
+        assert image.name in self.kailab("list").stdout
+        shown = json.loads(self.kailab("show", image.name, "-o", "json").stdout)
+        assert shown["packages"] == {"bash": "5"}
+        assert "  bash 5" in self.kailab("show", image.name).stdout
+        refused = self.kailab("load", image.name)
+        assert (
+            refused.returncode,
+            "Docker engine can't be reached" in refused.stderr or "no docker command" in refused.stderr,
+        ) == (2, True)
+        assert self.kailab("remove", image.name).returncode == 0
+        gone = self.kailab("show", image.name)
+        assert (gone.returncode, "there are: none" in gone.stderr) == (2, True)
+
+    def test_what_can_not_be_built_is_exit_2(self, cache: Cache, mirror: str) -> None:
+        refused = self.kailab("build", "--check", "--mirror", f"{mirror}/nothing")
+        assert refused.returncode == 2
+        assert "no node image can be made here" in refused.stderr
+        assert "Traceback" not in refused.stderr
+        refused = self.kailab("build", "--kubernetes", "1.36")
+        assert (refused.returncode, "containerd 2" in refused.stderr) == (2, True)
