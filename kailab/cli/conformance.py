@@ -42,12 +42,7 @@ def group() -> None:
     show_default="1",
     help="Backends controlplane, kind: labs side by side, each a cluster of its own.",
 )
-@options.kubeconfig
-@options.context
-@options.components
-@options.kubernetes
-@options.kai
-@options.kai_crds
+@options.where
 @options.output
 def scenarios(
     paths: tuple[Path, ...],
@@ -100,6 +95,9 @@ def scenarios(
 @click.option("--suite", default="", help="Only suites that begin with this.")
 @click.option("--tag", multiple=True, help="Only cases with this tag; may be repeated.")
 @click.option("--level", default="nodes", help="Random cases: compare by queues, status, nodes, rounds or operations.")
+@click.option(
+    "--loading", is_flag=True, help="Decide nothing: only compare what is loaded with the state that KAI had."
+)
 @_verbose
 @options.output
 def cases(
@@ -108,11 +106,12 @@ def cases(
     suite: str,
     tag: tuple[str, ...],
     level: str,
+    loading: bool,
     verbose: bool,
     output: TextOrJson,
 ) -> None:
     """KAI's own scheduling cases, one session or several, decided by our engine."""
-    from kailab.conformance.recorded.cases import run_cases
+    from kailab.conformance.recorded.cases import check_loading, run_cases
     from kailab.conformance.recorded.choosing import choose
     from kailab.conformance.recorded.expectations import LEVELS
     from kailab.conformance.shared import shared_folder
@@ -122,7 +121,7 @@ def cases(
         raise InputError(f"--level: {level!r} is none of: {', '.join(LEVELS)}")
     chosen = choose(paths or [shared_folder() / "conformance" / "cases"], suite, tag or (), expression)
     with terminal.progress_bars() as tell:
-        report = run_cases(chosen, level, tell)
+        report = check_loading(chosen) if loading else run_cases(chosen, level, tell)
     _end(report, output, report.text(verbose))
 
 
@@ -205,12 +204,16 @@ def walk(walks: int, steps: int, seed: int, workers: int, verbose: bool, output:
 @click.option("--cases", type=click.IntRange(min=1), default=500, help="How many manifests.")
 @_seed
 @click.option("--minutes", type=click.FloatRange(min=0), help="Instead of a number: as many as this time allows.")
+@click.option("--show", is_flag=True, help="Only print the manifest of the first.")
 @_verbose
 @options.output
-def odd(cases: int, seed: int, minutes: float | None, verbose: bool, output: TextOrJson) -> None:
+def odd(cases: int, seed: int, minutes: float | None, show: bool, verbose: bool, output: TextOrJson) -> None:
     """Manifests with odd values against a whole lab: each is refused with an error, or the lab settles."""
-    from kailab.conformance.fuzzing.odd_manifests import MANY, run_seeds
+    from kailab.conformance.fuzzing.odd_manifests import MANY, Case, run_seeds
 
+    if show:
+        terminal.say(Case(seed).manifest())
+        return
     most = cases if minutes is None else MANY
     with terminal.progress_bars() as tell:
         report = run_seeds(range(seed, seed + most), minutes, tell)

@@ -38,13 +38,8 @@ if TYPE_CHECKING:
 @click.option("--fresh", is_flag=True, help="If a lab is up already, replace it.")
 @click.option("--keep", is_flag=True, help="If another lab is up already, keep it and say so; this is no error.")
 @click.option("--dra", is_flag=True, help="Publish the GPUs for resource claims (DRA), not as nvidia.com/gpu.")
-@options.kubeconfig
-@options.context
-@options.components
-@options.kubernetes
+@options.where
 @options.operators
-@options.kai
-@options.kai_crds
 @options.state
 def up(  # long: every option of a lab is an argument
     fleet: str,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 STATE = Path(".kailab/lab.state")
 EVIDENCE = Path("evidence")
 PATH = click.Path(path_type=Path)
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 class Format(StrEnum):
@@ -85,3 +89,10 @@ kai = click.option("--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of
 kai_crds = click.option(
     "--kai-crds", type=PATH, help="Scheduler kai: its CRDs, file or folder, if not $KAILAB_KAI_CRDS."
 )
+
+
+def where(command: Command) -> Command:
+    """All that says which cluster a backend takes, and which programs."""
+    for one in (kai_crds, kai, kubernetes, components, context, kubeconfig):
+        command = one(command)
+    return command

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
+
+from kailab.conformance.fuzzing.odd_manifests import Case
+from tests.conformance.test_cases import small_case
 
 STEP = {
     "apply": [
@@ -98,8 +102,50 @@ def test_wrong_use(kailab, file: Path, wrong: tuple[str, ...]) -> None:
     assert "Traceback" not in done.err
 
 
+@pytest.mark.parametrize(
+    ("command", "content"),
+    [
+        ("scenarios", "{}"),
+        *(
+            ("cases", odd)
+            for odd in ("{", '{"a": 1}', "[1]", '[{"jobs": []}]', '[{"id": "x", "jobs": 3, "nodes": []}]')
+        ),
+        *(
+            ("fairshare", odd)
+            for odd in ("{", "[]", "{}", '{"cases": 1}', '{"cases": [1]}', '{"cases": [{"id": "a"}]}')
+        ),
+    ],
+)
+def test_a_file_of_another_form_is_refused(kailab, home: Path, command: str, content: str) -> None:
+    (home / "odd.json").write_text(content)
+    done = kailab("conformance", command, "odd.json")
+    assert done.code == 2
+    assert "odd.json" in done.err
+
+
+def test_cases_decided_and_only_loaded(kailab, home: Path) -> None:
+    case = small_case()
+    (home / "small.json").write_text(json.dumps([case]))
+    report = json.loads(kailab("conformance", "cases", "small.json", "-o", "json").out)
+    assert [result["id"] for result in report["results"]] == ["small"]
+    assert kailab("conformance", "cases", "small.json", "-k", "no such case").code == 2
+    without = kailab("conformance", "cases", "small.json", "--loading")
+    assert (without.code, "case small: KAI's opening state is not recorded" in without.err) == (2, True)
+
+    case["config"]["plugins"] = []
+    case["nodes"][0]["initial"] = {"idle": dict(case["nodes"][0]["allocatable"]), "releasing": {"gpus": 0}}
+    other = deepcopy(case) | {"id": "off"}
+    other["nodes"][0]["initial"]["idle"]["gpus"] = 1
+    (home / "small.json").write_text(json.dumps([case, other]))
+    loaded = kailab("conformance", "cases", "small.json", "--loading")
+    assert loaded.code == 1
+    assert loaded.out.splitlines()[-1] == "1 passed, 1 failed"
+
+
 def test_odd_manifests_from_the_command_line(kailab) -> None:
     done = kailab("conformance", "odd", "--cases", "5", "--seed", "3")
     assert (done.code, done.out) == (0, "5 passed, 0 failed\n")
+    shown = kailab("conformance", "odd", "--show", "--seed", "3")
+    assert (shown.code, shown.out.strip()) == (0, Case(3).manifest().strip())
     timed = kailab("conformance", "odd", "--minutes", "0", "-o", "json")
     assert timed.code == 0

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from copy import deepcopy
-
-import pytest
 
 from kailab.conformance.invariants import check
 from kailab.conformance.recorded.case_reading import build_case, read_cases
-from kailab.conformance.recorded.cases import check_loading, main, run_case
+from kailab.conformance.recorded.cases import check_loading, run_case
 from kailab.conformance.table import Table
 from kailab.engine.decisions import Bind, Decisions, Evict, Pipeline
 
@@ -188,23 +185,6 @@ def test_integration_runs_to_a_stable_state():
     result = run_case(build_case(raw), decide=lambda s, c, now: Decisions(now=now, binds=next(late)))
     assert "a-0 is Pending, expected Running on n0" in result.differences
     assert "cycle 2: a-0 is Binding on n0, expected Running on n0" in result.differences
-
-
-@pytest.mark.parametrize("content", ["{", '{"a": 1}', "[1]", '[{"jobs": []}]', '[{"id": "x", "jobs": 3, "nodes": []}]'])
-def test_a_file_that_holds_no_cases_is_refused(tmp_path, capsys, content):
-    file = tmp_path / "odd.json"
-    file.write_text(content)
-    assert main([str(file)]) == 2
-    assert "odd.json" in capsys.readouterr().err
-
-
-def test_command_line_reports_as_json(tmp_path, capsys):
-    file = tmp_path / "small.json"
-    file.write_text(json.dumps([small_case()]))
-    main([str(file), "-o", "json"])
-    report = json.loads(capsys.readouterr().out)
-    assert [result["id"] for result in report["results"]] == ["small"]
-    assert main([str(file), "-k", "no such case"]) == 2
 
 
 def test_kai_itself_keeps_the_invariants(conformance_folder):

@@ -10,13 +10,12 @@ import yaml
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.conformance.fuzzing.casemanifest import as_yaml, objects
-from kailab.conformance.fuzzing.fuzz import kind_of, main, run_seeds, shrink_failures, shrink_seed, violations
+from kailab.conformance.fuzzing.fuzz import kind_of, run_seeds, shrink_failures, shrink_seed, violations
 from kailab.conformance.fuzzing.randomcluster import seeded
 from kailab.conformance.fuzzing.shrinking import shrink
 from kailab.conformance.opening import PLACED
 from kailab.conformance.recorded.case_reading import build_case, read_cases
 from kailab.conformance.recorded.casefile import as_case, write_cases
-from kailab.conformance.recorded.cases import main as cases_main
 from kailab.conformance.recorded.cases import run_case
 from kailab.engine.cycle import run_cycle
 from kailab.engine.snapshot.records import Status
@@ -135,7 +134,6 @@ def test_what_was_shrunk_fails_alike_when_its_case_is_run(tmp_path):
     result = run_case(case, decide=careless)
     assert kind_of(result.differences[0]) == kind_of(found.violation)
     assert run_case(case).passed
-    assert cases_main([str(file)]) == 0
 
 
 def test_a_fault_that_stops_the_engine_is_shrunk_as_well():
@@ -190,20 +188,8 @@ def test_progress_is_told():
     assert told == [("random clusters", done, 3) for done in (1, 2, 3)]
 
 
-def test_a_run_without_failures_ends_with_the_tally(capsys, tmp_path):
-    file = tmp_path / "failures.json"
-    assert main(["--cases", "20", "--seed", "7", "--out", str(file)]) == 0
-    assert capsys.readouterr().out.strip().endswith("20 passed, 0 failed")
-    assert not file.exists()
+def test_where_nothing_fails_nothing_is_shrunk():
     assert shrink_failures(run_seeds(range(5))) == []
-
-
-@pytest.mark.parametrize("wrong", [["--cases", "many"], ["--seed", "-1"]])
-def test_a_number_that_is_none_is_refused(wrong, capsys):
-    with pytest.raises(SystemExit) as end:
-        main(wrong)
-    assert end.value.code == 2
-    assert "is not a whole number" in capsys.readouterr().err
 
 
 def test_every_object_of_a_manifest_has_a_name():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from kailab.conformance.recorded.scenarios import ABOUT_PLACEMENT, main, read_scenarios, run_scenario
+from kailab.conformance.recorded.scenarios import ABOUT_PLACEMENT, read_scenarios, run_scenario
 from kailab.conformance.shared import VARIABLE, shared_folder
 from kailab.model import labels
 from kailab.scenarios.scenario import Scenario
@@ -75,13 +75,6 @@ def test_placement_counts_where_the_name_says_so():
 def test_a_bad_object_stops_the_scenario_with_its_reason():
     (difference,) = run_scenario(scenario({"apply": [{"kind": "Pod"}]})).differences
     assert difference.startswith("step 1: stopped: ")
-
-
-def test_a_file_without_scenarios_is_refused(tmp_path, capsys):
-    file = tmp_path / "odd.json"
-    file.write_text("{}")
-    assert main([str(file)]) == 2
-    assert "odd.json" in capsys.readouterr().err
 
 
 @pytest.mark.slow

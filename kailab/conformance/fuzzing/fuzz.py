@@ -1,15 +1,12 @@
 """Random small clusters against the invariants; what fails is shrunk and told as a manifest and as a case.
 
-``python -m kailab.conformance.fuzzing.fuzz --cases 500 --seed 0``. Case ``i`` of a run is the cluster of seed ``seed + i``
-(``randomcluster``), so any of them can be run alone. With ``--workers`` processes share the work; the
-report is the same.
+Case ``i`` of a run is the cluster of seed ``seed + i`` (``randomcluster``), so any of them can be run alone. Several processes
+may share the work; the report is the same.
 """
 
 from __future__ import annotations
 
-import argparse
 import re
-import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,10 +19,10 @@ from kailab.conformance.fuzzing.randomcluster import seeded
 from kailab.conformance.fuzzing.shrinking import shrink
 from kailab.conformance.invariants import Decide, run_rounds, undecided
 from kailab.conformance.opening import Opening
-from kailab.conformance.recorded.casefile import as_case, write_cases
+from kailab.conformance.recorded.casefile import as_case
 from kailab.conformance.report import Report, Result
 from kailab.engine.cycle import run_cycle
-from kailab.errors import InputError, KailabError
+from kailab.errors import InputError
 
 ROUNDS = 12
 PIECE = 25
@@ -121,39 +118,3 @@ def shrink_failures(report: Report, most: int = MOST_SHRUNK) -> list[Shrunk]:
         kinds.setdefault(kind_of(result.differences[0]), []).append(int(result.id.rpartition("/")[2]))
     order = sorted((rank, seed) for seeds in kinds.values() for rank, seed in enumerate(seeds))
     return [shrink_seed(seed) for _, seed in order[:most]]
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fuzzing.fuzz", description=__doc__)
-    parser.add_argument("--cases", type=_count, default=200, metavar="N", help="how many clusters")
-    parser.add_argument("--seed", type=_count, default=0, metavar="S", help="the seed of the first one")
-    parser.add_argument("--workers", type=_count, default=1, metavar="W", help="processes that share the work")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="write the shrunk failures there, as a case file")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every violation, not the first alone")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    options = parser.parse_args(arguments)
-    report = run_seeds(range(options.seed, options.seed + options.cases), options.workers)
-    shrunk = shrink_failures(report)
-    try:
-        if options.out and shrunk:
-            write_cases(options.out, [one.case() for one in shrunk])
-    except KailabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    if options.output == "json":
-        print(report.as_json())
-    else:
-        for one in shrunk:
-            print(one.manifest())
-        print(report.text(options.verbose))
-    return 1 if report.failed else 0
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number")
-    return int(text)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,17 +1,14 @@
 """Manifests with one or two odd values against a whole lab: each is refused in words, or the lab settles.
 
-``python -m kailab.conformance.fuzzing.odd_manifests --cases 500 --seed 0``, or ``--minutes 20``. Case ``i`` of a run is the one of seed
-``seed + i``, so any of them can be run alone. The oracle: an InputError, or a lab that settles, goes on for a while, and answers
+Case ``i`` of a run is the one of seed ``seed + i``, so any of them can be run alone. The oracle: an InputError, or a lab that settles, goes on for a while, and answers
 what a person asks of it. A lab in which one object had to be left out fails too: the door should have refused that object.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -24,7 +21,7 @@ from typing import Any
 from kailab.conformance.fuzzing.fuzz import Tell
 from kailab.conformance.fuzzing.odd_seeds import SEEDS
 from kailab.conformance.report import Report, Result
-from kailab.errors import InputError, KailabError
+from kailab.errors import InputError
 from kailab.evidence.standing import standing
 from kailab.lab import Lab
 from kailab.lab.explain.asking import ask
@@ -268,27 +265,3 @@ def run_seeds(seeds: Sequence[int], minutes: float | None = None, tell: Tell | N
         if end is not None and time.monotonic() >= end:
             break
     return report
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.fuzzing.odd_manifests", description=__doc__)
-    parser.add_argument("--cases", type=int, default=500, metavar="N", help="how many cases")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="the seed of the first one")
-    parser.add_argument("--minutes", type=float, metavar="M", help="as many cases as this time allows, instead of N")
-    parser.add_argument("--show", action="store_true", help="print the manifest of the first case and stop")
-    options = parser.parse_args(arguments)
-    if options.show:
-        print(Case(options.seed).manifest())
-        return 0
-    most = MANY if options.minutes is not None else options.cases
-    try:
-        report = run_seeds(range(options.seed, options.seed + most), options.minutes)
-    except KailabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    print(report.text(True))
-    return 1 if report.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from msgspec import structs
+
 from kailab.conformance.opening import NOW, Opening
 from kailab.conformance.table import accepted_share
 from kailab.engine.config import EngineConfig
@@ -269,14 +271,8 @@ def _run(pick: Pick, tasks: list[Task], room: _Room, needed: int) -> list[Task]:
             if groups is None:
                 continue
             placed.append(
-                Task(
-                    uid=task.uid,
-                    name=task.name,
-                    namespace=task.namespace,
-                    podgroup=task.podgroup,
-                    shape=task.shape,
-                    subgroup=task.subgroup,
-                    priority=task.priority,
+                structs.replace(
+                    task,
                     status=Status.RELEASING if leaving else Status.RUNNING,
                     node=node.name,
                     gpu_groups=groups,

@@ -1,13 +1,7 @@
-"""Runs recorded scheduling cases through the engine: one session, or cycles with a translation in between.
-
-``python -m kailab.conformance.recorded.cases [DIR|FILE ...]`` prints a line per differing case, tables by suite and by
-tag, and ``N passed, M failed`` last.
-"""
+"""Runs recorded scheduling cases through the engine: one session, or cycles with a translation in between."""
 
 from __future__ import annotations
 
-import argparse
-import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -15,9 +9,7 @@ from pathlib import Path
 from kailab.conformance.invariants import run_rounds, undecided
 from kailab.conformance.opening import NOW
 from kailab.conformance.recorded.case_reading import Case
-from kailab.conformance.recorded.choosing import choose
 from kailab.conformance.recorded.expectations import (
-    LEVELS,
     Level,
     asserted_tasks,
     final_differences,
@@ -26,13 +18,12 @@ from kailab.conformance.recorded.expectations import (
 )
 from kailab.conformance.recorded.loading_check import loading_differences
 from kailab.conformance.report import Report, Result
-from kailab.conformance.shared import shared_folder
 from kailab.conformance.table import Table
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.working.workingset import WorkingSet
-from kailab.errors import KailabError
+from kailab.errors import InputError
 
 Tell = Callable[[str, int, int], None]
 Decide = Callable[[WorkingSet, EngineConfig, float], Decisions]
@@ -123,35 +114,13 @@ def run_cases(cases: Sequence[Case], level: Level = "nodes", tell: Tell | None =
 
 
 def check_loading(cases: Iterable[Case]) -> Report:
-    """Hold the loader against the recorded opening state of nodes and queues, without running the engine."""
-    results = [
-        Result(id=case.id, suite=case.suite, differences=tuple(loading_differences(case)), tags=case.tags)
-        for case in cases
-    ]
-    return Report("opening states", results)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.recorded.cases", description=__doc__)
-    parser.add_argument("paths", nargs="*", type=Path, metavar="DIR|FILE", help="default: the shared cases")
-    parser.add_argument("--suite", default="", help="only suites that begin with this")
-    parser.add_argument("--tag", action="append", default=[], help="only cases with this tag (may repeat)")
-    parser.add_argument("-k", dest="expression", default="", help="only cases whose id matches: 'reclaim and not mig'")
-    parser.add_argument("--level", choices=LEVELS, default="nodes", help="how strictly to compare recorded-only cases")
-    parser.add_argument("--loading", action="store_true", help="only check that cases load as recorded")
-    parser.add_argument("-v", "--verbose", action="store_true", help="every difference, not the first alone")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    options = parser.parse_args(arguments)
-    paths = options.paths or [shared_folder() / "conformance" / "cases"]
-    try:
-        chosen = choose(paths, options.suite, options.tag, options.expression)
-    except KailabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    report = check_loading(chosen) if options.loading else run_cases(chosen, options.level)
-    print(report.as_json() if options.output == "json" else report.text(options.verbose))
-    return 1 if report.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+    """Hold the loader against the recorded opening state of nodes and queues, without running the engine. Raises InputError for
+    a case that has none."""
+    report = Report("opening states")
+    for case in cases:
+        try:
+            differences = tuple(loading_differences(case))
+        except KeyError as missing:
+            raise InputError(f"case {case.id}: KAI's opening state is not recorded (no {missing})") from None
+        report.results.append(Result(id=case.id, suite=case.suite, differences=differences, tags=case.tags))
+    return report

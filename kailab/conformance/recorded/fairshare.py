@@ -1,35 +1,26 @@
 """Runs recorded fair-share computations (fairshare.json) through the engine's division.
 
-``python -m kailab.conformance.recorded.fairshare [FILE]``. Computations are compared resource by resource; checks of
-single rules are in ``queue_rules``, runs of KAI's time-based simulator in ``timefairness``. Kinds of cases that kailab
-does not know are listed as not wired.
+Computations are compared resource by resource; checks of single rules are in ``queue_rules``, runs of KAI's time-based simulator
+in ``timefairness``. Kinds of cases that kailab does not know are listed as not wired.
 """
 
 from __future__ import annotations
 
-import argparse
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from kailab.conformance.jsonfile import read_json
 from kailab.conformance.recorded import queue_rules, timefairness
+from kailab.conformance.recorded.queues import queue_of, scaled
 from kailab.conformance.report import Report, Result
-from kailab.conformance.shared import shared_folder
 from kailab.engine.queueing.fairshare import UNITS, Amounts, Claim, divide, divide_over_quota, tree_shares
-from kailab.engine.snapshot.records import GPU, Queue, Share
-from kailab.errors import InputError, KailabError, Where
+from kailab.errors import InputError, Where
 
 RESOURCES = ("gpu", "cpu", "memory")
 TOLERANCE = 1e-3  # of a milli-GPU, a millicore, a byte: what KAI's floats may be off
-
-
-def scaled(resource: str, value: float) -> int:
-    """A recorded amount (devices, millicores, bytes; -1 unlimited) in engine units."""
-    return -1 if value == -1 else round(value * (GPU if resource == "gpu" else 1))
 
 
 def claim(queue: Mapping[str, Any], resource: str) -> Claim:
@@ -82,7 +73,7 @@ def _all_resources(case: Mapping[str, Any]) -> list[str]:
 
 def _tree(case: Mapping[str, Any]) -> list[str]:
     given, output = case["input"], case["output"]
-    queues = [_queue(queue) for queue in given["queues"]]
+    queues = [queue_of(queue) for queue in given["queues"]]
     requests = {
         queue["uid"]: Amounts(**{resource: scaled(resource, queue[resource]["request"]) for resource in RESOURCES})
         for queue in given["queues"]
@@ -98,26 +89,6 @@ def _tree(case: Mapping[str, Any]) -> list[str]:
         ours = {name: getattr(share, resource) for name, share in shares.items()}
         differences += _compare_shares(ours, resource, output["fair_share"])
     return differences
-
-
-def _queue(raw: Mapping[str, Any]) -> Queue:
-    def share(resource: str) -> Share:
-        return Share(
-            quota=scaled(resource, raw[resource]["deserved"]),
-            limit=scaled(resource, raw[resource]["max_allowed"]),
-            weight=float(raw[resource]["over_quota_weight"]),
-        )
-
-    return Queue(
-        name=raw["uid"],
-        uid=raw["uid"],
-        parent=raw.get("parent", ""),
-        priority=raw["priority"],
-        created=float(raw.get("creation_order", 0)),
-        gpu=share("gpu"),
-        cpu=share("cpu"),
-        memory=share("memory"),
-    )
 
 
 def _compare_shares(ours: Mapping[str, float], resource: str, recorded: Mapping[str, Mapping[str, float]]) -> list[str]:
@@ -182,27 +153,3 @@ def _result(id: str, suite: str, run: Callable[[], list[str]]) -> Result:
     except Exception as error:
         found = [f"the engine failed: {type(error).__name__}: {error}"]
     return Result(id=id, suite=suite, differences=tuple(found))
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m kailab.conformance.recorded.fairshare", description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path, help="default: the shared fairshare.json")
-    parser.add_argument("-v", "--verbose", action="store_true")
-    parser.add_argument("-o", "--output", choices=["text", "json"], default="text")
-    options = parser.parse_args(arguments)
-    try:
-        report, unwired = run_file(options.file or shared_folder() / "conformance" / "fairshare.json")
-    except KailabError as error:
-        print(error, file=sys.stderr)
-        return error.exit_code
-    if options.output == "json":
-        print(report.as_json())
-    else:
-        for kind, count in sorted(unwired.items()):
-            print(f"not wired: {kind} ({count} cases)")
-        print(report.text(options.verbose))
-    return 1 if report.failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

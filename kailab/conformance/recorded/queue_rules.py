@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from kailab.conformance.recorded.queues import name_of, queue_of
 from kailab.engine.queueing.capacity import over_limit, over_quota
 from kailab.engine.queueing.order import queue_before
 from kailab.engine.search.reclaimable import Demand, Standing, Yield, above_share, can_reclaim, may_yield, owed_quota
-from kailab.engine.snapshot.records import GPU, Queue, Share
+from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
 
 NAMES = ("cpu", "memory", "gpu")
@@ -26,36 +27,10 @@ def amounts(raw: Raw) -> Amounts:
 def tree(raws: Iterable[Raw]) -> QueueTree:
     """The recorded queues with what they hold and are due."""
     raws = list(raws)
-    built = QueueTree(_record(raw) for raw in raws)
+    built = QueueTree(queue_of(raw) for raw in raws)
     for raw in raws:
-        _fill(built.queues[_name(raw)], raw)
+        _fill(built.queues[name_of(raw)], raw)
     return built
-
-
-def _name(raw: Raw) -> str:
-    return str(raw["uid"] or raw["name"])
-
-
-def _record(raw: Raw) -> Queue:
-    def share(resource: str) -> Share:
-        unit = GPU if resource == "gpu" else 1
-        part = raw[resource]
-
-        def bound(value: float) -> int:
-            return -1 if value == -1 else round(value * unit)
-
-        return Share(quota=bound(part["deserved"]), limit=bound(part["max_allowed"]), weight=part["over_quota_weight"])
-
-    return Queue(
-        name=_name(raw),
-        uid=raw["uid"],
-        parent=raw.get("parent", ""),
-        priority=raw["priority"],
-        created=float(raw.get("creation_order", 0)),
-        gpu=share("gpu"),
-        cpu=share("cpu"),
-        memory=share("memory"),
-    )
 
 
 def _fill(queue: WQueue, raw: Raw) -> None:
@@ -107,7 +82,7 @@ def reclaimable(case: Raw) -> list[str]:
 
 def _two(given: Raw) -> tuple[WQueue, WQueue]:
     """Reclaimer and victim's queue of a strategy: two queues without a tree."""
-    mine, theirs = WQueue(_record(given["reclaimer_queue"])), WQueue(_record(given["reclaimee_queue"]))
+    mine, theirs = WQueue(queue_of(given["reclaimer_queue"])), WQueue(queue_of(given["reclaimee_queue"]))
     _fill(mine, given["reclaimer_queue"])
     _fill(theirs, given["reclaimee_queue"])
     return mine, theirs
@@ -163,7 +138,7 @@ def is_task_allocation_on_node_over_capacity(case: Raw) -> list[str]:
 def queue_order(case: Raw) -> list[str]:
     """-1: left first. Ties are left out: they go by age and UID, which these inputs don't have."""
     given = case["input"]
-    left, right = (WQueue(_record(given[side])) for side in ("l_queue", "r_queue"))
+    left, right = (WQueue(queue_of(given[side])) for side in ("l_queue", "r_queue"))
     _fill(left, given["l_queue"])
     _fill(right, given["r_queue"])
     ours, _ = queue_before(
