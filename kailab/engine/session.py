@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import structs
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, Ground, QueueShare, TaskAmounts
@@ -23,13 +24,13 @@ from kailab.engine.policies.limits import EvictionLimits
 from kailab.engine.policies.stripping import put_aside, put_back
 from kailab.engine.policies.switches import switches
 from kailab.engine.policies.taken_ratio import TakenRatioLimit
-from kailab.engine.queueing.fairshare import tree_shares
+from kailab.engine.queueing.accounts import open_accounts
 from kailab.engine.queueing.jobqueue import Precedence
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.snapshot.counting import memory_as_gpus
 from kailab.engine.snapshot.records import Shape, Status, ZoneShare
 from kailab.engine.snapshot.statuses import ACTIVE
-from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree, WQueue
+from kailab.engine.working.queues import Amounts, QueueTree, WQueue
 from kailab.engine.working.state import Job, Place, Uids, WTask
 from kailab.engine.working.workingset import WorkingSet
 from kailab.errors import PolicyError
@@ -72,7 +73,7 @@ class Session:
         self.limits = EvictionLimits(config)
         self.taking = TakenRatioLimit(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
-        self._open_queues()  # before the ranking, which looks at what queues hold
+        open_accounts(working, config, self.accepted)  # before the ranking, which looks at what queues hold
         try:
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
@@ -80,54 +81,6 @@ class Session:
             raise
 
     # Queues
-
-    def _open_queues(self) -> None:
-        working, tree = self.working, self.tree
-        min_memory = self.table.min_gpu_memory
-        for queue in tree.queues.values():
-            queue.allocated = [0, 0, 0]
-            queue.non_preemptible = [0, 0, 0]
-            queue.request = [0, 0, 0]
-        for name, sums in working.held.items():
-            self._add(name, sums, allocated=1, request=1)
-        for name, sums in working.held_firm.items():
-            self._add(name, sums, firm=1)
-        for name, sums in working.asked.items():
-            self._add(name, sums, request=1)
-        # GPU memory is in no sum above in full: what part of a device it is depends on the device.
-        for task in working.memory_tasks.values():
-            assert task.job is not None
-            gpu = task.info.shape.gpu
-            name = task.job.record.queue
-            if task.status == Status.PENDING:
-                self._add(name, [0, 0, memory_as_gpus(gpu.memory_mib * gpu.devices, min_memory)], request=1)
-            else:
-                held = [0, 0, self.accepted(task)[2] - task.info.quota[2]]  # the rest is in ``held`` above
-                self._add(name, held, allocated=1, request=1, firm=0 if task.job.record.preemptible else 1)
-        totals = self.table.total()
-        for task in working.foreign.values():  # what is held outside of all queues is not theirs to share out
-            i = self.table.index.get(task.node)
-            if i is not None and self.table.available[i]:
-                for r in RESOURCES:
-                    totals[r] -= task.info.quota[r]
-        tree.totals = [float(total) for total in totals]
-        requests = {name: tuple(queue.request) for name, queue in tree.queues.items()}
-        shares = tree_shares(
-            working.queues.values(), totals, requests, k_value=self.config.k_value, usage=self.config.usage
-        )
-        for name, queue in tree.queues.items():
-            queue.due(shares[name])
-
-    def _add(self, name: str, sums: list[int], *, allocated: int = 0, request: int = 0, firm: int = 0) -> None:
-        queue = self.tree.queues.get(name)
-        if queue is None:
-            return
-        for level in queue.path:
-            for r in RESOURCES:
-                amount = sums[r]
-                level.allocated[r] += allocated * amount
-                level.request[r] += request * amount
-                level.non_preemptible[r] += firm * amount
 
     def has_turn(self, job: Job) -> bool:
         """Whether it is tried in this cycle at all."""
@@ -368,12 +321,7 @@ class Session:
             queue_now = self.tree.queues.get(name)
             if queue_now is not None:
                 after = queue_share(queue_now, 2)
-                before = QueueShare(
-                    quota=after.quota, limit=after.limit, fair_share=after.fair_share,
-                    allocated=after.allocated - change, requested=after.requested,
-                    non_preemptible=after.non_preemptible,
-                )  # fmt: skip
-                result[name] = (before, after)
+                result[name] = (structs.replace(after, allocated=after.allocated - change), after)
         return result
 
     def close(self) -> None:

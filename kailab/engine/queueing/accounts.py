@@ -1,0 +1,62 @@
+"""What queues hold, ask for and are due as a cycle begins. From then on the session keeps their accounts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.queueing.fairshare import tree_shares
+from kailab.engine.snapshot.counting import memory_as_gpus
+from kailab.engine.snapshot.records import Status
+from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree
+from kailab.engine.working.state import WTask
+from kailab.engine.working.workingset import WorkingSet
+
+
+def open_accounts(working: WorkingSet, config: EngineConfig, accepted: Callable[[WTask], Amounts]) -> None:
+    """``accepted``: what a task counts for in its queue where it is."""
+    table, tree = working.table, working.tree
+    for queue in tree.queues.values():
+        queue.allocated = [0, 0, 0]
+        queue.non_preemptible = [0, 0, 0]
+        queue.request = [0, 0, 0]
+    for name, sums in working.held.items():
+        _add(tree, name, sums, allocated=1, request=1)
+    for name, sums in working.held_firm.items():
+        _add(tree, name, sums, firm=1)
+    for name, sums in working.asked.items():
+        _add(tree, name, sums, request=1)
+    # GPU memory is in no sum above in full: what part of a device it is depends on the device.
+    for task in working.memory_tasks.values():
+        assert task.job is not None
+        gpu = task.info.shape.gpu
+        name = task.job.record.queue
+        if task.status == Status.PENDING:
+            amount = memory_as_gpus(gpu.memory_mib * gpu.devices, table.min_gpu_memory)
+            _add(tree, name, [0, 0, amount], request=1)
+        else:
+            held = [0, 0, accepted(task)[2] - task.info.quota[2]]  # the rest is in ``held`` above
+            _add(tree, name, held, allocated=1, request=1, firm=0 if task.job.record.preemptible else 1)
+    totals = table.total()
+    for task in working.foreign.values():  # what is held outside of all queues is not theirs to share out
+        i = table.index.get(task.node)
+        if i is not None and table.available[i]:
+            for r in RESOURCES:
+                totals[r] -= task.info.quota[r]
+    tree.totals = [float(total) for total in totals]
+    requests = {name: tuple(queue.request) for name, queue in tree.queues.items()}
+    shares = tree_shares(working.queues.values(), totals, requests, k_value=config.k_value, usage=config.usage)
+    for name, queue in tree.queues.items():
+        queue.due(shares[name])
+
+
+def _add(tree: QueueTree, name: str, sums: list[int], *, allocated: int = 0, request: int = 0, firm: int = 0) -> None:
+    queue = tree.queues.get(name)
+    if queue is None:
+        return
+    for level in queue.path:
+        for r in RESOURCES:
+            amount = sums[r]
+            level.allocated[r] += allocated * amount
+            level.request[r] += request * amount
+            level.non_preemptible[r] += firm * amount
