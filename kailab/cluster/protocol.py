@@ -16,11 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
-from kailab.cluster.writes import Chain, Outcome
+from kailab.cluster.writes import Chain, Outcome, Subresource
 
 Object: TypeAlias = dict[str, Any]
 Outcomes: TypeAlias = list[Outcome]
 EventType: TypeAlias = Literal["ADDED", "MODIFIED", "DELETED"]
+Severity: TypeAlias = Literal["Normal", "Warning"]
+"""The ``type`` of a Kubernetes Event."""
 
 
 class WatchEvent(NamedTuple):
@@ -71,12 +73,7 @@ class Cluster(Protocol):
         """Create, or merge as ``kubectl apply`` does (fields absent from ``obj`` but once applied are removed)."""
 
     def patch(
-        self,
-        kind: str,
-        name: str,
-        namespace: str | None,
-        patch: Mapping[str, Any],
-        subresource: Literal["", "status"] = "",
+        self, kind: str, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: Subresource = ""
     ) -> Object:
         """JSON merge patch (RFC 7386). A ``metadata.resourceVersion`` in it is a precondition."""
 
@@ -95,12 +92,7 @@ class Cluster(Protocol):
         is faster. An outcome for each chain; raises nothing."""
 
     def event(
-        self,
-        involved: Object,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        component: str = "kai-scheduler",
+        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         """Record a Kubernetes Event about an object; repeats of the same event count up."""
 

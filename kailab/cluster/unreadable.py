@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
-from kailab.cluster.protocol import Object
+from kailab.cluster.protocol import Object, Severity
 from kailab.errors import InputError, KailabError
 
 STRICT = "KAILAB_STRICT"
@@ -22,9 +22,7 @@ REASON = "Unreadable"
 class Tell(Protocol):
     """``Cluster.event``."""
 
-    def __call__(
-        self, involved: Object, type: Literal["Normal", "Warning"], reason: str, message: str, component: str
-    ) -> None: ...
+    def __call__(self, involved: Object, type: Severity, reason: str, message: str, component: str) -> None: ...
 
 
 class UnreadableObjects:

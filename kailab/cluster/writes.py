@@ -15,6 +15,9 @@ from kailab.errors import ApiError
 if TYPE_CHECKING:
     from kailab.cluster.protocol import Cluster, Object
 
+Subresource: TypeAlias = Literal["", "status"]
+"""What a patch goes to: all of an object but its status, or its status alone."""
+
 
 class Create(NamedTuple):
     """As ``Cluster.create``."""
@@ -35,7 +38,7 @@ class Patch(NamedTuple):
     name: str
     namespace: str | None
     patch: Mapping[str, Any]
-    subresource: Literal["", "status"] = ""
+    subresource: Subresource = ""
 
 
 class Delete(NamedTuple):
@@ -92,12 +95,7 @@ class OneByOne(ABC):
         return self._giving(Update(obj))
 
     def patch(
-        self,
-        kind: str,
-        name: str,
-        namespace: str | None,
-        patch: Mapping[str, Any],
-        subresource: Literal["", "status"] = "",
+        self, kind: str, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: Subresource = ""
     ) -> Object:
         return self._giving(Patch(kind, name, namespace, patch, subresource))
 

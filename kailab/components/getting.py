@@ -6,6 +6,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
@@ -96,35 +97,33 @@ def get_program(
     return cache.path(pin)
 
 
+@dataclass
 class _Getting:
-    """One run of getting what is missing."""
+    """One run of getting what is missing. ``unreachable``: hosts that did not answer in it."""
 
-    def __init__(
-        self, way: Way, adopt: Path | None, cache: Cache, sources: Sources, tell: Tell, progress: Progress
-    ) -> None:
-        self._way = way
-        self._adopt = adopt
-        self._cache = cache
-        self._sources = sources
-        self._tell = tell
-        self._progress = progress
-        self._unreachable: dict[str, Unreachable] = {}
+    way: Way
+    adopt: Path | None
+    cache: Cache
+    sources: Sources
+    tell: Tell
+    progress: Progress
+    unreachable: dict[str, Unreachable] = field(default_factory=dict)
 
     def get(self, pin: Pin, which: str) -> None:
         """Raises DownloadFailed or BuildFailed."""
         # Under the lock, so what lies there is of processes that were killed.
-        self._cache.clear_remains(pin)
-        if self._adopt is not None:
-            self._copy(pin, self._adopt)
+        self.cache.clear_remains(pin)
+        if self.adopt is not None:
+            self._copy(pin, self.adopt)
             return
         problem: DownloadFailed | None = None
-        if self._way is not Way.build:
+        if self.way is not Way.build:
             try:
                 self._download(pin, which)
                 return
             except DownloadFailed as error:
                 problem = error
-        if self._way is Way.download:
+        if self.way is Way.download:
             raise DownloadFailed(f"{pin}: {problem}")
         self._build(pin, which, problem)
 
@@ -134,31 +133,31 @@ class _Getting:
             raise DownloadFailed(f"{pin}: {theirs}: no such file")
         # Before it is copied: a program of another version never gets into the cache.
         check_version(pin, theirs)
-        copied = self._cache.folder(pin) / f".{pin.name}.{os.getpid()}.copied"
+        copied = self.cache.folder(pin) / f".{pin.name}.{os.getpid()}.copied"
         try:
             shutil.copyfile(theirs, copied)
-            path = self._cache.put(pin, copied, "adopted", str(theirs))
+            path = self.cache.put(pin, copied, "adopted", str(theirs))
         except OSError as error:
             raise StateError(f"{theirs}: can't be copied to {copied}: {error.strerror or error}") from error
         finally:
             copied.unlink(missing_ok=True)
-        self._tell(f"{pin}: copied from {theirs} to {path}")
+        self.tell(f"{pin}: copied from {theirs} to {path}")
 
     def _download(self, pin: Pin, which: str) -> None:
         from kailab.components.download import fetch
 
-        published = self._sources.published(pin, this_machine())
+        published = self.sources.published(pin, this_machine())
         if published is None:
             raise DownloadFailed(f"{pin}: nobody publishes it for {this_machine()}")
         base = published.checksums.split("/", 3)[2]
         # Found out once a run: several programs come from one host.
-        if base in self._unreachable:
-            raise self._unreachable[base]
-        self._tell(f"{pin} ({which}): downloading from {published.url}")
+        if base in self.unreachable:
+            raise self.unreachable[base]
+        self.tell(f"{pin} ({which}): downloading from {published.url}")
         try:
-            arrived = fetch(published, self._cache.folder(pin), self._progress)
+            arrived = fetch(published, self.cache.folder(pin), self.progress)
         except Unreachable as error:
-            self._unreachable[base] = error
+            self.unreachable[base] = error
             raise
         self._take(pin, arrived, "downloaded", published.url)
 
@@ -171,28 +170,28 @@ class _Getting:
         if go is None:
             raise BuildFailed(f"{before}it can't be built: there is no Go here (`go` in PATH)")
         if problem is not None:
-            self._tell(f"{pin}: {problem}; it is built instead")
+            self.tell(f"{pin}: {problem}; it is built instead")
         usual = told_time(usual_seconds(pin))
         size = f"; the program has about {usual_megabytes(pin)} MB" if usual_megabytes(pin) else ""
-        self._tell(f"{pin} ({which}): building with {go}; with nothing built before that takes about {usual}{size}")
+        self.tell(f"{pin} ({which}): building with {go}; with nothing built before that takes about {usual}{size}")
         began = time.monotonic()
-        made = self._cache.folder(pin) / f".{pin.name}.{os.getpid()}.built"
+        made = self.cache.folder(pin) / f".{pin.name}.{os.getpid()}.built"
         made.mkdir(exist_ok=True)
         try:
-            path = build(pin, go, made, self._progress)
+            path = build(pin, go, made, self.progress)
             self._take(pin, path, "built", f"the Go module proxy, with {go}")
         except BuildFailed as error:
             raise BuildFailed(f"{before}{error}" if problem else str(error)) from error
         finally:
             shutil.rmtree(made, ignore_errors=True)
-        self._tell(f"{pin}: built in {told_time(int(time.monotonic() - began))}")
+        self.tell(f"{pin}: built in {told_time(int(time.monotonic() - began))}")
 
     def _take(self, pin: Pin, file: Path, how: str, source: str) -> None:
         # Before it is asked for its version.
         file.chmod(0o755)
         try:
             check_version(pin, file)
-            self._cache.put(pin, file, how, source)
+            self.cache.put(pin, file, how, source)
         finally:
             file.unlink(missing_ok=True)
 

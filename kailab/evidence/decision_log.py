@@ -7,7 +7,7 @@ never forgets. A PodGroup that stays pending for the same reason is logged once,
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from msgspec import structs
 
@@ -176,53 +176,37 @@ class DecisionLog(Observer):
 
     def _evicted(self, evict: Evict, moment: Moment) -> Evicted:
         of = self.names.of
-        pod = of(evict.task)
         return Evicted(
-            **moment._asdict(),
-            action=evict.action,
-            pod=pod.name,
-            app=pod.app,
-            owner=pod.owner,
-            podgroup=of(evict.podgroup).name,
-            queue=evict.queue,
-            node=evict.node,
+            **self._on_node(evict, moment),
+            owner=of(evict.task).owner,
             beneficiary=of(evict.beneficiary).name if evict.beneficiary else "",
             beneficiary_queue=evict.beneficiary_queue,
             reason=evict.message,
-            amounts=evict.amounts,
             ground=evict.ground,
             taking=evict.taking,
             shares={queue: Standing(before=before, after=after) for queue, (before, after) in evict.shares.items()},
         )
 
     def _bound(self, bind: Bind, moment: Moment) -> Bound:
-        pod = self.names.of(bind.task)
-        return Bound(
-            **moment._asdict(),
-            action=bind.action,
-            pod=pod.name,
-            app=pod.app,
-            podgroup=self.names.of(bind.podgroup).name,
-            queue=bind.queue,
-            node=bind.node,
-            gpu_groups=bind.gpu_groups,
-            amounts=bind.amounts,
-        )
+        return Bound(**self._on_node(bind, moment), gpu_groups=bind.gpu_groups)
 
     def _promised(self, promise: Pipeline, moment: Moment) -> Promised:
-        pod = self.names.of(promise.task)
-        return Promised(
+        reason = "waits for leaving pods to free the place"
+        return Promised(**self._on_node(promise, moment), moved=promise.moved, reason=reason)
+
+    def _on_node(self, decision: Bind | Pipeline | Evict, moment: Moment) -> dict[str, Any]:
+        """The fields of ``OnNode``."""
+        pod = self.names.of(decision.task)
+        return {
             **moment._asdict(),
-            action=promise.action,
-            pod=pod.name,
-            app=pod.app,
-            podgroup=self.names.of(promise.podgroup).name,
-            queue=promise.queue,
-            node=promise.node,
-            moved=promise.moved,
-            amounts=promise.amounts,
-            reason="waits for leaving pods to free the place",
-        )
+            "action": decision.action,
+            "pod": pod.name,
+            "app": pod.app,
+            "podgroup": self.names.of(decision.podgroup).name,
+            "queue": decision.queue,
+            "node": decision.node,
+            "amounts": decision.amounts,
+        }
 
     def _waiting(self, pending: tuple[Pending, ...], moment: Moment) -> Iterable[Waits]:
         now: dict[str, tuple[str, str]] = {}

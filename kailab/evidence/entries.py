@@ -59,8 +59,8 @@ class Fit(Entry, frozen=True, kw_only=True):
     reasons: tuple[tuple[str, int], ...]
 
 
-class Bound(Entry, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
-    """A pod was given a node. ``cycle`` counts from 1; ``time``: RFC 3339, on the lab's clock; ``app``: the pod's label."""
+class OfPod(Entry, frozen=True, kw_only=True):
+    """A decision about one pod. ``cycle`` counts from 1; ``time``: RFC 3339, on the lab's clock; ``app``: the pod's label."""
 
     cycle: int
     t: float
@@ -68,29 +68,29 @@ class Bound(Entry, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
     action: str
     pod: str
     app: str
+
+
+class OnNode(OfPod, frozen=True, kw_only=True):
+    """One that has a node. ``amounts``: what the pod counts for there."""
+
     podgroup: str
     queue: str
     node: str
+    amounts: TaskAmounts | None = None
+
+
+class Bound(OnNode, frozen=True, kw_only=True, tag_field="decision", tag="bind"):
+    """A pod was given a node."""
+
     gpu_groups: tuple[str, ...] = ()
     owner: str = ""
-    amounts: TaskAmounts | None = None
 
 
-class Promised(Entry, frozen=True, kw_only=True, tag_field="decision", tag="pipeline"):
+class Promised(OnNode, frozen=True, kw_only=True, tag_field="decision", tag="pipeline"):
     """A pod was promised a place that leaving pods will free. ``moved``: it is a victim with a new place."""
 
-    cycle: int
-    t: float
-    time: str
-    action: str
-    pod: str
-    app: str
-    podgroup: str
-    queue: str
-    node: str
     moved: bool
     reason: str
-    amounts: TaskAmounts | None = None
 
 
 class Standing(Entry, frozen=True, kw_only=True):
@@ -100,25 +100,14 @@ class Standing(Entry, frozen=True, kw_only=True):
     after: QueueShare
 
 
-class Evicted(Entry, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
+class Evicted(OnNode, frozen=True, kw_only=True, omit_defaults=False, tag_field="decision", tag="evict"):
     """A pod was evicted for a PodGroup (``beneficiary``; empty: for nobody). ``taking``: what the action took in all for it.
-    ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``. ``amounts``: what the pod held.
-    ``ground``: what let it be taken."""
+    ``shares``: both queues' standing. ``owner``: the pod's controller as ``Kind/name``. ``ground``: what let it be taken."""
 
-    cycle: int
-    t: float
-    time: str
-    action: str
-    pod: str
-    app: str
     owner: str
-    podgroup: str
-    queue: str
-    node: str
     beneficiary: str
     beneficiary_queue: str
     reason: str
-    amounts: TaskAmounts | None = None
     ground: Ground | None = None
     taking: EvictionTotals | None = None
     shares: dict[str, Standing] = {}
@@ -133,16 +122,10 @@ class Waits(Reason, frozen=True, kw_only=True, tag_field="decision", tag="pendin
     action: str
 
 
-class Refused(Entry, frozen=True, kw_only=True, tag_field="decision", tag="failure"):
+class Refused(OfPod, frozen=True, kw_only=True, tag_field="decision", tag="failure"):
     """A decision that the cluster did not carry out; it is tried again. ``verb``: bind or evict."""
 
-    cycle: int
-    t: float
-    time: str
-    action: str
     verb: str
-    pod: str
-    app: str
     reason: str
 
 

@@ -8,8 +8,9 @@ from typing import TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.grouping.config import GroupingConfig
+from kailab.grouping.fields import labels_of, namespace_of, title
 from kailab.grouping.reader import Reader
-from kailab.grouping.records import Plan
+from kailab.grouping.records import GroupingError, Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,16 @@ class Context:
     reads: Reader
     config: GroupingConfig
     family_for: Callable[[str, str], Family]
+
+    def labelled(self, pod: Object, label: str, api_version: str, kind: str) -> Object:
+        """The object that a label of the pod names. Raises GroupingError where there is no such label, or no such object."""
+        name, space = labels_of(pod).get(label), namespace_of(pod)
+        if name is None:
+            raise GroupingError(f"{title(pod)} lacks the label {label}")
+        found = self.reads.get(api_version, kind, space, name)
+        if found is None:
+            raise GroupingError(f"{kind} {space}/{name} of {title(pod)} does not exist")
+        return found
 
 
 # (top owner, pod, owner chain nearest first and ending in the top owner; empty for a bare pod, context)

@@ -176,16 +176,17 @@ def _certificate(
 def _key_usage(authority: bool) -> x509.KeyUsage:
     from cryptography import x509
 
+    # All have to be said.
+    unused = (
+        "content_commitment",
+        "key_encipherment",
+        "data_encipherment",
+        "key_agreement",
+        "encipher_only",
+        "decipher_only",
+    )
     return x509.KeyUsage(
-        digital_signature=True,
-        key_cert_sign=authority,
-        crl_sign=authority,
-        content_commitment=False,
-        key_encipherment=False,
-        data_encipherment=False,
-        key_agreement=False,
-        encipher_only=False,
-        decipher_only=False,
+        digital_signature=True, key_cert_sign=authority, crl_sign=authority, **dict.fromkeys(unused, False)
     )
 
 

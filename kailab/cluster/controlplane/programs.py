@@ -200,19 +200,10 @@ class Programs:
         ]
 
     def _controllers(self) -> list[str]:
-        own, serving = self.folder / f"{CONTROLLERS}.kubeconfig", self._pair("serving")
         return [
-            f"--kubeconfig={own}",
-            f"--authentication-kubeconfig={own}",
-            f"--authorization-kubeconfig={own}",
-            f"--bind-address={LOOPBACK}",
-            f"--secure-port={self.ports[CONTROLLERS]}",
-            f"--tls-cert-file={serving.certificate}",
-            f"--tls-private-key-file={serving.key}",
+            *self._client(CONTROLLERS),
             f"--root-ca-file={self._pair('ca').certificate}",
             f"--service-account-private-key-file={self._pair('service-accounts').key}",
-            # One process is its own leader; a lease left behind would make the next one wait.
-            "--leader-elect=false",
             f"--controllers=*,{','.join('-' + name for name in _LEFT_OUT)}",
             "--kube-api-qps=2000",
             "--kube-api-burst=4000",
@@ -226,18 +217,21 @@ class Programs:
         return kwok.arguments(self.folder / "kwok.kubeconfig", self.ports[KWOK], leases=False)
 
     def _scheduler(self) -> list[str]:
-        own, serving = self.folder / f"{SCHEDULER}.kubeconfig", self._pair("serving")
+        return [*self._client(SCHEDULER), "--kube-api-qps=1000", "--kube-api-burst=2000"]
+
+    def _client(self, name: str) -> list[str]:
+        """How a client of the API server gets at it, and where it serves its own health."""
+        own, serving = self.folder / f"{name}.kubeconfig", self._pair("serving")
         return [
             f"--kubeconfig={own}",
             f"--authentication-kubeconfig={own}",
             f"--authorization-kubeconfig={own}",
             f"--bind-address={LOOPBACK}",
-            f"--secure-port={self.ports[SCHEDULER]}",
+            f"--secure-port={self.ports[name]}",
             f"--tls-cert-file={serving.certificate}",
             f"--tls-private-key-file={serving.key}",
+            # One process is its own leader; a lease left behind would make the next one wait.
             "--leader-elect=false",
-            "--kube-api-qps=1000",
-            "--kube-api-burst=2000",
         ]
 
 

@@ -17,9 +17,9 @@ from kailab.cluster.embedded.storage.persistence import collection_paused, read_
 from kailab.cluster.embedded.storage.store import Store, key_of
 from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
-from kailab.cluster.writes import Chain, Outcome, in_turn
+from kailab.cluster.writes import Chain, Outcome, Subresource, in_turn
 from kailab.errors import AlreadyExists, Conflict, Forbidden, StateError
 from kailab.model.times import format_time
 
@@ -198,12 +198,7 @@ class EmbeddedCluster:
         return self._updates.update(obj)
 
     def patch(
-        self,
-        kind: str,
-        name: str,
-        namespace: str | None,
-        patch: Mapping[str, Any],
-        subresource: Literal["", "status"] = "",
+        self, kind: str, name: str, namespace: str | None, patch: Mapping[str, Any], subresource: Subresource = ""
     ) -> Object:
         return self._updates.patch(kind, key_of(kind, name, namespace), patch, subresource)
 
@@ -263,12 +258,7 @@ class EmbeddedCluster:
         return in_turn(self, chains)
 
     def event(
-        self,
-        involved: Object,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        component: str = "kai-scheduler",
+        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         store = self.store
         # Events count among the versions of all objects, as they do on a real server.

@@ -17,6 +17,7 @@ from kailab.cluster.embedded.merge import apply_patch, merge_patch, same
 from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.embedded.storage.table import Key
 from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Subresource
 from kailab.errors import Conflict, Invalid
 from kailab.model.kinds import KINDS
 from kailab.model.validation import validate_status
@@ -56,13 +57,7 @@ class Updates:
         self._expect_version(kind, key, obj["metadata"].get("resourceVersion"), old)
         return self._change(kind, key, old, {**obj, "metadata": dict(obj["metadata"])})
 
-    def patch(
-        self,
-        kind: str,
-        key: Key,
-        patch: Mapping[str, Any],
-        subresource: Literal["", "status"] = "",
-    ) -> Object:
+    def patch(self, kind: str, key: Key, patch: Mapping[str, Any], subresource: Subresource = "") -> Object:
         name = key[1]
         old = self._store.get(kind, key)
         if not isinstance(patch, Mapping):

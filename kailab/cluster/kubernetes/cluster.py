@@ -28,7 +28,7 @@ from kailab.cluster.kubernetes.informer import Informer, News
 from kailab.cluster.kubernetes.unanswered_writes import UnansweredWrites
 from kailab.cluster.kubernetes.writer import Writer
 from kailab.cluster.memorywatch import MemoryWatch
-from kailab.cluster.protocol import Object, WatchEvent
+from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import Selector, matches, selector_of
 from kailab.cluster.writes import Chain, OneByOne, Outcome
 from kailab.errors import Invalid, NotFound, Unavailable
@@ -235,12 +235,7 @@ class KubernetesCluster(OneByOne):
     # --- writing -----------------------------------------------------------------------------------------------------
 
     def event(
-        self,
-        involved: Object,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        component: str = "kai-scheduler",
+        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         self.events.event(involved, type, reason, message, component)
 

@@ -10,12 +10,12 @@ import asyncio
 import uuid
 from collections import OrderedDict, deque
 from time import monotonic
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
 from kailab.cluster.kubernetes.apiclient.transport import Transport
-from kailab.cluster.protocol import Object
+from kailab.cluster.protocol import Object, Severity
 from kailab.errors import Unavailable
 from kailab.model.times import format_time
 
@@ -56,9 +56,7 @@ class EventWriter:
         self._flushing = False
         self.dropped = 0
 
-    def event(
-        self, involved: Object, type: Literal["Normal", "Warning"], reason: str, message: str, component: str
-    ) -> None:
+    def event(self, involved: Object, type: Severity, reason: str, message: str, component: str) -> None:
         """Queue one event."""
         metadata = involved["metadata"]
         now = self._transport.now()

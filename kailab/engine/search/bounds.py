@@ -14,6 +14,7 @@ conditions, they change no decision, only the time it takes.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import inf
 
 import numpy as np
@@ -31,18 +32,16 @@ from kailab.engine.working.state import Job, Member, ShapeInfo, WSubGroup, WTask
 Pick = Callable[[Job], bool]
 
 
+@dataclass(frozen=True)
 class Bounds:
     """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``. ``wanted``: for
     reclaim, whose queue rules then count."""
 
-    def __init__(
-        self, session: Session, job: Job, pick: Pick, queues: list[WQueue], wanted: Demand | None = None
-    ) -> None:
-        self.session = session
-        self.job = job
-        self.pick = pick
-        self.queues = queues
-        self.wanted = wanted
+    session: Session
+    job: Job
+    pick: Pick
+    queues: list[WQueue]
+    wanted: Demand | None = None
 
     def broken(self, tasks: list[WTask]) -> str | None:
         """In words which bound is broken, or None where a solution is not ruled out."""

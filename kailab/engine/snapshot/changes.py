@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import msgspec
 
 from kailab.engine.snapshot import jsonform
-from kailab.engine.snapshot.snapshot import FORMAT, IDENTITY, Snapshot
+from kailab.engine.snapshot.snapshot import FORMAT, IDENTITY, Formatted, Snapshot
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -25,15 +25,7 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     claims: tuple[str, ...] = ()
 
 
-class Changes(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    omit_defaults=True,
-    forbid_unknown_fields=True,
-    tag_field="format",
-    tag=FORMAT,
-):
+class Changes(Formatted, frozen=True, kw_only=True):
     """``set``: records that are new or replace one of the same identity. ``removed``: of records that need not have been there.
     ``whole``: ``set`` is all there is, whatever was there before."""
 

@@ -39,7 +39,7 @@ IDENTITY: dict[str, Callable[[Any], str]] = {
 """By what the records of each kind are known."""
 
 
-class Snapshot(
+class Formatted(
     msgspec.Struct,
     frozen=True,
     kw_only=True,
@@ -48,6 +48,10 @@ class Snapshot(
     tag_field="format",
     tag=FORMAT,
 ):
+    """Its JSON says which format it has."""
+
+
+class Snapshot(Formatted, frozen=True, kw_only=True):
     """Records by kind. Each kind is kept in the order of its identities, whatever the order in which it was given, so equal
     clusters are equal values with equal JSON. Raises ValueError where two records have one identity."""
 

@@ -39,12 +39,7 @@ _PACKING = ("topologyConstraint", "packConstraint")
 
 
 def _grove(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    name = labels_of(pod).get(_POD_GANG)
-    if name is None:
-        raise GroupingError(f"{title(pod)} lacks the label {_POD_GANG}")
-    gang = context.reads.get("scheduler.grove.io/v1alpha1", "PodGang", namespace_of(pod), name)
-    if gang is None:
-        raise GroupingError(f"PodGang {namespace_of(pod)}/{name} of {title(pod)} does not exist")
+    gang = context.labelled(pod, _POD_GANG, "scheduler.grove.io/v1alpha1", "PodGang")
     # The PodGang stands for the owner: its name, labels and UID become those of the PodGroup.
     grouping = default_grouping(gang, pod, (), context)
     own = annotations_of(gang)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from kailab.cluster.protocol import Object
 from kailab.grouping.default import group_annotations, group_labels, pod_group_name, reference_to
 from kailab.grouping.family import Context, Family
-from kailab.grouping.fields import annotations_of, labels_of, name_of, namespace_of, title
+from kailab.grouping.fields import annotations_of, name_of, namespace_of
 from kailab.grouping.priority import INFERENCE, priority_class_of
 from kailab.grouping.queues import queue_of
 from kailab.grouping.records import Grouping, GroupingError, Plan
@@ -23,12 +23,7 @@ _MIN_SCALE = "autoscaling.knative.dev/min-scale"
 
 
 def _knative(top: Object, pod: Object, chain: Sequence[Object], context: Context) -> Plan:
-    name = labels_of(pod).get(_REVISION)
-    if name is None:
-        raise GroupingError(f"{title(pod)} lacks the label {_REVISION}")
-    revision = context.reads.get("serving.knative.dev/v1", "Revision", namespace_of(pod), name)
-    if revision is None:
-        raise GroupingError(f"Revision {namespace_of(pod)}/{name} of {title(pod)} does not exist")
+    revision = context.labelled(pod, _REVISION, "serving.knative.dev/v1", "Revision")
     # Under KAI's isBCRevision: pods that have a PodGroup each were grouped before revisions became gangs.
     gang = context.config.knative_gang and not _has_group_per_pod(revision, context)
     scale = annotations_of(revision).get(_MIN_SCALE, "1")

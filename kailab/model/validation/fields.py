@@ -40,15 +40,18 @@ class Faults:
     def wrong(self, path: str, value: Any, expected: str) -> None:
         self.add(path, f"{shown(value)} is not valid; expected {expected}")
 
+    def _is_not(self, value: Any, path: str, expected: str, required: bool) -> None:
+        # Null counts as absent, as for an API server.
+        if value is not None:
+            self.wrong(path, value, expected)
+        elif required:
+            self.add(path, "is required")
+
     def mapping(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> dict[str, Any] | None:
         value = parent.get(key)
         if isinstance(value, dict):
             return value
-        # Null counts as absent, as for an API server.
-        if value is not None:
-            self.wrong(path, value, "a mapping")
-        elif required:
-            self.add(path, "is required")
+        self._is_not(value, path, "a mapping", required)
         return None
 
     def items(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> list[Any] | None:
@@ -57,10 +60,7 @@ class Faults:
             if required and not value:
                 self.add(path, "must not be empty")
             return value
-        if value is not None:
-            self.wrong(path, value, "a list")
-        elif required:
-            self.add(path, "is required")
+        self._is_not(value, path, "a list", required)
         return None
 
     def mappings(
@@ -80,10 +80,7 @@ class Faults:
             if required and not value:
                 self.add(path, "must not be empty")
             return value
-        if value is not None:
-            self.wrong(path, value, "text")
-        elif required:
-            self.add(path, "is required")
+        self._is_not(value, path, "text", required)
         return None
 
     def one_of(self, parent: dict[str, Any], key: str, path: str, choices: tuple[str, ...]) -> str | None:

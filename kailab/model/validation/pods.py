@@ -6,6 +6,7 @@ The rules are the API server's, and those of KAI's admission webhook for pods th
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from kailab.errors import InputError
@@ -233,11 +234,7 @@ def _check_affinity(faults: Faults, affinity: dict[str, Any], path: str) -> None
             continue
         for at, term in faults.mappings(rule, _REQUIRED, f"{path}.{key}.{_REQUIRED}"):
             _check_pod_term(faults, term, at)
-        for at, weighted in faults.mappings(rule, _PREFERRED, f"{path}.{key}.{_PREFERRED}"):
-            _check_weight(faults, weighted, at)
-            inner = faults.mapping(weighted, "podAffinityTerm", f"{at}.podAffinityTerm", required=True)
-            if inner is not None:
-                _check_pod_term(faults, inner, f"{at}.podAffinityTerm")
+        _check_preferred(faults, rule, f"{path}.{key}", "podAffinityTerm", _check_pod_term)
 
 
 def _check_node_affinity(faults: Faults, node: dict[str, Any], path: str) -> None:
@@ -246,11 +243,18 @@ def _check_node_affinity(faults: Faults, node: dict[str, Any], path: str) -> Non
         at = f"{path}.{_REQUIRED}.nodeSelectorTerms"
         for place, term in faults.mappings(required, "nodeSelectorTerms", at, required=True):
             _check_node_term(faults, term, place)
-    for at, preferred in faults.mappings(node, _PREFERRED, f"{path}.{_PREFERRED}"):
-        _check_weight(faults, preferred, at)
-        preference = faults.mapping(preferred, "preference", f"{at}.preference", required=True)
-        if preference is not None:
-            _check_node_term(faults, preference, f"{at}.preference")
+    _check_preferred(faults, node, path, "preference", _check_node_term)
+
+
+def _check_preferred(
+    faults: Faults, rule: dict[str, Any], path: str, key: str, check: Callable[[Faults, dict[str, Any], str], None]
+) -> None:
+    """What is preferred: each with its weight, and the term itself below ``key``."""
+    for at, weighted in faults.mappings(rule, _PREFERRED, f"{path}.{_PREFERRED}"):
+        _check_weight(faults, weighted, at)
+        term = faults.mapping(weighted, key, f"{at}.{key}", required=True)
+        if term is not None:
+            check(faults, term, f"{at}.{key}")
 
 
 def _check_node_term(faults: Faults, term: dict[str, Any], path: str) -> None:

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from kailab.cluster.protocol import Assuming, Cluster, LiveNews, Object, Watch
+from kailab.cluster.protocol import Assuming, Cluster, LiveNews, Object, Severity, Watch
 from kailab.cluster.writes import Chain, OneByOne, Outcome, Write
 from kailab.errors import ApiError, Unavailable
 
@@ -108,12 +108,7 @@ class GuardedCluster(OneByOne):
         return outcomes
 
     def event(
-        self,
-        involved: Object,
-        type: Literal["Normal", "Warning"],
-        reason: str,
-        message: str,
-        component: str = "kai-scheduler",
+        self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
     ) -> None:
         refusal = self._refusal()
         if refusal is None:

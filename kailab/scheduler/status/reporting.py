@@ -7,11 +7,11 @@ nothing. Source: KAI status_updater.RecordJobStatusEvent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal
+from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.cluster.retries import Retries
-from kailab.cluster.writes import Patch
+from kailab.cluster.writes import Patch, Subresource
 from kailab.engine.decisions import Code, Decisions, Pending, Pipeline, QueueState
 from kailab.engine.snapshot.records import PodGroup, PodSet, Status, SubGroup, Task
 from kailab.errors import NotFound
@@ -154,18 +154,13 @@ class Reporter:
                     found.append(condition.get("lastTransitionTime") or "")
         return min((moment for moment in found if moment), default="")
 
-    def _patch_group(self, uid: str, patch: dict[str, Any], subresource: Literal["", "status"] = "") -> None:
+    def _patch_group(self, uid: str, patch: dict[str, Any], subresource: Subresource = "") -> None:
         obj = self._mirror.podgroup_objects.get(uid)
         if obj is not None:
             self._patch(uid, "PodGroup", obj["metadata"], patch, subresource)
 
     def _patch(
-        self,
-        podgroup: str,
-        kind: str,
-        metadata: Mapping[str, Any],
-        patch: dict[str, Any],
-        subresource: Literal["", "status"],
+        self, podgroup: str, kind: str, metadata: Mapping[str, Any], patch: dict[str, Any], subresource: Subresource
     ) -> None:
         """Gather a write that tells about a PodGroup; all are sent together at the end of the report."""
         one = Patch(kind, metadata["name"], metadata.get("namespace"), patch, subresource)
