@@ -24,13 +24,14 @@ LATE_SECONDS = 12.0
 
 @dataclass(frozen=True)
 class Ran:
-    """``differences``: from what was expected, as sentences. ``stopped``: what kept it from going on, if anything; ``defect``: it
-    is none of those that kailab raises on purpose."""
+    """``differences``: from what was expected, as sentences. ``stopped``: what kept it from going on, if anything, and ``error`` the same as
+    it was raised; ``defect``: it is none of those that kailab raises on purpose."""
 
     differences: tuple[str, ...] = ()
     stopped: str = ""
     defect: bool = False
     not_expressible: NotExpressible | None = None
+    error: KailabError | None = None
 
 
 def carry_out(
@@ -64,7 +65,7 @@ def carry_out(
         # It may be one of several faults of the manifests.
         told = error.errors if isinstance(error, InputErrors) else [error]
         concept = next((one for one in told if isinstance(one, NotExpressible)), None)
-        return Ran(tuple(found), f"step {number}: stopped: {error}", not_expressible=concept)
+        return Ran(tuple(found), f"step {number}: stopped: {error}", not_expressible=concept, error=error)
     except Exception as error:
         return Ran(tuple(found), f"step {number}: kailab failed: {type(error).__name__}: {error}", defect=True)
     return Ran(tuple(found))

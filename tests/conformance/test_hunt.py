@@ -80,6 +80,13 @@ def test_who_knows_no_limit_differs_and_by_no_chance(judge: Judge) -> None:
     ]
 
 
+def test_what_could_not_be_carried_out_is_no_difference(judge: Judge) -> None:
+    judged = judge.judged(sample(teams("a"), [{**pod("bad", "a"), "spec": {"containers": "none"}}]))
+    assert judged.verdict == "error"
+    assert judged.why.startswith("kailab: step 2: stopped: Pod/bad")
+    assert judged.differences == ()
+
+
 def test_what_has_no_part_in_a_difference_is_cut_away(judge: Judge) -> None:
     none = queue("none", "", 0, 0, 1)
     large = sample(teams("a", "b"), [none], [pod("one", "a")], [pod("held", "none")], [pod("late", "b")])

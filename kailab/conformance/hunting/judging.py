@@ -47,9 +47,11 @@ class Judge:
 
     def judged(self, sample: Sample) -> Judged:
         ours = self.ours(sample)
-        if ours.stopped:
-            return Judged(verdict="error", why=f"{OURS}: {ours.stopped}")
+        if ours.failed or ours.stopped:
+            return Judged(verdict="error", why=f"{OURS}: {ours.failed or ours.stopped}")
         theirs = self.theirs(expecting(sample, ours))
+        if theirs.failed:
+            return Judged(verdict="error", why=f"{self._column}: {theirs.failed}")
         found = differences(sample, self._column, ours, theirs, self._kinds)
         if not found:
             return Judged(verdict="same")
@@ -66,9 +68,10 @@ class Judge:
     def differs(self, sample: Sample) -> list[Difference]:
         """As they are told once, without asking for chance: a step on the way to a smaller sample."""
         ours = self.ours(sample)
-        if ours.stopped:
+        if ours.failed or ours.stopped:
             return []
-        return differences(sample, self._column, ours, self.theirs(expecting(sample, ours)), self._kinds)
+        theirs = self.theirs(expecting(sample, ours))
+        return [] if theirs.failed else differences(sample, self._column, ours, theirs, self._kinds)
 
     def _chance(self, sample: Sample, ours: Came, theirs: Came) -> str:
         """Why what differs is a matter of chance; empty: it is not. ``sample``: until the step in which they differ."""

@@ -10,22 +10,27 @@ import msgspec
 
 from kailab.cluster.backends import BACKENDS
 from kailab.errors import KailabError
+from kailab.lab.settle import NotSettled
 from kailab.lab.venues import Venue, open_venue
 from kailab.scenarios.running import Ran, carry_out
 from kailab.scenarios.scenario import Scenario
 from kailab.trials.course import Course
 from kailab.trials.results import LabResult
-from kailab.undertest.contract import Unsupported
+from kailab.undertest.contract import SchedulerFailed, Unsupported
 
 PATIENCE_SECONDS = 120.0
 """What still changes after so long without a pause counts as never coming to rest."""
 
+_OF_THE_SCHEDULER = (NotSettled, SchedulerFailed)
+
 
 class Came(msgspec.Struct, frozen=True, kw_only=True):
-    """How a sample came out: a phase for each step that was carried out. ``stopped``: why not all were."""
+    """How a sample came out: a phase for each step that was carried out. ``stopped``: what the scheduler did that kept it from going on: it
+    ended, or nothing came to rest. ``failed``: why the sample could not be decided."""
 
     lab: LabResult
     stopped: str = ""
+    failed: str = ""
 
 
 class Bench:
@@ -54,7 +59,9 @@ class Bench:
         if ran.stopped:
             # What stopped it may have left something behind.
             self.close()
-        return Came(lab=course.result(), stopped=ran.stopped)
+        lab = course.result()
+        decided = not ran.stopped or (bool(lab.phases) and isinstance(ran.error, _OF_THE_SCHEDULER))
+        return Came(lab=lab, **{"stopped" if decided else "failed": ran.stopped})
 
     def _taken(self, scheduler: str) -> Venue:
         if self._venue is None:
