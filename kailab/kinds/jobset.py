@@ -8,7 +8,6 @@ from kailab.model.validation.core import shape
 from kailab.model.validation.shapes import (
     COUNT,
     FLAG,
-    MAPPING,
     PODS,
     TEXT,
     Check,
@@ -27,6 +26,7 @@ def job_set_spec() -> Check:
             "name": filled(TEXT),
             "replicas": PODS,
             "template": shape("V1JobTemplateSpec"),
+            "groupName": TEXT,
             "dependsOn": items(record({"name": TEXT, "status": one_of("Ready", "Complete")}, ("name", "status"))),
         },
         ("name", "template"),
@@ -38,7 +38,8 @@ def job_set_spec() -> Check:
             "startupPolicy": record({"startupPolicyOrder": TEXT}),
             "successPolicy": record({"operator": TEXT, "targetReplicatedJobs": items(TEXT)}),
             "failurePolicy": record({"maxRestarts": COUNT}),
-            "network": MAPPING,
+            "network": record({"enableDNSHostnames": FLAG, "subdomain": TEXT, "publishNotReadyAddresses": FLAG}),
+            "coordinator": record({"replicatedJob": TEXT, "jobIndex": COUNT, "podIndex": COUNT}, ("replicatedJob",)),
             "ttlSecondsAfterFinished": COUNT,
         }
     )

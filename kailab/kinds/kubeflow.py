@@ -64,6 +64,7 @@ def _shape(field: str) -> Callable[[], Check]:
             "elasticPolicy": record({"minReplicas": PODS, "maxReplicas": PODS, "maxRestarts": INT32}),
             "launcherCreationPolicy": TEXT,
             "slotsPerWorker": COUNT,
+            "runLauncherAsWorker": FLAG,
         }
         return with_spec(record(spec, (field,)))
 

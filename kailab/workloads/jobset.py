@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 from kailab.cluster.protocol import Object
@@ -60,23 +62,7 @@ class JobSetController(Controller):
                 return
 
     def _create_job(self, owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> Object | None:
-        meta = owner["metadata"]
-        before = 0
-        total = 0
-        for other in owner["spec"]["replicatedJobs"]:
-            if other["name"] == entry["name"]:
-                before = total
-            total += other.get("replicas", 1)
-        labels = {
-            PREFIX + "jobset-name": meta["name"],
-            PREFIX + "jobset-uid": meta["uid"],
-            PREFIX + "replicatedjob-name": entry["name"],
-            PREFIX + "replicatedjob-replicas": str(entry.get("replicas", 1)),
-            PREFIX + "job-index": str(index),
-            PREFIX + "job-global-index": str(before + index),
-            PREFIX + "global-replicas": str(total),
-            PREFIX + "restart-attempt": str(restarts),
-        }
+        labels = _marks(owner, entry, index, job_name, restarts)
         template = entry["template"]
         own = template.get("metadata") or {}
         # The defaults of JobSet's webhook, as is restartPolicy OnFailure below.
@@ -171,6 +157,44 @@ class JobSetController(Controller):
         bench.set_status(
             self.kind, owner, replicatedJobsStatus=rows, restarts=status.get("restarts", 0), conditions=conditions
         )
+
+
+def _marks(owner: Object, entry: Object, index: int, job_name: str, restarts: int) -> dict[str, str]:
+    """Labels of a Job and of its pods, which have the same as annotations."""
+    meta, spec = owner["metadata"], owner["spec"]
+    group = _group(entry)
+    before, total = _place(spec["replicatedJobs"], entry)
+    before_in_group, in_group = _place([other for other in spec["replicatedJobs"] if _group(other) == group], entry)
+    marks = {
+        "jobset-name": meta["name"],
+        "jobset-uid": meta["uid"],
+        "replicatedjob-name": entry["name"],
+        "replicatedjob-replicas": str(entry.get("replicas", 1)),
+        "job-index": str(index),
+        "job-key": hashlib.sha1(f"{meta['namespace']}/{job_name}".encode(), usedforsecurity=False).hexdigest(),
+        "job-global-index": str(before + index),
+        "global-replicas": str(total),
+        "group-name": group,
+        "group-replicas": str(in_group),
+        "job-group-index": str(before_in_group + index),
+        "restart-attempt": str(restarts),
+    }
+    if (lead := spec.get("coordinator")) is not None:
+        domain = (spec.get("network") or {}).get("subdomain") or meta["name"]
+        pod = f"{lead['replicatedJob']}-{lead.get('jobIndex') or 0}-{lead.get('podIndex') or 0}"
+        marks["coordinator"] = f"{meta['name']}-{pod}.{domain}"
+    return {PREFIX + key: value for key, value in marks.items()}
+
+
+def _group(entry: Object) -> str:
+    return str(entry.get("groupName") or "default")
+
+
+def _place(entries: Sequence[Object], entry: Object) -> tuple[int, int]:
+    """How many Jobs come before those of this one, and how many there are in all."""
+    replicas = [other.get("replicas", 1) for other in entries]
+    at = next(number for number, other in enumerate(entries) if other["name"] == entry["name"])
+    return sum(replicas[:at]), sum(replicas)
 
 
 def _states(owner: Object, jobs: dict[str, Object]) -> dict[str, dict[str, Any]]:

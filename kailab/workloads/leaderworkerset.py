@@ -62,7 +62,7 @@ class LeaderWorkerSetController(Controller):
             "serviceName": name,
             "podManagementPolicy": "Parallel",
             "selector": {"matchLabels": {PREFIX + "name": name, PREFIX + "worker-index": "0"}},
-            "template": _labelled(pod, labels, {PREFIX + "size": str(size)}),
+            "template": _labelled(pod, labels, {PREFIX + "size": str(size), **_segments(template, leader=True)}),
         }
         return self._stateful_set(owner, owner, name, labels, spec)
 
@@ -79,12 +79,14 @@ class LeaderWorkerSetController(Controller):
             PREFIX + "template-revision-hash": revision,
         }
         if leader["metadata"]["labels"].get(PREFIX + "group-index") != index:
-            leader = bench.patch("Pod", leader, {"metadata": {"labels": labels}})
+            leader = bench.patch(
+                "Pod", leader, {"metadata": {"labels": {**labels, **_segment(template, size, leader, 0)}}}
+            )
         if size <= 1:
             return is_ready(leader)
         if owner["spec"].get("startupPolicy") == "LeaderReady" and not is_ready(leader):
             return False
-        notes = {PREFIX + "size": str(size), PREFIX + "leader-name": leader_name}
+        notes = {PREFIX + "size": str(size), PREFIX + "leader-name": leader_name, **_segments(template)}
         spec = {
             "replicas": size - 1,
             "serviceName": name,
@@ -102,7 +104,8 @@ class LeaderWorkerSetController(Controller):
         for pod in bench.owned(workers, "Pod"):
             number = pod["metadata"]["name"].rpartition("-")[2]
             if pod["metadata"]["labels"].get(PREFIX + "worker-index") != number:
-                bench.patch("Pod", pod, {"metadata": {"labels": {PREFIX + "worker-index": number}}})
+                own = {PREFIX + "worker-index": number, **_segment(template, size, leader, int(number))}
+                bench.patch("Pod", pod, {"metadata": {"labels": own}})
         return is_ready(leader) and (workers.get("status") or {}).get("readyReplicas", 0) >= size - 1
 
     def _stateful_set(
@@ -117,6 +120,28 @@ class LeaderWorkerSetController(Controller):
         if found["spec"]["replicas"] != spec["replicas"]:
             found = bench.patch("StatefulSet", found, {"spec": {"replicas": spec["replicas"]}})
         return found
+
+
+def _segments(template: Object, *, leader: bool = False) -> dict[str, str]:
+    """Annotations that say how a group is cut into subgroups."""
+    policy = template.get("subGroupPolicy") or {}
+    if not policy.get("subGroupSize"):
+        return {}
+    size = {PREFIX + "subgroup-size": str(policy["subGroupSize"])}
+    kind = policy.get("subGroupPolicyType") or "LeaderWorker"
+    return {**size, PREFIX + "subgroup-policy-type": kind} if leader else size
+
+
+def _segment(template: Object, size: int, leader: Object, index: int) -> dict[str, str]:
+    """Labels that say in which subgroup a pod is. ``index``: the worker's, 0 for the leader."""
+    policy = template.get("subGroupPolicy") or {}
+    segment = policy.get("subGroupSize")
+    if not segment or (index == 0 and policy.get("subGroupPolicyType") == "LeaderExcluded"):
+        return {}
+    # Where the workers divide evenly, the leader comes on top of the first subgroup.
+    number = max(index - 1, 0) // segment if (size - 1) % segment == 0 else index // segment
+    key = template_hash({"leader": leader["metadata"]["name"], "subgroup": number})
+    return {PREFIX + "subgroup-index": str(number), PREFIX + "subgroup-key": key}
 
 
 def _labelled(template: Object, labels: dict[str, str], annotations: dict[str, str]) -> Object:

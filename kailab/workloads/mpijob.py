@@ -54,7 +54,6 @@ class MpiJobController(Controller):
             PREFIX + "job-name": job["metadata"]["name"],
             PREFIX + "operator-name": _OPERATOR,
             PREFIX + "job-role": role,
-            PREFIX + "replica-type": role,
         }
 
     def _workers(self, job: Object, spec: Object) -> None:
@@ -62,7 +61,9 @@ class MpiJobController(Controller):
         # A worker that ended keeps its name: the operator makes one only where there is none.
         there = {pod["metadata"]["name"]: pod for pod in bench.owned(job, "Pod")}
         wanted = [f"{name}-worker-{index}" for index in range(spec.get("replicas", 0))]
-        for index, pod_name in enumerate(wanted):
+        # A launcher that works, too, is number 0.
+        first = int(_works(job))
+        for index, pod_name in enumerate(wanted, first):
             if pod_name not in there:
                 labels = {**self._labels(job, "worker"), PREFIX + "replica-index": str(index)}
                 bench.create_pod(
@@ -79,7 +80,9 @@ class MpiJobController(Controller):
 
     def _launcher(self, job: Object, spec: Object) -> Object | None:
         name = job["metadata"]["name"]
-        labels = {**self._labels(job, "launcher"), PREFIX + "replica-index": "0"}
+        labels = self._labels(job, "launcher")
+        if _works(job):
+            labels[PREFIX + "replica-index"] = "0"
         template = spec["template"]
         meta = template.get("metadata") or {}
         policy = job["spec"].get("runPolicy") or {}
@@ -87,7 +90,7 @@ class MpiJobController(Controller):
             "template": {
                 **template,
                 "metadata": {**meta, "labels": {**(meta.get("labels") or {}), **labels}},
-                "spec": {**template["spec"], "restartPolicy": spec.get("restartPolicy", "Never")},
+                "spec": {**template["spec"], "restartPolicy": spec.get("restartPolicy", "OnFailure")},
             }
         }
         # The launcher decides how the MPIJob ends, so what limits the run limits this Job.
@@ -125,3 +128,8 @@ class MpiJobController(Controller):
         if mark is not None and mark[0] in ("Succeeded", "Failed"):
             fields["completionTime"] = now
         bench.set_status(self.kind, job, **fields)
+
+
+def _works(job: Object) -> bool:
+    """Whether its launcher is one of its workers."""
+    return bool(job["spec"].get("runLauncherAsWorker"))

@@ -170,7 +170,6 @@ class RayJobController(Controller):
 
     def _submit(self, owner: Object, cluster: Object) -> Object | None:
         spec, name = owner["spec"], owner["metadata"]["name"]
-        head = cluster["spec"]["headGroupSpec"]["template"]
         labels = {
             PREFIX + "originated-from-cr-name": name,
             PREFIX + "originated-from-crd": "RayJob",
@@ -178,27 +177,17 @@ class RayJobController(Controller):
         }
         template = spec.get("submitterPodTemplate")
         if template is None:
-            first = head["spec"]["containers"][0]
+            # It names no scheduler and no queue, whatever the cluster's pods name.
+            first = cluster["spec"]["headGroupSpec"]["template"]["spec"]["containers"][0]
             # The requests of KubeRay's own submitter.
             small = {"requests": {"cpu": "500m", "memory": "200Mi"}, "limits": {"cpu": "1", "memory": "1Gi"}}
-            template = {"spec": {
-                "containers": [{"name": "ray-job-submitter", "image": first.get("image", ""), "resources": small}],
-                **{key: head["spec"][key] for key in ("schedulerName", "tolerations", "terminationGracePeriodSeconds")
-                   if key in head["spec"]},
-            }}  # fmt: skip
-        meta = template.get("metadata") or {}
-        # The queue of the head goes for the submitter too, unless its own template says otherwise.
-        inherited = {
-            k: v
-            for k, v in ((head.get("metadata") or {}).get("labels") or {}).items()
-            if k.startswith("kai.scheduler/")
-        }
-        meta = {**meta, "labels": {**inherited, **labels, **(meta.get("labels") or {})}}
+            container = {"name": "ray-job-submitter", "image": first.get("image", ""), "resources": small}
+            template = {"spec": {"containers": [container]}}
         pod_spec = {"restartPolicy": "Never", **template["spec"]}
         return self._bench.create(owner, "Job", {
             "metadata": {"name": name, "labels": labels},
             "spec": {"backoffLimit": (spec.get("submitterConfig") or {}).get("backoffLimit", 2),
-                     "template": {**template, "metadata": meta, "spec": pod_spec}},
+                     "template": {**template, "spec": pod_spec}},
         })  # fmt: skip
 
 

@@ -256,6 +256,34 @@ def test_job_set_makes_jobs_and_labels(world):
     assert rows["worker"]["ready"] == 2
 
 
+def test_job_set_marks_jobs_and_pods_by_group_and_coordinator(world):
+    """As JobSet v0.12.0 marks them: labels, and the same as annotations."""
+    entry, make = _job_set(world, coordinator={"replicatedJob": "driver", "podIndex": 1}, network={"subdomain": "sub"})
+    make(
+        entry("driver", 1, 2),
+        entry("worker", 2, 1, groupName="g"),
+        entry("more", 1, 1),
+        entry("last", 1, 1, groupName="g"),
+    )
+    world.settle()
+    prefix = "jobset.sigs.k8s.io/"
+    jobs = {job["metadata"]["name"]: job["metadata"] for job in world.cluster.list("Job")}
+    keys = ("group-name", "group-replicas", "job-group-index", "job-global-index")
+    assert {name: tuple(job["labels"][prefix + key] for key in keys) for name, job in jobs.items()} == {
+        "a-driver-0": ("default", "2", "0", "0"),
+        "a-worker-0": ("g", "3", "0", "1"),
+        "a-worker-1": ("g", "3", "1", "2"),
+        "a-more-0": ("default", "2", "1", "3"),
+        "a-last-0": ("g", "3", "2", "4"),
+    }
+    assert len({job["labels"][prefix + "job-key"] for job in jobs.values()}) == 5
+    for pod in world.pods():
+        labels, notes = pod["metadata"]["labels"], pod["metadata"]["annotations"]
+        marks = {key: value for key, value in labels.items() if key.startswith(prefix)}
+        assert marks[prefix + "coordinator"] == "a-driver-0-1.sub"
+        assert marks.items() <= notes.items()
+
+
 def test_job_set_in_order(world):
     entry, make = _job_set(world, startupPolicy={"startupPolicyOrder": "InOrder"})
     make(entry("first", 1, 1), entry("second", 1, 1))

@@ -97,6 +97,18 @@ def test_mpi_launcher_can_wait_for_the_workers(world):
     assert len(world.cluster.list("Job")) == 1
 
 
+@pytest.mark.parametrize("works", [False, True])
+def test_mpi_pods_are_numbered(world, works):
+    """As the MPI operator v0.8.2 marks them: a launcher that works, too, is number 0. No label says a replica type."""
+    roles = {"Launcher": (1, "Never", None), "Worker": (2, "Never", None)}
+    _training(world, "MPIJob", "mpiReplicaSpecs", roles, version="kubeflow.org/v2beta1", runLauncherAsWorker=works)
+    world.settle()
+    prefix = "training.kubeflow.org/"
+    found = {pod["metadata"]["labels"].get(prefix + "replica-index") for pod in world.pods()}
+    assert found == ({"0", "1", "2"} if works else {None, "0", "1"})
+    assert not [pod for pod in world.pods() if prefix + "replica-type" in pod["metadata"]["labels"]]
+
+
 def test_an_mpi_worker_that_ended_is_not_made_again(world):
     """The operator makes a worker where none has its name; one that ended has it."""
     roles = {"Launcher": (1, "Never", {RUN: "20"}), "Worker": (2, "Never", {RUN: "0"})}
@@ -123,6 +135,34 @@ def test_leader_worker_set(world):
     world.settle()
     assert world.names() == ["a-0", "a-0-1", "a-0-2", "a-1", "a-1-1", "a-1-2"]
     assert world.cluster.get("Pod", "a-1-2", "default")["metadata"]["uid"] != worker["uid"], "the group goes as a whole"
+
+
+@pytest.mark.parametrize(
+    ("size", "kind", "segments"),
+    [
+        # Where the workers divide evenly the leader is one more in the first.
+        (5, "LeaderWorker", {"a-0": "0", "a-0-1": "0", "a-0-2": "0", "a-0-3": "1", "a-0-4": "1"}),
+        (4, "LeaderWorker", {"a-0": "0", "a-0-1": "0", "a-0-2": "1", "a-0-3": "1"}),
+        (5, "LeaderExcluded", {"a-0": None, "a-0-1": "0", "a-0-2": "0", "a-0-3": "1", "a-0-4": "1"}),
+    ],
+)
+def test_pods_of_a_group_know_their_subgroup(world, size, kind, segments):
+    """As LeaderWorkerSet v0.9.0 marks them."""
+    policy = {"subGroupSize": 2, "subGroupPolicyType": kind}
+    pods = {"workerTemplate": world.template("w"), "size": size, "subGroupPolicy": policy}
+    world.add("leaderworkerset.x-k8s.io/v1", "LeaderWorkerSet", {"replicas": 1, "leaderWorkerTemplate": pods})
+    world.settle()
+    prefix = "leaderworkerset.sigs.k8s.io/"
+    found = {pod["metadata"]["name"]: pod["metadata"] for pod in world.pods()}
+    assert {name: one["labels"].get(prefix + "subgroup-index") for name, one in found.items()} == segments
+    assert {one["annotations"][prefix + "subgroup-size"] for one in found.values()} == {"2"}
+    assert found["a-0"]["annotations"][prefix + "subgroup-policy-type"] == kind
+    # Those of one subgroup find each other by a key that no other has.
+    keys = {
+        (one["labels"].get(prefix + "subgroup-index"), one["labels"].get(prefix + "subgroup-key"))
+        for one in found.values()
+    }
+    assert len(keys) == len(set(segments.values()))
 
 
 def test_leader_ready_policy_holds_workers_back(world):
@@ -190,6 +230,20 @@ def test_ray_job_submits_once_its_cluster_is_ready(world):
     world.pass_time(60)
     assert world.get("RayJob")["status"]["jobStatus"] == "SUCCEEDED"
     assert world.cluster.list("RayCluster") == []
+
+
+def test_a_ray_job_submits_by_whoever_places_what_names_nobody(world):
+    """As KubeRay v1.6.2 has it: its own submitter takes neither scheduler nor queue from the cluster."""
+    spec = _ray(world)
+    for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"]):
+        group["template"]["spec"]["schedulerName"] = "kai-scheduler"
+        group["template"]["metadata"]["labels"]["kai.scheduler/queue"] = "team-a"
+    world.add("ray.io/v1", "RayJob", {"rayClusterSpec": spec, "entrypoint": "python work.py"})
+    world.settle()
+    (submitter,) = world.pods(**{"job-name": "a"})
+    assert submitter["spec"]["schedulerName"] == "default-scheduler"
+    assert not [key for key in submitter["metadata"]["labels"] if key.startswith(("kai.scheduler/", "ray.io/"))]
+    assert submitter["spec"]["containers"][0]["image"] == "pause"
 
 
 def test_ray_service_names_its_cluster(world):
