@@ -86,6 +86,12 @@ def job(app: str, team: str, pods: int, gang: bool = False, name: str = "") -> O
     }
 
 
+def jobs(app: str, team: str, count: int) -> list[Object]:
+    """A Job for each pod. One Job that has lost many pods holds back new ones for minutes, and Volcano takes back no more for one than
+    makes it a whole gang."""
+    return [job(app, team, 1, name=f"{app}-{number}") for number in range(count)]
+
+
 def test_who_owns_half_has_half(lab: Lab) -> None:
     """Both ask for all they own at the same time."""
     lab.apply([job("a", "team-a", 16), job("b", "team-b", 16)])
@@ -95,11 +101,10 @@ def test_who_owns_half_has_half(lab: Lab) -> None:
 
 def test_idle_quota_is_lent_and_comes_back(lab: Lab, contender: str) -> None:
     """A holds all 32; B asks for what it owns, and has it in the end."""
-    # A Job for each pod: one that has lost many holds back new ones for minutes.
-    lab.apply([job("a", "team-a", 1, name=f"a-{number}") for number in range(32)])
+    lab.apply(jobs("a", "team-a", 32))
     expect(lab.queue("team-a")).running(gpus=32).borrows(gpus=16, from_queue="team-b")
 
-    lab.apply([job("b", "team-b", 16)])
+    lab.apply(jobs("b", "team-b", 16))
     expect(lab.queue("team-b")).running(gpus=16)
     if contender in EVICTS_TOO_MANY:
         expect(lab.queue("team-a")).running(gpus=at_most(16))
@@ -116,7 +121,7 @@ def test_an_eviction_says_for_whose_queue(lab: Lab, contender: str) -> None:
     """YuniKorn says it, of the others nothing more is known than that they evict."""
     lab.apply([job("a", "team-a", 32)])
     expect(lab.queue("team-a")).running(gpus=32)
-    lab.apply([job("b", "team-b", 16)])
+    lab.apply(jobs("b", "team-b", 16))
     expect(lab.queue("team-b")).running(gpus=16)
     if contender == "yunikorn":
         expect(lab.app("a")).evicted(pods=16, by="reclaim", for_queue="team-b")
