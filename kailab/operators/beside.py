@@ -131,15 +131,27 @@ class _Wiring:
         operator = self._operator
         folder = Path(self._plane.folder).absolute() / "operators" / self._name
         webhook, health = free_ports(2)
-        server = webhook_server(folder, webhook, f"{operator.service}.{operator.namespace}.svc")
-        started = operator.load()(Site(folder, webhook, health))
+        site = Site(folder, webhook, health, self._plane.log(self._name))
+        if operator.webhooks:
+            self._wire(site)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        started = operator.load()(site)
         binary = self._addon.programs[self._name]
         program = Program(self._name, binary, started.arguments, health, started.works, started.environment)
-        programs.run(self._plane, [program])
-        if operator.webhooks:
-            # Last: nobody is asked before somebody answers.
-            for one in server.called(kustomized(self._addon.manifests, operator.webhooks), f"{self._name}-"):
-                self._cluster.apply(one)
+        with started.meanwhile():
+            programs.run(self._plane, [program])
+
+    def _wire(self, site: Site) -> None:
+        """Before it starts, as some wait for this. No lab is here yet whose objects it would be asked about."""
+        operator = self._operator
+        service = f"{operator.service}.{operator.namespace}.svc"
+        server = webhook_server(site.certificates, site.webhook, service, operator.authority)
+        if operator.secret:
+            self._cluster.apply(server.secret(operator.namespace, operator.secret))
+        # Some find theirs by the name that their own kustomization gives; the others' have the same name.
+        prefix = "" if operator.secret else f"{self._name}-"
+        for one in server.called(kustomized(self._addon.manifests, operator.webhooks), prefix):
+            self._cluster.apply(one)
 
 
 @contextmanager
@@ -147,7 +159,5 @@ def _told() -> Iterator[None]:
     """What programs say as those of a scheduler, as the operator's."""
     try:
         yield
-    except PortTaken:
-        raise
     except SchedulerFailed as error:
         raise OperatorFailed(str(error)) from error

@@ -6,34 +6,49 @@ other users. Source: each operator's own flags and configuration API.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import fcntl
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
 from kailab.cluster.controlplane.ports import LOOPBACK, is_free
-from kailab.undertest.programs import answers
+from kailab.errors import StateError
+from kailab.undertest.programs import answers, says
 
 _QPS, _BURST = 1000, 2000
 _OFF = "0"  # controller-runtime: no server at all
 
 
+_SERVING = Path("k8s-webhook-server", "serving-certs")
+"""Where controller-runtime looks for certificates below the folder for temporary files, if it is told nothing else."""
+_MOUNTED = Path("/tmp") / _SERVING
+
+
 class Site(NamedTuple):
-    """Where one is started. ``folder``: its own, with ``tls.crt`` and ``tls.key`` of its webhook server. ``webhook`` and ``health``: its
-    ports."""
+    """Where one is started. ``folder``: its own. ``webhook`` and ``health``: its ports. ``log``: of its process."""
 
     folder: Path
     webhook: int
     health: int
+    log: Path
+
+    @property
+    def certificates(self) -> Path:
+        """With ``tls.crt`` and ``tls.key`` of its webhook server."""
+        return self.folder / _SERVING
 
 
 class Started(NamedTuple):
-    """``works``: one look; None once it works, else what is still missing."""
+    """``works``: one look; None once it works, else what is still missing. ``meanwhile``: what must be the case until then."""
 
     arguments: Sequence[str]
     works: Callable[[], str | None]
     environment: Mapping[str, str] = {}
+    meanwhile: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
 Launch: TypeAlias = Callable[[Site], Started]
@@ -49,13 +64,78 @@ def leader_worker_set(site: Site) -> Started:
     return Started([_written(site, config)], _ready(site))
 
 
+def trainer(site: Site) -> Started:
+    config = _configuration("config.trainer.kubeflow.org/v1alpha1", site, certManagement={"enable": False})
+    # It has no word for where its certificates are.
+    del config["webhook"]["certDir"]
+    return Started([_written(site, config)], _ready(site), {"TMPDIR": str(site.folder)})
+
+
+def training_operator(site: Site) -> Started:
+    """Its webhook server listens on all addresses: it has no word for another."""
+    arguments = [
+        f"--metrics-bind-address={_OFF}",
+        f"--health-probe-bind-address={LOOPBACK}:{site.health}",
+        f"--webhook-server-port={site.webhook}",
+        "--controller-threads=4",
+        f"--kube-api-qps={_QPS}",
+        f"--kube-api-burst={_BURST}",
+    ]
+    certificate = site.certificates / "tls.crt"
+    return Started(arguments, _ready(site), {"TMPDIR": str(site.folder)}, lambda: _mounted(certificate))
+
+
+def mpi_operator(site: Site) -> Started:
+    """Its health endpoint listens on port 8080 of all addresses, which stands in its code, before it has begun."""
+    arguments = [
+        "--lock-namespace=mpi-operator",
+        f"--kube-api-qps={_QPS}",
+        f"--kube-api-burst={_BURST}",
+        f"--controller-queue-rate-limit={_QPS}",
+        f"--controller-queue-burst={_BURST}",
+    ]
+    return Started(arguments, says(site.log, "Started workers", "it does not say that its workers have started"))
+
+
+def kuberay(site: Site) -> Started:
+    """Its webhooks are off unless it is told otherwise, and only check what its definitions check as well."""
+    health = f"{LOOPBACK}:{site.health}"
+    arguments = [
+        f"--metrics-addr={_OFF}",
+        f"--health-probe-bind-address={health}",
+        "--enable-leader-election=false",
+        "--reconcile-concurrency=4",
+        f"--qps={_QPS}",
+        f"--burst={_BURST}",
+    ]
+    return Started(arguments, answers(f"http://{health}/readyz"))
+
+
+@contextmanager
+def _mounted(certificate: Path) -> Iterator[None]:
+    """The training operator waits until a certificate lies in a folder that stands in its code, whoever's it is: what its server shows it
+    reads elsewhere. It is there while one of them starts, and they start one after the other."""
+    there = _MOUNTED / certificate.name
+    with ExitStack() as ended:
+        try:
+            _MOUNTED.mkdir(parents=True, exist_ok=True)
+            alone = ended.enter_context(open(_MOUNTED / ".kailab.lock", "a"))
+            fcntl.flock(alone, fcntl.LOCK_EX)
+            if not there.exists():
+                shutil.copyfile(certificate, there)
+                ended.callback(there.unlink, missing_ok=True)
+        except OSError as error:
+            raise StateError(f"{_MOUNTED}: the training operator looks for a certificate there: {error}") from error
+        yield
+
+
 def _configuration(version: str, site: Site, **more: Any) -> dict[str, Any]:
     return {
         "apiVersion": version,
         "kind": "Configuration",
         "health": {"healthProbeBindAddress": f"{LOOPBACK}:{site.health}"},
         "metrics": {"bindAddress": _OFF},
-        "webhook": {"host": LOOPBACK, "port": site.webhook, "certDir": str(site.folder)},
+        "webhook": {"host": LOOPBACK, "port": site.webhook, "certDir": str(site.certificates)},
         "leaderElection": {"leaderElect": False},
         "clientConnection": {"qps": _QPS, "burst": _BURST},
         **more,

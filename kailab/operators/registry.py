@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 class Operator:
     """``kinds``: those of kailab's that it makes pods for, by their keys. ``definitions``: pattern of the files of its manifests that
     define them; ``webhooks``: the folder with its webhooks, empty for none. ``namespace`` and ``service``: where it believes to be, and as what.
-    ``launch``: the function of ``kailab.operators.launching`` that says how it is started. ``needs``: those that must run with it. ``port``:
-    of all addresses, where it stands in its code: one a machine."""
+    ``launch``: the function of ``kailab.operators.launching`` that says how it is started. ``needs``: those that must run with it.
+    ``secret`` and ``authority``: where it looks for its certificates, and who must have signed them, where it sees to them itself. ``port``: of
+    all addresses, where it stands in its code: one a machine."""
 
     title: str
     kinds: tuple[str, ...]
@@ -31,6 +32,8 @@ class Operator:
     webhooks: str = ""
     namespace: str
     service: str = ""
+    secret: str = ""
+    authority: str = "ca"
     needs: tuple[str, ...] = ()
     port: int = 0
 
@@ -57,6 +60,42 @@ OPERATORS: Mapping[str, Operator] = {
         launch="leader_worker_set",
         namespace="lws-system",
         service="lws-webhook-service",
+    ),
+    "trainer": Operator(
+        title="Kubeflow Trainer",
+        kinds=("TrainJob",),
+        definitions="manifests/base/crds/trainer.kubeflow.org_*.yaml",
+        webhooks="manifests/base/webhook",
+        launch="trainer",
+        namespace="kubeflow-system",
+        service="kubeflow-trainer-controller-manager",
+        needs=("jobset",),
+    ),
+    "training-operator": Operator(
+        title="Kubeflow training operator",
+        kinds=("PyTorchJob", "TFJob", "XGBoostJob", "JAXJob", "PaddleJob", "MPIJob"),
+        definitions="manifests/base/crds/kubeflow.org_*.yaml",
+        webhooks="manifests/base/webhook",
+        launch="training_operator",
+        namespace="kubeflow",
+        service="training-operator",
+        secret="training-operator-webhook-cert",
+        authority="training-operator-ca",
+    ),
+    "mpi-operator": Operator(
+        title="MPI operator",
+        kinds=("MPIJob",),
+        definitions="manifests/base/kubeflow.org_mpijobs.yaml",
+        launch="mpi_operator",
+        namespace="mpi-operator",
+        port=8080,
+    ),
+    "kuberay": Operator(
+        title="KubeRay",
+        kinds=("RayCluster", "RayJob", "RayService"),
+        definitions="config/crd/bases/*.yaml",
+        launch="kuberay",
+        namespace="ray-system",
     ),
 }
 """In the order in which they are told of."""

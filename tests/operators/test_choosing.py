@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from kailab.cli.main import app
 from kailab.components import ADDONS, MissingComponents
-from kailab.errors import InputError
+from kailab.errors import InputError, StateError
 from kailab.lab.venues import open_venue
 from kailab.model.kinds import KINDS
 from kailab.operators import OPERATORS, chosen_operators
@@ -19,16 +19,18 @@ from kailab.operators.launching import Site
 
 def test_names_are_taken_once_and_in_one_order() -> None:
     assert chosen_operators("lws, jobset,lws") == ("jobset", "lws")
+    assert chosen_operators("kuberay,trainer") == ("jobset", "trainer", "kuberay")
 
 
 @pytest.mark.parametrize(
     ("names", "said"),
     [
-        ("jobsets", "there is no operator 'jobsets'; there are jobset, lws"),
+        ("jobsets", "there is no operator 'jobsets'; there are jobset, lws, trainer"),
         ("jobset,,ray", "there is no operator 'ray'"),
         ("kueue", "'kueue' is a scheduler and no operator: expected it as --scheduler kueue"),
         ("", "expected names of operators"),
         (" , ", "expected names of operators"),
+        ("mpi-operator,training-operator", "can't run together: both make the pods of MPIJob; leave one out"),
     ],
 )
 def test_a_name_that_there_is_not_is_refused(names: str, said: str) -> None:
@@ -56,10 +58,40 @@ def test_each_has_a_program_and_kinds_that_kailab_knows(name: str, tmp_path: Pat
     assert set(operator.kinds) <= set(KINDS)
     assert set(operator.needs) <= set(OPERATORS)
     # Whatever is told of a port is told of this machine alone.
-    started = operator.load()(Site(tmp_path, 20_001, 20_002))
+    started = operator.load()(Site(tmp_path, 20_001, 20_002, tmp_path / "log"))
     told = " ".join(started.arguments) + "".join(file.read_text() for file in tmp_path.iterdir())
     assert "0.0.0.0" not in told
     assert started.works() is not None
+
+
+def test_a_certificate_lies_where_it_is_looked_for_until_the_operator_has_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kailab.operators.launching._MOUNTED", tmp_path / "mounted")
+    site = Site(tmp_path, 20_001, 20_002, tmp_path / "log")
+    site.certificates.mkdir(parents=True)
+    (site.certificates / "tls.crt").write_text("its own")
+    there = tmp_path / "mounted" / "tls.crt"
+    started = OPERATORS["training-operator"].load()(site)
+
+    def fails() -> None:
+        with started.meanwhile():
+            assert there.read_text() == "its own"
+            assert not (there.parent / "tls.key").exists()
+            raise PermissionError("a start that fails")
+
+    with pytest.raises(PermissionError, match="a start that fails"):
+        fails()
+    assert not there.exists()
+    # What somebody else put there serves as well, and stays.
+    there.write_text("another's")
+    with started.meanwhile():
+        assert there.read_text() == "another's"
+    assert there.read_text() == "another's"
+    monkeypatch.setattr("kailab.operators.launching._MOUNTED", tmp_path / "log")
+    (tmp_path / "log").touch()
+    with pytest.raises(StateError, match="the training operator looks for a certificate there"), started.meanwhile():
+        raise AssertionError("it began all the same")
 
 
 @pytest.mark.parametrize(
