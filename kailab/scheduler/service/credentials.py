@@ -25,23 +25,20 @@ class Credentials:
     def __init__(self, patience: float = PATIENCE_SECONDS) -> None:
         self._patience = patience
         self._transports: list[Transport] = []
-        self._asked = float("-inf")
 
     def watch(self, transport: Transport) -> None:
         self._transports.append(transport)
 
     def check(self) -> None:
         """Raises ConnectError once a server has refused them for as long as that, and does so again when asked."""
-        now = time.monotonic()
         for transport in self._transports:
             since = transport.answers.refused_since
-            if since is None or now - max(since, self._asked) < self._patience:
+            if since is None or (refused := time.monotonic() - since) < self._patience:
                 continue
-            # A single answer, long ago, may be all that there was.
-            self._asked = now
+            # A single answer, long ago, may be all that there was. Any other answer begins the count anew.
             try:
                 transport.check(patience=0.0)
             except ConnectError as error:
                 if isinstance(error.__cause__, Unauthorized):
-                    told = f"{error} It has refused them for {now - since:.0f} s: this process ends, to be started anew"
+                    told = f"{error} It has refused them for {refused:.0f} s: this process ends, to be started anew"
                     raise ConnectError(told) from error
