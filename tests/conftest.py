@@ -4,12 +4,12 @@ import os
 from collections.abc import Callable, Iterator
 
 import pytest
-import tenacity
 from hypothesis import HealthCheck, settings
 
 from kailab.cli.error_messages import DEBUG
 from kailab.cluster.unreadable import STRICT
 from kailab.components import ComponentSet, MissingComponents, find_components
+from tests import waiting
 
 REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
 
@@ -43,13 +43,4 @@ def _no_debugging_left_on() -> Iterator[None]:
 
 @pytest.fixture
 def eventually() -> Callable[[Callable[[], bool]], None]:
-    """Fails only if something does not come true in the time that anything here could need."""
-
-    def waiting(holds: Callable[[], bool]) -> None:
-        tenacity.Retrying(
-            wait=tenacity.wait_fixed(0.1),
-            stop=tenacity.stop_after_delay(300),
-            retry=tenacity.retry_if_result(lambda result: not result),
-        )(holds)
-
-    return waiting
+    return waiting.eventually

@@ -185,6 +185,11 @@ class World:
                 )
             )
 
+    def jobs(self, count: int, name: str, **fields: Any) -> None:
+        """Jobs ``<name>0``, ``<name>1`` ... that are alike."""
+        for number in range(count):
+            self.job(f"{name}{number}", **fields)
+
     def working(self, records: Iterable[Any] | None = None) -> WorkingSet:
         working = WorkingSet()
         for record in self.records if records is None else records:

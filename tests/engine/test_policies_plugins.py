@@ -62,22 +62,21 @@ def test_without_nodeplacement_the_name_of_the_node_decides(world):
     assert world.decide(gpu_placement="spread", plugins=without("nodeplacement")).bound == {"work-0": "a"}
 
 
-def test_without_resourcetype_cpu_work_may_sit_on_gpu_nodes(world):
-    world.node("a-gpu", gpus=8, cpu=1000)
-    world.node("b-cpu", gpus=0, cpu=2000)
-    world.queue("team", quota=-1)
-    world.job("etl", gpus=0)
-    assert world.decide().bound == {"etl-0": "b-cpu"}
-    assert world.decide(plugins=without("resourcetype")).bound == {"etl-0": "a-gpu"}
-
-
-def test_without_nominatednode_a_promise_to_a_pod_is_nothing(world):
-    world.node("a", gpus=4)
-    world.node("b", gpus=8)
-    world.queue("team", quota=-1)
-    world.job("work", task={"nominated_node": "b"})
-    assert world.decide().bound == {"work-0": "b"}
-    assert world.decide(plugins=without("nominatednode")).bound == {"work-0": "a"}
+@pytest.mark.parametrize(
+    ("plugin", "a", "b", "work"),
+    [
+        # CPU work may sit on GPU nodes.
+        ("resourcetype", {"gpus": 8, "cpu": 1000}, {"gpus": 0, "cpu": 2000}, {"gpus": 0}),
+        # A promise to a pod is nothing.
+        ("nominatednode", {"gpus": 4}, {"gpus": 8}, {"task": {"nominated_node": "b"}}),
+    ],
+)
+def test_without_a_plugin_its_node_is_not_chosen(team, plugin, a, b, work):
+    team.node("a", **a)
+    team.node("b", **b)
+    team.job("work", **work)
+    assert team.decide().bound == {"work-0": "b"}
+    assert team.decide(plugins=without(plugin)).bound == {"work-0": "a"}
 
 
 def test_without_nodeavailability_waiting_for_a_fuller_node_is_as_good(world):

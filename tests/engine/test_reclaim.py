@@ -17,8 +17,7 @@ def two_queues(world, gpus, owner=1, borrower=0, **of_borrower):
 def owner_and_borrower(world):
     """``borrower`` fills the node, half of it beyond its quota, with jobs b0 (oldest) ... b7 (youngest)."""
     two_queues(world, gpus=8, owner=4, borrower=4)
-    for number in range(8):
-        world.job(f"b{number}", queue="borrower", on="node-1")
+    world.jobs(8, "b", queue="borrower", on="node-1")
 
 
 def test_an_owner_gets_its_quota_back_from_the_youngest(world):
@@ -42,8 +41,7 @@ def test_an_eviction_names_who_gains_and_how_both_queues_stand(world):
 
 def test_no_more_is_taken_back_than_the_share(world):
     owner_and_borrower(world)
-    for number in range(6):
-        world.job(f"mine{number}", queue="owner")
+    world.jobs(6, "mine", queue="owner")
     assert len(world.decide().lost) == 4
 
 
@@ -52,8 +50,7 @@ def test_a_gang_larger_than_its_queue_s_share_reclaims_nothing(world):
     world.node("node-1", gpus=4)
     world.queue("owner", quota=2, weight=0)
     world.queue("borrower", quota=0, weight=0)
-    for number in range(4):
-        world.job(f"b{number}", queue="borrower", on="node-1")
+    world.jobs(4, "b", queue="borrower", on="node-1")
     world.job("mine", queue="owner", tasks=3, gang=3)
     assert world.decide().evicted == set()
 
@@ -103,8 +100,7 @@ def test_reclaim_reaches_across_departments(world):
     world.queue("product", quota=2)
     world.queue("llm", parent="research", quota=2)
     world.queue("search", parent="product", quota=0)
-    for number in range(4):
-        world.job(f"s{number}", queue="search", on="node-1")
+    world.jobs(4, "s", queue="search", on="node-1")
     world.job("mine", queue="llm", tasks=2, gang=2)
     assert world.decide().lost == {"s3-0", "s2-0"}
 
@@ -116,8 +112,7 @@ def test_a_queue_of_the_same_department_is_not_robbed_of_its_quota_while_a_neigh
     world.queue("greedy", parent="department", quota=1)
     world.queue("owner", parent="department", quota=2)
     world.job("kept", queue="careful", on="node-1")
-    for number in range(3):
-        world.job(f"g{number}", queue="greedy", on="node-1")
+    world.jobs(3, "g", queue="greedy", on="node-1")
     world.job("mine", queue="owner", tasks=2, gang=2)
     assert world.decide().lost == {"g2-0", "g1-0"}
 
@@ -127,10 +122,8 @@ def test_between_two_borrowers_the_one_further_above_its_share_gives(world):
     world.queue("owner", quota=2)
     world.queue("less", quota=2)
     world.queue("more", quota=2)
-    for number in range(2):
-        world.job(f"l{number}", queue="less", on="node-1")
-    for number in range(4):
-        world.job(f"m{number}", queue="more", on="node-1")
+    world.jobs(2, "l", queue="less", on="node-1")
+    world.jobs(4, "m", queue="more", on="node-1")
     world.job("mine", queue="owner", tasks=2, gang=2)
     assert world.decide().lost == {"m3-0", "m2-0"}
 
@@ -233,8 +226,7 @@ def test_a_place_promised_in_the_same_cycle_is_claimed_once(world):
     """Allocate promises the first pod what is being left; for the second there is a claim up to the quota, and no further."""
     two_queues(world, gpus=4, owner=2, borrower=2)
     world.job("leaving", queue="borrower", on="node-1", status=Status.RELEASING)
-    for number in range(3):
-        world.job(f"b{number}", queue="borrower", on="node-1")
+    world.jobs(3, "b", queue="borrower", on="node-1")
     world.job("mine", queue="owner", tasks=2)
     decided = world.decide()
     assert decided.lost == {"b2-0"}
@@ -249,7 +241,6 @@ def test_what_was_taken_of_the_last_job_of_a_queue_counts_when_queues_are_compar
     world.queue("small", quota=1)
     world.job("firm", queue="large", priority=100, gpus=2, on="node-1")
     world.job("three", queue="large", tasks=3, on="node-1")
-    for number in range(2):
-        world.job(f"s{number}", queue="small", on="node-1")
+    world.jobs(2, "s", queue="small", on="node-1")
     world.job("mine", queue="owner", gpus=2)
     assert world.decide().lost == {"three-2", "s1-0"}

@@ -74,8 +74,7 @@ def test_a_weight_gives_a_share_to_reclaim_by(world):
     world.node("node-1", gpus=4)
     world.queue("team", quota=0, weight=0)
     world.queue("other", quota=0, weight=1)
-    for number in range(4):
-        world.job(f"o{number}", queue="other", on="node-1")
+    world.jobs(4, "o", queue="other", on="node-1")
     world.job("mine")
     outcome = trials(world, "mine")(WeightsGiven(("team",)))
     assert [promise.task for promise in outcome.promises] == ["mine-0"]
@@ -87,8 +86,7 @@ def test_a_quota_taken_from_others_makes_victims_of_them(world):
     world.node("node-1", gpus=4)
     world.queue("team", quota=2)
     world.queue("other", quota=4)
-    for number in range(4):
-        world.job(f"o{number}", queue="other", on="node-1")
+    world.jobs(4, "o", queue="other", on="node-1")
     world.job("mine")
     assert not trials(world, "mine")().further
     assert trials(world, "mine")(QuotasTaken(("other",))).whole
@@ -139,8 +137,7 @@ def test_those_that_wait_may_go_alone(world):
     world.queue("third")
     for name in ("one", "two"):
         world.job(name, queue="other", on="node-1")
-    for number in range(4):
-        world.job(f"w{number}", queue="third")
+    world.jobs(4, "w", queue="third")
     world.job("mine", gpus=2)
     found = trials(world, "mine")
     assert not found(OthersGone(placed=False)).further

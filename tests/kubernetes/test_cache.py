@@ -5,18 +5,12 @@ from hypothesis import strategies as st
 
 from kailab.cluster.kubernetes.cache import Cache
 from kailab.cluster.kubernetes.informer import News
+from tests.cluster.test_live_cache import pod
 
 
 def state(version: int, node: str = "", uid: str = "u", **labels: str) -> dict:
-    metadata = {
-        "name": "p",
-        "namespace": "default",
-        "uid": uid,
-        "resourceVersion": str(version),
-        "creationTimestamp": "2026-01-01T00:00:00Z",
-        "labels": labels,
-    }
-    return {"metadata": metadata, "spec": {"nodeName": node} if node else {}, "status": {}}
+    made = pod(version, node, uid)
+    return {**made, "metadata": {**made["metadata"], "labels": labels}}
 
 
 def cache() -> Cache:

@@ -96,12 +96,17 @@ def test_reasons_are_counted_per_node(cluster, build) -> None:
     )
 
 
-def test_anti_affinity_spreads_over_nodes_and_then_waits(cluster, build) -> None:
+def create_alike(cluster, build, count: int, rule: str) -> None:
+    """Pods x0, x1 ... with a rule about each other on one node, and time for the baseline to place them."""
     term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
-    affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    for index in range(6):
+    affinity = {rule: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    for index in range(count):
         cluster.create(plain(build, f"x{index}", labels={"app": "x"}, affinity=affinity))
     settle(cluster, Baseline(cluster))
+
+
+def test_anti_affinity_spreads_over_nodes_and_then_waits(cluster, build) -> None:
+    create_alike(cluster, build, 6, "podAntiAffinity")
     where = placed(cluster)
     assert len({node for node in where.values() if node}) == 5
     assert reason(cluster, "x5")["message"] == (
@@ -110,11 +115,7 @@ def test_anti_affinity_spreads_over_nodes_and_then_waits(cluster, build) -> None
 
 
 def test_affinity_gathers_and_the_first_may_start_anywhere(cluster, build) -> None:
-    term = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "kubernetes.io/hostname"}
-    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    for index in range(4):
-        cluster.create(plain(build, f"x{index}", labels={"app": "x"}, affinity=affinity))
-    settle(cluster, Baseline(cluster))
+    create_alike(cluster, build, 4, "podAffinity")
     assert len(set(placed(cluster).values())) == 1
 
 

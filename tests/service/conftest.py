@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import tenacity
 from prometheus_client.parser import text_string_to_metric_families
 
 from kailab.cluster.controlplane import ControlPlane
@@ -27,6 +26,7 @@ from kailab.fleet import load_fleet
 from kailab.scheduler.service import Election, Service, Settings, Terms
 from kailab.workloads import ResourceClaimController
 from tests.planes import connected, taken_down
+from tests.waiting import eventually
 
 Obj = dict[str, Any]
 
@@ -246,15 +246,6 @@ def start(plane: ControlPlane) -> Iterator[Callable[..., Running]]:
         if one.process.running:
             plane.kill(one.name, signal.SIGCONT)
             plane.stop(one.name)
-
-
-def eventually(holds: Callable[[], Any]) -> None:
-    """Fails only if something does not come true in the time that anything here could need."""
-    tenacity.Retrying(
-        wait=tenacity.wait_fixed(0.2),
-        stop=tenacity.stop_after_delay(300),
-        retry=tenacity.retry_if_result(lambda result: not result),
-    )(holds)
 
 
 def live_pod(name: str, gpus: int = 1, **more: Any) -> Obj:
