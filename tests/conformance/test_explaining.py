@@ -18,6 +18,7 @@ from kailab.conformance.explaining.situation import Situation
 from kailab.conformance.explaining.subject import Work, waiting
 from kailab.conformance.explaining.truth import Truth
 from kailab.conformance.fuzzing.walk_objects import queue
+from kailab.errors import InputError
 from kailab.lab.explain.answer import Answer, Step, Verdict
 from kailab.lab.explain.cause import Cause, Code
 
@@ -255,6 +256,28 @@ def test_what_a_parent_is_made_for_is_needed_where_its_limit_has_to_go_too() -> 
     (found,) = judge(Situation("orphan", FLEET, ({"apply": [orphan]}, {"apply": [job("work", 4)]})))
     assert (found.code, found.next_code) == (Code.QUEUE_PARENT_MISSING, Code.OVER_LIMIT)
     assert found.right
+
+
+def test_nodes_that_are_made_for_a_later_cause_have_what_the_first_one_is_about() -> None:
+    """Copies of nodes of another pool are of that pool, where it is still to be served."""
+    elsewhere = {**FLEET, "pools": [{**FLEET["pools"][0], "labels": {"kai.scheduler/node-pool": "workers"}}]}
+    (found,) = judge(Situation("pool", elsewhere, ({"apply": [queue("team", "", 4, -1, 1), split_job()]},)))
+    assert (found.code, found.next_code) == (Code.NODE_POOL_NOT_SERVED, Code.MIG_PROFILE_ABSENT)
+    assert found.right
+
+
+def test_a_pod_that_was_evicted_before_it_was_to_be_deleted_is_gone() -> None:
+    alone = {"apiVersion": "v1", "kind": "Pod", **job("alone", 4)["spec"]["template"]}
+    alone["metadata"] |= {"name": "alone"}
+    owner = in_queue("owner", job("first", 4, 2))
+    queues = [queue("team", "", 0, -1, 1), queue("owner", "", 8, -1, 1)]
+    gone = {"delete": {"kind": "Pod", "name": "alone"}}
+    made = Situation("evicted", FLEET, ({"apply": queues}, {"apply": [alone]}, {"apply": [owner]}, gone))
+    with made.opened() as lab:
+        assert [one.pod for one in lab.log.evictions] == ["default/alone"]
+        assert waiting(made, lab) == []
+    with pytest.raises(InputError, match="'first' not found"):
+        made.with_steps((*made.steps, {"delete": {"kind": "Pod", "name": "first"}})).opened()
 
 
 @pytest.mark.parametrize("kind", ["Job", "Deployment"])

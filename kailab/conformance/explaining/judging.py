@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from kailab.conformance.explaining.naming import unnamed
 from kailab.conformance.explaining.place import Place
 from kailab.conformance.explaining.removal import MORE_ROOM, Removed, removed
-from kailab.conformance.explaining.removers.twins import is_twin
 from kailab.conformance.explaining.situation import Situation, Step, go_on
 from kailab.conformance.explaining.subject import Work, waiting
 from kailab.conformance.explaining.truth import Truth, runs_alone
@@ -187,25 +186,34 @@ def _forked(lab: Lab, steps: Sequence[Step]) -> Lab:
 
 def _needed(case: _Case, chain: list[tuple[str, Removed]]) -> list[str]:
     """All of the chain taken away it runs: without the first it must not, unless what came later was taken away by more nodes."""
-    rest = chain[1:]
-    # Changes of amounts that were not there before tell them as well.
-    tells_anew = chain[0][0] == Code.QUEUE_HAS_NO_RESOURCES
+    codes = [name for name, _ in chain[1:]]
     # What other queues are no longer owed is divided among all, and its own share grows.
-    shares_anew = chain[0][0] == Code.FAIR_SHARE_REACHED and Code.VICTIMS_WITHIN_QUOTA in [name for name, _ in rest]
+    shares_anew = chain[0][0] == Code.FAIR_SHARE_REACHED and Code.VICTIMS_WITHIN_QUOTA in codes
     # What others can't keep counts against a limit above both no more.
-    held_by_others = chain[0][0] == Code.OVER_LIMIT and Code.VICTIMS_WITHIN_QUOTA in [name for name, _ in rest]
-    stands_on_it = not _made(chain[0][1]).isdisjoint(_patched(rest))
+    held_by_others = chain[0][0] == Code.OVER_LIMIT and Code.VICTIMS_WITHIN_QUOTA in codes
     if (
-        rest
-        and not (tells_anew or shares_anew or held_by_others or stands_on_it)
-        and not MORE_ROOM.intersection(name for name, _ in rest)
+        codes
+        and not (shares_anew or held_by_others or MORE_ROOM.intersection(codes))
+        and _runs_without(case, codes)
+        and not _ends_never(case, chain[0][1])
     ):
-        with _without(case, [one for _, one in rest]) as lab:
-            if case.work.runs(lab) and not _ends_never(case, chain[0][1]):
-                case.faults.append(
-                    ("cause", f"it runs once {_chained(rest)} is no more: {chain[0][0]} does not keep it")
-                )
-    return [name for name, _ in rest]
+        case.faults.append(("cause", f"it runs once {' and '.join(codes)} is no more: {chain[0][0]} does not keep it"))
+    return codes
+
+
+def _runs_without(case: _Case, codes: Sequence[str]) -> bool:
+    """Whether it runs once these alone have gone, one after the other. What takes each away is asked of the lab as it stands then: a
+    copy of a node has whatever keeps work from the node still."""
+    taken: list[Removed] = []
+    with ExitStack() as labs:
+        lab = case.lab
+        for code in codes:
+            found = removed(case.situation, lab, case.work, code)
+            if found is None:
+                return False
+            taken.append(found)
+            lab = labs.enter_context(_taken_away(case, lab, taken))
+        return case.work.runs(lab)
 
 
 def _ends_never(case: _Case, first: Removed) -> bool:
@@ -216,24 +224,8 @@ def _ends_never(case: _Case, first: Removed) -> bool:
         return runs_alone(case.situation, lab, case.work)
 
 
-def _made(taken: Removed) -> set[tuple[str, str]]:
-    return {(one["kind"], one["metadata"]["name"]) for step in taken.steps for one in step.get("apply") or ()}
-
-
-def _patched(chain: list[tuple[str, Removed]]) -> set[tuple[str, str]]:
-    """What was changed later: where the first had made it there is nothing to leave out."""
-    patches = [step["patch"] for _, one in chain for step in one.steps if "patch" in step]
-    return {(patch["kind"], patch["name"]) for patch in patches}
-
-
 def _without(case: _Case, taken: Sequence[Removed]) -> Lab:
-    steps: list[Step] = []
-    for step in (step for one in taken for step in one.steps):
-        # A node that was only copied for a cause which is there again can't be changed for the next.
-        applied = {one["metadata"]["name"] for before in steps for one in before.get("apply") or ()}
-        name = (step.get("patch") or {}).get("name", "")
-        if not is_twin(name) or name in applied:
-            steps.append(step)
+    steps = [step for one in taken for step in one.steps]
     if all(one.refusals for one in taken):
         return _forked(case.lab, steps)
     return case.situation.opened(steps, refusals=False)

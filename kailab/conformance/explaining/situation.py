@@ -21,7 +21,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.protocol import Object
 from kailab.errors import Where
 from kailab.fleet import read_fleet
-from kailab.lab.change import carry_out, read_changes
+from kailab.lab.change import Change, Delete, carry_out, read_changes
 from kailab.lab.lab import Lab
 
 Step: TypeAlias = dict[str, Any]
@@ -39,12 +39,16 @@ class Situation:
 
     def opened(self, further: Sequence[Step] = (), *, refusals: bool = True) -> Lab:
         """A lab in which all steps were carried out, then ``further`` ones. ``refusals``: False leaves out that binds are refused.
-        The caller closes it. Raises InputError."""
+        The caller closes it. Raises InputError.
+
+        Whoever made the situation did not know what would be evicted: a pod by itself is gone then, and its deletion is passed
+        over."""
         lab = Lab.open(read_fleet(yaml.safe_dump(self.fleet), self.name), config=self.config)
         try:
             for step in self.steps:
                 if "refuse" not in step:
-                    carry_out(lab, read_changes([step], Where(file=self.name)))
+                    changes = read_changes([step], Where(file=self.name))
+                    carry_out(lab, [change for change in changes if not _went_before(lab, change)])
                 elif refusals:
                     _refuse(lab, **step["refuse"])
             carry_out(lab, read_changes(list(further)))
@@ -80,6 +84,14 @@ class _Plain(yaml.SafeDumper):
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
+
+
+def _went_before(lab: Lab, change: Change) -> bool:
+    """Whether a pod that is to be deleted was evicted already."""
+    if not isinstance(change, Delete) or change.kind != "Pod":
+        return False
+    there = any(pod["metadata"]["name"] == change.name for pod in lab.cluster.list("Pod", change.namespace))
+    return not there and any(one.pod == f"{change.namespace}/{change.name}" for one in lab.log.evictions)
 
 
 def _refuse(lab: Lab, pods: str, message: str, namespace: str = "default") -> None:

@@ -24,7 +24,7 @@ def twins(places: Sequence[str] = (), factor: int = 1, offered: Mapping[str, str
 
     def steps(place: Place) -> Iterator[Step]:
         nodes = {node["metadata"]["name"]: node for node in place.lab.cluster.list("Node")}
-        own = [node for name, node in nodes.items() if not is_twin(name)]
+        own = [node for name, node in nodes.items() if not _is_twin(name)]
         made = [_twin(node, number, places, factor, offered or {}) for node in own for number in range(TWINS)]
         missing = [one for one in made if one["metadata"]["name"] not in nodes]
         if missing:
@@ -33,7 +33,7 @@ def twins(places: Sequence[str] = (), factor: int = 1, offered: Mapping[str, str
     return steps
 
 
-def is_twin(name: str) -> bool:
+def _is_twin(name: str) -> bool:
     """Whether a node of that name is a copy."""
     return _TWIN in name
 
