@@ -6,7 +6,21 @@ import pytest
 
 from kailab.lab.explain.cause import Code
 from tests.explain.building import causes, queue
-from tests.explain.node_building import MODEL, apart, assert_told, change_node, job, opened, pod, pool, put, racks, told
+from tests.explain.node_building import (
+    MODEL,
+    apart,
+    assert_told,
+    change_node,
+    deployment,
+    job,
+    opened,
+    pod,
+    pool,
+    put,
+    racks,
+    template,
+    told,
+)
 from tests.explain.situations import says
 
 TWO = pool("n", 2)
@@ -100,6 +114,60 @@ def test_pods_beyond_a_minimum_that_others_keep_from_their_rack_wait_for_it() ->
         put(lab, job("x", 2, 8, 1, level="lab/rack"))
         verdict, code, sentence = told(lab, "Job", "x")
         assert (verdict, code) == ("later", Code.NO_DOMAIN_FREE), sentence
+
+
+def rack(name: str, count: int, gpus: int, **fields: object) -> dict:
+    """A pool that is one rack of its name."""
+    return pool(name, count, gpus, layout=[{"label": "lab/rack", "nodes": count, "name": f"{name}-rack"}], **fields)
+
+
+def test_pods_that_have_to_join_others_are_told_of_the_rack_that_these_are_in() -> None:
+    with opened(racks(2)) as lab:
+        put(lab, pod("h", 8, priority="build", nodeSelector={"kubernetes.io/hostname": "n-0"}))
+        put(lab, job("x", 2, 8, 1, level="lab/rack"))
+        verdict, code, sentence = told(lab, "Job", "x")
+    assert (verdict, code) == ("later", Code.NO_DOMAIN_FREE)
+    assert "rack-0 has 0 free" in sentence
+    assert "rack-1" not in sentence
+
+
+def test_a_cause_that_comes_up_once_the_others_have_gone_is_told_so() -> None:
+    made = template(2, priority="train", labels={"app": "x"}, annotations=in_one_rack())
+    spec = {"replicas": 8, "selector": {"matchLabels": {"app": "x"}}, "template": made}
+    notes = {"labels": made["metadata"]["labels"], "annotations": in_one_rack()}
+    store = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "x", **notes}, "spec": spec}
+    with opened(rack("a", 2, 4), rack("b", 2, 8)) as lab:
+        put(lab, queue("team", quota=-1, limit=24))
+        for node, gpus in (("a-0", 4), ("a-1", 4), ("b-0", 8), ("b-1", 8)):
+            put(lab, pod(f"h-{node}", gpus, priority="build", nodeSelector={"kubernetes.io/hostname": node}))
+        put(lab, store)
+        verdict, code, sentence = told(lab, "StatefulSet", "x")
+    assert (verdict, code) == ("never", Code.NO_DOMAIN_FREE)
+    assert sentence.startswith("With all other work gone: ")
+    assert "a-rack, where pods of it run" in sentence
+
+
+def in_one_rack() -> dict[str, str]:
+    return {"kai.scheduler/topology": "floor", "kai.scheduler/topology-required-placement": "lab/rack"}
+
+
+def test_a_rack_that_is_one_node_is_not_told_as_too_small_where_the_scheduler_does_not_look_at_it() -> None:
+    with opened(rack("n", 1, 8, gpuMemory="80Gi")) as lab:
+        put(lab, job("x", 1, cpu="1", level="lab/rack", annotations={"gpu-memory": "20000"}))
+        verdict, code, sentence = told(lab, "Job", "x")
+    assert (verdict, code) == ("never", Code.LARGER_THAN_ANY_DOMAIN)
+    assert "wants 20000 MiB of a GPU" in sentence
+    assert "all nodes of the topology are in one kubernetes.io/hostname, n-0" in sentence
+
+
+def test_a_node_that_its_own_pods_fill_is_not_what_the_rest_waits_for() -> None:
+    with opened(pool("n", 1, 4), pool("r", 1, 8, taints=TAINT)) as lab:
+        put(lab, deployment("x", 6))
+        change_node(lab, "n-0", CORDON)
+        lab.settle()
+        verdict, code, sentence = told(lab, "Deployment", "x")
+    assert (verdict, code) == ("never", Code.TAINT_NOT_TOLERATED), sentence
+    assert says(sentence, "r-0"), sentence
 
 
 @pytest.mark.parametrize("name", SITUATIONS)

@@ -47,6 +47,8 @@ def removed(situation: Situation, lab: Lab, work: Work, code: str) -> Removed | 
 
 _LARGER = twins(factor=16)
 _MORE = twins(places=("lab/rack",))
+# Pods that have to join others of their group can go to no other rack.
+_BESIDE = twins()
 # A patch of a node does not reach what it offers, so the nodes that are split are new ones.
 _SPLIT = twins(offered={f"{labels.MIG_PREFIX}{name}": "12" for name in ("1g.10gb", "3g.40gb", "7g.80gb")})
 
@@ -71,7 +73,7 @@ _REMOVERS: Mapping[str, Remover] = {
     Code.NOT_ENOUGH_MEMORY: _MORE,
     Code.NO_POD_SLOTS: _MORE,
     Code.FRAGMENTED: _MORE,
-    Code.NO_DOMAIN_FREE: _MORE,
+    Code.NO_DOMAIN_FREE: _BESIDE,
     Code.KEPT_APART: _MORE,
     Code.LARGER_THAN_THE_FLEET: _MORE,
     Code.LARGER_THAN_ANY_NODE: _LARGER,

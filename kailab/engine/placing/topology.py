@@ -7,6 +7,7 @@ topology plugin.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
@@ -153,35 +154,32 @@ class TopologyPlan:
         count: int,
     ) -> list[Domain]:  # fmt: skip
         levels = _levels(tree, constraint, member)
-        allowed = None
         # A required level holds for the pods that run already, too: the others must join them.
-        if constraint.required and any(podset.active for podset in podsets):
-            allowed = self._around_active(tree, constraint.required, podsets)
+        homes = joined(tree, constraint.required, podsets, self.session.table.index) if constraint.required else None
+        allowed = None if homes is None else {id(below) for home in homes for below in home.below()}
         return [
             domain
             for domain in tree.deepest_first()
             if domain.level in levels and (allowed is None or id(domain) in allowed) and _has_room(domain, need, count)
         ]
 
-    def _around_active(self, tree: DomainTree, required: str, podsets: list[WPodSet]) -> set[int]:
-        """Domains (by identity) under those of the required level where pods of the group run already."""
-        index = self.session.table.index
-        homes = [
-            index[task.node]
-            for podset in podsets
-            for task in podset.tasks.values()
-            if ACTIVE[task.status] and task.node in index
-        ]
-        level = tree.level_index(required)
-        if level is None:
-            return set()
-        return {
-            id(below)
-            for domain in tree.by_level[level].values()
-            # Should pods run in several domains of that level, any of these may be joined.
-            if domain.mask[homes].any()
-            for below in domain.below()
-        }
+
+def joined(
+    tree: DomainTree, required: str, podsets: Sequence[WPodSet], index: Mapping[str, int]
+) -> list[Domain] | None:
+    """The domains of the required level that pods of a group have to be in because others of it run there; None where none runs.
+    ``index``: positions of nodes by name."""
+    if not any(podset.active for podset in podsets):
+        return None
+    level = tree.level_index(required)
+    homes = [
+        index[task.node]
+        for podset in podsets
+        for task in podset.tasks.values()
+        if ACTIVE[task.status] and task.node in index
+    ]
+    # Should pods run in several domains of that level, any of these may be joined.
+    return [] if level is None else [one for one in tree.by_level[level].values() if one.mask[homes].any()]
 
 
 def _vector(task: WTask, rows: int) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kailab.lab.explain.answer import Answer, Group, Verdict
@@ -71,7 +72,10 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
 
         runs, then = lasting(standing)
         verdict = Verdict.LATER if runs else Verdict.NEVER
-        causes = tuple({cause.code: cause for cause in (*then, *causes)}.values()) if not runs else causes
+        if not runs:
+            told = {cause.sentence for cause in causes}
+            then = tuple(one if one.sentence in told else _for_the_emptied(one) for one in then)
+            causes = tuple({cause.code: cause for cause in (*then, *causes)}.values())
     return verdict, causes, groups
 
 
@@ -83,6 +87,11 @@ def _is_for_the_emptied(standing: Standing, verdict: Verdict, first: Cause) -> b
     if verdict is Verdict.LATER:
         return bool(standing.waiting and standing.missing)
     return verdict is Verdict.NEVER and (first.code in PASSING or bool(standing.running and first.code in HELD))
+
+
+def _for_the_emptied(cause: Cause) -> Cause:
+    """What is so where nothing else is: pods may run there that wait now."""
+    return replace(cause, sentence=f"With all other work gone: {cause.sentence}")
 
 
 def _least_last(causes: Sequence[Cause]) -> tuple[Cause, ...]:

@@ -39,7 +39,9 @@ def _is_twin(name: str) -> bool:
 
 
 def _twin(node: Object, number: int, places: Sequence[str], factor: int, beside: Mapping[str, str]) -> Object:
-    name = f"{node['metadata']['name']}{_TWIN}-{factor}{'-split' if beside else ''}-{number}"
+    name = (
+        f"{node['metadata']['name']}{_TWIN}-{factor}{'-split' if beside else ''}{'-apart' if places else ''}-{number}"
+    )
     named = {**(node["metadata"].get("labels") or {}), labels.HOSTNAME: name}
     named |= {key: f"{named[key]}{_TWIN}-{number}" for key in places if key in named}
     offered = {key: _times(amount, factor) for key, amount in node["status"]["allocatable"].items()}
