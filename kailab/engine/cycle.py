@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import structs
+
 from kailab.engine.actions import allocate, consolidation, preempt, reclaim, stalegangs
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
@@ -74,6 +76,15 @@ def decide(snapshot: Snapshot, config: EngineConfig, now: float) -> Decisions:
     (``config.refused``), past use (``config.usage``), the times in PodGroups.
     """
     return run_cycle(WorkingSet.of(snapshot), config, now)
+
+
+def until_decided(cycle: Callable[[EngineConfig], Decisions], config: EngineConfig) -> tuple[EngineConfig, Decisions]:
+    """One cycle after the other, each told whom the one before it made room for, until one is not to be decided anew
+    (``Decisions.again``); with the configuration of the last."""
+    while (decisions := cycle(config)).again:
+        # It ends because the heirs only grow.
+        config = structs.replace(config, promised=decisions.heirs)
+    return config, decisions
 
 
 def _nobody(phase: str) -> None:

@@ -9,7 +9,7 @@ import msgspec
 
 from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
-from kailab.engine.cycle import run_cycle
+from kailab.engine.cycle import run_cycle, until_decided
 from kailab.engine.decisions import Decisions, Pending
 from kailab.engine.policies.ranking import order_holds
 from kailab.engine.snapshot.changes import Follower
@@ -200,21 +200,19 @@ class Scheduler:
         return carrier.wrote or reporter.wrote or recorded
 
     def _decide(self, now: float, usage: Mapping[str, Mapping[str, float]]) -> tuple[EngineConfig, Decisions]:
-        """One cycle, told whom the one before it made room for; until it is decided (the heirs only grow)."""
+        """One cycle, told whom the one before it made room for; until it is decided."""
         refused = self._refused = self._carrier.held_back.refused
-        while True:
-            config = msgspec.structs.replace(
-                self.config,
-                usage=usage,
-                promised=self._promised,
-                refused=refused,
-                tell_turns=self._follower is not None,
-            )
-            decisions = run_cycle(self.mirror.working, config, now, self._observer.on_phase)
-            # Also the input of the next turn of this loop: it ends because the heirs only grow.
-            self._promised = decisions.heirs
-            if not decisions.again:
-                return config, decisions
+        config = msgspec.structs.replace(
+            self.config,
+            usage=usage,
+            promised=self._promised,
+            refused=refused,
+            tell_turns=self._follower is not None,
+        )
+        working, on_phase = self.mirror.working, self._observer.on_phase
+        config, decisions = until_decided(lambda given: run_cycle(working, given, now, on_phase), config)
+        self._promised = decisions.heirs
+        return config, decisions
 
     def _starts_matter(self) -> bool:
         config = self.config

@@ -112,6 +112,14 @@ class RefusalsForgotten(Relaxation):
 
 
 @dataclass(frozen=True)
+class PromisesForgotten(Relaxation):
+    """The cycle before made room for nobody: all have their ordinary turn."""
+
+    def change(self, draft: Draft) -> None:
+        draft.config = structs.replace(draft.config, promised=())
+
+
+@dataclass(frozen=True)
 class Actions(Relaxation):
     """The scheduler has these actions."""
 

@@ -39,6 +39,8 @@ _WEIGHTS = {
 }
 """What is easier to change weighs less. A node that does not meet the selector is one that the task does not ask for."""
 _ABSENT = 200
+_FULL = 10
+"""On top, for nodes that are filled: more than to open others for which little has to change, less than to change what is asked for."""
 
 _ORDER = tuple(reversed(_WEIGHTS))
 """What has to go first: a taint of a node that the task does not ask for, or that is too small for it, does not matter."""
@@ -59,8 +61,9 @@ class Barriers(NamedTuple):
     nodes: np.ndarray
 
 
-def barriers(table: NodeTable, info: ShapeInfo) -> Barriers | None:
-    """None where some node is open to the shape, as far as rules go that look at the shape alone; and where there are no nodes."""
+def barriers(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> Barriers | None:
+    """None where some node is open to the shape, as far as rules go that look at the shape alone; and where there are no nodes.
+    ``full``: nodes (a mask) that others fill who stay: opening only such ones helps least of what is easily changed."""
     count = len(table)
     found: dict[Barrier, np.ndarray] = {}
     for stage in _with_lifecycle(table, info, refusals(table, info)):
@@ -74,8 +77,10 @@ def barriers(table: NodeTable, info: ShapeInfo) -> Barriers | None:
     if not count or (codes == 0).any():
         return None
     sets = {int(code): [one for place, one in enumerate(bits) if int(code) >> place & 1] for code in np.unique(codes)}
+    filled = np.zeros(count, dtype=bool) if full is None else full
+    weights = {code: sum(map(_weight, sets[code])) + _FULL * bool(filled[codes == code].all()) for code in sets}
     # Of equal sets the one of most nodes; the number itself only makes the choice certain.
-    best = min(sets, key=lambda code: (sum(map(_weight, sets[code])), -int((codes == code).sum()), code))
+    best = min(sets, key=lambda code: (weights[code], -int((codes == code).sum()), code))
     rules = sorted(sets[best], key=lambda one: (_ORDER.index(one.rule), one.row))
     return Barriers(tuple(rules), np.flatnonzero(codes == best))
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from functools import partial
 
 from msgspec import structs
 
-from kailab.engine.cycle import decide
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import decide, until_decided
+from kailab.engine.decisions import Decisions
 from kailab.engine.relaxing.others import OthersGone
 from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.evidence.entries import PodRow
 from kailab.evidence.standing import condition
 from kailab.lab import subjects
@@ -34,7 +38,9 @@ def runs_alone(left: Trials, now: float, tasks: Set[str]) -> bool:
     config = structs.replace(left.config, promised=(), refused=frozenset())
     snapshot, waiting = left.snapshot, set(tasks)
     for _ in range(CYCLES):
-        placed = {bind.task: bind for bind in decide(snapshot, config, now).binds}
+        config, decisions = until_decided(partial(_decide_at, snapshot, now), config)
+        config = structs.replace(config, promised=decisions.heirs)
+        placed = {bind.task: bind for bind in decisions.binds}
         waiting -= placed.keys()
         if not waiting or not placed:
             return not waiting
@@ -49,6 +55,10 @@ def runs_alone(left: Trials, now: float, tasks: Set[str]) -> bool:
             ),
         )
     return False
+
+
+def _decide_at(snapshot: Snapshot, now: float, config: EngineConfig) -> Decisions:
+    return decide(snapshot, config, now)
 
 
 def verdict_of(standing: Standing, first: Cause | None) -> Verdict:

@@ -29,9 +29,10 @@ from kailab.lab.explain.causes.node_words import (
 from kailab.lab.wording import capitalized, some
 
 
-def closed(table: NodeTable, info: ShapeInfo) -> list[Cause]:
-    """Causes for which no node of an empty cluster takes a pod, what has to go first at the head; none where some node does."""
-    found = barriers(table, info)
+def closed(table: NodeTable, info: ShapeInfo, full: np.ndarray | None = None) -> list[Cause]:
+    """Causes for which no node of an empty cluster takes a pod, what has to go first at the head; none where some node does.
+    ``full``: nodes (a mask) that other pods of its workload fill."""
+    found = barriers(table, info, full)
     if found is None:
         return []
     causes: list[Cause] = []

@@ -14,16 +14,18 @@ from kailab.engine.relaxing.nodes import (
     SelectorGone,
     TopologyGone,
 )
+from kailab.engine.relaxing.others import OthersGone
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.report.barriers import LIFECYCLE_TAINTS
 from kailab.engine.report.node_values import untolerated_taints
-from kailab.engine.working.state import WTask
+from kailab.engine.working.state import ShapeInfo, WTask
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.node_closed import closed, cordon_cause, taint_cause
 from kailab.lab.explain.causes.node_domains import domain_cause
 from kailab.lab.explain.causes.node_ground import Ground
 from kailab.lab.explain.causes.node_words import amount, figure, node_refs, row_wanted, rows_of, wants, who
+from kailab.lab.explain.verdict import kept
 from kailab.lab.wording import capitalized, some
 
 
@@ -38,12 +40,24 @@ def fleet(case: Case) -> Iterable[Cause]:
         return
     codes: set[Code] = set()
     for info in {id(task.info): task.info for task in ground.waiting_alone()}.values():
-        for cause in closed(table, info):
+        found = closed(table, info)
+        if found and case.standing.running and case.subject.kind != "Queue":
+            found = closed(table, info, _full(case, info))
+        for cause in found:
             if cause.code not in codes:
                 codes.add(cause.code)
                 yield cause
     if not codes and ground.ready and ground.topologies_known and not ground.starts_alone().further:
         yield from _together(case, ground)
+
+
+def _full(case: Case, info: ShapeInfo) -> np.ndarray:
+    """The nodes (a mask) of which the pods that run of its workload leave too little for one more."""
+    table = case.standing.trials.about(*sorted(kept(case.standing))).after(OthersGone()).working.table
+    found: np.ndarray = ~table.all
+    for row, wanted in info.needs:
+        found |= (table.allocatable[row] >= wanted) & (table.idle[row] < wanted)
+    return found
 
 
 _RELAXATIONS: tuple[Relaxation, ...] = (
@@ -118,9 +132,10 @@ def larger_than_the_fleet(ground: Ground, tasks: list[WTask]) -> Cause:
         has = int(table.allocatable[row][usable].sum())
         if wanted > has:
             name = table.layout.names[row]
+            shares = f" ({wants(tasks[0].info, row, table)} each)" if tasks[0].info.shape.gpu.shared else ""
             return Cause(
                 Code.LARGER_THAN_THE_FLEET,
-                f"{capitalized(who(tasks))} {amount(name, wanted)}; the nodes that they may use have {figure(name, has)} in all.",
+                f"{capitalized(who(tasks))} {amount(name, wanted)}{shares}; the nodes that they may use have {figure(name, has)} in all.",
                 node_refs(table, nodes[:4]),
                 {"pods": len(tasks), "resource": name, "wanted": wanted, "capacity": has},
             )

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from kailab.engine.decisions import Decisions
-from kailab.engine.relaxing.queue_rules import Actions
-from kailab.engine.relaxing.trials import Outcome
+from kailab.engine.decisions import Decisions, Turn
+from kailab.engine.relaxing.queue_rules import Actions, PromisesForgotten
+from kailab.engine.relaxing.trials import Outcome, Trials
+from kailab.engine.report.serving import turns as in_turn
+from kailab.engine.session import Session
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_words import podgroup_ref, queue_ref, workload_title, workload_titles
@@ -22,13 +24,20 @@ def behind_others(case: Case) -> Iterable[Cause]:
         return
     # Who takes what is free tells enough, and costs much less than looking for victims for everyone.
     everyone = case.trials(Actions(("allocate",)), everyone=True)
+    turns: Iterable[Turn] = case.picture.turns.values()
+    if everyone.further:
+        # It would go first in the next cycle, but nobody has to leave for it, so that nothing brings one: it waits for its ordinary turn.
+        everyone, turns = (
+            case.trials(PromisesForgotten(), Actions(("allocate",)), everyone=True),
+            _ordinary(case.trials),
+        )
     if everyone.further:
         return  # its turn comes
     places = sorted(alone.nodes)
     room = f"there would be room for it on {some(places)}" if alone.binds else "others would be evicted for it"
     taking = _taking(everyone.decisions, alone)
     depth = case.moment.config.queue_depth
-    ahead = _ahead(case)
+    ahead = _ahead(case, turns)
     first = taking or ahead
     if taking:
         why = f"{workload_titles(case, taking)} {'comes' if len(taking) == 1 else 'come'} first and gets the place"
@@ -50,13 +59,21 @@ def behind_others(case: Case) -> Iterable[Cause]:
     )
 
 
-def _ahead(case: Case) -> list[str]:
+def _ordinary(trials: Trials) -> tuple[Turn, ...]:
+    """The turns as if the last cycle had made room for nobody."""
+    session = Session(trials.working, trials.config, trials.now)
+    try:
+        return in_turn(session, ())
+    finally:
+        session.close()
+
+
+def _ahead(case: Case, turns: Iterable[Turn]) -> list[str]:
     """PodGroups (UIDs) of its queue whose turn is earlier. It has none where fewer jobs of the queue are tried than come before it."""
-    turns = case.picture.turns
-    own = turns.get(case.group)
-    return [
-        turn.podgroup for turn in turns.values() if turn.queue == case.queue and (own is None or turn.place < own.place)
-    ]
+    mine = [turn for turn in turns if turn.queue == case.queue]
+    uid = "" if case.record is None else case.record.uid
+    own = next((turn.place for turn in mine if turn.podgroup == uid), None)
+    return [turn.podgroup for turn in mine if own is None or turn.place < own]
 
 
 def _taking(decisions: Decisions, alone: Outcome) -> list[str]:
