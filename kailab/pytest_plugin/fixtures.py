@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.lab import Lab
     from kailab.lab.venues import Venue
-    from kailab.pytest_plugin.venues import Venues  # noqa: F401 (in quotes below)
+    from kailab.pytest_plugin.venues import Venues
 
 SETTINGS = pytest.StashKey[Settings]()
 EVIDENCE = pytest.StashKey[Evidence]()
@@ -26,9 +26,13 @@ VENUES = pytest.StashKey["Venues"]()
 class Labs:
     """Opens the labs of one test: ``lab_factory(fleet=..., scheduler=..., config=..., name=...)``."""
 
-    def __init__(self, request: pytest.FixtureRequest) -> None:
+    def __init__(
+        self, request: pytest.FixtureRequest, settings: Settings | None = None, venues: Venues | None = None
+    ) -> None:
+        """``settings``, ``venues``: the session's, if none are given."""
         self._item: pytest.Item = request.node
-        self._settings = request.config.stash[SETTINGS]
+        self._settings = settings or request.config.stash[SETTINGS]
+        self._venues = venues or request.config.stash[VENUES]
         self._evidence = request.config.stash[EVIDENCE]
         self._opened: list[Lab] = []
         self._taken: list[Venue] = []
@@ -78,9 +82,8 @@ class Labs:
         if "venue" not in BACKENDS[self._settings.backend].options:
             return None
 
-        venues = self._item.config.stash[VENUES]
         try:
-            venue = venues.take(scheduler)
+            venue = self._venues.take(scheduler)
         except KailabError as error:
             text = f"backend {self._settings.backend} with {scheduler} can't run here: {error}"
             if self._settings.required:
@@ -100,17 +103,16 @@ class Labs:
 
     def close(self) -> None:
         """Close all labs and write their evidence, also where closing one goes wrong."""
-        venues = self._item.config.stash[VENUES]
         try:
             for lab in self._opened:
                 lab.close()
         except BaseException:
             for venue in self._taken:
-                venues.drop(venue)
+                self._venues.drop(venue)
             raise
         else:
             for venue in self._taken:
-                venues.give_back(venue)
+                self._venues.give_back(venue)
         finally:
             if self.recorders:
                 self._evidence.write(self._item, self.recorders)

@@ -10,10 +10,19 @@ import pytest
 
 from kailab.pytest_plugin.evidence import CAUSE, REPORTS, Evidence, cause, scrub_failure
 from kailab.pytest_plugin.fixtures import EVIDENCE, LABS, SETTINGS, VENUES, baseline_lab, lab, lab_factory, manifests
+from kailab.pytest_plugin.kind import _kind_venues, lab_on_kind, pytest_runtest_setup
 from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
 from kailab.pytest_plugin.venues import Venues
 
-__all__ = ["baseline_lab", "lab", "lab_factory", "manifests"]
+__all__ = [
+    "_kind_venues",
+    "baseline_lab",
+    "lab",
+    "lab_factory",
+    "lab_on_kind",
+    "manifests",
+    "pytest_runtest_setup",
+]
 
 RUN_ID = "kailab_run"
 

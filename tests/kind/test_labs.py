@@ -79,6 +79,34 @@ def test_mine(kind_cluster):
 """
 
 
+_WITH_LABS = """
+from kailab.lab import expect
+
+def test_first(kailab):
+    kailab.apply("serve.yaml")
+    expect(kailab.queue("team")).running(gpus=8).pending(pods=1, reason="OverLimit")
+
+def test_next(kailab, kind_cluster):
+    assert kailab.get("Deployment") == []
+    assert "a100-0" in kind_cluster.kubectl("get", "nodes", "-o", "name")
+"""
+
+
+def test_labs_on_the_fixture_of_pytest_kind(components: ComponentSet, manifests: Path, tmp_path: Path) -> None:
+    """Neither kind nor kubectl nor an image is named: what is here is used."""
+    name = name_for(tmp_path)
+    (tmp_path / "test_mine.py").write_text(_WITH_LABS)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "test_mine.py"]
+    command += ["--cluster-name", name, "--kailab-required", "--kailab-evidence", "runs"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, env=dict(os.environ))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 passed" in done.stdout
+    assert list(tmp_path.glob("runs/*/run.json"))
+    assert containers(name) == []
+    # Nothing was downloaded.
+    assert not list(tmp_path.glob(".pytest-kind/*/kind-*"))
+
+
 def test_the_fixture_of_pytest_kind(components: ComponentSet, manifests: Path, tmp_path: Path) -> None:
     choices = choose()
     name = name_for(tmp_path)

@@ -1,0 +1,101 @@
+"""The fixture ``kailab``: labs in the cluster of pytest-kind's own fixture ``kind_cluster``.
+
+That fixture makes one cluster for the session and deletes it. What it is made with is filled in where its options don't say it, so that
+it downloads nothing; and what is missing is said before it makes anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import pytest
+
+from kailab.pytest_plugin.fixtures import LABS, SETTINGS, Labs
+from kailab.pytest_plugin.settings import Settings
+from kailab.pytest_plugin.venues import Venues
+
+if TYPE_CHECKING:
+    from kailab.lab import Lab
+
+NAME = "kailab"
+THEIRS = "kind_cluster"
+
+
+_COMPLETED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Before pytest-kind's fixture makes anything. Where no test wants labs in its cluster, it does what it always does."""
+    used = getattr(item, "fixturenames", ())
+    if NAME not in used and THEIRS not in used:
+        return
+    if not item.config.stash.get(_COMPLETED, False) and any(
+        NAME in getattr(one, "fixturenames", ()) for one in item.session.items
+    ):
+        _complete(item.config)
+        item.config.stash[_COMPLETED] = True
+
+
+def _complete(config: pytest.Config) -> None:
+    from kailab.cluster.kind.choices import choose
+    from kailab.cluster.kind.creation import check_library
+    from kailab.cluster.kind.engine import check_docker
+    from kailab.cluster.kind.node_image import provide_image
+    from kailab.components import find_components
+    from kailab.errors import KailabError
+    from kailab.lab.venues.contract import silent
+
+    settings, option = config.stash[SETTINGS], config.option
+    try:
+        check_library()
+        check_docker()
+        programs = find_components(settings.kubernetes, settings.components)
+        kind = Path(option.kind_bin) if option.kind_bin else None
+        chosen = choose(kind, option.kind_image, kubernetes=programs.kubernetes)
+        provide_image(chosen.image, silent)
+    except KailabError as error:
+        _give_up(settings, str(error))
+    option.kind_bin, option.kind_image = str(chosen.kind), chosen.image
+    option.kind_kubectl_bin = option.kind_kubectl_bin or str(programs.path("kubectl"))
+
+
+def _give_up(settings: Settings, reason: str) -> NoReturn:
+    text = f"no kind cluster can be made here: {reason}"
+    if settings.required:
+        pytest.fail(text, pytrace=False)
+    pytest.skip(text)
+
+
+@pytest.fixture(scope="session")
+def _kind_venues(request: pytest.FixtureRequest) -> Iterator[tuple[Settings, Venues]]:
+    """pytest-kind's cluster with KWOK beside it, as a place for labs."""
+    from kailab.cluster.kind import with_fake_nodes
+    from kailab.components import find_components
+
+    settings = request.config.stash[SETTINGS]
+    kubeconfig = Path(request.getfixturevalue(THEIRS).kubeconfig_path).resolve()
+    there = replace(settings, backend="kubeconfig", kubeconfig=kubeconfig, context=None)
+    with with_fake_nodes(kubeconfig, find_components(settings.kubernetes, settings.components)):
+        venues = Venues(there)
+        try:
+            yield there, venues
+        finally:
+            venues.close()
+
+
+@pytest.fixture(name=NAME)
+def lab_on_kind(request: pytest.FixtureRequest, _kind_venues: tuple[Settings, Venues]) -> Iterator[Lab]:
+    """A fresh lab, as ``lab`` gives one, in the cluster of pytest-kind's ``kind_cluster``."""
+    if LABS in request.node.stash:
+        raise pytest.UsageError(f"{request.node.nodeid}: a test has labs by `lab` or by `{NAME}`, not by both")
+    settings, venues = _kind_venues
+    labs = Labs(request, settings, venues)
+    request.node.stash[LABS] = labs
+    try:
+        yield labs(name="lab")
+    finally:
+        labs.close()
