@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kailab.cluster.kind.creation import library_reason
-from kailab.cluster.kind.engine import docker_reason
+from kailab.cluster.kind.engine import demand, docker_reason
 from kailab.cluster.kind.node_image import node_image
 from kailab.components import DEFAULT_KUBERNETES, KIND, Cache
 from kailab.errors import ConnectError, InputError, KailabError
@@ -79,9 +79,7 @@ def kind_reason() -> str | None:
 
 def check_kind() -> None:
     """Raises ConnectError where no kind cluster can be made here."""
-    reason = kind_reason()
-    if reason is not None:
-        raise ConnectError(reason)
+    demand(kind_reason())
 
 
 def name_for(folder: Path) -> str:

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO
 
 from kailab.cluster.controlplane.supervision import MARK
+from kailab.cluster.kind.engine import demand
 from kailab.components.process_group import group
 from kailab.errors import ConnectError, InputError, StateError
 
@@ -41,9 +42,7 @@ def library_reason() -> str | None:
 
 def check_library() -> None:
     """Raises ConnectError where pytest-kind can't be used."""
-    reason = library_reason()
-    if reason is not None:
-        raise ConnectError(reason)
+    demand(library_reason())
 
 
 def check_name(name: str) -> str:

@@ -32,7 +32,11 @@ def docker_reason() -> str | None:
 
 def check_docker() -> None:
     """Raises ConnectError where no Docker engine answers."""
-    reason = docker_reason()
+    demand(docker_reason())
+
+
+def demand(reason: str | None) -> None:
+    """Raises ConnectError with the reason why something can't be used; None: it can."""
     if reason is not None:
         raise ConnectError(reason)
 

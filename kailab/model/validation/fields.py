@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from kailab.errors import InputError
 from kailab.model import quantities, times
@@ -16,6 +16,8 @@ class Fault(NamedTuple):
     field: str
     message: str
 
+
+T = TypeVar("T")
 
 LARGEST_INT32 = 2**31 - 1
 MOST_PODS = 20_000
@@ -47,6 +49,14 @@ class Faults:
         elif required:
             self.add(path, "is required")
 
+    def _filled(self, value: Any, type: type[T], path: str, expected: str, required: bool) -> T | None:
+        if isinstance(value, type):
+            if required and not value:
+                self.add(path, "must not be empty")
+            return value
+        self._is_not(value, path, expected, required)
+        return None
+
     def mapping(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> dict[str, Any] | None:
         value = parent.get(key)
         if isinstance(value, dict):
@@ -55,13 +65,7 @@ class Faults:
         return None
 
     def items(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> list[Any] | None:
-        value = parent.get(key)
-        if isinstance(value, list):
-            if required and not value:
-                self.add(path, "must not be empty")
-            return value
-        self._is_not(value, path, "a list", required)
-        return None
+        return self._filled(parent.get(key), list, path, "a list", required)
 
     def mappings(
         self, parent: dict[str, Any], key: str, path: str, required: bool = False
@@ -75,13 +79,7 @@ class Faults:
                 self.wrong(at, item, "a mapping")
 
     def text(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> str | None:
-        value = parent.get(key)
-        if isinstance(value, str):
-            if required and not value:
-                self.add(path, "must not be empty")
-            return value
-        self._is_not(value, path, "text", required)
-        return None
+        return self._filled(parent.get(key), str, path, "text", required)
 
     def one_of(self, parent: dict[str, Any], key: str, path: str, choices: tuple[str, ...]) -> str | None:
         value = self.text(parent, key, path)
