@@ -23,6 +23,7 @@ from kailab.cluster.kind.image.ingredients import SUITE, gathered
 from kailab.cluster.kind.image.layers import write_image
 from kailab.cluster.kind.image.making import CannotBuild
 from kailab.cluster.kind.image.node_files import put_kinds_files
+from kailab.cluster.kind.image.parts import put_with_libraries
 from kailab.cluster.kind.image.store import ARCHIVE, RECORD, NodeImage, Store
 from kailab.cluster.kind.node_image import load, node_image, provide_image
 from kailab.cluster.waiting import wait_until
@@ -274,6 +275,22 @@ def test_kinds_own_files_come_from_its_module(tmp_path: Path) -> None:
     }
     assert modes == {"etc/containerd/config.toml": 0o644, "usr/local/bin/entrypoint": 0o755, "kind/bin/hook.sh": 0o755}
     assert (root.path / "kind/bin/hook.sh").read_text() == "kind/bin/hook.sh"
+
+
+@AS_ROOT
+def test_programs_run_in_an_image_of_their_own(tmp_path: Path) -> None:
+    if Path("/lib").resolve() != Path("/usr/lib"):
+        pytest.skip("/lib is no link to /usr/lib here, as it is in the root of an image")
+    own = Root(tmp_path / "root")
+    put_with_libraries(["/bin/bash", "/usr/bin/ls"], Root(Path("/")), own)
+    assert own.run("/bin/bash", "-c", "echo works; /usr/bin/ls /").split() == [
+        "works",
+        "bin",
+        "lib",
+        "lib64",
+        "sbin",
+        "usr",
+    ]
 
 
 @AS_ROOT

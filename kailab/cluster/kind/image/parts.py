@@ -73,21 +73,27 @@ def _stage(part: Part, root: Root, programs: Mapping[str, str], staged: Path) ->
 
 def _stage_iptables(root: Root, own: Root) -> None:
     """kube-proxy calls these, and brings none of its own."""
-    for folder in ("bin", "sbin", "lib", "lib64"):
-        (own.path / "usr" / folder).mkdir(parents=True, exist_ok=True)
-        own.link(folder, f"usr/{folder}")
-    files = [f"/{path}" for path in files_of(root, _IPTABLES)]
-    for name in (*files, *_libraries(root, files)):
-        # As the root itself sees it: links in it may lead to what only it has at that place.
-        real = root.run("realpath", name).strip()
-        own.put(real.lstrip("/"), root.path / real.lstrip("/"))
-        if real != name:
-            own.link(name.lstrip("/"), real)
+    put_with_libraries([f"/{path}" for path in files_of(root, _IPTABLES)], root, own)
     for command in _COMMANDS:
         own.link(f"usr/sbin/{command}", command.replace("tables", "tables-nft", 1))
         own.link(f"usr/sbin/ip6{command.removeprefix('ip')}", command.replace("iptables", "ip6tables-nft", 1))
     (own.path / "run").mkdir()
     (own.path / "tmp").mkdir()
+
+
+def put_with_libraries(files: list[str], root: Root, own: Root) -> None:
+    """Programs and libraries of one root into another, an empty one, where they then run."""
+    for folder in ("bin", "sbin", "lib", "lib64"):
+        (own.path / "usr" / folder).mkdir(parents=True, exist_ok=True)
+        own.link(folder, f"usr/{folder}")
+    for name in (*files, *_libraries(root, files)):
+        # As the root itself sees it: links in it may lead to what only it has at that place.
+        real = root.run("realpath", name).strip()
+        own.put(real.lstrip("/"), root.path / real.lstrip("/"))
+        # The folders above usr are links, too: /lib/x is /usr/lib/x.
+        merged = name if name.startswith("/usr/") else f"/usr{name}"
+        if real != merged:
+            own.link(merged.lstrip("/"), real)
 
 
 def _libraries(root: Root, programs: list[str]) -> list[str]:
