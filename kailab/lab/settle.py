@@ -24,6 +24,10 @@ class NotSettled(KailabError):
     exit_code = 1
 
 
+class MovedForEver(NotSettled):
+    """It keeps changing because the scheduler moves pods for ever, as KAI does."""
+
+
 class Controller(Protocol):
     """Anything that acts on a cluster."""
 
@@ -70,7 +74,8 @@ class Settling(Protocol):
 
 class VirtualSettling:
     """``describe`` names what the latest cycle changed, for the message of a lab that does not settle. ``retry_at(since)``: when
-    the scheduler tries something again that failed, as far as it is to be waited for, with ``since`` the start of settling."""
+    the scheduler tries something again that failed, as far as it is to be waited for, with ``since`` the start of settling.
+    ``as_kai()`` says why it does not, where KAI does the same."""
 
     def __init__(
         self,
@@ -80,6 +85,7 @@ class VirtualSettling:
         describe: Callable[[], list[str]],
         max_cycles: int = MAX_CYCLES,
         retry_at: Callable[[float], float | None] = lambda since: None,
+        as_kai: Callable[[], str] = lambda: "",
     ) -> None:
         self._clock = clock
         self._controllers = controllers
@@ -87,6 +93,7 @@ class VirtualSettling:
         self._describe = describe
         self._max_cycles = max_cycles
         self._retry_at = retry_at
+        self._as_kai = as_kai
         self._noting = False  # naming what changes costs time, so only once settling takes long
 
     def settle(self) -> None:
@@ -99,7 +106,7 @@ class VirtualSettling:
             cycles += 1
             self._noting = cycles > self._max_cycles // 2
             if cycles > self._max_cycles:
-                raise NotSettled(self._restless(changes))
+                raise self._restless(changes)
 
         while True:
             for _ in self._to_rest(float("inf"), changes):
@@ -178,6 +185,8 @@ class VirtualSettling:
         busiest = ", ".join(f"{name} ({count} times)" for name, count in writers.most_common(3))
         raise NotSettled(f"the controllers never come to rest; still writing: {busiest}")
 
-    def _restless(self, changes: Counter[str]) -> str:
+    def _restless(self, changes: Counter[str]) -> NotSettled:
         busiest = "".join(f"\n  {what}: {count} times" for what, count in changes.most_common(5))
-        return f"the lab does not settle: after {self._max_cycles} cycles these keep changing:{busiest}"
+        text = f"the lab does not settle: after {self._max_cycles} cycles these keep changing:{busiest}"
+        why = self._as_kai()
+        return MovedForEver(f"{text}\n{why}") if why else NotSettled(text)

@@ -8,7 +8,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.errors import ApiError
 from kailab.lab.lab import Lab
 from kailab.lab.live_settling import LiveSettling
-from kailab.lab.settle import NotSettled, VirtualSettling
+from kailab.lab.settle import MovedForEver, NotSettled, VirtualSettling
 
 
 class Acts:
@@ -50,6 +50,14 @@ def test_prompt_timers_fall_due_and_others_do_not():
 def test_a_restless_scheduler_is_named():
     with pytest.raises(NotSettled, match="allocate binds default/x"):
         pace(EmbeddedCluster(), Acts(), Acts(forever=True), max_cycles=20).settle()
+
+
+def test_a_scheduler_that_is_restless_as_kai_is_says_why():
+    restless = pace(
+        EmbeddedCluster(), Acts(), Acts(forever=True), max_cycles=20, as_kai=lambda: "Pods are moved for ever."
+    )
+    with pytest.raises(MovedForEver, match=r"allocate binds default/x(.|\n)*Pods are moved for ever\."):
+        restless.settle()
 
 
 def test_a_restless_controller_is_named():

@@ -25,6 +25,7 @@ from kailab.lab.explain.asking import ask
 from kailab.lab.explain.cause import Code
 from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
+from kailab.lab.settle import MovedForEver
 
 DEEPEST = 6
 """Causes that are taken away one after the other."""
@@ -33,7 +34,8 @@ DEEPEST = 6
 @dataclass(frozen=True)
 class Judged:
     """An answer about ``work``, and what of it is not so, each with the part that it is of. ``named_next``: whether the causes that
-    came up after the first had been named in the answer; None where there was none."""
+    came up after the first had been named in the answer; None where there was none. ``restless``: why nothing can be held against it:
+    a lab in which it is tried never comes to rest, as a real KAI's cluster would not; empty where it is judged."""
 
     work: Work
     verdict: str
@@ -43,6 +45,7 @@ class Judged:
     steps: int = 0
     named_next: bool | None = None
     next_code: str = ""
+    restless: str = ""
 
     @property
     def right(self) -> bool:
@@ -78,6 +81,8 @@ def judge_one(truth: Truth, work: Work, *, steps: bool = False) -> Judged:
     try:
         told = ask(truth.lab, work.kind, work.name, work.namespace, tried=steps)
         return _judged(_Case(truth, work, told))
+    except MovedForEver as error:
+        return Judged(work, "", "", restless=str(error))
     except KailabError as error:
         return Judged(work, "", "", faults=(("failed", f"{type(error).__name__}: {error}"),))
     except Exception as error:

@@ -43,7 +43,13 @@ class Findings:
 
     @property
     def all(self) -> list[tuple[int, Judged]]:
-        return [(one.seed, judged) for one in self.results for judged in one.judged]
+        """Whatever was judged."""
+        return [(one.seed, judged) for one in self.results for judged in one.judged if not judged.restless]
+
+    @property
+    def restless(self) -> list[tuple[int, Judged]]:
+        """What could not be judged, because a lab never comes to rest."""
+        return [(one.seed, judged) for one in self.results for judged in one.judged if judged.restless]
 
     @property
     def failed(self) -> list[tuple[int, Judged]]:
@@ -94,6 +100,8 @@ class Findings:
         for result in self.results:
             if result.broken:
                 lines += ["", f"case {result.seed} can't be carried out: {result.broken}"]
+        for seed, one in self.restless:
+            lines += ["", f"case {seed}, {one.work} is not judged: {one.restless}"]
         lines += ["", self.summary()]
         return "\n".join(lines)
 
@@ -101,7 +109,8 @@ class Findings:
         named = [one.named_next for _, one in self.all if one.named_next is not None]
         chained = f"; the next cause had been named in {sum(named)} of {len(named)}" if named else ""
         right = self.asked - len(self.failed)
-        return f"{right} of {self.asked} answers right in {len(self.results)} cases: {self.share:.2f} %{chained}"
+        left = f"; not judged {len(self.restless)}, whose lab never comes to rest" if self.restless else ""
+        return f"{right} of {self.asked} answers right in {len(self.results)} cases: {self.share:.2f} %{chained}{left}"
 
     def as_json(self) -> str:
         return json.dumps(
@@ -112,6 +121,7 @@ class Findings:
                 "share": self.share,
                 "codes": {code: asdict(tally) for code, tally in self.by_code().items()},
                 "failed": [{"case": seed, **asdict(one)} for seed, one in self.failed],
+                "restless": [{"case": seed, "work": str(one.work), "why": one.restless} for seed, one in self.restless],
                 "broken": {str(one.seed): one.broken for one in self.results if one.broken},
             },
             indent=1,

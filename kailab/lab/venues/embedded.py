@@ -12,7 +12,7 @@ from kailab.cluster.embedded.storage.persistence import write_state
 from kailab.errors import InputError
 from kailab.lab.venues.contract import Place, Request, RunningProcess, Tell
 from kailab.scheduler.observers import Observer
-from kailab.undertest.contract import SchedulerUnderTest
+from kailab.undertest.contract import Decider, SchedulerUnderTest
 
 # A lab that is only looked at runs nothing: no controllers, no scheduler.
 if TYPE_CHECKING:
@@ -60,7 +60,12 @@ class EmbeddedVenue:
         others = (WorkloadControllers(self.cluster), ResourceClaimController(self.cluster))
         parts = parts_over(self.cluster, spec, observer, live=False, others=others)
         return parts, VirtualSettling(
-            self.cluster, parts.controllers, parts.scheduler, changing, retry_at=parts.retry_at
+            self.cluster,
+            parts.controllers,
+            parts.scheduler,
+            changing,
+            retry_at=parts.retry_at,
+            as_kai=lambda: _as_kai(parts.scheduler),
         )
 
     def decided(self, scheduler: SchedulerUnderTest) -> None:
@@ -109,3 +114,10 @@ class EmbeddedProvider:
 
     def take_down(self, place: Place) -> None:
         """Its file is all there is of it."""
+
+
+def _as_kai(scheduler: Decider) -> str:
+    from kailab.lab.restless import moved_for_ever
+    from kailab.scheduler.loop import Scheduler
+
+    return moved_for_ever(scheduler) if isinstance(scheduler, Scheduler) else ""
