@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     import psutil
 
 T = TypeVar("T")
-EXEC_SECONDS = 60.0
-"""Longer than a process takes on a busy machine to take up its program, or to end: a killed etcd has its port for seconds after its
-memory is gone."""
+EXEC_SECONDS = 5.0
 _POLL_SECONDS = 0.02
 _KERNEL = 2  # the parent of the kernel's own threads, which have neither environment nor command line
 
@@ -58,8 +56,8 @@ def ask(process: psutil.Process, question: Callable[[psutil.Process], T]) -> T |
 def environment(process: psutil.Process) -> dict[str, str]:
     """Of a living process; empty: it has none, or has no answer.
 
-    While it takes up its program (execve), and while it ends, it shows neither environment nor command line, which lasts on a
-    busy machine: that is waited for, as it is no stranger, and has not ended."""
+    While it takes up its program (execve), which lasts on a busy machine, it shows neither environment nor command line: that
+    is waited for, as it is no stranger, and has not ended."""
 
     def look(asked: psutil.Process) -> dict[str, str] | None:
         # A command line without an environment: looked at again, as the program may have been taken up between the two

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,29 @@ def test_what_is_stopped_on_purpose_is_no_failure(control_plane: ControlPlane) -
         control_plane.check(["kwok"])
     control_plane.restart("kwok")
     assert look(control_plane, "kwok").running
+
+
+LAST_THREAD = """
+import ctypes, os, pathlib, signal, sys, threading, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+def last():
+    print("up", flush=True)
+    time.sleep(2)
+    pathlib.Path(sys.argv[1]).touch()
+    os._exit(0)
+threading.Thread(target=last).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_has_ended_with_the_last_of_its_threads(
+    control_plane: ControlPlane, tmp_path: Path, eventually: Waits
+) -> None:
+    """Until then it has its ports, though it looks like a zombie since its first thread ended."""
+    control_plane.spawn("threads", [sys.executable, "-c", LAST_THREAD, tmp_path / "over"])
+    eventually(lambda: "up" in control_plane.log("threads").read_text())
+    control_plane.stop("threads", grace=0.0)
+    assert (tmp_path / "over").exists()
 
 
 def test_a_spawned_process_is_like_the_others(control_plane: ControlPlane, eventually: Waits) -> None:

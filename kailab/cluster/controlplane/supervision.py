@@ -165,11 +165,11 @@ class Supervision:
             write_private(self._files / f"{name}.json", msgspec.json.encode(stopped))
         for process in running.values():
             send(process, signals.SIGTERM)
-        if _until(lambda: not any(self._alive(name) for name in running), grace):
-            return
-        for process in running.values():
-            send(process, signals.SIGKILL)
-        _until(lambda: not any(self._alive(name) for name in running), KILL_SECONDS)
+        if not _until(lambda: not any(self._alive(name) for name in running), grace):
+            for process in running.values():
+                send(process, signals.SIGKILL)
+        # A process of many threads looks ended as soon as its first one is; its ports are free when the last one is.
+        _until(lambda: all(self._has_ended(name) for name in names), KILL_SECONDS)
 
     def end_all(self) -> None:
         """No process of this folder is left, nor any that such a process started. Raises StateError if one can't be ended."""
@@ -203,11 +203,15 @@ class Supervision:
 
     def _exit(self, name: str) -> int | None:
         # The shell writes it a moment after the end.
-        _until(
-            lambda: _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name),
-            LAST_WORD_SECONDS,
-        )
+        _until(lambda: self._is_over(name), LAST_WORD_SECONDS)
         return _number(self._files / f"{name}.exit")
+
+    def _has_ended(self, name: str) -> bool:
+        return not self._alive(name) and self._is_over(name)
+
+    def _is_over(self, name: str) -> bool:
+        """Whether the shell above it, which waits for all of it, has seen its end, or is there no more."""
+        return _number(self._files / f"{name}.exit") is not None or not self._shell_is_there(name)
 
     def _shell_is_there(self, name: str) -> bool:
         files = str(self._files / name)
