@@ -9,7 +9,6 @@ from __future__ import annotations
 import pprint
 from collections.abc import Iterator
 from difflib import unified_diff
-from pathlib import Path
 from typing import Any
 
 import pytest
