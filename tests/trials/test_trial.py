@@ -130,7 +130,8 @@ def test_one_that_changed_is_run_again(trial: Trial, home: Path) -> None:
 
 def test_a_test_that_could_not_be_run_is_tried_again(trial: Trial, home: Path) -> None:
     """By itself: what its neighbour came to is kept."""
-    (home / "lending" / "test_lending.py").write_text(
+    (home / "reaching").mkdir()
+    (home / "reaching" / "test_reaching.py").write_text(
         "import pathlib\n"
         "from kailab.errors import ConnectError\n"
         "HERE = pathlib.Path(__file__).parents[1]\n"
@@ -138,7 +139,7 @@ def test_a_test_that_could_not_be_run_is_tried_again(trial: Trial, home: Path) -
         "def test_unreachable(lab):\n"
         "    if not (HERE / 'server').exists():\n        raise ConnectError('no server answers')\n"
     )
-    given = ("--scheduler", "kailab", "--scheduler", "kube-scheduler", "--isolation", "embedded", "lending")
+    given = ("--scheduler", "kailab", "--scheduler", "kube-scheduler", "--isolation", "embedded", "reaching")
     first = trial("run", "--name", "again", *given)
     assert first.code == 1
     assert "2 could not be run" in first.out
