@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import psutil
 import pytest
 import tenacity
 
@@ -48,6 +49,12 @@ class Candidate:
 
     def signal(self, number: int) -> None:
         self._plane.kill(self.name, number)
+
+    def freeze(self) -> None:
+        """SIGSTOP, and wait until none of its threads runs any more."""
+        self.signal(signal.SIGSTOP)
+        threads = [psutil.Process(thread.id) for thread in psutil.Process(self.pid).threads()]
+        _until(lambda: all(thread.status() == psutil.STATUS_STOPPED for thread in threads))
 
     def crash(self) -> None:
         """SIGKILL, and wait for its end."""

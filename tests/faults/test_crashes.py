@@ -110,7 +110,7 @@ def test_a_leader_that_is_frozen_beyond_its_lease(field: Field) -> None:
     """When it goes on, another one leads, and it writes nothing any more: it only asks for the lease."""
     candidates, proxies = two(field)
     filling, leader = led(field)
-    candidates[leader].signal(signal.SIGSTOP)
+    candidates[leader].freeze()
     proxies[leader].take_in()
     frozen = time.monotonic()
     field.until(lambda seen: holder(field) not in ("", leader), "the other one leads")

@@ -13,7 +13,6 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
@@ -22,6 +21,8 @@ import tenacity
 from kailab.cluster.kubernetes.apiclient.answers import Answers
 from kailab.cluster.kubernetes.apiclient.connection import Connection
 from kailab.cluster.kubernetes.apiclient.pressure import Pressure
+from kailab.cluster.kubernetes.apiclient.sending import GuardedBody
+from kailab.cluster.kubernetes.apiclient.serverclock import ServerClock
 from kailab.errors import ConnectError, Unauthorized, Unavailable
 
 T = TypeVar("T")
@@ -37,7 +38,6 @@ PATIENCE_SECONDS = 20.0
 _AGAIN = frozenset((429, 500, 502, 503, 504))
 _TOO_MUCH = frozenset((429, 503, 504))
 _OWN = frozenset((500, 504))  # what one request may meet with on a server that answers all others
-_SKEW_SECONDS = 2.0
 _CREDENTIALS_SECONDS = 30.0
 
 
@@ -87,8 +87,7 @@ class Transport:
         self._urgent = 0  # batches of writes under way that somebody waits for
         self._urgent_at = float("-inf")
         self._tls = connection.tls()
-        self._offset = time.time() - time.monotonic()
-        self._looked_at = 0.0
+        self._clock = ServerClock()
         self._headers: Mapping[str, str] = {}
         self._headers_at = -_CREDENTIALS_SECONDS
         self._session: aiohttp.ClientSession | None = None
@@ -97,24 +96,9 @@ class Transport:
         self._thread = threading.Thread(target=self._run, name="kubernetes", daemon=True)
         self._thread.start()
 
-    # --- time --------------------------------------------------------------------------------------------------------
-
     def now(self) -> float:
-        """The server's time, as far as known: a step of this machine's clock does not move it."""
-        return time.monotonic() + self._offset
-
-    def _look_at_clock(self, date: str | None) -> None:
-        moment = time.monotonic()
-        # Dates have whole seconds: looking more often would tell nothing.
-        if date is None or moment - self._looked_at < 1.0:
-            return
-        self._looked_at = moment
-        try:
-            told = parsedate_to_datetime(date).timestamp() + 0.5  # it is cut to whole seconds
-        except (TypeError, ValueError):
-            return
-        if abs(told - self.now()) > _SKEW_SECONDS:
-            self._offset = told - moment
+        """The server's time, as far as known."""
+        return self._clock.now()
 
     # --- from other threads ------------------------------------------------------------------------------------------
 
@@ -252,16 +236,18 @@ class Transport:
         if body is not None:
             headers["Content-Type"] = content
         await self.pressure.enter()
-        # Asked after the wait for a place, as late as can be: the lease may have run out in it.
-        if method != "GET" and self.may_write is not None and not self.may_write():
-            self.pressure.withdrawn()
-            raise Unavailable(f"not sent, {method} {path.partition('?')[0]}: this process may not write any more")
+        guarded = None
+        if method != "GET" and self.may_write is not None:
+            # Asked after the wait for a place: the lease may have run out in it. The body asks once more.
+            if not self.may_write():
+                raise self._withheld(method, path)
+            guarded = GuardedBody(body or b"", self.may_write)
         begun = time.monotonic()
         try:
             async with session.request(
                 method,
                 self._url(path),
-                data=body,
+                data=body if guarded is None else guarded,
                 headers=headers,
                 ssl=self._tls or True,
                 allow_redirects=False,
@@ -271,6 +257,8 @@ class Transport:
             ) as response:
                 data = await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if guarded is not None and guarded.withheld:
+                raise self._withheld(method, path) from None
             self.pressure.overloaded(time.monotonic())
             self.answers.count(method, 0)
             if isinstance(error, aiohttp.ClientSSLError):  # a certificate gets no better by waiting
@@ -286,7 +274,7 @@ class Transport:
         moment = time.monotonic()
         code = response.status
         self.answers.count(method, code)
-        self._look_at_clock(response.headers.get("Date"))
+        self._clock.look(response.headers.get("Date"))
         if code in _TOO_MUCH:
             self.pressure.overloaded(moment)
         else:
@@ -297,6 +285,10 @@ class Transport:
             # A server that answers 429 has not begun.
             raise _Again(f"HTTP {code}", after, answer, own=code in _OWN, sent=code != 429)
         return answer
+
+    def _withheld(self, method: str, path: str) -> Unavailable:
+        self.pressure.withdrawn()
+        return Unavailable(f"not sent, {method} {path.partition('?')[0]}: this process may not write any more")
 
     def stream(self, path: str) -> Any:
         """A request whose answer is read as it comes: an ``async with``. No time limit on the whole of it."""
