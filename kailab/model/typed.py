@@ -6,10 +6,13 @@ segmentation fault. Here each type is worked out under a lock, once.
 
 from __future__ import annotations
 
+from pathlib import Path
 from threading import RLock
 from typing import Any, TypeVar
 
 import msgspec
+
+from kailab.errors import StateError
 
 T = TypeVar("T")
 _lock = RLock()
@@ -32,6 +35,16 @@ def decode_msgpack(data: bytes | msgspec.Raw, type: type[T]) -> T:
     """``msgspec.msgpack.decode``. Raises msgspec.DecodeError, of which ValidationError is one."""
     _work_out(type)
     return msgspec.msgpack.decode(data, type=type)
+
+
+def read_kept(path: Path, type: type[T], cure: str) -> T:
+    """A JSON file that kailab wrote. Raises StateError where it can't be read or is damaged; ``cure``: what helps then."""
+    try:
+        return decode_json(path.read_bytes(), type)
+    except OSError as error:
+        raise StateError(f"{path}: can't be read: {error.strerror or error}") from error
+    except msgspec.MsgspecError as error:
+        raise StateError(f"{path}: damaged: {error}; {cure}") from error
 
 
 def _work_out(type: Any) -> None:

@@ -18,7 +18,6 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -31,7 +30,7 @@ from kailab.trials.results import CellResult, TestResult
 
 ROOT = Path("trials")
 TRIAL = "trial.json"
-T = TypeVar("T")
+_CURE = "`kailab trial clean` removes the trial"
 
 
 class CellFolder:
@@ -51,11 +50,11 @@ class CellFolder:
 
     @property
     def cell(self) -> Cell:
-        return _read(self.path / "cell.json", Cell)
+        return typed.read_kept(self.path / "cell.json", Cell, _CURE)
 
     def tests(self) -> dict[str, TestResult]:
         """Those that have ended, by name."""
-        found = (_read(file, TestResult) for file in sorted((self.path / "tests").glob("[!.]*.json")))
+        found = (typed.read_kept(file, TestResult, _CURE) for file in sorted((self.path / "tests").glob("[!.]*.json")))
         return {one.name: one for one in found}
 
     def keep(self, test: TestResult) -> None:
@@ -68,7 +67,7 @@ class CellFolder:
     def result(self) -> CellResult | None:
         """None: it is not done."""
         file = self.path / "result.json"
-        return _read(file, CellResult) if file.exists() else None
+        return typed.read_kept(file, CellResult, _CURE) if file.exists() else None
 
     def finish(self, result: CellResult) -> None:
         _write(self.path / "result.json", result)
@@ -103,7 +102,7 @@ class TrialFolder:
         """Raises StateError where there is none."""
         if not (self.path / TRIAL).is_file():
             raise StateError(f"{self.path}: no trial is there")
-        return _read(self.path / TRIAL, Trial)
+        return typed.read_kept(self.path / TRIAL, Trial, _CURE)
 
     def cell(self, cell: Cell) -> CellFolder:
         return CellFolder(self.path / "cells" / cell.key)
@@ -147,12 +146,3 @@ def find_trial(name: str, root: Path = ROOT) -> TrialFolder:
 
 def _write(path: Path, value: msgspec.Struct) -> None:
     replace_file(path, pretty(value))
-
-
-def _read(path: Path, type: type[T]) -> T:
-    try:
-        return typed.decode_json(path.read_bytes(), type)
-    except OSError as error:
-        raise StateError(f"{path}: can't be read: {error.strerror or error}") from error
-    except msgspec.MsgspecError as error:
-        raise StateError(f"{path}: damaged: {error}; `kailab trial clean` removes the trial") from error

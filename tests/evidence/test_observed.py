@@ -53,12 +53,7 @@ def pod(name: str, group: str) -> dict:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "annotations": {"pod-group-name": group},
-            "labels": {"app": "a"},
-        },
+        "metadata": {"name": name, "namespace": "default", "annotations": {"pod-group-name": group}},
         "spec": {"schedulerName": "other", "containers": [{"name": "work", "image": "busybox"}]},
     }
 

@@ -5,7 +5,6 @@ The program here is a stand-in with manifests of the same form, which answers wh
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -19,35 +18,11 @@ from kailab.components.manifests import write_manifests
 from kailab.lab import Lab
 from kailab.lab.venues.plane import PlaneVenue, open_plane
 from kailab.operators import OperatorFailed
+from tests import webhookserver
 
 pytestmark = pytest.mark.slow
 
 PROGRAM, MANIFESTS = ADDONS["jobset"]
-STAND_IN = f"""#!{sys.executable}
-import http.server, json, ssl, sys, threading, yaml
-config = yaml.safe_load(open(next(one for one in sys.argv if one.startswith("--config=")).partition("=")[2]))
-class Answers(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *_): ...
-    def do_GET(self):
-        self.send_response(200); self.end_headers()
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        request = asked["request"]
-        print("asked", self.path.partition("?")[0], request["kind"]["kind"], request["name"], flush=True)
-        answer = {{"uid": request["uid"], "allowed": "refused" not in request["name"]}}
-        said = json.dumps({{"apiVersion": asked["apiVersion"], "kind": asked["kind"], "response": answer}}).encode()
-        self.send_response(200); self.send_header("Content-Length", str(len(said))); self.end_headers()
-        self.wfile.write(said)
-def serve(address, port, folder=None):
-    server = http.server.ThreadingHTTPServer((address, int(port)), Answers)
-    if folder:
-        shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        shown.load_cert_chain(folder + "/tls.crt", folder + "/tls.key")
-        server.socket = shown.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever).start()
-serve(config["webhook"]["host"], config["webhook"]["port"], config["webhook"]["certDir"])
-serve(*config["health"]["healthProbeBindAddress"].split(":"))
-"""
 KEPT = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 DEFINITION = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -110,7 +85,7 @@ def cache(components: ComponentSet, tmp_path_factory: pytest.TempPathFactory) ->
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump(content))
     write_manifests(folder / MANIFESTS.name, folder / "module", ("config",))
-    (folder / PROGRAM.name).write_text(STAND_IN)
+    (folder / PROGRAM.name).write_bytes(webhookserver.program())
     with pytest.MonkeyPatch.context() as patched:
         # The programs of the plane itself are found as before.
         patched.setenv("KAILAB_COMPONENTS", str(folder / "programs"))
@@ -148,7 +123,7 @@ def test_its_kinds_outlast_a_lab_and_its_end_is_told(
             lab.cluster.create(job_set(name))
             with pytest.raises(Exception, match="denied the request"):
                 lab.cluster.create(job_set(f"{name}-refused"))
-            assert f"asked /validate-jobset JobSet {name}" in log.read_text()
+            assert f"asked /validate-jobset JobSet in default: {name}" in log.read_text()
         # What the lab brought is gone, what makes something of it is not.
         assert venue.cluster.list("JobSet") == []
     lab = Lab.open(backend="controlplane", venue=venue)

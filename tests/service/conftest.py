@@ -52,15 +52,11 @@ def queue(name: str, **more: Any) -> Obj:
 
 def pod(name: str, gpus: int = 1, queue: str = "team", annotations: dict[str, str] | None = None, **spec: Any) -> Obj:
     limits = {"nvidia.com/gpu": gpus} if gpus else {}
+    metadata = {"name": name, "namespace": "default", "labels": {"kai.scheduler/queue": queue}}
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "labels": {"kai.scheduler/queue": queue},
-            "annotations": dict(annotations or {}),
-        },
+        "metadata": {**metadata, "annotations": dict(annotations or {})},
         "spec": {
             "schedulerName": "kai-scheduler",
             "terminationGracePeriodSeconds": 0,

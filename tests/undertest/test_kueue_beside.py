@@ -6,7 +6,6 @@ test_kueue.py.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from kailab.scheduler import settings_of
 from kailab.undertest.contract import SchedulerFailed, Start
 from kailab.undertest.kueue.processes import KueueBeside
 from kailab.undertest.naming import chosen
+from tests import webhookserver
 from tests.planes import connected, taken_down
 from tests.undertest.test_kueue_words import ORG, job, queue
 
@@ -28,37 +28,6 @@ pytestmark = pytest.mark.slow
 
 PROGRAM, MANIFESTS = ADDONS["kueue"]
 CONFIGURATION = "MutatingWebhookConfiguration.admissionregistration.k8s.io"
-STAND_IN = f"""#!{sys.executable}
-import http.server, json, ssl, sys, threading, yaml
-config = yaml.safe_load(open(next(one for one in sys.argv if one.startswith("--config=")).partition("=")[2]))
-class Ready(http.server.BaseHTTPRequestHandler):
-    def log_message(self, *_): ...
-    def do_GET(self):
-        self.send_response(200); self.end_headers()
-    def do_POST(self):
-        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        request, path = asked["request"], self.path.partition("?")[0]
-        answer = {{"uid": request["uid"]}}
-        if path == "/convert":
-            wanted = request["desiredAPIVersion"]
-            answer["convertedObjects"] = [{{**one, "apiVersion": wanted}} for one in request["objects"]]
-            answer["result"] = {{"status": "Success"}}
-        else:
-            print("asked", path, request["kind"]["kind"], "in", request.get("namespace", ""), flush=True)
-            answer["allowed"] = True
-        said = json.dumps({{"apiVersion": asked["apiVersion"], "kind": asked["kind"], "response": answer}}).encode()
-        self.send_response(200); self.send_header("Content-Length", str(len(said))); self.end_headers()
-        self.wfile.write(said)
-def serve(address, port, folder=None):
-    server = http.server.ThreadingHTTPServer((address, int(port)), Ready)
-    if folder:
-        shown = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        shown.load_cert_chain(folder + "/tls.crt", folder + "/tls.key")
-        server.socket = shown.wrap_socket(server.socket, server_side=True)
-    threading.Thread(target=server.serve_forever).start()
-serve(config["webhook"]["host"], config["webhook"]["port"], config["webhook"]["certDir"])
-serve(*config["health"]["healthProbeBindAddress"].split(":"))
-"""
 
 
 @pytest.fixture
@@ -72,7 +41,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cache:
         pytest.skip("Kueue's manifests are not here: `kailab components get --with kueue`")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
     cache = Cache()
-    for pin, content in ((MANIFESTS, manifests.read_bytes()), (PROGRAM, STAND_IN.encode())):
+    for pin, content in ((MANIFESTS, manifests.read_bytes()), (PROGRAM, webhookserver.program())):
         (tmp_path / pin.name).write_bytes(content)
         cache.put(pin, tmp_path / pin.name, "adopted", "a test")
     return cache

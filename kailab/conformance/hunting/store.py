@@ -15,7 +15,6 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 
@@ -25,7 +24,7 @@ from kailab.evidence.canonical import pretty
 from kailab.evidence.run import replace_file
 from kailab.model import typed
 
-T = TypeVar("T")
+_CURE = "expected a file that a hunt wrote: remove it"
 
 
 class Hunt(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +61,7 @@ class HuntFolder:
         """Raises StateError where another hunt is kept there."""
         file = self.path / "hunt.json"
         if file.is_file():
-            before = _read(file, Hunt)
+            before = typed.read_kept(file, Hunt, _CURE)
             for field in Hunt.__struct_fields__:
                 if getattr(before, field) != getattr(hunt, field):
                     was = "" if field == "stands_on" else f" ({getattr(before, field)})"
@@ -80,7 +79,7 @@ class HuntFolder:
 
     def decided(self) -> dict[int, Decided]:
         """By seed, in their order."""
-        found = [_read(file, Decided) for file in (self.path / "clusters").glob("[0-9]*.json")]
+        found = [typed.read_kept(file, Decided, _CURE) for file in (self.path / "clusters").glob("[0-9]*.json")]
         return {one.seed: one for one in sorted(found, key=lambda each: each.seed)}
 
     def forget(self, seed: int) -> None:
@@ -102,12 +101,3 @@ class HuntFolder:
             except OSError:
                 raise StateError(f"{self.path}: this hunt is being run by another process") from None
             yield
-
-
-def _read(path: Path, type: type[T]) -> T:
-    try:
-        return typed.decode_json(path.read_bytes(), type)
-    except OSError as error:
-        raise StateError(f"{path}: can't be read: {error.strerror or error}") from error
-    except msgspec.MsgspecError as error:
-        raise StateError(f"{path}: damaged: {error}; expected a file that a hunt wrote: remove it") from error
