@@ -127,10 +127,10 @@ LARGE = node_building.pool("large", 1, 1, gpuModel="A100", gpuMemory="80Gi")
 SMALL = node_building.pool("small", 1, 4, gpuModel="L40S", gpuMemory="48Gi")
 
 
-def by_memory(name, priority):
+def by_memory(name, priority, mebibytes=40000):
     """Of a large GPU a half, of a small one most."""
     made = pod(name, "science", 0, priority)
-    made["metadata"]["annotations"]["gpu-memory"] = "40000"
+    made["metadata"]["annotations"]["gpu-memory"] = str(mebibytes)
     made["spec"]["nodeSelector"] = {"nvidia.com/gpu.product": "L40S"}
     return made
 
@@ -152,3 +152,17 @@ def test_what_gpu_memory_counts_for_on_its_node_is_held_against_the_bounds(prior
         found.patch("Queue", "science", {"spec": {"resources": {"gpu": {rule: 3}}}})
         found.settle()
         assert not causes(found, "Pod", "mine")
+
+
+def test_what_gpu_memory_counts_for_where_nothing_is_free_is_held_against_the_quota() -> None:
+    """On a large GPU, by which it is judged first, it counts for a quarter and stays within the quota; where it may go, for more."""
+    small = node_building.pool("small", 1, 2, gpuModel="L40S", gpuMemory="48Gi")
+    with node_building.opened(LARGE, small) as found:
+        settled(found, queue("science", 2), by_memory("held-0", "inference"), by_memory("held-1", "inference"))
+        settled(found, by_memory("mine", "inference", 20000))
+        [cause] = causes(found, "Pod", "mine")
+        assert cause.code == Code.NON_PREEMPTIBLE_OVER_QUOTA
+        assert cause.facts == {"queue": "science", "resource": "gpu", "quota": 2000, "held": 1640, "wanted": 410}
+        found.patch("Queue", "science", {"spec": {"resources": {"gpu": {"quota": 3}}}})
+        found.settle()
+        assert [one.code for one in causes(found, "Pod", "mine")] == [Code.NOT_ENOUGH_GPUS]

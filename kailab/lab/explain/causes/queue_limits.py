@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 
 from kailab.engine.decisions import Bind, Pipeline
 from kailab.engine.decisions import Code as Reason
+from kailab.engine.relaxing.nodes import RoomGiven
 from kailab.engine.relaxing.queue_rules import Actions, DelayGone, LimitsLifted, QueueField, QuotasRaised
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Trials
@@ -60,18 +61,21 @@ def tight_rules(trials: Trials) -> list[Tight]:
 
 
 def _tight_on_nodes(trials: Trials, lifted: Sequence[Relaxation]) -> list[Tight]:
-    """What GPU memory counts for is known where it goes: the rules are asked once more for each node. ``lifted``: those that refuse it
-    wherever it goes."""
+    """What GPU memory counts for is known where it goes: the rules are asked once more for each node, and where none has room, as if
+    they had. ``lifted``: those that refuse it wherever it goes."""
     jobs = [job for uid in trials.subject if (job := trials.working.jobs.get(uid)) is not None]
     if not any(task.info.shape.gpu.memory_mib for job in jobs for task in job):
-        return []
-    free = (*lifted, Actions(("allocate",)))  # with a larger quota it could have others evicted
-    if trials(*free).further:
         return []
     rules = [
         (reason, queue) for reason in (Reason.OVER_LIMIT, Reason.NON_PREEMPTIBLE_OVER_QUOTA) for queue in _ways(trials)
     ]
-    if not trials(*free, *(_lifted(*rule, "gpu") for rule in rules)).further:
+    standing = (*lifted, Actions(("allocate",)))  # with a larger quota it could have others evicted
+    for free in (standing, (*standing, RoomGiven())):
+        if trials(*free).further:
+            return []
+        if trials(*free, *(_lifted(*rule, "gpu") for rule in rules)).further:
+            break
+    else:
         return []
     for rule in tuple(rules):
         fewer = [one for one in rules if one != rule]
