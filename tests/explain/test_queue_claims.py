@@ -75,6 +75,46 @@ def test_no_weight_and_the_quota_is_used_up(quota) -> None:
     assert f"quota of {quota} GPU" in cause.sentence
 
 
+def test_a_weight_that_brings_too_little_keeps_nobody() -> None:
+    """It would get a claim on one GPU more, and holds more than that: a larger quota alone lets it have others evicted."""
+    with lab() as found:
+        settled(found, queue("mine", 1, weight=0), queue("theirs", 2, weight=6))
+        settled(found, *pods(3, "held", "mine"), gang("large", "theirs", 5))
+        settled(found, pod("wants", "mine"))
+        cause = only(found)
+        assert cause.code == Code.FAIR_SHARE_REACHED
+        found.patch("Queue", "mine", {"spec": {"resources": {"gpu": {"overQuotaWeight": 1}}}})
+        found.settle()
+        assert only(found).code == Code.FAIR_SHARE_REACHED
+        found.patch("Queue", "mine", {"spec": {"resources": {"gpu": {"overQuotaWeight": 0, "quota": -1}}}})
+        found.settle()
+        assert not causes(found, "Pod", "wants")
+
+
+def test_a_weight_that_brings_too_little_keeps_nobody_where_the_department_has_its_share_too() -> None:
+    with lab() as found:
+        settled(found, queue("org", 3, weight=0), queue("mine", 1, weight=0, parent="org"))
+        settled(found, queue("theirs", 1, weight=2, parent="org"), queue("away", 5))
+        settled(found, *pods(3, "held", "mine"), gang("large", "theirs", 5))
+        settled(found, pod("wants", "mine"))
+        assert only(found).code == Code.FAIR_SHARE_REACHED
+        for name in ("org", "mine"):
+            found.patch("Queue", name, {"spec": {"resources": {"gpu": {"quota": -1}}}})
+        found.settle()
+        assert not causes(found, "Pod", "wants")
+
+
+def test_no_weight_at_two_levels() -> None:
+    """That of the team alone brings a larger share and no place."""
+    with lab() as found:
+        settled(found, queue("north", 2, weight=0), queue("south", 0, weight=1))
+        settled(found, queue("north-ml", 0, weight=0, parent="north"), queue("north-web", 1, parent="north"))
+        settled(found, queue("south-ml", 0, parent="south"), *pods(8, "held", "south-ml"))
+        settled(found, *pods(2, "web", "north-web"), *pods(2, "wants", "north-ml"))
+        cause = causes(found, "Queue", "north-ml")[0]
+    assert (cause.code, cause.facts["queue"]) == (Code.NO_WEIGHT, "north-ml")
+
+
 def test_a_share_of_cpu_is_reached() -> None:
     fair = {"quota": 0, "limit": -1, "overQuotaWeight": 1}
     with lab(cpu=8) as found:

@@ -70,7 +70,7 @@ def _share_reached(
         if queue in contested or queue == case.queue
     ]
     for queue, resource in levels:
-        if trials.weight(queue, resource) == 0 and _gains(trials, queue, resource, before):
+        if trials.weight(queue, resource) == 0 and _lacks_weight(case, trials, queue, resource, before):
             return _no_weight(case, trials, queue, resource, reach)
         if trials(*before, QuotasRaised((queue,), (resource,))).further:
             return _fair_share(case, trials, queue, resource, reach)
@@ -78,11 +78,19 @@ def _share_reached(
     return _fair_share(case, trials, queue, resource, reach)
 
 
-def _gains(trials: Trials, queue: str, resource: QueueField, before: tuple[Relaxation, ...]) -> bool:
-    """Whether an over-quota weight would give it a larger share."""
+def _lacks_weight(case: Case, trials: Trials, queue: str, resource: QueueField, before: tuple[Relaxation, ...]) -> bool:
+    """Whether an over-quota weight would serve it; or bring it a larger share, where larger quotas alone would not serve it."""
     with_weight = trials(*before, WeightsGiven((queue,), (resource,)))
-    return with_weight.further or (
-        share(with_weight.decisions, queue, resource).fair_share > share(trials().decisions, queue, resource).fair_share
+    if with_weight.further:
+        return True
+    have = share(trials().decisions, queue, resource).fair_share
+    if share(with_weight.decisions, queue, resource).fair_share <= have:
+        return False
+    # Its share is a part of those above, so all of them are asked.
+    line = tuple(one.name for one in trials.draft().way(case.queue))
+    return (
+        trials(*before, WeightsGiven(line, (resource,))).further
+        or not trials(*before, QuotasRaised(line, (resource,))).further
     )
 
 
