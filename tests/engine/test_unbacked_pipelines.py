@@ -61,3 +61,18 @@ def test_a_promise_for_which_nobody_leaves_is_none(world):
     assert ("consolidation", "those who would go can all stay where they are: it makes no room") in decided.pending(
         "part"
     ).tried
+    assert decided.decisions.heirs == ()
+
+
+def test_a_promise_that_was_withdrawn_gives_no_right_to_go_first(world):
+    """Its turn is behind one that never starts, and each queue tries one job in a cycle: that it was found room for is none."""
+    world.node("node-1", gpus=8, pods=4)
+    world.queue("team", quota=-1)
+    world.job("large", gpus=16, priority=75)
+    world.job("running", on="node-1")
+    world.job("small")
+    first = world.decide(queue_depth={"allocate": 1})
+    assert first.nothing
+    second = world.decide(queue_depth={"allocate": 1}, promised=first.decisions.heirs)
+    assert second.nothing
+    assert second.decisions.heirs == first.decisions.heirs

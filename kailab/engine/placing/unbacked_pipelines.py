@@ -34,6 +34,8 @@ def settle(session: Session) -> None:
         if _awaited(session, tasks):
             continue
         job = session.jobs[job_uid]
+        # Room was made for nobody here, so that nobody goes first either.
+        ledger.heirs = tuple(uid for uid in ledger.heirs if uid != job_uid)
         for task in tasks:
             action = ledger.pipelines.pop(task.uid).action
             session.withdraw(task)

@@ -26,7 +26,7 @@ def behind_others(case: Case) -> Iterable[Cause]:
     everyone = case.trials(Actions(("allocate",)), everyone=True)
     turns: Iterable[Turn] = case.picture.turns.values()
     if everyone.further:
-        # It would go first in the next cycle, but nobody has to leave for it, so that nothing brings one: it waits for its ordinary turn.
+        # It would go first in the next cycle, which comes once somebody has left: until then it waits for its ordinary turn.
         everyone, turns = (
             case.trials(PromisesForgotten(), Actions(("allocate",)), everyone=True),
             _ordinary(case.trials),
