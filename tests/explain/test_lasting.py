@@ -36,6 +36,12 @@ def replicas(kind: str, name: str, queue: str, count: int, gpus: int) -> dict:
     return {"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
+def apart(name: str) -> dict:
+    """One pod of this name on a node."""
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
 @pytest.fixture
 def lab():
     with Lab.open(read_fleet(FLEET)) as lab:
@@ -123,3 +129,23 @@ def test_one_job_of_a_cronjob_is_judged_without_the_others_of_it(lab):
     for name, running in ((first, 1), (second, 0)):
         answer = lab.explain("Job", name)
         assert (answer.running, answer.verdict, answer.cause.code) == (running, Verdict.NEVER, Code.OVER_LIMIT)
+
+
+def test_what_is_refused_by_the_server_is_not_tried_for_a_day(monkeypatch):
+    """Nothing has a place in the emptied lab, so that nothing ends: time brings only the next try of each binding."""
+    moments, counted = Lab.moments, []
+
+    def count(lab, seconds):
+        for moment in moments(lab, seconds):
+            counted.append(lab.now)
+            assert len(counted) < 50
+            yield moment
+
+    made = replicas("Deployment", "web", "a", 3, 1)
+    made["spec"]["template"]["spec"]["affinity"] = apart("web")
+    with Lab.open(read_fleet(FLEET), config={"queueDepthPerAction": {"allocate": 1}}) as lab:
+        lab.cluster.refuse_binds("default", "web-", "the webhook says no")
+        lab.apply([queue("a"), made])
+        lab.settle()
+        monkeypatch.setattr(Lab, "moments", count)
+        assert lab.explain("Deployment", "web").verdict == Verdict.NEVER

@@ -39,7 +39,10 @@ def lasting(standing: Standing) -> tuple[bool, tuple[Cause, ...]]:
         if alone.runs:
             return True, ()
         causes = causes_now(alone)
-        # Its own pods may end and make room for the rest.
+        # Its own pods may end and make room for the rest. Where none has a place time brings no more than the next try of a binding that
+        # is refused, of which a day has thousands.
+        if not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
+            return False, causes
         return any(subject.runs(trial) for _ in trial.moments(DAY)), causes
 
 
