@@ -116,6 +116,34 @@ def show(trial: str, root: Path, output: TextOrJson, **given: Any) -> None:
 
 
 @group.command()
+@click.argument("trial", required=False, default="", help="Its name, or its folder; default: the one begun last.")
+@click.option("--baseline", type=options.PATH, required=True, help="The file that they are added to; made if need be.")
+@click.option("--reason", required=True, help="Why they are accepted.")
+@click.option("--contender", default="*", help="Only those of this column; * stands for any text.", show_default="all")
+@click.option("--test", default="*", help="Only those of this test; * stands for any text.", show_default="all")
+@_root
+def accept(trial: str, baseline: Path, reason: str, contender: str, test: str, root: Path) -> None:
+    """Write the open differences of a trial into a baseline, as accepted for one reason."""
+    from kailab.errors import InputError
+    from kailab.trials import accepting
+    from kailab.trials.store import find_trial
+    from kailab.trials.trial import look
+
+    if not reason.strip():
+        raise InputError("--reason: is empty; say why these differences are accepted")
+    folder = find_trial(trial, root)
+    outcome = look(folder, baseline if baseline.exists() else None)
+    found = accepting.entries(outcome.differences, reason, contender, test)
+    if not found:
+        raise InputError(
+            f"{folder.path.name}: no open difference of contender {contender} in test {test}; nothing is written"
+        )
+    accepting.add(baseline, found)
+    for one in found:
+        terminal.say(f"accepted: {one}")
+
+
+@group.command()
 @click.argument("trials", nargs=-1, metavar="[TRIAL]...", help="Their names, or their folders; default: all.")
 @click.option("--results", is_flag=True, help="Remove results and evidence, too.")
 @_root

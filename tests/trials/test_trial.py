@@ -104,6 +104,40 @@ def test_what_is_accepted_in_part_leaves_the_rest(trial: Trial, home: Path) -> N
     assert "accepted, and no longer different: kube-*: gone/* (was once)" in done.out
 
 
+def test_what_is_open_can_be_written_down_as_accepted(trial: Trial, home: Path) -> None:
+    """At the end of a file of one's own, whose words stay; a second time there is nothing to write."""
+    file = home / "mine.yaml"
+    file.write_text(
+        "# reviewed by the platform team\naccepted:\n  # once\n- {contender: kube-*, test: 'gone/*', reason: was once}"
+    )
+    choice = ("accept", "small", "--baseline", "mine.yaml", "--reason", "no reclaim: never", "--test", "returning/*")
+    done = trial(*choice)
+    assert done.code == 0, done.err
+    assert "accepted: kube-scheduler: returning/the-owner-returns outcome of owner (no reclaim: never)" in done.out
+    assert file.read_text().startswith("# reviewed by the platform team\naccepted:\n  # once\n- {contender: kube-*")
+    left = trial("show", "small", "--baseline", "mine.yaml", "--verbose", "-o", "json")
+    accepted = {one["accepted"] is not None for one in differing(left) if one["test"].startswith("returning/")}
+    assert accepted == {True}
+    assert any(one["accepted"] is None for one in differing(left))
+    assert trial(*choice).code == 2
+    assert trial("accept", "small", "--baseline", "mine.yaml", "--reason", "nor lending").code == 0
+    assert trial("show", "small", "--baseline", "mine.yaml").code == 0
+
+
+def test_a_baseline_that_cannot_be_added_to_stays_as_it_is(trial: Trial, home: Path) -> None:
+    file = home / "flow.yaml"
+    file.write_text("accepted: [{contender: kube-*, test: 'gone/*', reason: was once}]\n")
+    done = trial("accept", "small", "--baseline", "flow.yaml", "--reason", "x")
+    assert done.code == 2
+    assert "flow.yaml: can't be added to: expected the key accepted" in done.err
+    assert file.read_text() == "accepted: [{contender: kube-*, test: 'gone/*', reason: was once}]\n"
+    assert not list(home.glob(".flow.yaml*"))
+    done = trial("accept", "small", "--baseline", "new.yaml", "--reason", " ")
+    assert done.code == 2
+    assert "--reason: is empty" in done.err
+    assert not (home / "new.yaml").exists()
+
+
 def test_reports_for_machines_and_for_people(trial: Trial, home: Path) -> None:
     done = trial("show", "small", "--junit", "out/junit.xml", "--html", "out/page.html")
     assert done.code == 1
