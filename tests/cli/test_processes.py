@@ -6,6 +6,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -70,6 +71,27 @@ def test_interrupted(busy, state: Path, process: Start) -> None:
     assert b"interrupted" in err
     assert b"Traceback" not in err
     assert state.read_bytes() == before
+
+
+LATE = """
+import runpy
+from kailab.cli import main
+def interrupted():
+    try:
+        exec("raise KeyboardInterrupt")
+    except KeyboardInterrupt:
+        raise SystemExit(130)
+main.main = interrupted
+runpy.run_module("kailab", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_an_interrupt_that_met_executed_code_has_the_exit_code_too(tmp_path: Path) -> None:
+    """CPython alone would end such a process by the signal, however late and however well it was caught."""
+    (tmp_path / "late.py").write_text(LATE)
+    path = os.pathsep.join([str(tmp_path), str(Path(__file__).parents[2])])
+    done = subprocess.run([sys.executable, "-m", "late"], env={**os.environ, "PYTHONPATH": path}, check=False)
+    assert done.returncode == 130
 
 
 @pytest.mark.timeout(600)

@@ -14,6 +14,7 @@ import pytest
 
 from kailab.cluster import processes
 from kailab.cluster.controlplane import ControlPlane, running
+from kailab.cluster.controlplane import supervision as module
 from kailab.cluster.controlplane.planefolder import PlaneRecord
 from kailab.cluster.controlplane.supervision import Supervision, processes_of, record
 from kailab.cluster.waiting import wait_until
@@ -51,6 +52,36 @@ def test_a_process_that_takes_up_its_program_has_not_ended(
     monkeypatch.undo()
     supervision.stop(["sleeper"])
     assert not supervision.look(one).running
+
+
+def test_a_process_whose_end_the_shell_above_has_not_seen_runs(
+    supervision: Supervision, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it shows nothing of itself."""
+    one = record("sleeper", ["/bin/sleep", "60"])
+    supervision.start(one)
+    pid, environ, cmdline = supervision.look(one).pid, psutil.Process.environ, psutil.Process.cmdline
+    monkeypatch.setattr(psutil.Process, "environ", lambda asked: {} if asked.pid == pid else environ(asked))
+    monkeypatch.setattr(psutil.Process, "cmdline", lambda asked: [] if asked.pid == pid else cmdline(asked))
+    monkeypatch.setattr(processes, "EXEC_SECONDS", 0.05)
+    monkeypatch.setattr(module, "LAST_WORD_SECONDS", 0.2)
+    assert supervision.look(one).running
+    os.kill(pid, signal.SIGKILL)
+    seen = supervision.look(one)
+    assert (seen.running, seen.exit) == (False, 128 + signal.SIGKILL)
+
+
+def test_a_process_that_was_killed_with_the_shell_above_it(supervision: Supervision) -> None:
+    one = record("sleeper", ["/bin/sleep", "60"])
+    supervision.start(one)
+    (shell,) = {process.pid for process in processes_of(supervision.folder)} - {supervision.look(one).pid}
+    os.killpg(shell, signal.SIGKILL)
+    assert wait_until(lambda: not supervision.look(one).running, 60)
+    seen = supervision.look(one)
+    assert (seen.exit, seen.why) == (
+        None,
+        "it was killed together with the shell above it, which would have told how it ended; it said nothing",
+    )
 
 
 @pytest.mark.parametrize("answered", [True, False])

@@ -62,7 +62,7 @@ class Record(msgspec.Struct, frozen=True):
 
 class Process(NamedTuple):
     """One process as it is now. ``pid`` and ``port`` 0: none. ``exit``: as a shell counts (128 + n: killed by signal n), None
-    while it runs, or if nobody saw how it ended. ``why``: why it doesn't run, with its last words; empty if it does."""
+    while it runs, or if the shell that would have told it is gone. ``why``: why it doesn't run, with its last words; empty if it does."""
 
     name: str
     pid: int
@@ -140,8 +140,11 @@ class Supervision:
             raise StateError(f"{self.folder}: {record.name} can't be started: the system made no process for it")
 
     def look(self, record: Record) -> Process:
-        running = self._alive(record.name)
-        code = None if running else self._exit(record.name)
+        running, code = self._alive(record.name), None
+        if not running:
+            code = self._exit(record.name)
+            # The shell above waits for its end, and has seen none: whatever hides it from us, it runs.
+            running = code is None and not self._is_over(record.name)
         why = "" if running else self._why(record, code)
         pid = self._pid(record.name)
         return Process(record.name, pid, running, record.port, self.log(record.name), code, why)
@@ -226,7 +229,7 @@ class Supervision:
 
 def told_exit(code: int | None) -> str:
     if code is None:
-        return "it has ended, nobody saw how"
+        return "it was killed together with the shell above it, which would have told how it ended"
     if code > 128:
         try:
             return f"it was killed by {signals.Signals(code - 128).name}"
