@@ -158,31 +158,21 @@ class Session:
         assert job is not None
         queue = self.tree.queues.get(job.record.queue)
         self.changes += 1
-        if task.node:
-            table.place(task, task.status, task.node, task.groups, -1)
-            table.host(task, task.node, False)
-        if task.left is not None:  # its pod stands there until it is gone
-            table.place(task, Status.RELEASING, task.left[0], task.left[1], -1)
-            table.host(task, task.left[0], False)
+        plain = task.info.plain and not table.numa
+        if plain:
+            table.move(task, status, node, left)  # most moves: what was there and is there again cancels out
+        else:
+            table.leave(task)
         if ACTIVE[task.status] and queue is not None:
             self._charge(queue, task, job, -1)  # by where it still is: what GPU memory counts for depends on the node
         job.count(task, task.status, -1)
-        claiming = bool(task.info.shape.claims)
-        if claiming:
-            table.claims.leave(task, task.info.shape)
         task.status, task.node, task.groups, task.left, task.virtual = status, node, groups, left, virtual
         task.zones = zones
-        if claiming:
-            table.claims.enter(task, task.info.shape)
         job.count(task, status, 1)
         if ACTIVE[status] and queue is not None:
             self._charge(queue, task, job, 1)
-        if left is not None:
-            table.place(task, Status.RELEASING, left[0], left[1], 1)
-            table.host(task, left[0], True)
-        if node:
-            table.place(task, status, node, groups, 1)
-            table.host(task, node, True)
+        if not plain:
+            table.enter(task)
 
     @staticmethod
     def _bind(task: WTask, job: Job) -> None:

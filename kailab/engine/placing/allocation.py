@@ -51,6 +51,12 @@ class Allocator:
                 session.ledger.fail(job, Failure(Code.UNSCHEDULABLE, str(error)))
             return False
 
+    def may_hold(self, job: Job, nodes: NodeMask) -> bool:
+        """Whether there may be room for all next tasks of a job; False where ``place`` would surely fail, in the end."""
+        tasks = tasks_to_allocate(job)
+        # One task is placed as soon as it is counted. Within a topology even a try in vain puts domains in another order, as in KAI.
+        return len(tasks) < 2 or _confined(job.root) or self.placer.may_hold(tasks, nodes)
+
     def _group(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
         if not tasks:
             return True
@@ -123,3 +129,10 @@ class Allocator:
         self.session.ledger.fail(
             job, Failure(Code.POD_SCHEDULING_ERRORS, message, task=task.uid, numbers={"placed": placed})
         )
+
+
+def _confined(group: WSubGroup) -> bool:
+    """Whether a constraint of topology stands anywhere in a group."""
+    return group.constraint is not None or any(
+        member.constraint is not None if isinstance(member, WPodSet) else _confined(member) for member in group.members
+    )

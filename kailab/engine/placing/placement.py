@@ -5,6 +5,7 @@ Source: KAI's allocateTask, OrderedNodesByTask and gpu_sharing.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
@@ -25,14 +26,15 @@ _SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
 
 
 class Pick(NamedTuple):
-    """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits. ``preferred``:
-    preferences between pods had a say, so that the next of the kind looks at the nodes anew."""
+    """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits. ``now``: it fitted there by what
+    nobody held. ``single``: the next of the kind looks at the nodes anew (preferences between pods, or the task itself, had a say)."""
 
     info: ShapeInfo
     nodes: NodeMask
     changes: int
     node: int
-    preferred: bool = False
+    now: bool = False
+    single: bool = False
 
 
 class Placer:
@@ -44,6 +46,7 @@ class Placer:
         self.table = session.table
         self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
         self._last: Pick | None = None
+        self._too_large: dict[int, int | None] = {}  # by id of a ShapeInfo, all of which are kept
         self._groups = 0
         config, on = session.config, session.switches
         self._gpu = config.gpu_placement if on.node_placement else ""
@@ -71,8 +74,9 @@ class Placer:
             self._last = Pick(info, nodes, self.session.changes, -1)
             return False
         config, on = self.session.config, self.session.switches
+        nominated = task.record.nominated_node if on.nominated_node else ""
         scores = node_scores(
-            table, info, now, nodes, self._gpu, self._cpu, task.record.nominated_node if on.nominated_node else "",
+            table, info, now, nodes, self._gpu, self._cpu, nominated,
             config.prefer_shared_devices, on.node_availability, on.resource_type,
         )  # fmt: skip
         if self._chosen is not None:
@@ -93,8 +97,9 @@ class Placer:
             i = int(np.argmax(scores))
             if scores[i] == -np.inf:
                 return False
+            single = liked is not None or (pipeline_only and (bool(nominated) or task.left is not None))
             if self._put(task, info, i, bool(now[i]), pipeline_only):
-                self._last = Pick(info, nodes, self.session.changes, i, liked is not None)
+                self._last = Pick(info, nodes, self.session.changes, i, bool(now[i]), single)
                 return True
             # The amounts fit, but not the devices: the next best is tried.
             scores[i] = -np.inf
@@ -135,12 +140,31 @@ class Placer:
         """The resource (row) of which the task wants more than any single node has."""
         if not self.session.config.predicates:
             return None
-        # KAI's MaxNodeResourcesPredicate: what no node has even when empty, no eviction can make room for.
-        largest = self.session.largest_node()
-        for row, amount in info.needs:
-            if amount > largest[row]:
-                return row
-        return None
+        key = id(info)
+        if key not in self._too_large:
+            # KAI's MaxNodeResourcesPredicate: what no node has even when empty, no eviction can make room for.
+            largest = self.session.largest_node()
+            self._too_large[key] = next((row for row, amount in info.needs if amount > largest[row]), None)
+        return self._too_large[key]
+
+    def may_hold(self, tasks: list[WTask], nodes: NodeMask) -> bool:
+        """Whether these nodes may have room for all of these tasks once who is leaving has left: counted shape by shape, as if each were
+        alone, so that False is certain."""
+        # What shared and claimed devices leave free no sum of amounts shows.
+        if not all(task.info.plain for task in tasks):
+            return True
+        table = self.table
+        pool = table.idle + table.releasing if table.releasing.any() else table.idle
+        wanted = Counter(id(task.info) for task in tasks)
+        for info in {id(task.info): task.info for task in tasks}.values():
+            room = np.full(len(table), len(tasks), dtype=np.int64)
+            for row, amount in info.needs:
+                np.minimum(room, np.maximum(pool[row], 0) // amount, out=room)
+            if self.session.config.predicates:
+                room[~fit.static_mask(table, info, self.session.working.table_version)] = 0
+            if int((room if nodes is None else room[nodes]).sum()) < wanted[id(info)]:
+                return False
+        return True
 
     def _repeat(self, task: WTask, info: ShapeInfo, nodes: NodeMask, pipeline_only: bool) -> bool | None:
         last = self._last
@@ -153,9 +177,8 @@ class Placer:
         shape = info.shape
         if (
             # What is listed here may want another node next, or needs more than amounts to be looked at.
-            pipeline_only
-            or shape.gpu.shared
-            or last.preferred
+            shape.gpu.shared
+            or last.single
             or info.requires_pods
             or info.prefers_pods
             or shape.ports
@@ -170,10 +193,13 @@ class Placer:
         i, idle, releasing = last.node, self.table.idle, self.table.releasing
         for row, amount in info.needs:
             free = idle[row, i]
-            if free < amount or free + releasing[row, i] < amount:
+            # Where it fits now it comes before nodes that it would have to wait for: that must not have changed.
+            if (free < amount and (last.now or not pipeline_only)) or free + releasing[row, i] < amount:
                 return None
-        self.session.allocate(task, self.table.nodes[i].name)
-        self._last = Pick(info, nodes, self.session.changes, i)
+        # One that was to move before gives its promised place up: something may fit there now that did not.
+        single = pipeline_only and task.left is not None
+        self._put(task, info, i, True, pipeline_only)
+        self._last = Pick(info, nodes, self.session.changes, i, last.now, single)
         return True
 
     def _narrow(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:

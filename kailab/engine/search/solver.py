@@ -257,7 +257,7 @@ class Solver:
                 placed = True
                 continue
             mark = self.session.mark()
-            if not self.allocator.place(job, nodes, True):
+            if not self.allocator.may_hold(job, nodes) or not self.allocator.place(job, nodes, True):
                 self.session.undo(mark)
                 tasks_to_allocate(job)  # what KAI looks up now it goes by until a task of the job changes again
         return placed

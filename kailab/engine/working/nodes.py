@@ -24,7 +24,7 @@ from kailab.engine.working.claims import Claims
 from kailab.engine.working.gpus import SharedGpus
 from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.working.numa import NumaNodes
-from kailab.engine.working.state import ShapeInfo, WTask
+from kailab.engine.working.state import Place, ShapeInfo, WTask
 
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
 MIG_STRATEGY = "nvidia.com/mig.strategy"
@@ -164,6 +164,53 @@ class NodeTable:
                 self.idle[GPUS, i] += idle
                 self.releasing[GPUS, i] += releasing
 
+    def leave(self, task: WTask) -> None:
+        """Take a task away from where it is, and its claims with it."""
+        if task.node:
+            self.place(task, task.status, task.node, task.groups, -1)
+            self.host(task, task.node, False)
+        if task.left is not None:  # its pod stands there until it is gone
+            self.place(task, Status.RELEASING, task.left[0], task.left[1], -1)
+            self.host(task, task.left[0], False)
+        if task.info.shape.claims:
+            self.claims.leave(task, task.info.shape)
+
+    def enter(self, task: WTask) -> None:
+        """Add a task where it is: what ``leave`` takes away."""
+        # First, as what claimed devices count for depends on who holds the claims.
+        if task.info.shape.claims:
+            self.claims.enter(task, task.info.shape)
+        if task.left is not None:
+            self.place(task, Status.RELEASING, task.left[0], task.left[1], 1)
+            self.host(task, task.left[0], True)
+        if task.node:
+            self.place(task, task.status, task.node, task.groups, 1)
+            self.host(task, task.node, True)
+
+    def move(self, task: WTask, status: Status, node: str, left: Place | None) -> None:
+        """``place`` and ``host`` at once for a plain task that comes to be so: what stays as it is is not taken away and added
+        again."""
+        changes: dict[str, list[int]] = {}
+        _count(changes, task.status, task.node, task.left, -1)
+        _count(changes, status, node, left, 1)
+        here = (node, "" if left is None else left[0])
+        for name, (idle, releasing) in changes.items():
+            i = self.index.get(name)
+            if i is None:
+                continue
+            for sign, pool in ((idle, self.idle), (releasing, self.releasing)):
+                if sign:
+                    for row, amount in task.info.needs:
+                        pool[row, i] += sign * amount
+            tasks = self.tasks[i]
+            # Also where it stays: who changed last comes last.
+            there = tasks.pop(task.uid, None) is not None
+            stays = name in here
+            if stays:
+                tasks[task.uid] = task
+            if self._residents is not None and there != stays:
+                self._settle_resident(self._residents, task.info, i, 1 if stays else -1)
+
     def _place_claims(self, info: ShapeInfo, i: int, status: Status, sign: int) -> None:
         """GPUs of allocated claims count once a node; what ``place`` counts for them with the rest goes back here."""
         # ``place`` goes by what the shape asks for, claims included; those in use are counted by ``change`` instead.
@@ -271,3 +318,19 @@ class NodeTable:
 
     def request_memory(self, gpu: GpuRequest, i: int) -> int:
         return gpu.memory_mib or gpu.portion * int(self.gpu_memory[i]) // GPU
+
+
+def _count(changes: dict[str, list[int]], status: Status, node: str, left: Place | None, sign: int) -> None:
+    """What a plain task that is so means to its nodes: how many times its needs to ``idle`` and to ``releasing``, by node. See ``place``."""
+    if node:
+        pools = changes.setdefault(node, [0, 0])
+        if status == Status.PIPELINED:
+            pools[1] -= sign
+        elif ON_NODE[status]:
+            pools[0] -= sign
+            if status == Status.RELEASING:
+                pools[1] += sign
+    if left is not None:  # its pod stands there until it is gone
+        pools = changes.setdefault(left[0], [0, 0])
+        pools[0] -= sign
+        pools[1] += sign

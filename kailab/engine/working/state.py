@@ -27,7 +27,7 @@ class ShapeInfo:
     """A shape with what the engine derives from it once."""
 
     __slots__ = (
-        "cpu_only", "liked", "mask", "mask_version", "needs", "prefers_pods", "quota", "request",
+        "cpu_only", "liked", "mask", "mask_version", "needs", "plain", "prefers_pods", "quota", "request",
         "requires_pods", "rows", "shape", "size",
     )  # fmt: skip
 
@@ -37,6 +37,7 @@ class ShapeInfo:
         # Only what is asked for: nodes are looked at row by row, and most rows ask for nothing.
         self.needs = tuple((row, amount) for row, amount in self.rows.items() if amount > 0)
         gpu = shape.gpu
+        self.plain = not gpu.shared and not shape.claims  # ``needs`` is all that it takes of a node
         self.cpu_only = not (gpu.devices or gpu.memory_mib or gpu.mig or gpu.dra)
         gpus = fixed_gpus(gpu)
         self.request = gpus - sum(mig_gpus(name) * count for name, count in gpu.mig)  # but for GPU memory and MIG

@@ -1,0 +1,115 @@
+"""Short cuts of placing decide what the long way decides: a second look at the node found last, a count of the room before a gang is put
+back, moves that leave out what cancels out."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.placing.placement import Placer
+from kailab.engine.working.nodes import NodeTable
+from tests.engine.conftest import NOW, World
+
+
+def _taken_away_and_added(table, task, status, node, left):
+    before = task.status, task.node, task.left
+    table.leave(task)
+    task.status, task.node, task.left = status, node, left
+    table.enter(task)
+    task.status, task.node, task.left = before
+
+
+def the_long_way(working, config):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Placer, "_repeat", lambda *_: None)
+        patch.setattr(Placer, "may_hold", lambda *_: True)
+        patch.setattr(NodeTable, "move", _taken_away_and_added)
+        return run_cycle(working, config, NOW)
+
+
+def crowded(pick, nodes, jobs):
+    """Queues that borrow from each other, and gangs of few shapes, of which some run: much is evicted, put back and moved, also twice in
+    a cycle. ``pick``: one of some options."""
+    world = World()
+    free = {}
+    for number in range(pick(nodes)):
+        cpu, pods, gpus = pick([1_000_000, 600]), pick([110, 5]), pick([2, 4, 8])
+        world.node(f"node-{number}", gpus=gpus, cpu=cpu, pods=pods)
+        free[f"node-{number}"] = [gpus, min(pods, cpu // 100)]
+    total = sum(gpus for gpus, _ in free.values())
+    queues = [f"queue-{number}" for number in range(pick([1, 2, 3, 4]))]
+    for name in queues:
+        world.queue(name, quota=pick([0, total // len(queues), total // 2]))
+    for number in range(pick(jobs)):
+        tasks, gpus = pick([1, 1, 2, 4, 6, 8]), pick([0, 1, 1, 1, 2])
+        places = []
+        for _ in range(pick([0, tasks, tasks])):
+            room = [node for node, (left, slots) in free.items() if left >= gpus and slots]
+            if room:
+                places.append(node := pick(room))
+                free[node] = [free[node][0] - gpus, free[node][1] - 1]
+        world.job(
+            f"job-{number}", queue=pick(queues), tasks=tasks, gpus=gpus, on=places, gang=pick([1, tasks]),
+            priority=pick([50, 50, 75, 100]),
+        )  # fmt: skip
+    return world
+
+
+@st.composite
+def small_worlds(draw):
+    return crowded(lambda options: draw(st.sampled_from(options)), [2, 3, 4], [2, 3, 4, 5, 6])
+
+
+configurations = st.sampled_from(
+    [EngineConfig(), EngineConfig(gpu_placement="spread"), EngineConfig(imitate_faults=True)]
+)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(small_worlds(), configurations)
+def test_short_cuts_change_no_decision(world, config):
+    working = world.working()
+    decisions = run_cycle(working, config, NOW)
+    assert decisions == the_long_way(world.working(), config)
+    # What is kept from cycle to cycle is as it would be, too.
+    assert run_cycle(working, config, NOW) == decisions
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_nor_in_larger_worlds(seed):
+    world = crowded(random.Random(seed).choice, [4, 8, 16], range(10, 40))
+    decisions = run_cycle(world.working(), EngineConfig(), NOW)
+    assert decisions == the_long_way(world.working(), EngineConfig())
+
+
+@pytest.fixture
+def borrowed(world):
+    """A queue below its share, and gangs of another that hold all nodes, more than theirs."""
+    world.queue("owner", quota=10)
+    world.queue("borrower")
+    for number in range(3):
+        world.node(f"node-{number}", gpus=4)
+    world.job("large", queue="borrower", tasks=6, gang=6, on=["node-0"] * 4 + ["node-1"] * 2)
+    world.job("small", queue="borrower", tasks=6, gang=1, on=["node-1"] * 2 + ["node-2"] * 4)
+    return world
+
+
+def test_a_gang_that_has_no_room_left_is_not_put_back_in_part(borrowed):
+    borrowed.job("wants", queue="owner", tasks=7, gang=7)
+    decided = borrowed.decide()
+    assert len(decided.promised) == 7
+    assert decided.decisions == the_long_way(borrowed.working(), EngineConfig())
+    assert {f"large-{number}" for number in range(6)} <= decided.lost
+
+
+def test_a_cycle_leaves_nodes_as_they_were(borrowed, state):
+    borrowed.job("wants", queue="owner", tasks=5, gang=5)
+    working = borrowed.working()
+    before = state(working)
+    assert run_cycle(working, EngineConfig(), NOW).evictions
+    assert state(working) == before
