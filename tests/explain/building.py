@@ -78,4 +78,4 @@ def settled(lab: Lab, *objects: Any) -> None:
 def causes(lab: Lab, kind: str, name: str) -> tuple[Cause, ...]:
     """Of what waits of a subject, the first first."""
     standing = Subject.of(lab, kind, name).standing(lab)
-    return () if standing.runs else first_causes(waiting_groups(standing))
+    return () if standing.runs else first_causes(standing, waiting_groups(standing))

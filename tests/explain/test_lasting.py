@@ -148,4 +148,9 @@ def test_what_is_refused_by_the_server_is_not_tried_for_a_day(monkeypatch):
         lab.apply([queue("a"), made])
         lab.settle()
         monkeypatch.setattr(Lab, "moments", count)
-        assert lab.explain("Deployment", "web").verdict == Verdict.NEVER
+        answer = lab.explain("Deployment", "web")
+        # One is refused, and two are behind it.
+        assert (answer.verdict, answer.cause.code) == (Verdict.NEVER, Code.BIND_REFUSED)
+        assert sorted(len(group.pods) for group in answer.groups) == [1, 2]
+        told = [lab.explain("Pod", pod["metadata"]["name"]) for pod in lab.cluster.list("Pod")]
+        assert (Verdict.NEVER, Code.BEHIND_OTHERS) in {(one.verdict, one.cause.code) for one in told}

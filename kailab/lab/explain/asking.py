@@ -60,7 +60,7 @@ def _what_waits(standing: Standing) -> tuple[Verdict, tuple[Cause, ...], list[Gr
     from kailab.lab.explain.verdict import verdict_of
 
     groups = waiting_groups(standing)
-    causes = first_causes(groups)
+    causes = first_causes(standing, groups)
     verdict = verdict_of(standing, causes[0] if causes else None)
     if verdict is Verdict.GONE:
         causes = (evicted(standing), *causes)

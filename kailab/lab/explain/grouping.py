@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from kailab.lab.explain.answer import Group
-from kailab.lab.explain.cause import LAST, Cause
+from kailab.lab.explain.cause import LAST, Cause, Code
 from kailab.lab.explain.causes import causes_of
 from kailab.lab.explain.causes.case import Case, cases
 from kailab.lab.explain.subject import Standing
+from kailab.lab.picture import group_of
 
 MOST_CASES = 12
 """PodGroups that wait and are unlike each other, of which causes are looked for: those that are served first."""
@@ -39,18 +40,29 @@ def waiting_groups(standing: Standing) -> list[Group]:
 
 def causes_now(standing: Standing) -> tuple[Cause, ...]:
     """What keeps a subject from running, the first cause first."""
-    return () if standing.runs else first_causes(waiting_groups(standing))
+    return () if standing.runs else first_causes(standing, waiting_groups(standing))
 
 
-def first_causes(groups: Sequence[Group]) -> tuple[Cause, ...]:
-    """All causes once: first the one of most pods, unless it says least."""
+def first_causes(standing: Standing, groups: Sequence[Group]) -> tuple[Cause, ...]:
+    """All causes once: first the one of most pods, unless it says least, or no more than that they are behind others of their workload."""
     order = sorted(
         (group for group in groups if group.causes),
-        key=lambda group: (group.causes[0].code in LAST, -len(group.pods)),
+        key=lambda group: (
+            _behind_itself(standing, group.causes[0]),
+            group.causes[0].code in LAST,
+            -len(group.pods),
+        ),
     )
     firsts = [group.causes[0] for group in order]
     rest = [cause for group in order for cause in group.causes[1:]]
     return tuple({cause.sentence: cause for cause in (*firsts, *rest)}.values())
+
+
+def _behind_itself(standing: Standing, cause: Cause) -> bool:
+    if cause.code != Code.BEHIND_OTHERS or standing.subject.kind == "Queue":
+        return False
+    ahead = {f"{one.namespace}/{one.name}" for one in cause.objects if one.kind == "PodGroup"}
+    return bool(ahead) and ahead <= {group_of(row) for row in standing.pods}
 
 
 def likeness(case: Case) -> Hashable:
