@@ -16,6 +16,9 @@ from kailab.undertest.contract import OWED_SECONDS, Rest
 
 QUIET_SECONDS = 1.2
 DEADLINE_SECONDS = 600.0
+BACKOFF_SECONDS = 120.0
+"""So long a Job is waited for that has had no pod yet (``PendingChanges.has_unbegun_jobs``)."""
+
 _LOOK_SECONDS = 0.25
 _CHECK_SECONDS = 1.0
 _GATHER_SECONDS = 0.02  # news comes in bursts: a cycle for all of one beats a cycle for each
@@ -92,7 +95,9 @@ class LiveSettling:
             still = now - changed_at
             # What is to come is a guess about other processes. One that never comes must not hold the lab for ever: after
             # this long without any change the lab counts as quiet all the same.
-            patient = still >= max(self._owed_patience, self._quiet)
+            patient = still >= max(self._owed_patience, self._quiet) and (
+                still >= BACKOFF_SECONDS or not self._pending.has_unbegun_jobs
+            )
             if still >= self._quiet and (patient or (rested and not self._is_due(since))):
                 return
             if now - begun > self._deadline:

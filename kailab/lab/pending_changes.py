@@ -44,6 +44,20 @@ class PendingChanges:
         """``Pod default/a is starting``, sorted; empty when nothing is to come."""
         return sorted({*self._of_operators(), *self._of_owners(), *self._of_pods()})
 
+    @property
+    def has_unbegun_jobs(self) -> bool:
+        """Whether a Job that may have pods has had none yet: they are certain to come, and may come late. The Job controller keeps the
+        pauses after failed pods by a Job's name, and a Job that follows one of its name may be made to wait them out."""
+        alive = self._alive()
+        return any(
+            not alive[job["metadata"]["uid"]]
+            and not _ended(job)
+            and not job["spec"].get("suspend")
+            and self._lacks_pods(job)
+            for job in self._objects["Job"].values()
+            if not (job.get("status") or _NOTHING).get("succeeded")
+        )
+
     # --- operators ---------------------------------------------------------------------------------------------------
 
     def _of_operators(self) -> Iterator[str]:

@@ -108,10 +108,11 @@ def test_time_that_a_timer_holds_is_an_error():
 class Wall:
     """A cluster with a clock of its own, which waiting moves; a pod changes with every look until ``changes_until``."""
 
-    def __init__(self, changes_until: float, pod: dict | None = None) -> None:
+    def __init__(self, changes_until: float, pod: dict | None = None, job: dict | None = None) -> None:
         self.time = 0.0
         self.changes_until = changes_until
         self.pod = pod or {"spec": {}, "status": {"phase": "Running"}}
+        self.job = job
 
     def now(self) -> float:
         return self.time
@@ -126,7 +127,10 @@ class Wall:
         from kailab.cluster.protocol import WatchEvent
 
         pod = {**self.pod, "metadata": {"name": "p", "uid": "p", **self.pod.get("metadata", {})}}
-        return [WatchEvent("MODIFIED", "Pod", pod)] if self.time < self.changes_until else []
+        if self.time >= self.changes_until:
+            return []
+        jobs = [WatchEvent("MODIFIED", "Job", self.job)] if self.job else []
+        return [WatchEvent("MODIFIED", "Pod", pod), *jobs]
 
     def wait(self, seconds: float) -> bool:
         self.time += seconds
@@ -148,6 +152,19 @@ def test_on_a_real_clock_what_is_owed_is_waited_for():
     wall = Wall(changes_until=1, pod=leaving)
     wall.pace(quiet=2, owed=30).settle()
     assert 30 <= wall.time <= 33
+
+
+@pytest.mark.parametrize(
+    ("status", "longest"),
+    [({}, 123), ({"startTime": "2026-01-01T00:00:00Z"}, 123), ({"failed": 1}, 33), ({"succeeded": 1}, 33)],
+)
+def test_on_a_real_clock_a_job_without_pods_is_waited_for_longer(status, longest):
+    """It may have to wait out the pauses that an earlier Job of its name has earned; not so where pods of its own have failed."""
+    metadata = {"name": "work", "namespace": "default", "uid": "job"}
+    job = {"metadata": metadata, "spec": {"parallelism": 2, "completions": 2}, "status": status}
+    wall = Wall(changes_until=1, job=job)
+    wall.pace(quiet=2, owed=30).settle()
+    assert longest - 3 <= wall.time <= longest
 
 
 def test_on_a_real_clock_never_quiet_is_an_error_that_names_it():
