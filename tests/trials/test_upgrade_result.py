@@ -20,6 +20,36 @@ def test_what_is_made_anew_under_an_old_name_is_lost() -> None:
     assert Standing.of(cluster).lost(Standing.of(cluster)) == ()
 
 
+def podgroup(name: str, *owners: str) -> dict:
+    references = [{"apiVersion": "v1", "kind": "Pod", "name": owner, "uid": owner} for owner in owners]
+    metadata = {"name": name, "namespace": "default", **({"ownerReferences": references} if owners else {})}
+    return {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": metadata, "spec": {}}
+
+
+def pod(name: str, group: str) -> dict:
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": "default", "annotations": {"pod-group-name": group}},
+        "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]},
+    }
+
+
+def test_a_podgroup_whose_pods_are_gone_is_garbage_and_can_not_be_lost() -> None:
+    """The garbage collector takes its time: it may well come while the scheduler is replaced."""
+    cluster = EmbeddedCluster()
+    for obj in (
+        podgroup("of-one-that-runs", "runs"), podgroup("of-one-that-ended", "ended"), podgroup("of-one-that-is-gone", "gone"),
+        podgroup("made-by-hand"), pod("runs", "of-one-that-runs"), pod("ended", "of-one-that-ended"),
+    ):  # fmt: skip
+        cluster.create(obj)
+    cluster.patch("Pod", "ended", "default", {"status": {"phase": "Failed"}}, "status")
+    assert set(Standing.of(cluster).names.values()) == {
+        "PodGroup default/of-one-that-runs",
+        "PodGroup default/made-by-hand",
+    }
+
+
 def test_only_pods_that_hold_a_node_can_be_lost() -> None:
     standing = Standing({"u1": "default/a", "u2": "default/b"}, {}, {})
     assert standing.lost(Standing({"u2": "default/b", "u3": "default/a"}, {}, {})) == ("Pod default/a",)

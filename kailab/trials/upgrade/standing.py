@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Cluster, Object
+from kailab.model import labels
 from kailab.trials.upgrade.probing import is_probes
 from kailab.undertest.contract import Rest
 
@@ -16,7 +17,8 @@ _PAUSE_SECONDS = 0.5
 
 class Standing(NamedTuple):
     """``pods``: uid -> ``namespace/name`` of pods that have a node and have not ended or failed. ``specs``: uid -> the spec of Queues
-    and PodGroups; ``names``: uid -> their kind and name. Without the trial's own probes, which come and go."""
+    and PodGroups; ``names``: uid -> their kind and name. Without PodGroups that were made for pods which are gone: they are garbage.
+    Without the trial's own probes, which come and go."""
 
     pods: dict[str, str]
     specs: dict[str, dict[str, Any]]
@@ -24,9 +26,12 @@ class Standing(NamedTuple):
 
     @classmethod
     def of(cls, cluster: Cluster) -> Standing:
-        objects = [obj for kind in ("Queue", "PodGroup") for obj in cluster.list(kind) if not is_probes(obj)]
+        pods = _pods(cluster)
+        grouped = {_group(one) for one in pods if not _is_over(one)}
+        podgroups = [one for one in cluster.list("PodGroup") if not _is_owned(one) or _name(one) in grouped]
+        objects = [one for one in (*cluster.list("Queue"), *podgroups) if not is_probes(one)]
         return cls(
-            {one["metadata"]["uid"]: _name(one) for one in _pods(cluster) if _holds_a_node(one)},
+            {one["metadata"]["uid"]: _name(one) for one in pods if _holds_a_node(one)},
             {one["metadata"]["uid"]: dict(one.get("spec") or {}) for one in objects},
             {one["metadata"]["uid"]: f"{one['kind']} {_name(one)}" for one in objects},
         )
@@ -72,8 +77,20 @@ def _pods(cluster: Cluster) -> list[Object]:
 
 
 def _holds_a_node(pod: Object) -> bool:
-    gone = "deletionTimestamp" in pod["metadata"] or (pod.get("status") or {}).get("phase") in _OVER
-    return bool(pod["spec"].get("nodeName")) and not gone
+    return bool(pod["spec"].get("nodeName")) and not _is_over(pod)
+
+
+def _is_over(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"] or (pod.get("status") or {}).get("phase") in _OVER
+
+
+def _group(pod: Object) -> str:
+    metadata = pod["metadata"]
+    return f"{metadata.get('namespace')}/{(metadata.get('annotations') or {}).get(labels.POD_GROUP, '')}"
+
+
+def _is_owned(obj: Object) -> bool:
+    return bool(obj["metadata"].get("ownerReferences"))
 
 
 def _name(obj: Object) -> str:
