@@ -5,20 +5,63 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import FrameType
 from typing import Any
+
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals that end a process unless it says otherwise. They reach us alone: the command is in a group of its own."""
 
 
 @contextmanager
 def group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
-    """The command, in a process group of its own; an exception that leaves the block ends all of the group. ``how``: see
-    subprocess.Popen."""
-    with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how) as process:
+    """The command, in a process group of its own; an exception that leaves the block ends all of the group, and so does SIGTERM
+    or SIGHUP to this process, as SystemExit. Whoever has a handler of these keeps it. ``how``: see subprocess.Popen."""
+    with (
+        _Endings() as endings,
+        subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how) as process,
+    ):
         try:
+            endings.heed()
             yield process
         except BaseException:
             # Nobody may be left in the group; macOS says so in another way where zombies are.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
+
+
+class _Endings:
+    """Takes note of a signal that ends us, and raises it as SystemExit once the command's process is known."""
+
+    def __init__(self) -> None:
+        self._came = 0
+        self._heeded = False
+        self._taken: list[int] = []
+
+    def __enter__(self) -> _Endings:
+        # Only the main thread may have handlers. What is ignored, as under nohup, stays so.
+        if threading.current_thread() is threading.main_thread():
+            self._taken = [number for number in _ENDINGS if signal.getsignal(number) is signal.SIG_DFL]
+        for number in self._taken:
+            signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number in self._taken:
+            signal.signal(number, signal.SIG_DFL)
+
+    def heed(self) -> None:
+        self._heeded = True
+        if self._came:
+            self._end()
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self._came = number
+        if self._heeded:
+            self._end()
+
+    def _end(self) -> None:
+        raise SystemExit(128 + self._came)  # as a shell counts a process that a signal ended

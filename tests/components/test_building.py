@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -56,6 +59,29 @@ def test_a_build_that_is_interrupted_leaves_no_compiler(tmp_path: Path, monkeypa
     compiler = int(pid.read_text())
 
     assert wait_until(lambda: find(compiler) is None, 60)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_told_to_end_takes_its_build_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    pid, temporary = tmp_path / "pid", tmp_path / "temporary"
+    temporary.mkdir()
+    stand_in(tmp_path / "go", monkeypatch, f"sleep 1000 & echo $! > {pid}; wait")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    command = [sys.executable, "-m", "kailab", "components", "get", "--by", "build"]
+    getting = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_until(lambda: pid.exists() and bool(pid.read_text().strip()), 60)
+        compiler = int(pid.read_text())
+        getting.send_signal(number)
+        assert getting.wait(60) == 128 + number
+    finally:
+        getting.kill()
+        getting.wait()
+    assert wait_until(lambda: find(compiler) is None, 60)
+    assert not list(temporary.glob("kailab-build-*"))
 
 
 @pytest.mark.slow
