@@ -1,6 +1,7 @@
 """Why no kind cluster can be made, told at once."""
 
 import fcntl
+import re
 import shutil
 import subprocess
 import tempfile
@@ -14,8 +15,9 @@ import yaml
 
 from kailab.cluster.kind import KindPlane, creation, kind_reason, kindfolder
 from kailab.cluster.kind.choices import choose, find_kind, name_for
-from kailab.cluster.kind.config import cluster_config
+from kailab.cluster.kind.config import API, cluster_config
 from kailab.cluster.kind.node_image import node_image
+from kailab.cluster.kind.reasons import reason
 from kailab.cluster.waiting import wait_until
 from kailab.components import KIND, PROGRAMS, Cache, ComponentSet, DamagedComponent, Way, get_program
 from kailab.errors import ConnectError, InputError, KailabError, StateError
@@ -147,6 +149,77 @@ def test_what_kind_says_is_told(kind_here: None, tmp_path: Path, programs: Compo
     assert "nonsense" in str(refused)
 
 
+@pytest.mark.slow
+def test_what_kubeadm_says_is_told_and_the_log_is_where_the_message_says(
+    kind_here: None, tmp_path: Path, programs: ComponentSet
+) -> None:
+    config = tmp_path / "kind.yaml"
+    without_certificates = "kind: InitConfiguration\nskipPhases: [preflight, certs]\n"
+    described = {"kind": "Cluster", "apiVersion": API, "kubeadmConfigPatches": [without_certificates]}
+    config.write_text(yaml.safe_dump(described))
+    refused = _refused(tmp_path / "lab", programs, config=config)
+    assert isinstance(refused, ConnectError)
+    assert "error execution phase kubeconfig/admin: couldn't create a kubeconfig" in str(refused)
+    kept = Path(str(refused).rpartition("; what was logged is in ")[2])
+    assert "[init] Using Kubernetes version" in (kept / "kind.log").read_text()
+
+
+_SAID = """\
+Creating cluster "lab" ...
+ \u2717 Starting control-plane
+Deleted nodes: ["lab-control-plane"]
+ERROR: failed to create cluster: failed to init node with kubeadm: command "docker exec lab kubeadm init" failed with error: exit status 1
+
+Command Output: I1123 04:53:58.761455     117 initconfiguration.go:260] loading configuration from "/kind/kubeadm.conf"
+[control-plane-check] kube-apiserver is not healthy after 4m0.000s
+error: error execution phase wait-control-plane: failed while waiting for the control plane to start:
+kube-apiserver check failed at https://172.18.0.2:6443/livez: context deadline exceeded
+k8s.io/kubernetes/cmd/kubeadm/app/cmd/phases/workflow.(*Runner).Run.func1
+	k8s.io/kubernetes@v1.35.4/cmd/kubeadm/app/cmd/phases/workflow/runner.go:262
+main.main
+	k8s.io/kubernetes@v1.35.4/cmd/kubeadm/kubeadm.go:25
+"""
+
+
+class TestReasons:
+    def test_kubeadms_own_error_comes_with_kinds(self) -> None:
+        said = reason(_SAID)
+        assert said.startswith(
+            "failed to create cluster: failed to init node with kubeadm: error execution phase wait-"
+        )
+        assert said.endswith("kube-apiserver check failed at https://172.18.0.2:6443/livez: context deadline exceeded")
+
+    def test_where_no_command_failed(self) -> None:
+        assert reason("ERROR: failed to delete\n\nStack Trace: \nmain\n") == "failed to delete"
+        assert reason("Traceback\nNameError: x\n") == "NameError: x"
+        assert reason("\n") == "kind gave no reason"
+
+
+class TestLogsOfStartsThatFailed:
+    @pytest.fixture(autouse=True)
+    def _cache(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def logs(self, folder: Path, said: str) -> Path:
+        (folder / "logs").mkdir(parents=True)
+        (folder / "logs" / "kind.log").write_text(said)
+        return folder
+
+    def test_they_outlive_the_folder(self, tmp_path: Path) -> None:
+        kept = kindfolder.keep_logs(self.logs(tmp_path / "lab", "first"), "lab")
+        assert kept is not None
+        again = kindfolder.keep_logs(self.logs(tmp_path / "again", "second"), "lab")
+        assert again == kept
+        assert [path.read_text() for path in kept.iterdir()] == ["second"]
+        assert kindfolder.keep_logs(tmp_path / "none", "other") is None
+
+    def test_only_the_last_few_are_kept(self, tmp_path: Path) -> None:
+        kept = [kindfolder.keep_logs(self.logs(tmp_path / f"{n}", ""), f"lab-{n}") for n in range(9)]
+        there = [path for path in kept if path is not None and path.is_dir()]
+        assert len(there) == 5
+        assert kept[-1] in there
+
+
 def test_names_are_valid_and_differ(tmp_path: Path) -> None:
     names = {name_for(tmp_path / text) for text in ("lab", "Lab", "a b", "kailab-x_y", "é", "x" * 200)}
     assert len(names) == 6
@@ -182,6 +255,14 @@ def test_the_users_configuration_has_the_last_word(tmp_path: Path) -> None:
     assert described["kubeadmConfigPatches"][1:] == theirs["kubeadmConfigPatches"]
     assert described["nodes"][0]["extraMounts"][0]["hostPath"] == str(tmp_path / "cni")
     assert cluster_config(None)["kubeadmConfigPatches"] == described["kubeadmConfigPatches"][:1]
+
+
+def test_the_control_plane_has_time_on_a_busy_machine(tmp_path: Path) -> None:
+    (patch,) = map(yaml.safe_load, cluster_config(None)["kubeadmConfigPatches"])
+    minutes = re.fullmatch(r"(\d+)m0s", patch["apiServer"]["timeoutForControlPlane"])
+    assert minutes is not None
+    # kubeadm's own is four; beyond ours kind itself is given up.
+    assert 4 * 60 < int(minutes[1]) * 60 < creation.CREATE_SECONDS
 
 
 @pytest.mark.slow

@@ -1,7 +1,8 @@
 """kind's configuration of a cluster: the user's, if there is one, with what labs need on top.
 
 kubeadm lets the controller manager send 20 requests a second. A lab's Jobs and Deployments would get their pods so slowly, and so
-mixed, that schedulers see other work than on the other backends.
+mixed, that schedulers see other work than on the other backends. It also gives the control plane four minutes to get to work, which
+a machine that is busy with other things may need longer for.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ _PATCH = {
     "kind": "ClusterConfiguration",
     "controllerManager": {"extraArgs": _MANY},
     "scheduler": {"extraArgs": _MANY},
+    # Also what the probes of its pods go by.
+    "apiServer": {"timeoutForControlPlane": "15m0s"},
 }
 
 

@@ -23,11 +23,13 @@ from typing import IO
 
 from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.kind.engine import demand
+from kailab.cluster.kind.reasons import reason
 from kailab.components.process_group import group
 from kailab.errors import ConnectError, InputError, StateError
 
-CREATE_SECONDS = 600.0
+CREATE_SECONDS = 1200.0
 DELETE_SECONDS = 120.0
+EXPORT_SECONDS = 120.0
 ANSWER_SECONDS = 30.0
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?")
 """kind adds up to 16 characters to make a host name of it, and host names end at 63."""
@@ -82,7 +84,7 @@ class Maker:
 
     def create(self, name: str, folder: Path, image: str, config: Path) -> None:
         """A new cluster; ``folder/kubeconfig`` (0600) and ``folder/logs/kind.log`` are written. Raises ConnectError with kind's
-        reason."""
+        reason, and kubeadm's."""
         self._run("create", name, folder, CREATE_SECONDS, image=image, config=config)
 
     def delete(self, name: str, folder: Path) -> None:
@@ -92,20 +94,24 @@ class Maker:
         with suppress(StateError), _name_held(name):
             pass
 
-    def _ask(self, *arguments: str) -> str:
+    def export_logs(self, name: str, folder: Path) -> None:
+        """What the nodes of a cluster have logged: the kubelet, containerd, the pods. Raises ConnectError."""
+        self._ask("export", "logs", str(folder), "--name", name, seconds=EXPORT_SECONDS)
+
+    def _ask(self, *arguments: str, seconds: float = ANSWER_SECONDS) -> str:
         try:
             done = subprocess.run(
                 [str(self.kind), *arguments],
                 capture_output=True,
                 text=True,
-                timeout=ANSWER_SECONDS,
+                timeout=seconds,
                 check=False,
                 stdin=subprocess.DEVNULL,
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise ConnectError(f"{self.kind} does not answer: {error}") from error
         if done.returncode != 0:
-            raise ConnectError(f"kind {' '.join(arguments)}: {_reason(done.stderr)}")
+            raise ConnectError(f"kind {' '.join(arguments)}: {reason(done.stderr)}")
         return done.stdout
 
     def _run(
@@ -122,11 +128,11 @@ class Maker:
             try:
                 code = _wait_for([sys.executable, "-m", __name__, action, name, *told], folder, out, seconds)
             except subprocess.TimeoutExpired as error:
-                raise ConnectError(f"kind cluster {name!r}: {action} took over {seconds:.0f} s; see {log}") from error
+                raise ConnectError(f"kind cluster {name!r}: {action} took over {seconds:.0f} s") from error
             out.seek(begin)
             said = out.read().decode("utf-8", errors="replace")
         if code != 0:
-            raise ConnectError(f"kind cluster {name!r}: {action} failed: {_reason(said)}; see {log}")
+            raise ConnectError(f"kind cluster {name!r}: {action} failed: {reason(said)}")
 
 
 def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) -> int:
@@ -134,13 +140,6 @@ def _wait_for(command: list[str], folder: Path, out: IO[bytes], seconds: float) 
     the folder's processes, so that they are found if we can't do that any more."""
     with group(command, cwd=folder, env={**os.environ, MARK: str(folder)}, stdout=out, stderr=out) as child:
         return child.wait(seconds)
-
-
-def _reason(said: str) -> str:
-    """Kind's error without the pages of output after it."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if line.startswith("ERROR:")]
-    return (errors or lines or ["kind gave no reason"])[-1].removeprefix("ERROR:").strip()
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +13,16 @@ import yaml
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.planefolder import made
 from kailab.cluster.processes import find, this_process
+from kailab.components import Cache
 from kailab.errors import StateError
 from kailab.model import typed
 
 FILE = "kind.json"
 KUBECONFIG = "kubeconfig"
 CONFIG = "kind.yaml"
+LOGS = "logs"
 FORMAT = 1
+_KEPT_STARTS = 5
 
 
 class KindRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,6 +85,20 @@ def has_kubeconfig(folder: Path) -> bool:
         return (folder / KUBECONFIG).stat().st_size > 0
     except OSError:
         return False
+
+
+def keep_logs(folder: Path, name: str) -> Path | None:
+    """Move the logs of a start that failed to where they outlive the folder, beside those of the last few that did. Returns where;
+    None: there are none, or no place for them."""
+    kept = Cache().root.parent / "kind-logs" / name
+    with suppress(OSError, shutil.Error):
+        kept.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        shutil.rmtree(kept, ignore_errors=True)
+        shutil.move(folder / LOGS, kept)
+        oldest_last = sorted(kept.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in oldest_last[_KEPT_STARTS:]:
+            shutil.rmtree(old, ignore_errors=True)
+    return kept if kept.is_dir() else None
 
 
 def starts(known: KindRecord) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,9 +104,12 @@ class KindPlane(Supervised):
                 plane._start_kwok(components.path("kwok"), stages)
                 plane._known = known.done()
                 plane._known.write(folder)
-            except BaseException:
+            except BaseException as error:
+                kept = plane._kept_logs() if isinstance(error, ConnectError) else None
                 # Also for an interrupt: a cluster that is half made would hold its name and memory.
                 plane.down()
+                if kept is not None:
+                    raise ConnectError(f"{error}; what was logged is in {kept}") from error
                 raise
         return plane
 
@@ -212,6 +215,14 @@ class KindPlane(Supervised):
             retry=tenacity.retry_if_exception_type(ConnectError),
             reraise=True,
         )(delete)
+
+    def _kept_logs(self) -> Path | None:
+        """Of a start that failed."""
+        if (self.folder / kindfolder.FILE).exists():
+            # Where kubeadm failed, kind has removed the nodes, and has said what there is to say.
+            with suppress(ConnectError):
+                self._maker.export_logs(self.name, self.folder / kindfolder.LOGS / "nodes")
+        return kindfolder.keep_logs(self.folder, self.name)
 
     def _write_kubeconfig(self) -> None:
         write_private(self.kubeconfig, f"{self._maker.kubeconfig(self.name).strip()}\n".encode())
