@@ -6,10 +6,10 @@ it downloads nothing; and what is missing is said before it makes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import pytest
 
@@ -30,14 +30,19 @@ _COMPLETED = pytest.StashKey[bool]()
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Before pytest-kind's fixture makes anything. Where no test wants labs in its cluster, it does what it always does."""
-    used = getattr(item, "fixturenames", ())
-    if NAME not in used and THEIRS not in used:
+    if not _wants_lab(item) and THEIRS not in getattr(item, "fixturenames", ()):
         return
-    if not item.config.stash.get(_COMPLETED, False) and any(
-        NAME in getattr(one, "fixturenames", ()) for one in item.session.items
-    ):
+    if not item.config.stash.get(_COMPLETED, False) and any(map(_wants_lab, item.session.items)):
         _complete(item.config)
         item.config.stash[_COMPLETED] = True
+
+
+def _wants_lab(item: pytest.Item) -> bool:
+    """By the fixture of this module: a project may have one of its own of that name."""
+    found = getattr(item, "_fixtureinfo", None)
+    definitions: Sequence[Any] = () if found is None else found.name2fixturedefs.get(NAME, ())
+    # The last one is what the test gets.
+    return bool(definitions) and definitions[-1].func.__module__ == __name__
 
 
 def _complete(config: pytest.Config) -> None:

@@ -46,3 +46,11 @@ def test_no_pytest_kind(tmp_path: Path) -> None:
     skipped = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert skipped.returncode == 0, skipped.stdout
     assert "pytest-kind is not installed; install kailab[kind]" in skipped.stdout
+
+
+def test_a_fixture_of_ones_own_by_that_name(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text("import pytest\n\n@pytest.fixture\ndef kailab():\n    return 42\n")
+    (tmp_path / "test_mine.py").write_text("def test_mine(kailab):\n    assert kailab == 42\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--rootdir", ".", "test_mine.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "1 passed" in done.stdout, done.stdout
