@@ -1,7 +1,7 @@
 """Settings for all tests."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -13,6 +13,23 @@ from tests import waiting
 
 REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
 
+# What may be skipped where everything is asked for: what needs programs, rights or data that not every machine has. A test that is
+# skipped anywhere else would be missed by nobody.
+MAY_SKIP = (
+    "tests/kind/",
+    "tests/operators/",
+    "tests/undertest/",
+    "tests/components/test_addons.py",
+    "tests/components/test_building.py",
+    "tests/cli/test_options.py::test_kind_is_looked_for",
+    "tests/controlplane/test_faults.py",
+    "tests/evidence/test_signing.py",
+    "tests/plugin/test_kind.py",
+    "tests/snapshots/test_beside_kai.py",
+    "tests/trials/test_upgrade.py",
+)
+DATA = "KAILAB_SHARED"
+
 os.environ[STRICT] = "1"  # an object that a controller can't read is a fault of kailab here, not of the object
 
 # How long an example takes says something about the machine alone. Property tests look for new counterexamples on a developer's
@@ -20,6 +37,17 @@ os.environ[STRICT] = "1"  # an object that a controller can't read is a fault of
 settings.register_profile("kailab", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("kailab"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "kailab")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.skipped and not hasattr(report, "wasxfail") and os.environ.get(REQUIRED) == "1":
+        reason = str(report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr)
+        if not item.nodeid.startswith(MAY_SKIP) and DATA not in reason:
+            report.outcome = "failed"
+            report.longrepr = f"{item.nodeid} may not be skipped where {REQUIRED}=1: {reason}"
+    return report
 
 
 @pytest.fixture(scope="session")
