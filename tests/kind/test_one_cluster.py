@@ -85,10 +85,10 @@ def test_the_nodes_own_kube_scheduler_decides(plane: KindPlane, cluster: Kuberne
     cluster.delete("Pod", "asks", "default")
 
 
-def test_its_controllers_may_ask_often(cluster: KubernetesCluster) -> None:
+def test_its_controllers_may_ask_often_and_have_no_lease_to_lose(cluster: KubernetesCluster) -> None:
     for component in ("kube-controller-manager", "kube-scheduler"):
         (pod,) = cluster.list("Pod", "kube-system", {"component": component})
-        assert "--kube-api-qps=1000" in pod["spec"]["containers"][0]["command"]
+        assert {"--kube-api-qps=1000", "--leader-elect=false"} <= set(pod["spec"]["containers"][0]["command"])
 
 
 def test_the_kubeconfig_is_for_its_owner_only(plane: KindPlane) -> None:

@@ -257,6 +257,16 @@ def test_the_users_configuration_has_the_last_word(tmp_path: Path) -> None:
     assert cluster_config(None)["kubeadmConfigPatches"] == described["kubeadmConfigPatches"][:1]
 
 
+@pytest.mark.parametrize("control_planes, elects", [(0, False), (1, False), (3, True)])
+def test_only_several_control_planes_choose_a_leader(tmp_path: Path, control_planes: int, elects: bool) -> None:
+    path = tmp_path / "kind.yaml"
+    roles = [{"role": "control-plane"}] * control_planes + [{"role": "worker"}]
+    path.write_text(yaml.safe_dump({"kind": "Cluster", "nodes": roles if control_planes else None}))
+    (patch,) = map(yaml.safe_load, cluster_config(path)["kubeadmConfigPatches"])
+    for component in ("controllerManager", "scheduler"):
+        assert (patch[component]["extraArgs"].get("leader-elect") != "false") is elects
+
+
 def test_the_control_plane_has_time_on_a_busy_machine(tmp_path: Path) -> None:
     (patch,) = map(yaml.safe_load, cluster_config(None)["kubeadmConfigPatches"])
     minutes = re.fullmatch(r"(\d+)m0s", patch["apiServer"]["timeoutForControlPlane"])

@@ -16,15 +16,8 @@ from kailab.errors import InputError, Where
 
 API = "kind.x-k8s.io/v1alpha4"
 _MANY = {"kube-api-qps": "1000", "kube-api-burst": "2000"}
-# The version that kind writes; a kind that writes another one leaves the patch out.
-_PATCH = {
-    "apiVersion": "kubeadm.k8s.io/v1beta3",
-    "kind": "ClusterConfiguration",
-    "controllerManager": {"extraArgs": _MANY},
-    "scheduler": {"extraArgs": _MANY},
-    # Also what the probes of its pods go by.
-    "apiServer": {"timeoutForControlPlane": "15m0s"},
-}
+# One that is alone loses its lease to nobody: it ends when a busy machine lets it renew that too late, and is started again later.
+_ALONE = {"leader-elect": "false"}
 
 
 def cluster_config(path: Path | None) -> dict[str, Any]:
@@ -35,8 +28,27 @@ def cluster_config(path: Path | None) -> dict[str, Any]:
     patches = described.setdefault("kubeadmConfigPatches", [])
     if not isinstance(patches, list):
         raise InputError("kubeadmConfigPatches: expected a list", Where(file=str(path)))
-    patches.insert(0, yaml.safe_dump(_PATCH, sort_keys=False))  # first: the user's own have the last word
+    # First: the user's own have the last word.
+    patches.insert(0, yaml.safe_dump(_patch(_control_planes(described)), sort_keys=False))
     return described
+
+
+def _patch(control_planes: int) -> dict[str, Any]:
+    arguments = {**_MANY, **(_ALONE if control_planes < 2 else {})}
+    return {
+        # The version that kind writes; a kind that writes another one leaves the patch out.
+        "apiVersion": "kubeadm.k8s.io/v1beta3",
+        "kind": "ClusterConfiguration",
+        "controllerManager": {"extraArgs": dict(arguments)},
+        "scheduler": {"extraArgs": dict(arguments)},
+        # Also what the probes of its pods go by.
+        "apiServer": {"timeoutForControlPlane": "15m0s"},
+    }
+
+
+def _control_planes(described: dict[str, Any]) -> int:
+    nodes = described.get("nodes") or ()
+    return sum(isinstance(node, dict) and node.get("role") == "control-plane" for node in nodes)
 
 
 def _read(path: Path) -> dict[str, Any]:
