@@ -18,7 +18,7 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 @contextmanager
 def group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
     """The command, in a process group of its own; an exception that leaves the block ends all of the group, and so does SIGTERM
-    or SIGHUP to this process, as SystemExit. Whoever has a handler of these keeps it. ``how``: see subprocess.Popen."""
+    or SIGHUP to this process, as KeyboardInterrupt. Whoever has a handler of these keeps it. ``how``: see subprocess.Popen."""
     with (
         _Endings() as endings,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True, **how) as process,
@@ -34,7 +34,8 @@ def group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes
 
 
 class _Endings:
-    """Takes note of a signal that ends us, and raises it as SystemExit once the command's process is known."""
+    """Takes note of a signal that ends us, and raises it as Ctrl-C does once the command's process is known: who ends in order at that
+    ends so at these."""
 
     def __init__(self) -> None:
         self._came = 0
@@ -64,4 +65,4 @@ class _Endings:
             self._end()
 
     def _end(self) -> None:
-        raise SystemExit(128 + self._came)  # as a shell counts a process that a signal ended
+        raise KeyboardInterrupt(signal.Signals(self._came).name)
