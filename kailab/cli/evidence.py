@@ -230,15 +230,34 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
 
 
 @click.command()
-@_run
-@click.option("--format", default="text", help="The format: text or markdown.")
+@click.argument("run", required=False, help="A run's id, its folder, or latest; with --html also a snapshot's file.")
+@click.option("--format", default="", show_default=False, help="The format: text (the default) or markdown.")
+@click.option("--html", type=options.PATH, help="Write a page to travel through the run, one file that loads nothing.")
+@click.option("--against", help="With --html: another run, to compare with.")
+@click.option("--state", type=options.PATH, help="With --html: of the lab that this file keeps, instead of a run.")
 @options.evidence
-def report(run: str, format: str, evidence: Path) -> None:
+def report(
+    run: str | None, format: str, html: Path | None, against: str | None, state: Path | None, evidence: Path
+) -> None:
     """Report on a run, from its evidence alone: what was expected, what was seen, and why."""
+    from kailab.errors import InputError
     from kailab.evidence import store
     from kailab.report import render
 
-    terminal.say(render(store.find(evidence, run), format).rstrip("\n"))
+    if html is None:
+        for name, given in (("--against", against), ("--state", state)):
+            if given is not None:
+                raise InputError(f"{name} goes with --html FILE")
+        terminal.say(render(store.find(evidence, run or store.LATEST), format or "text").rstrip("\n"))
+        return
+    if format:
+        raise InputError("--format and --html exclude each other")
+    if state is not None and (run or against):
+        raise InputError("--state reports on the lab in hand: no run goes with it")
+    from kailab.cli import viewer_page
+
+    written = viewer_page.write(html, run or store.LATEST, against, state, evidence)
+    terminal.say(f"{html}: {written.what}, {written.size / 1e6:.1f} MB")
 
 
 def _plain(value: Any) -> dict[str, Any]:

@@ -134,6 +134,16 @@ class QueueShare(msgspec.Struct, frozen=True, kw_only=True):
     requested: int
     non_preemptible: int = 0
 
+    @property
+    def borrowed(self) -> int:
+        """Held beyond the quota."""
+        return beyond_quota(self.allocated, self.quota)
+
+
+def beyond_quota(allocated: int, quota: int) -> int:
+    """What is held beyond a quota; nothing of an unlimited one (-1)."""
+    return 0 if quota < 0 else max(0, allocated - quota)
+
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts in engine units."""

@@ -258,7 +258,7 @@ class LabFacts(Entry, frozen=True, kw_only=True):
 
 class Result(Entry, frozen=True, kw_only=True):
     """``outcome``: passed, failed, skipped, interrupted ...; of a lab that was captured: captured. ``labs``: its folders.
-    ``cycles``: how many can be decided again."""
+    ``cycles``: how many can be decided again. ``sentence``: the test's docstring, in one line."""
 
     format: int
     test: str
@@ -269,6 +269,7 @@ class Result(Entry, frozen=True, kw_only=True):
     expectations_failed: int
     decisions: int
     cycles: int = 0
+    sentence: str = ""
 
 
 class RanOn(Entry, frozen=True, kw_only=True):

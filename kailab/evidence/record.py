@@ -15,17 +15,20 @@ from kailab.evidence.recorder import Recorder
 RESULT = "result.json"
 
 
-def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: str, message: str = "") -> None:
+def write_test(
+    folder: Path, test: str, recorders: Sequence[Recorder], outcome: str, message: str = "", sentence: str = ""
+) -> None:
     """result.json, and a folder for each lab that was opened.
 
-    ``outcome``: passed, failed, skipped or interrupted. ``message``: why, in words that are the same in every run.
+    ``outcome``: passed, failed, skipped or interrupted. ``message``: why, in words that are the same in every run. ``sentence``: what
+    the test says of itself.
     """
     opened = [recorder for recorder in recorders if recorder.facts is not None]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
-    # A failure may quote objects of any of the labs, so what each of them leaves out is cut from it.
+    # A failure may quote objects of any of the labs, and a docstring, so what each of them leaves out is cut from both.
     for recorder in opened:
-        message = recorder.scrub(message)
+        message, sentence = recorder.scrub(message), recorder.scrub(sentence)
     result = Result(
         format=FORMAT,
         test=test,
@@ -36,6 +39,7 @@ def write_test(folder: Path, test: str, recorders: Sequence[Recorder], outcome: 
         expectations_failed=sum(not entry.held for recorder in opened for entry in recorder.expectations),
         decisions=sum(len(recorder.decisions) for recorder in opened),
         cycles=sum(len(recorder.cycles) for recorder in opened),
+        sentence=sentence,
     )
     (folder / RESULT).write_bytes(canonical.pretty(result))
 

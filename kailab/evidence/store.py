@@ -13,7 +13,7 @@ import msgspec
 from kailab.cluster.protocol import Object
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import sums
-from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Result, RunFacts, State, Step
+from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Result, RunFacts, State, Step, Told
 from kailab.evidence.record import RESULT, Written, check_format
 from kailab.evidence.run import PARTIAL, RUN, SIGNATURES, run_digest, test_folders
 from kailab.evidence.sums import Problem
@@ -69,6 +69,9 @@ class TestEvidence:
     def events(self, lab: str) -> list[Event]:
         return _decode(self.path / lab / "events.json", list[Event])
 
+    def timeline(self, lab: str) -> list[Told]:
+        return _decode(self.path / lab / "timeline.json", list[Told])
+
     def states(self, lab: str) -> dict[str, State]:
         """How the cluster stood after each step, by the name of the file, in order."""
         files = sorted((self.path / lab / "states").glob("*.json"))
@@ -89,7 +92,7 @@ def runs(root: Path | str) -> list[RunSummary]:
     if not root.is_dir():
         raise EvidenceError(f"{root}: no evidence is there")
     # Names of runs begin with the time, so their order is that of time.
-    return [_summary(path) for path in sorted(root.iterdir()) if path.is_dir() and _is_run(path)]
+    return [_summary(path) for path in sorted(root.iterdir()) if path.is_dir() and is_run(path)]
 
 
 def find(root: Path | str, run: str = LATEST) -> Path:
@@ -97,7 +100,7 @@ def find(root: Path | str, run: str = LATEST) -> Path:
     if run != LATEST:
         for path in (Path(root) / run, Path(run)):
             if path.is_dir():
-                if not _is_run(path) and (kept := [one.run for one in runs(path)]):
+                if not is_run(path) and (kept := [one.run for one in runs(path)]):
                     raise EvidenceError(
                         f"{path}: holds runs, and is none itself; expected one of them, as {path / kept[-1]}"
                     )
@@ -132,7 +135,7 @@ def find_run_or_test(root: Path | str, text: str) -> tuple[Path, str]:
         return find(root), ""
     for path in (Path(root) / text, Path(text)):
         # A folder of any name may lie in the working directory; only one with evidence in it is meant.
-        if path.is_dir() and _is_run(path):
+        if path.is_dir() and is_run(path):
             return path, ""
     try:
         latest = find(root)
@@ -281,7 +284,8 @@ def _check_run(path: Path, tests: set[str]) -> list[Problem]:
     return problems + [Problem("extra", name) for name in sorted(tests - listed)]
 
 
-def _is_run(path: Path) -> bool:
+def is_run(path: Path) -> bool:
+    """Whether a folder has a run's evidence, finished or not."""
     if (path / RUN).exists():
         return True
     return any((path / name / RESULT).exists() for name in test_folders(path))

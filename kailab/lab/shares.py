@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from kailab.cluster.protocol import Object
-from kailab.engine.decisions import QueueShare, QueueState
+from kailab.engine.decisions import QueueShare, QueueState, beyond_quota
 from kailab.evidence.entries import PodRow
 from kailab.model.quantities import queue_gpu
 
@@ -37,7 +37,7 @@ class QueueStanding:
     @property
     def borrowed(self) -> int:
         """Held beyond the quota."""
-        return 0 if self.quota == UNLIMITED else max(0, self.allocated - self.quota)
+        return beyond_quota(self.allocated, self.quota)
 
     @property
     def unused(self) -> int:

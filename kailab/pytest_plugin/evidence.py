@@ -57,7 +57,9 @@ class Evidence:
         exercise, test = names_of(item)
         outcome, message = outcome_of(item)
         folder = self.run.write(
-            exercise, test, lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, message)
+            exercise,
+            test,
+            lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, message, sentence_of(item)),
         )
         item.user_properties.append((PROPERTY, folder.relative_to(self.run.path).as_posix()))
         if item.config.getoption("allure_report_dir", None):
@@ -100,6 +102,12 @@ def names_of(item: pytest.Item) -> tuple[str, str]:
     module = item.path.stem
     own = module if module.removeprefix("test_") != exercise.rpartition("-")[2] else ""
     return exercise, ".".join(part for part in (own, *inside) if part)
+
+
+def sentence_of(item: pytest.Item) -> str:
+    """A test's docstring, in one line; empty where it has none."""
+    docstring = getattr(getattr(item, "function", None), "__doc__", None) or ""
+    return " ".join(docstring.split())
 
 
 def outcome_of(item: pytest.Item) -> tuple[str, str]:

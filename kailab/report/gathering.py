@@ -1,0 +1,169 @@
+"""One lab's evidence as the page's data. All of it comes from the folder: nothing is run again, nothing reckoned anew."""
+
+from __future__ import annotations
+
+import gzip
+from bisect import bisect_left
+from collections.abc import Sequence
+from pathlib import Path
+
+from kailab.evidence import cycles as cycle_files
+from kailab.evidence.history import History
+from kailab.evidence.store import TestEvidence
+from kailab.report import of_decisions
+from kailab.report.columns import Nodes, Pods, Queues
+from kailab.report.form import NONE, LabForm, Moment, StepForm
+from kailab.report.of_cycles import CycleMoments
+from kailab.report.of_states import StateMoments, moment
+from kailab.report.racks import Racks
+from kailab.report.raw import RawText
+
+LOOKS = ("nodes", "queues", "podgroups", "pods")
+
+
+class Gathering:
+    """Of one lab. ``chunk``: what the names of its chunks begin with."""
+
+    def __init__(self, test: TestEvidence, lab: str, chunk: str) -> None:
+        self._test, self._lab = test, lab
+        self._folder = test.path / lab
+        self._history = History.of_test(test, lab)
+        self._raw = RawText(self._folder, f"{test.name}/{lab}", chunk)
+        self._queues, self._nodes = Queues(), Nodes()
+        self._pods = Pods(self._queues, self._nodes)
+        self._racks = Racks(test, lab)
+        self._waiting = of_decisions.Waiting(self._pods)
+        self._moments: list[Moment] = []
+
+    def form(self) -> tuple[LabForm, dict[str, bytes]]:
+        """The lab, and the chunks of its raw text. Raises EvidenceError."""
+        raw, facts = self._raw, self._test.labs[self._lab]
+        form = LabForm(name=self._lab, facts=facts, facts_ref=raw.whole("lab.json"))
+        first = raw.lines("decisions.jsonl")
+        with_cycles = cycle_files.there_are(self._folder)
+        if with_cycles:
+            self._from_cycles(first)
+        self._from_states(with_cycles)
+        form.steps = self._steps(with_cycles)
+        history = self._history
+        form.decisions = of_decisions.columns(
+            history.decisions, self._moment_of(with_cycles), first, self._pods, self._nodes, self._queues
+        )
+        of_decisions.count(history.decisions, form.decisions, self._moments)
+        form.events_ref0 = raw.items("events.json")
+        form.events = [event.object for event in self._test.events(self._lab)]
+        objects = {look: {kind: raw.items(f"{look}/{kind}.json") for kind in LOOKS} for look in ("before", "after")}
+        raw.lines("expectations.jsonl")
+        form.moments = self._moments
+        form.nodes, form.queues = self._nodes.form, self._queues.form
+        form.nodes.by = self._racks.by
+        form.pods = self._pods.form(
+            self._by_name("before", objects["before"]["pods"]), self._by_name("after", objects["after"]["pods"])
+        )
+        form.groups = self._pods.groups
+        workloads = history.workloads
+        form.groups.workload = [workloads.get(name, "") for name in form.groups.name]
+        form.waits = self._waiting.form
+        form.raw, chunks = raw.form()
+        return form, chunks
+
+    def _from_cycles(self, first: int) -> None:
+        cycles = CycleMoments(self._pods, self._nodes, self._queues, self._racks, self._raw, self._history.opened)
+        file, lines = _cycle_lines(self._folder)
+        cycles.take(self._history.cycles, file, lines)
+        self._moments = cycles.moments
+        told = of_decisions.by_cycle(self._history.decisions)
+        for place, one in enumerate(self._moments):
+            self._waiting.keep_only(place, set(cycles.waiting[place]))
+            for entry_place, entry in told.get(one.number, ()):
+                self._waiting.begin(place, entry, first + entry_place)
+
+    def _from_states(self, with_cycles: bool) -> None:
+        """After cycles only the last one: each cycle tells what it found."""
+        names = list(self._test.states(self._lab))
+        told = list(zip(names, self._history.states, strict=True))
+        # A cycle may have run after the last step that left a state.
+        if with_cycles:
+            told = [one for one in told[-1:] if not self._moments or one[1][0] >= self._moments[-1].t]
+        states = StateMoments(self._pods, self._nodes, self._queues, self._racks)
+        specs = None
+        if not with_cycles:
+            looks = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
+            specs = {queue["metadata"]["name"]: queue for queue in looks}
+        for name, (t, state) in told:
+            place = len(self._moments)
+            rows = self._raw.rows(f"states/{name}.json", *LOOKS)
+            refs = {kind: rows.get(kind, NONE) for kind in LOOKS}
+            states.take(place, state, refs, specs)
+            if not with_cycles:
+                self._waiting.rows(place, state, refs["pods"])
+            self._moments.append(moment(int(name.partition("-")[0]), t, self._history.opened, refs["pods"]))
+        if with_cycles and told:
+            self._waiting.at_end(len(self._moments) - 1, self._history.pending, self._raw.items("pending.json"))
+
+    def _steps(self, with_cycles: bool) -> list[StepForm]:
+        first = self._raw.items("steps.json")
+        steps = [
+            StepForm(t=one.t, operation=one.operation, text=one.text, ref=first + place)
+            for place, one in enumerate(self._history.steps)
+        ]
+        following = self._following_cycles() if with_cycles else self._following_states()
+        for place, at in enumerate(following[: len(steps)]):
+            if self._moments:
+                self._moments[min(at, len(self._moments) - 1)].steps.append(place)
+        return steps
+
+    def _following_states(self) -> list[int]:
+        """For each step the moment after it: states are called after their steps."""
+        numbers = [one.number for one in self._moments]
+        return [bisect_left(numbers, step.n) for step in self._history.steps]
+
+    def _following_cycles(self) -> list[int]:
+        """For each step the moment of the first cycle after it that decided something. Steps and cycles may have the same time; the
+        timeline has their order."""
+        numbers = {entry.cycle for entry in self._history.decisions}
+        deciding = [place for place, one in enumerate(self._moments) if one.kind == "cycle" and one.number in numbers]
+        found: list[int] = []
+        at, stepped, open_steps = -1, True, 0
+        for told in self._test.timeline(self._lab):
+            if told.kind == "step":
+                open_steps += 1
+                stepped = True
+            elif told.kind == "decision":
+                at = self._next(deciding, at, told.t, stepped)
+                stepped = False
+                found += [deciding[at] if at < len(deciding) else len(self._moments) - 1] * open_steps
+                open_steps = 0
+        return found + [len(self._moments) - 1] * open_steps
+
+    def _next(self, deciding: Sequence[int], at: int, t: float, stepped: bool) -> int:
+        if 0 <= at < len(deciding) and not stepped and self._moments[deciding[at]].t == t:
+            return at
+        at += 1
+        while at < len(deciding) and self._moments[deciding[at]].t < t:
+            at += 1
+        return at
+
+    def _moment_of(self, with_cycles: bool) -> of_decisions.Of:
+        if with_cycles:
+            places = {one.number: place for place, one in enumerate(self._moments) if one.kind == "cycle"}
+            return lambda entry: places.get(entry.cycle, NONE)
+        times = [one.t for one in self._moments]
+        last = len(times) - 1
+        return lambda entry: min(bisect_left(times, entry.t), last)
+
+    def _by_name(self, look: str, first: int) -> dict[str, int]:
+        objects = (self._history.before if look == "before" else self._history.after).get("pods", ())
+        return {
+            f"{one['metadata'].get('namespace', '')}/{one['metadata']['name']}": first + place
+            for place, one in enumerate(objects)
+        }
+
+
+def _cycle_lines(folder: Path) -> tuple[str, list[bytes]]:
+    """The file's name, and its lines."""
+    plain = folder / cycle_files.NAME
+    if plain.exists():
+        return plain.name, plain.read_bytes().splitlines()
+    packed = folder / f"{cycle_files.NAME}.gz"
+    return packed.name, gzip.decompress(packed.read_bytes()).splitlines()

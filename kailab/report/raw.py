@@ -1,0 +1,99 @@
+"""The raw text behind each fact of the page: entries of the evidence's files, in chunks that are read when somebody asks."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from kailab.errors import EvidenceError
+from kailab.report.form import NONE, Raw
+
+SEPARATOR = b"\x1e"
+"""Between the entries of a chunk: JSON never has it unescaped."""
+
+CHUNK = 512 * 1024
+"""Bytes of text in a chunk, and the last entry's beyond."""
+
+LINE = "line"
+
+T = TypeVar("T")
+
+
+class RawText:
+    """Takes entries in and gives each a number, its reference."""
+
+    def __init__(self, folder: Path, shown: str, chunk: str) -> None:
+        """``folder``: the lab's; ``shown``: what it is called on the page. ``chunk``: what the chunks' names begin with."""
+        self._folder = folder
+        self._shown = shown
+        self._chunk = chunk
+        self._entries: list[bytes] = []
+        self._parts: list[tuple[str, str, int]] = []
+
+    def lines(self, file: str) -> int:
+        """All lines of a file. The reference of the first; NONE where there is no such file, or nothing in it."""
+        path = self._folder / file
+        return self.add(file, LINE, path.read_bytes().splitlines()) if path.exists() else NONE
+
+    def items(self, file: str) -> int:
+        """All items of a file that is a JSON list."""
+        path = self._folder / file
+        if not path.exists():
+            return NONE
+        return self.add(file, "", [bytes(item) for item in _decoded(path.read_bytes(), list[msgspec.Raw], path)])
+
+    def whole(self, file: str) -> int:
+        """A file as one entry."""
+        path = self._folder / file
+        return self.add(file, LINE, [path.read_bytes()]) if path.exists() else NONE
+
+    def rows(self, file: str, *kinds: str) -> dict[str, int]:
+        """The lists of a file that is a JSON object: name -> reference of its first item."""
+        path = self._folder / file
+        lists = _decoded(path.read_bytes(), dict[str, msgspec.Raw], path)
+        return {kind: self.add(file, kind, raws(lists[kind])) for kind in kinds if kind in lists}
+
+    def add(self, file: str, place: str, entries: Sequence[bytes]) -> int:
+        """Entries that stand at one place of a file. The reference of the first."""
+        if not entries:
+            return NONE
+        first = len(self._entries)
+        self._parts.append((f"{self._shown}/{file}", place, first))
+        self._entries.extend(entries)
+        return first
+
+    def form(self) -> tuple[Raw, dict[str, bytes]]:
+        """What the page has of it, and its chunks by name, compressed."""
+        raw = Raw(parts=self._parts, entries=len(self._entries))
+        chunks: dict[str, bytes] = {}
+        for first, entries in self._cut():
+            name = f"{self._chunk}.{len(chunks)}"
+            raw.chunks.append((name, first))
+            chunks[name] = gzip.compress(SEPARATOR.join(entries), 6, mtime=0)
+        return raw, chunks
+
+    def _cut(self) -> Iterator[tuple[int, list[bytes]]]:
+        begins = size = 0
+        for place, entry in enumerate(self._entries):
+            size += len(entry)
+            if size >= CHUNK:
+                yield begins, self._entries[begins : place + 1]
+                begins, size = place + 1, 0
+        if begins < len(self._entries):
+            yield begins, self._entries[begins:]
+
+
+def raws(text: bytes | msgspec.Raw) -> list[bytes]:
+    """The items of a JSON list, as they are written."""
+    return [bytes(item) for item in msgspec.json.decode(text, type=list[msgspec.Raw])]
+
+
+def _decoded(content: bytes, type: type[T], path: Path) -> T:
+    try:
+        return msgspec.json.decode(content, type=type)
+    except msgspec.MsgspecError as error:
+        raise EvidenceError(f"{path}: damaged: {error}") from error

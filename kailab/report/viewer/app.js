@@ -1,0 +1,115 @@
+// The page: which run, test and lab is shown, and the keys. The address after # says it, so that a link leads to a moment.
+
+import { Detail } from "viewer/detail";
+import { button, h, replace } from "viewer/dom";
+import { Lab } from "viewer/lab";
+import { LabPage } from "viewer/lab_page";
+import { onPaper } from "viewer/rows";
+import { EmbeddedSource } from "viewer/source";
+import { Summary } from "viewer/summary";
+import { labFacts, testHead } from "viewer/test_page";
+
+export async function start(source = new EmbeddedSource()) {
+  const app = document.getElementById("app");
+  try {
+    await new App(app, source, await source.page()).show();
+  } catch (error) {
+    replace(app, h("main", { id: "main" }, h("h1", {}, "This page can't be shown"), h("p", { role: "alert" }, String(error?.message ?? error))));
+    throw error;
+  }
+}
+
+class App {
+  constructor(element, source, page) {
+    Object.assign(this, { element, source, page, labPage: null, shown: "" });
+    this.detail = new Detail();
+    this.main = h("main", { id: "main", tabindex: -1 });
+    this.crumbs = h("nav", { "aria-label": "Where you are", class: "crumbs" });
+    this.theme = button("", () => this.#turn(), { class: "theme" });
+    replace(element, h("header", { class: "page-head" }, this.crumbs, this.theme), this.main, this.detail.dialog);
+    this.#theme();
+    addEventListener("hashchange", () => this.show());
+    addEventListener("keydown", (event) => this.#key(event));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.#theme(); this.#redraw(); });
+    onPaper((paper) => this.labPage?.redraw(paper));
+  }
+
+  async show() {
+    const { run, test, lab, moment } = this.#address();
+    const place = `${run}/${test}/${lab}`;
+    if (this.labPage && this.shown === place) {
+      if (moment !== this.labPage.moment) this.labPage.travel(moment);
+      return;
+    }
+    this.shown = place;
+    this.labPage = null;
+    const told = this.page.runs[run]?.tests[test];
+    if (told) await this.#test(run, test, lab, moment, place);
+    else this.#summary();
+    this.element.dataset.ready = this.shown;
+  }
+
+  #summary() {
+    document.title = `${this.page.title} - kailab`;
+    replace(this.crumbs, h("span", { "aria-current": "page" }, "kailab report"));
+    this.summary ??= new Summary(this.page, address);
+    replace(this.main, h("h1", {}, this.page.kind === "run" ? "Test run" : this.page.title), this.summary.element);
+  }
+
+  async #test(run, test, lab, moment, place) {
+    const told = this.page.runs[run].tests[test];
+    document.title = `${told.name} - kailab`;
+    replace(this.crumbs, h("a", { href: "#/" }, "kailab report"), " / ", h("span", { "aria-current": "page" }, told.name));
+    const ref = told.labs[lab];
+    const waiting = h("p", { role: "status" }, ref ? "Reading the lab ..." : "This test opened no lab.");
+    replace(this.main, h("h1", {}, told.name), testHead(run, told, lab, (other) => address(run, test, other)),
+      ref ? h("h2", {}, labFacts(ref)) : null, waiting);
+    scrollTo(0, 0);
+    if (!ref) return;
+    const data = new Lab(await this.source.lab(ref.chunk), this.source);
+    if (this.shown !== place) return;
+    this.labPage = new LabPage(data, this.detail, (at) => history.replaceState(null, "", address(run, test, lab, at)));
+    waiting.replaceWith(this.labPage.element);
+    this.labPage.travel(moment);
+  }
+
+  #address() {
+    // Of a page with one test only that is shown at once.
+    const only = this.page.runs.length === 1 && this.page.runs[0].tests.length === 1 ? "#/0/0" : "";
+    const parts = (location.hash.length > 2 ? location.hash : only).slice(2).split("/").map(Number);
+    const whole = (value) => (Number.isInteger(value) && value >= 0 ? value : 0);
+    return parts.length < 2 ? { run: -1, test: -1, lab: 0, moment: 0 } : { run: whole(parts[0]), test: whole(parts[1]), lab: whole(parts[2]), moment: whole(parts[3]) };
+  }
+
+  #key(event) {
+    if (!this.labPage || this.detail.dialog.open || event.ctrlKey || event.metaKey || event.altKey) return;
+    const at = event.target;
+    if (at.closest?.("input, select, textarea")) return;
+    // A list scrolls by these keys itself.
+    if (at.closest?.(".scroll, .fleet-scroll, pre") && (event.key === "Home" || event.key === "End")) return;
+    if (this.labPage.key(event.key)) event.preventDefault();
+  }
+
+  #turn() {
+    const dark = document.documentElement.dataset.theme
+      ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
+    this.#theme();
+    this.#redraw();
+  }
+
+  #redraw() {
+    if (this.labPage) this.labPage.travel(this.labPage.moment);
+  }
+
+  #theme() {
+    const dark = document.documentElement.dataset.theme
+      ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    this.theme.textContent = dark ? "Light" : "Dark";
+    this.theme.setAttribute("aria-label", `Show it ${dark ? "light" : "dark"}`);
+  }
+}
+
+function address(run, test, lab = 0, moment = 0) {
+  return `#/${run}/${test}/${lab}/${moment}`;
+}

@@ -1,0 +1,145 @@
+// What is opened of a pod, a PodGroup, a node, a queue, a decision: its facts at a moment, and everything raw about it.
+
+import { amount, gpus, ofGpus, seconds, UNLIMITED } from "viewer/amounts";
+import { NONE } from "viewer/lab";
+
+const present = (refs) => refs.filter((ref) => ref !== undefined && ref !== null && ref !== NONE);
+
+export class Facts {
+  constructor(lab, detail) {
+    this.lab = lab;
+    this.detail = detail;
+  }
+
+  pod(pod, moment) {
+    const { lab } = this, { pods } = lab;
+    const segment = lab.podAt(pod, moment);
+    const group = pods.group[pod];
+    const facts = [["state", lab.stateName(segment)]];
+    if (segment !== NONE && pods.node[segment] !== NONE) facts.push(["node", lab.nodes.name[pods.node[segment]]]);
+    if (segment !== NONE) facts.push(["GPUs", gpus(pods.milli[segment])]);
+    facts.push(["PodGroup", lab.groups.name[group]], ["queue", lab.queues.name[lab.groups.queue[group]] ?? "none"]);
+    if (lab.groups.workload[group]) facts.push(["workload", lab.groups.workload[group]]);
+    const records = [];
+    for (let at = pods.first[pod]; at < pods.first[pod + 1]; at++) records.push(pods.ref[at]);
+    this.#open(`Pod ${pods.name[pod]}`, facts, [
+      { title: "Record at this moment", refs: segment === NONE ? [] : [pods.ref[segment]] },
+      { title: "Decisions", refs: lab.decisionsAbout("pod", pod).map((one) => one.ref) },
+      { title: "Events", refs: lab.eventsOf(`Pod ${pods.name[pod]}`) },
+      { title: "Object at the end", refs: [pods.after[pod]] },
+      { title: "Object at the beginning", refs: [pods.before[pod]] },
+      { title: "All records", refs: records },
+    ]);
+  }
+
+  group(group, moment) {
+    const { lab } = this, { groups } = lab;
+    const [waits, promised, placed, leaves] = lab.groupAt(group, moment);
+    const facts = [
+      ["queue", lab.queues.name[groups.queue[group]] ?? "none"],
+      ["pods", `${placed} placed, ${promised} promised a place, ${waits} waiting, ${leaves} leaving`],
+    ];
+    if (groups.members[group] > 0) facts.push(["minimum", `${groups.members[group]} pods`]);
+    if (groups.workload[group]) facts.push(["workload", groups.workload[group]]);
+    const waiting = lab.waits.filter((one) => one.group === group);
+    const now = waiting.find((one) => one.begins <= moment && (one.ends === NONE || moment < one.ends));
+    if (now) facts.push(["waits for", `${now.code}: ${now.message}`]);
+    const pods = [];
+    lab.pods.group.forEach((of, pod) => {
+      const segment = of === group ? lab.podAt(pod, moment) : NONE;
+      if (segment !== NONE) pods.push(lab.pods.ref[segment]);
+    });
+    this.#open(`PodGroup ${groups.name[group]}`, facts, [
+      { title: "Why it waits", refs: now ? [now.ref] : [] },
+      { title: "Record", refs: [groups.ref[group]] },
+      { title: "Decisions", refs: lab.decisionsAbout("group", group).map((one) => one.ref) },
+      { title: "Evicted for it", refs: lab.evictions.filter((one) => one.beneficiary === group).map((one) => lab.decisions.ref0 + one.decision) },
+      { title: "Its pods' records", refs: pods },
+      { title: "Events", refs: lab.eventsOf(`PodGroup ${groups.name[group]}`) },
+    ]);
+  }
+
+  node(node, moment, there) {
+    const { lab } = this;
+    const now = lab.nodeAt(node, moment);
+    const name = lab.nodes.name[node];
+    const facts = [
+      ["rack", lab.nodes.racks[lab.nodes.rack[node]]],
+      ["GPUs", now ? gpus(now.milli) : "the node is gone"],
+    ];
+    if (now?.unavailable) facts.push(["takes nothing new", now.unavailable]);
+    for (const { pod, segment, state } of there) {
+      facts.push([`pod ${lab.pods.name[pod]}`, `${ofGpus(lab.pods.milli[segment])}, ${lab.queues.name[lab.queueOfPod(pod)] ?? "no queue"}, ${state}`]);
+    }
+    this.#open(`Node ${name}`, facts, [
+      { title: "Record", refs: now ? [now.ref] : [] },
+      { title: "Its pods' records", refs: there.map(({ segment }) => lab.pods.ref[segment]) },
+      { title: "Decisions", refs: lab.decisionsAbout("node", node).map((one) => one.ref) },
+      { title: "Events", refs: lab.eventsOf(`Node ${name}`) },
+    ]);
+  }
+
+  queue(queue, moment) {
+    const { lab } = this;
+    const now = lab.queueAt(queue, moment);
+    const facts = [];
+    for (const resource of ["gpu", "cpu", "memory"]) {
+      const share = now?.state[resource];
+      if (!share) continue;
+      facts.push([resource === "gpu" ? "GPUs" : resource,
+        ["quota", "limit", "fair_share", "allocated", "requested", "non_preemptible"]
+          .map((name) => `${name.replace("_", " ")} ${amount(resource, share[name])}`).join(", ")]);
+    }
+    if (now && now.since !== moment) facts.push(["unchanged since", this.momentName(now.since)]);
+    const refs = lab.queues.changes[queue].filter((one) => one[0] <= moment).map((one) => one[2]);
+    this.#open(`Queue ${lab.queues.name[queue]}`, facts, [
+      { title: "State at this moment", refs: now ? [now.ref] : [] },
+      { title: "States before", refs: refs.slice(0, -1).reverse() },
+    ]);
+  }
+
+  decision(one) {
+    const { lab } = this;
+    const facts = [["when", this.momentName(one.moment)], ["action", one.action]];
+    if (one.node !== NONE) facts.push(["node", lab.nodes.name[one.node]]);
+    const about = one.pod !== NONE ? lab.pods.name[one.pod] : lab.groupLabel(one.group);
+    this.#open(`${one.kind} ${about}`, facts, [{ title: "The decision", refs: [one.ref] }]);
+  }
+
+  wait(one) {
+    const { lab } = this;
+    const facts = [["queue", lab.queues.name[lab.groups.queue[one.group]] ?? "none"], ["reason", one.code], ["in words", one.message]];
+    if (one.queue_context) facts.push(["stopped by queue", one.queue_context]);
+    if (one.place) facts.push(["place in the order", one.because ? `${one.place}, behind by ${one.because}` : String(one.place)]);
+    for (const [action, outcome] of one.tried) facts.push([`${action} was tried`, outcome]);
+    for (const [pod, nodes, reasons] of one.fits) {
+      facts.push([`pod ${pod}`, reasons.map(([reason, count]) => `${count} of ${nodes} nodes: ${reason}`).join("; ")]);
+    }
+    for (const [name, value] of Object.entries(one.numbers)) {
+      facts.push([name.replaceAll("_", " "), value === UNLIMITED ? "unlimited" : typeof value === "object" ? JSON.stringify(value) : String(value)]);
+    }
+    facts.push(["since", this.momentName(one.begins)]);
+    this.#open(`${lab.groups.name[one.group]} waits`, facts, [
+      { title: "The reason", refs: [one.ref] },
+      { title: "All decisions about it", refs: lab.decisionsAbout("group", one.group).map((each) => each.ref) },
+    ]);
+  }
+
+  refs(title, facts, refs) {
+    this.#open(title, facts, [{ title: "Raw", refs }]);
+  }
+
+  momentName(place) {
+    return momentName(this.lab, place);
+  }
+
+  #open(title, facts, groups) {
+    this.detail.open(this.lab, title, facts, groups.map((group) => ({ ...group, refs: present(group.refs) })));
+  }
+}
+
+export function momentName(lab, place) {
+  const one = lab.moments[place];
+  if (!one) return "at no moment";
+  return `${one.kind === "cycle" ? `cycle ${one.number}` : `after step ${one.number}`}, ${seconds(one.t)}`;
+}

@@ -1,0 +1,183 @@
+// One lab's data, asked by moment. Only looks things up: amounts and shares are as they were recorded.
+
+export const NONE = -1;
+
+export class Lab {
+  constructor(form, source) {
+    Object.assign(this, {
+      form, source,
+      name: form.name,
+      moments: form.moments,
+      steps: form.steps,
+      nodes: form.nodes,
+      queues: form.queues,
+      groups: form.groups,
+      waits: form.waits,
+      evictions: form.decisions.evictions,
+    });
+    const pods = form.pods;
+    this.pods = {
+      ...pods,
+      first: Int32Array.from(pods.first),
+      moment: Int32Array.from(pods.moment),
+      state: Uint8Array.from(pods.state),
+      node: Int32Array.from(pods.node),
+      milli: Int32Array.from(pods.milli),
+      shared: Int32Array.from(pods.shared),
+      ref: Int32Array.from(pods.ref),
+    };
+    const decisions = form.decisions;
+    this.decisions = decisions;
+    this.decisionsOf = places(decisions.moment, this.moments.length);
+    this.evictionsOf = places(this.evictions.map((one) => decisions.moment[one.decision]), this.moments.length);
+    this.evictionOf = new Map(this.evictions.map((one, place) => [one.decision, place]));
+    this.leafQueues = this.#leaves();
+  }
+
+  // The place in the columns of what a pod is at a moment; NONE before it was there.
+  podAt(pod, moment) {
+    const { first, moment: moments } = this.pods;
+    let low = first[pod], high = first[pod + 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (moments[middle] <= moment) low = middle + 1; else high = middle;
+    }
+    return low > first[pod] ? low - 1 : NONE;
+  }
+
+  stateName(segment) {
+    return segment === NONE ? "gone" : this.form.states[this.pods.state[segment]];
+  }
+
+  // Node -> segments of the pods that have a place there (not those that are only promised one), at a moment.
+  placed(moment) {
+    const found = new Map();
+    const promised = new Map();
+    const { name, state, node } = this.pods;
+    for (let pod = 0; pod < name.length; pod++) {
+      const segment = this.podAt(pod, moment);
+      if (segment === NONE || node[segment] === NONE) continue;
+      const what = this.form.states[state[segment]];
+      const into = what === "promised" ? promised : (what === "starts" || what === "runs" || what === "leaves") ? found : null;
+      if (!into) continue;
+      if (!into.has(node[segment])) into.set(node[segment], []);
+      into.get(node[segment]).push({ pod, segment, state: what });
+    }
+    return { found, promised };
+  }
+
+  queueOfPod(pod) {
+    return this.groups.queue[this.pods.group[pod]];
+  }
+
+  // {state, ref, borrowed, since}, or null where there is no such queue at that moment.
+  queueAt(queue, moment) {
+    const one = last(this.queues.changes[queue], moment);
+    return one && one[1] ? { since: one[0], state: one[1], ref: one[2], borrowed: one[3] } : null;
+  }
+
+  nodeAt(node, moment) {
+    const one = last(this.nodes.changes[node], moment);
+    return one && one[1] !== NONE ? { milli: one[1], unavailable: one[2], ref: one[3] } : null;
+  }
+
+  // [waits, promised, placed, leaves]: numbers of its pods.
+  groupAt(group, moment) {
+    const one = last(this.groups.counts[group], moment);
+    return one ? one.slice(1) : [0, 0, 0, 0];
+  }
+
+  waitsAt(moment) {
+    return this.waits.filter((one) => one.begins <= moment && (one.ends === NONE || moment < one.ends));
+  }
+
+  decision(place) {
+    const of = this.decisions;
+    return {
+      place, moment: of.moment[place], kind: of.kinds[of.kind[place]], action: of.actions[of.action[place]],
+      pod: of.pod[place], group: of.group[place], node: of.node[place], ref: of.ref0 + place,
+    };
+  }
+
+  // All decisions about a pod, or about a PodGroup.
+  decisionsAbout(column, place) {
+    const found = [];
+    this.decisions[column].forEach((one, at) => { if (one === place) found.push(this.decision(at)); });
+    return found;
+  }
+
+  eventsOf(object) {
+    this.eventPlaces ??= groupedPlaces(this.form.events);
+    return (this.eventPlaces.get(object) ?? []).map((place) => this.form.events_ref0 + place);
+  }
+
+  // The file and place of a raw entry.
+  where(ref) {
+    const parts = this.form.raw.parts;
+    const [file, place, first] = parts[lastAtMost(parts, ref, 2)];
+    const at = ref - first;
+    return { file, place: place === "line" ? `line ${at + 1}` : `${place}[${at}]` };
+  }
+
+  async raw(ref) {
+    const chunks = this.form.raw.chunks;
+    const [chunk, first] = chunks[lastAtMost(chunks, ref, 1)];
+    return (await this.source.entries(chunk))[ref - first];
+  }
+
+  groupLabel(group) {
+    if (group === NONE) return "";
+    return shortName(this.groups.name[group]);
+  }
+
+  #leaves() {
+    const parents = new Set();
+    for (const changes of this.queues.changes) {
+      for (const [, state] of changes) if (state?.parent) parents.add(state.parent);
+    }
+    const used = new Set(this.groups.queue);
+    return this.queues.name
+      .map((name, place) => ({ name, place }))
+      .filter(({ name, place }) => !parents.has(name) || used.has(place))
+      .sort((one, other) => (one.name < other.name ? -1 : 1))
+      .map(({ place }) => place);
+  }
+}
+
+// A grouper ends names of PodGroups with a UID: nobody reads it.
+export function shortName(name) {
+  return name.replace(/-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, "");
+}
+
+function places(moments, count) {
+  const found = Array.from({ length: count }, () => []);
+  moments.forEach((moment, place) => { if (moment >= 0) found[moment].push(place); });
+  return found;
+}
+
+function groupedPlaces(names) {
+  const found = new Map();
+  names.forEach((name, place) => {
+    if (!found.has(name)) found.set(name, []);
+    found.get(name).push(place);
+  });
+  return found;
+}
+
+function last(changes, moment) {
+  let found = null;
+  for (const one of changes) {
+    if (one[0] > moment) break;
+    found = one;
+  }
+  return found;
+}
+
+function lastAtMost(list, value, key) {
+  let low = 0, high = list.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (list[middle][key] <= value) low = middle + 1; else high = middle;
+  }
+  return low - 1;
+}

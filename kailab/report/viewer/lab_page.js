@@ -1,0 +1,67 @@
+// One lab to travel through: the time line, and views that all show the same moment.
+
+import { Colours } from "viewer/colours";
+import { Compared } from "viewer/compared";
+import { Decided } from "viewer/decided";
+import { h } from "viewer/dom";
+import { Evictions } from "viewer/evictions";
+import { Facts } from "viewer/facts";
+import { Fleet } from "viewer/fleet";
+import { Gangs } from "viewer/gangs";
+import { Queues } from "viewer/queues";
+import { Timeline, summaryOf } from "viewer/timeline";
+import { Waiting } from "viewer/waiting";
+
+export class LabPage {
+  // moved: told of each moment that is shown.
+  constructor(lab, detail, moved) {
+    this.lab = lab;
+    this.moved = moved;
+    const colours = new Colours(lab), facts = new Facts(lab, detail);
+    const travel = (moment) => this.travel(moment);
+    this.timeline = new Timeline(lab, travel);
+    this.fleet = new Fleet(lab, colours, facts);
+    this.views = [
+      this.fleet, new Queues(lab, colours, facts), new Decided(lab, facts), new Waiting(lab, facts),
+      new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, facts),
+    ];
+    const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", "Two moments"]];
+    this.element = h("div", { class: "lab" },
+      h("p", { class: "quiet" }, `${summaryOf(lab)}. Arrow keys, Home and End travel; E goes to the next eviction. `,
+        "Each name and number opens the raw entry behind it."),
+      this.timeline.element,
+      h("nav", { class: "within", "aria-label": "Views" }, names.map(([id, name]) =>
+        h("button", { type: "button", class: "link", onclick: () => this.#goTo(id) }, name))),
+      lab.moments.length ? h("div", { class: "views" }, this.views.map((view) => view.element)) : h("p", {}, "No moment was recorded: nothing was done to this lab."));
+  }
+
+  travel(moment) {
+    const { moments } = this.lab;
+    if (!moments.length) return;
+    this.moment = Math.min(moments.length - 1, Math.max(0, moment));
+    this.timeline.show(this.moment);
+    for (const view of this.views) view.show(this.moment);
+    this.moved(this.moment);
+  }
+
+  // A key that was pressed on the page; true where it means something here.
+  key(key) {
+    const to = { ArrowLeft: this.moment - 1, ArrowRight: this.moment + 1, Home: 0, End: this.lab.moments.length - 1 }[key];
+    if (to !== undefined) this.travel(to);
+    else if (key === "e") this.timeline.next();
+    else return false;
+    return true;
+  }
+
+  redraw(paper) {
+    this.timeline.draw(paper);
+    for (const view of this.views) view.redraw?.(paper);
+  }
+
+  #goTo(id) {
+    const section = document.getElementById(id);
+    section.scrollIntoView({ block: "start" });
+    section.setAttribute("tabindex", "-1");
+    section.focus({ preventScroll: true });
+  }
+}

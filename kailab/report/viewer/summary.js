@@ -1,0 +1,71 @@
+// A run at a glance: verdicts, and each test with its sentence and what was expected.
+
+import { plural } from "viewer/amounts";
+import { h, replace } from "viewer/dom";
+import { Rows } from "viewer/rows";
+
+export const BAD = new Set(["failed", "interrupted", "xpassed", "error"]);
+
+export class Summary {
+  // address(run, test): where a test's page is.
+  constructor(page, address) {
+    Object.assign(this, { page, address });
+    this.tests = page.runs.flatMap((run, at) => run.tests.map((test, place) => ({ run: at, place, test })));
+    // What did not pass is what a reader came for.
+    this.tests.sort((one, other) => Number(BAD.has(other.test.outcome)) - Number(BAD.has(one.test.outcome)));
+    this.search = h("input", { type: "search", id: "search", placeholder: "name or sentence", oninput: () => this.#show() });
+    const outcomes = [...new Set(this.tests.map((one) => one.test.outcome))].sort();
+    this.outcome = h("select", { id: "outcome", onchange: () => this.#show() },
+      h("option", { value: "" }, "all verdicts"), outcomes.map((one) => h("option", { value: one }, one)));
+    this.count = h("span", { class: "quiet", role: "status" });
+    const columns = [
+      { title: "Verdict", width: "7.5rem" }, { title: "Test", width: "minmax(14rem, 2fr)" },
+      { title: "In a sentence", width: "minmax(14rem, 3fr)" }, { title: "Expected", width: "8rem" }, { title: "Cycles, decisions", width: "9rem" },
+    ];
+    this.rows = new Rows({ label: "Tests", columns, height: 44, most: 640, file: "the run's folders" });
+    this.element = h("div", {},
+      page.runs.map((run) => this.#run(run)),
+      h("section", { class: "panel", "aria-labelledby": "tests-title" },
+        h("div", { class: "panel-head" }, h("h2", { id: "tests-title" }, "Tests"),
+          h("span", { class: "tools" }, h("label", { for: "search" }, "Find "), this.search, h("label", { for: "outcome", class: "hidden" }, "Verdict"), this.outcome)),
+        this.count, this.rows.element));
+    this.#show();
+  }
+
+  #run(run) {
+    const { facts } = run;
+    const expected = run.tests.reduce((sum, test) => sum + test.expectations.length, 0);
+    const failed = run.tests.flatMap((test) => test.expectations).filter((one) => !one.held).length;
+    return h("section", { class: "panel", "aria-label": `Run ${run.run}` },
+      h("h2", {}, `Run ${run.run}`),
+      h("ul", { class: "verdicts" },
+        Object.entries(run.outcomes).map(([outcome, count]) => h("li", { class: `verdict ${verdictClass(outcome)}` }, h("strong", {}, String(count)), ` ${outcome}`)),
+        h("li", { class: "verdict" }, h("strong", {}, String(expected)), " expectations, ", h("strong", {}, String(failed)), " not held")),
+      facts ? h("p", { class: "quiet" }, `${facts.begun} to ${facts.ended}. `, (facts.labs ?? []).map((one) =>
+        `${plural(one.labs, "lab")} on ${one.backend}, fleet ${one.fleet}, scheduler ${one.versions?.scheduler ?? one.scheduler}. `))
+        : h("p", { class: "warning" }, "This run did not finish: it has no run.json."),
+      run.problems.length ? h("div", { class: "warning" }, h("p", {}, "The folder is not what was written:"), h("ul", {}, run.problems.map((one) => h("li", {}, one)))) : null);
+  }
+
+  #show() {
+    const text = this.search.value.toLowerCase(), outcome = this.outcome.value;
+    const shown = this.tests.filter(({ test }) => (!outcome || test.outcome === outcome) && (!text || `${test.name} ${test.sentence}`.toLowerCase().includes(text)));
+    replace(this.count, shown.length === this.tests.length ? "" : `${shown.length} of ${plural(this.tests.length, "test")}`);
+    const several = this.page.runs.length > 1;
+    this.rows.show(shown.length, (at) => {
+      const { run, place, test } = shown[at];
+      const held = test.expectations.filter((one) => one.held).length;
+      return [
+        h("span", { class: `verdict small ${verdictClass(test.outcome)}` }, test.outcome),
+        h("a", { href: this.address(run, place), title: test.name }, several ? `${this.page.runs[run].run}: ${test.name}` : test.name),
+        h("span", { class: "words", title: test.sentence }, test.message && BAD.has(test.outcome) ? test.message : test.sentence),
+        test.expectations.length ? `${held} of ${test.expectations.length} held` : "nothing",
+        `${test.cycles}, ${test.decisions}`,
+      ];
+    }, "No test is so.");
+  }
+}
+
+export function verdictClass(outcome) {
+  return BAD.has(outcome) ? "bad" : outcome === "passed" || outcome === "captured" || outcome === "xfailed" ? "good" : "";
+}

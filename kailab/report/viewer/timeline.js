@@ -1,0 +1,105 @@
+// The line of moments to travel: a slider, buttons, and a picture of how much was decided when.
+
+import { plural } from "viewer/amounts";
+import { isDark } from "viewer/colours";
+import { button, h } from "viewer/dom";
+import { WORDS } from "viewer/decided";
+import { momentName } from "viewer/facts";
+
+const KINDS = ["bind", "pipeline", "evict", "failure"];
+const FILLS = { bind: ["#1f7a4d", "#58c08c"], pipeline: ["#8a6d00", "#d9b640"], evict: ["#b3261e", "#f2857d"], failure: ["#6b3fa0", "#b794e6"] };
+const HEIGHT = 40;
+
+export class Timeline {
+  constructor(lab, travel) {
+    Object.assign(this, { lab, travel, paper: false });
+    const last = Math.max(0, lab.moments.length - 1);
+    this.slider = h("input", { type: "range", id: "moment", min: 0, max: last, step: 1, value: 0, "aria-label": "Moment", oninput: () => travel(Number(this.slider.value)) });
+    this.picture = h("canvas", { class: "strip", "aria-hidden": "true" });
+    this.picture.addEventListener("click", (event) => {
+      const bounds = this.picture.getBoundingClientRect();
+      travel(Math.floor(((event.clientX - bounds.left) / bounds.width) * lab.moments.length));
+    });
+    this.label = h("output", { class: "moment", for: "moment", "aria-live": "polite" });
+    this.element = h("div", { class: "timeline", role: "group", "aria-label": "Time line" },
+      h("div", { class: "timeline-head" },
+        button("|◀", () => travel(0), { "aria-label": "First moment", title: "Home" }),
+        button("◀", () => travel(this.moment - 1), { "aria-label": "Moment before", title: "Left arrow" }),
+        button("▶", () => travel(this.moment + 1), { "aria-label": "Next moment", title: "Right arrow" }),
+        button("▶|", () => travel(last), { "aria-label": "Last moment", title: "End" }),
+        button("next eviction", () => this.next(), { class: "wide", hidden: !lab.evictions.length }),
+        this.label),
+      this.picture, this.slider);
+    new ResizeObserver(() => this.draw()).observe(this.picture);
+  }
+
+  show(moment) {
+    this.moment = moment;
+    this.slider.value = moment;
+    const text = this.#told(moment);
+    this.slider.setAttribute("aria-valuetext", text);
+    this.label.textContent = text;
+    this.draw();
+  }
+
+  #told(moment) {
+    const one = this.lab.moments[moment];
+    if (!one) return "No moment was recorded.";
+    const counts = Object.entries(one.counts).map(([kind, count]) => `${count} ${WORDS[kind] ?? kind}`).join(", ");
+    const what = one.kind === "cycle" ? counts || "nothing new decided" : "how the cluster stood";
+    return `${momentName(this.lab, moment)} (${moment + 1} of ${this.lab.moments.length}): ${what}`;
+  }
+
+  next() {
+    const count = this.lab.moments.length;
+    for (let by = 1; by <= count; by++) {
+      const at = (this.moment + by) % count;
+      if (this.lab.evictionsOf[at].length) return this.travel(at);
+    }
+  }
+
+  draw(paper = this.paper) {
+    this.paper = paper;
+    const canvas = this.picture, { moments } = this.lab;
+    const width = canvas.clientWidth, ratio = Math.min(2, devicePixelRatio || 1);
+    if (!width) return;
+    canvas.width = width * ratio;
+    canvas.height = HEIGHT * ratio;
+    const context = canvas.getContext("2d");
+    context.scale(ratio, ratio);
+    const dark = isDark() && !paper;
+    const each = width / Math.max(1, moments.length);
+    const most = Math.max(1, ...moments.map((one) => KINDS.reduce((sum, kind) => sum + (one.counts[kind] ?? 0), 0)));
+    moments.forEach((one, at) => {
+      const x = at * each;
+      if (at === this.moment) {
+        context.fillStyle = dark ? "#3a4454" : "#d5dfef";
+        context.fillRect(x, 0, Math.max(2, each), HEIGHT);
+      }
+      let y = HEIGHT - 2;
+      const total = KINDS.reduce((sum, kind) => sum + (one.counts[kind] ?? 0), 0);
+      for (const kind of KINDS) {
+        const count = one.counts[kind] ?? 0;
+        if (!count) continue;
+        // The root: one decision is to be seen beside a thousand.
+        const high = Math.max(3, ((HEIGHT - 10) * Math.sqrt(total / most) * count) / total);
+        context.fillStyle = FILLS[kind][dark ? 1 : 0];
+        context.fillRect(x + each * 0.2, y - high, Math.max(1, each * 0.6), high);
+        y -= high + 1;
+      }
+      if (one.steps.length) {
+        context.fillStyle = dark ? "#e8eaed" : "#222";
+        context.beginPath();
+        context.moveTo(x + 1, 0); context.lineTo(x + 9, 0); context.lineTo(x + 5, 6);
+        context.fill();
+      }
+    });
+    context.fillStyle = dark ? "#5b6573" : "#9aa3b0";
+    context.fillRect(0, HEIGHT - 1, width, 1);
+  }
+}
+
+export function summaryOf(lab) {
+  const cycles = lab.moments.filter((one) => one.kind === "cycle").length;
+  return `${plural(cycles, "cycle")}, ${plural(lab.decisions.moment.length, "decision")}, ${plural(lab.evictions.length, "eviction")}`;
+}

@@ -1,0 +1,41 @@
+"""A run to report on, as tests leave it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kailab.evidence.record import write_test
+from kailab.evidence.recorder import Recorder
+from kailab.evidence.run import RunFolder
+from kailab.lab import Lab
+
+MANIFESTS = Path(__file__).parents[2] / "exercises" / "reclaim" / "manifests"
+SENTENCE = "The owner <b>gets</b> its share & the borrower gives it back."
+MESSAGE = 'expected </script><img src=x onerror="document.title=1"> and saw another'
+
+
+def reclaimed(scheduler: str = "kailab") -> Recorder:
+    """An owner takes its share back from a borrower."""
+    recorder = Recorder()
+    with Lab.open(observers=[recorder], scheduler=scheduler) as lab:
+        lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
+        lab.settle()
+        lab.apply(MANIFESTS / "owner.yaml")
+        lab.settle()
+        lab.noted_expectation("queue team-b", "queue team-b: 16 GPUs <running>", "16 Running (16 GPUs)", True)
+    return recorder
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two tests, of which one failed."""
+    folder = RunFolder.begin(tmp_path_factory.mktemp("evidence"))
+    recorder, other = reclaimed(), reclaimed("kube-scheduler")
+    folder.write(
+        "fair", "test_reclaim", lambda at: write_test(at, "fair/test_reclaim", [recorder], "passed", "", SENTENCE)
+    )
+    folder.write("fair", "test_default", lambda at: write_test(at, "fair/test_default", [other], "failed", MESSAGE))
+    folder.finish({"kailab": "0"}, {})
+    return folder.path

@@ -1,0 +1,219 @@
+"""The page in a browser: what it shows is the evidence's, every main action has a key, and nothing of it complains."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kailab.evidence import cycles, store
+from kailab.evidence.entries import Evicted
+from kailab.report import page as pages
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+
+CHROMIUM = Path("/usr/bin/chromium")
+LONG = 240_000
+"""Milliseconds: a condition is waited for, however busy the machine is."""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM} (apt-get install chromium)"),
+]
+
+Tab = Any  # playwright's Page; it may not be installed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as running:
+        found = running.chromium.launch(executable_path=str(CHROMIUM), args=switches, timeout=LONG)
+        yield found
+        found.close()
+
+
+@pytest.fixture(scope="module")
+def written(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("page") / "page.html"
+    pages.write([run], file)
+    return file
+
+
+@pytest.fixture
+def tab(browser: Any) -> Iterator[Tab]:
+    """A tab of which nothing is asked from elsewhere, and that says nothing to the console."""
+    one = browser.new_page(viewport={"width": 1300, "height": 900})
+    one.set_default_timeout(LONG)
+    said: list[str] = []
+    asked: list[str] = []
+    one.on("console", lambda message: said.append(message.text))
+    one.on("pageerror", lambda error: said.append(str(error)))
+    one.on("request", lambda request: asked.append(request.url))
+    yield one
+    one.close()
+    assert said == []
+    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def opened(tab: Tab, file: Path, address: str = "") -> Tab:
+    tab.goto(f"file://{file}{address}", timeout=LONG)
+    tab.wait_for_selector("#app[data-ready]")
+    return tab
+
+
+def lab_address(run: Path, name: str, moment: int = 0) -> str:
+    return f"#/0/{[test.name for test in store.show(run)[1]].index(name)}/0/{moment}"
+
+
+def rows(tab: Tab, section: str) -> list[list[str]]:
+    """The cells in view of the list in a section."""
+    found = tab.locator(f"{section} .rows .body .row")
+    return [[cell.strip() for cell in found.nth(at).locator("> span").all_inner_texts()] for at in range(found.count())]
+
+
+def test_the_summary_leads_to_a_test_by_keys_alone(tab: Tab, written: Path) -> None:
+    opened(tab, written)
+    assert "1 passed" in tab.inner_text(".verdicts")
+    assert "1 failed" in tab.inner_text(".verdicts")
+    tab.focus("#search")
+    tab.keyboard.type("owner")
+    tab.wait_for_function("document.querySelectorAll('.body .row').length === 1")
+    assert "The owner <b>gets</b> its share" in tab.inner_text(".body .row")
+    for _ in range(10):
+        tab.keyboard.press("Tab")
+        if tab.evaluate("document.activeElement.tagName") == "A":
+            break
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#fleet")
+    assert tab.inner_text("h1") == "fair/test_reclaim"
+
+
+def test_keys_travel_and_queues_are_as_recorded_at_each_moment(tab: Tab, run: Path, written: Path) -> None:
+    _, recorded = cycles.read(run / "fair/test_reclaim/lab")
+    opened(tab, written, lab_address(run, "fair/test_reclaim"))
+    for moment, (cycle, _, decisions) in enumerate(cycles.whole(recorded)):
+        tab.wait_for_function("at => document.getElementById('moment').value === String(at)", arg=moment)
+        assert tab.inner_text(".moment").startswith(f"cycle {cycle.number},")
+        shown = {cells[0].split("\n")[-1]: cells[1:7] for cells in rows(tab, "#queues")}
+        assert shown == {
+            queue.name: [
+                _gpus(value)
+                for value in (
+                    queue.gpu.quota, queue.gpu.limit, queue.gpu.fair_share, queue.gpu.allocated, queue.gpu.borrowed,
+                    queue.gpu.requested,
+                )
+            ]
+            for queue in decisions.queues
+        }  # fmt: skip
+        tab.keyboard.press("ArrowRight")
+    tab.keyboard.press("Home")
+    tab.wait_for_function("document.getElementById('moment').value === '0'")
+    tab.keyboard.press("End")
+    tab.wait_for_function("document.getElementById('moment').value === document.getElementById('moment').max")
+    tab.keyboard.press("ArrowLeft")
+    tab.wait_for_function(
+        "Number(document.getElementById('moment').value) === document.getElementById('moment').max - 1"
+    )
+    tab.keyboard.press("e")
+    tab.wait_for_function("document.querySelector('.moment').textContent.includes('16 evict')")
+    assert tab.evaluate("location.hash").endswith("/" + tab.evaluate("document.getElementById('moment').value"))
+
+
+def _gpus(value: float) -> str:
+    return "unlimited" if value == -1 else f"{value / 1000:g}"
+
+
+def test_a_number_opens_the_entry_that_it_is_from(tab: Tab, run: Path, written: Path) -> None:
+    opened(tab, written, lab_address(run, "fair/test_reclaim", 1))
+    tab.click('button[aria-label="team-a: allocated 32"]')
+    text = tab.locator("dialog details[open] pre")
+    playwright.expect(text).to_contain_text("allocated", timeout=LONG)
+    found = json.loads(text.inner_text())
+    _, recorded = cycles.read(run / "fair/test_reclaim/lab")
+    file = next((run / "fair/test_reclaim/lab").glob("cycles.jsonl*")).name
+    assert f"fair/test_reclaim/lab/{file}, line 3, queues[" in tab.inner_text("dialog details[open] summary")
+    [queue] = [one for one in list(cycles.whole(recorded))[1][2].queues if one.name == "team-a"]
+    assert (found["name"], found["gpu"]["allocated"]) == ("team-a", queue.gpu.allocated)
+    tab.keyboard.press("Escape")
+    playwright.expect(tab.locator("dialog")).to_be_hidden(timeout=LONG)
+
+
+def test_evictions_point_to_whom_they_served(tab: Tab, run: Path, written: Path) -> None:
+    opened(tab, written, lab_address(run, "fair/test_reclaim"))
+    tab.click("#evictions button:has-text('all moments')")
+    evicted = [one for one in store.load_test(run, "fair/test_reclaim").decisions("lab") if isinstance(one, Evicted)]
+    assert f"{len(evicted)} in all" in tab.inner_text("#evictions > p")
+    first, entry = rows(tab, "#evictions")[0], evicted[0]
+    assert entry.pod in first[0]
+    assert first[1] == "reclaim"
+    assert "team-b" in first[2]
+    assert entry.ground is not None
+    numbers = (entry.ground.rule, _gpus(entry.ground.bound), _gpus(entry.ground.before), _gpus(entry.ground.after))
+    assert all(number in first[3] for number in numbers)
+
+
+def test_the_table_of_nodes_tells_what_the_picture_does(tab: Tab, run: Path, written: Path) -> None:
+    opened(tab, written, lab_address(run, "fair/test_reclaim", 1))
+    tab.focus("#fleet .as-table summary")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#fleet .body .row button")
+    found = {cells[0]: cells for cells in rows(tab, "#fleet")}
+    assert sum(float(cells[2]) for cells in found.values()) == 32
+    assert all(cells[4].startswith("team-a") for cells in found.values())
+    assert {cells[1] for cells in found.values()} == {"rack-1", "rack-2", "rack-3"}
+
+
+def test_names_and_sentences_are_text(tab: Tab, run: Path, tmp_path: Path) -> None:
+    """Evidence that somebody else made may have anything in a name."""
+    import shutil
+
+    evil = "</script><img src=x onerror=console.log(1)><b>"
+    copy = tmp_path / run.name
+    shutil.copytree(run, copy)
+    lab = copy / "fair/test_default/lab"
+    for path in [*lab.rglob("*.json"), *lab.rglob("*.jsonl")]:
+        path.write_text(path.read_text().replace("team-a", evil))
+    pages.write([copy], tmp_path / "page.html")
+    opened(tab, tmp_path / "page.html")
+    results = [test.result for test in store.show(run)[1]]
+    assert all(text in tab.inner_text("#main") for one in results for text in (one.sentence, one.message))
+    opened(tab, tmp_path / "page.html", lab_address(run, "fair/test_default", 1))
+    tab.reload()
+    tab.wait_for_selector("#queues .body .row")
+    assert evil in tab.inner_text("#queues")
+    tab.click("#waiting .body button")
+    tab.wait_for_selector("dialog pre")
+    assert tab.locator("#app img, #app b").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault(tab: Tab, run: Path, written: Path, scheme: str) -> None:
+    tab.emulate_media(color_scheme=scheme)
+    axe = axe_playwright.Axe()
+    for address in ("#/", lab_address(run, "fair/test_reclaim", 2)):
+        opened(tab, written, address)
+        tab.reload()
+        tab.wait_for_selector("#app[data-ready]")
+        found = axe.run(tab, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+    tab.keyboard.press("e")
+    tab.locator("#evictions .body button").first.click()
+    tab.wait_for_selector("dialog pre")
+    found = axe.run(tab, context="dialog").response["violations"]
+    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+
+
+def test_on_paper_lists_show_their_rows(tab: Tab, run: Path, written: Path) -> None:
+    opened(tab, written, lab_address(run, "fair/test_reclaim", 2))
+    before = tab.locator("#gangs .body .row").count()
+    tab.emulate_media(media="print")
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    groups = tab.locator("#gangs .body .row").count()
+    assert groups > before
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert tab.locator("#gangs .body .row").count() == before
