@@ -1,5 +1,5 @@
 """From errors to messages and exit codes: 0 done, 1 a difference or a failed expectation, 2 usage or bad input, 130
-interrupted. A traceback only with ``--debug``."""
+interrupted, 143 by SIGTERM. A traceback only with ``--debug``."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from typing import Any
 import click
 
 from kailab.cli import terminal
+from kailab.cli.ending import Terminated
 from kailab.cli.kubectl import instead
 from kailab.errors import ExpectationFailed, KailabError
 
 INTERRUPTED = 130  # as a shell counts a process ended by SIGINT
+TERMINATED = 143  # by SIGTERM
 BROKEN_PIPE = 141  # as a shell counts a process ended by SIGPIPE
 DEBUG = "KAILAB_DEBUG"
 
@@ -27,9 +29,9 @@ class ReportingGroup(click.Group):
             result = super().invoke(ctx)
             sys.stdout.flush()
             return result
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as error:
             terminal.notice("interrupted; what is saved is as it was")
-            raise click.exceptions.Exit(INTERRUPTED) from None
+            raise click.exceptions.Exit(TERMINATED if isinstance(error, Terminated) else INTERRUPTED) from None
         except (KailabError, ExpectationFailed) as error:
             _traceback(error)
             terminal.complain(str(error))

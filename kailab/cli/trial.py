@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import options, terminal
+from kailab.cli import ending, options, terminal
 from kailab.cli.options import TextOrJson
 from kailab.cli.trial_upgrade import upgrade
 
@@ -97,7 +97,9 @@ def run(on: tuple[str, ...], root: Path, again: bool, output: TextOrJson, **give
 
     trial = _from_file(Path(on[0]), given) if _is_file(on, given) else _from_options(on, given)
     folder = TrialFolder(root / trial.name)
-    with terminal.progress_bars() as tell:
+    if len(trial.columns()) == 1:
+        terminal.notice(f"{trial.contenders[0].name} is the only contender: nothing is compared")
+    with ending.in_order(), terminal.progress_bars() as tell:
         outcome = carry_out(trial, folder, tell, terminal.notice, again=again)
     _report(outcome, output, given)
 
@@ -275,9 +277,13 @@ def _lines(outcome: Outcome, told: dict[str, Any], verbose: bool) -> Iterator[st
 
 def _summary(outcome: Outcome) -> str:
     number = len(outcome.rows)
-    tests = f"{number} test{'' if number == 1 else 's'} on {len(outcome.columns)} contenders"
+    columns = len(outcome.columns)
+    tests = f"{number} test{'' if number == 1 else 's'} on {columns} contender{'' if columns == 1 else 's'}"
     accepted = len(outcome.all_differences) - len(outcome.differences)
     rest = "" if outcome.complete else "; not all of it has been run (`kailab trial run` goes on)"
+    if columns == 1:
+        unable = f"; {len(outcome.errors)} could not be run" if outcome.errors else ""
+        return f"{tests}: nothing is compared{unable}{rest}"
     if outcome.same:
         return f"{tests}: the same" + (f" but for {accepted} accepted differences" if accepted else "") + rest
     where = {(one.test, one.column) for one in outcome.differences}

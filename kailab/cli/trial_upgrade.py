@@ -6,7 +6,7 @@ import json
 
 import click
 
-from kailab.cli import options, terminal
+from kailab.cli import ending, options, terminal
 from kailab.cli.options import TextOrJson
 
 
@@ -68,7 +68,8 @@ def upgrade(
         patience or PATIENCE_SECONDS,
         promise,
     )
-    came = carry_out(plan, terminal.notice)
+    with ending.in_order():
+        came = carry_out(plan, terminal.notice)
     if output is TextOrJson.json:
         told = {**msgspec.to_builtins(came), "sound": came.sound, "kept": came.kept}
         terminal.say(json.dumps(told, indent=2))

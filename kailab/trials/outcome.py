@@ -109,17 +109,27 @@ class Outcome:
 
     @cached_property
     def errors(self) -> list[tuple[str, str, str]]:
-        """(column, test, why) of what could not be run, the reference's too."""
-        return [
+        """(column, test, why) of what could not be run, the reference's too. Of a cell that came to no end though no test that anybody knows of
+        is missing, the subject stands in the test's place."""
+        found = [
             (column, row.test, result.message)
             for row in self.rows
             for column, result in row.results.items()
             if result.verdict == "error"
         ]
+        told = {(column, why) for column, _, why in found}
+        for subject, ended in {row.subject: row.ended for row in self.rows}.items():
+            for column, one in ended.items():
+                why = one.result.error if one.result is not None else ""
+                if why and (column, why) not in told:
+                    found.append((column, subject, why))
+        return found
 
     @property
     def stale(self) -> list[Accepted]:
-        """Accepted differences that are none any more."""
+        """Accepted differences that are none any more; none of a contender alone, of whom nothing is known to differ or not."""
+        if len(self.columns) == 1:
+            return []
         used = {id(accepted) for _, accepted in self.all_differences if accepted is not None}
         return [one for one in self.baseline.accepted if id(one) not in used]
 

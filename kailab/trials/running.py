@@ -53,9 +53,6 @@ def run(folder: TrialFolder, cells: Sequence[Cell], jobs: int, tell: Tell) -> No
 
 def _is_done(folder: CellFolder) -> bool:
     result = folder.result
-    if result is not None and result.error:
-        folder.forget()
-        return False
     return not folder.drop_errors() and result is not None
 
 

@@ -73,13 +73,16 @@ class CellFolder:
         _write(self.path / "result.json", result)
 
     def drop_errors(self) -> bool:
-        """Forget the tests that could not be run, so that they are tried again; all others stay. Whether there were any."""
+        """Forget the tests that could not be run, so that they are tried again, and that the cell came to no end; all others stay. Whether
+        there was anything of it."""
         unable = [test for test in self.tests().values() if test.verdict == "error"]
         for test in unable:
             self._file(test.name).unlink()
-        if unable:
+        result = self.result
+        tried_again = bool(unable) or (result is not None and bool(result.error))
+        if tried_again:
             (self.path / "result.json").unlink(missing_ok=True)
-        return bool(unable)
+        return tried_again
 
     def forget(self) -> None:
         """It is to be run again, from the beginning."""

@@ -10,6 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from kailab.cli.main import app
+from kailab.components import ComponentSet
+from kailab.components.pins import PROGRAMS
 from kailab.conformance.fuzzing.walk_objects import queue
 from kailab.conformance.hunting.judging import Judge
 from kailab.conformance.hunting.outcomes import DEFAULT_KINDS
@@ -130,6 +132,34 @@ def test_where_all_is_the_same_it_finds_nothing(tmp_path: Path, same: str) -> No
     other = run(tmp_path, "--against", same, "--clusters", "3", "--again", "5")
     assert other.exit_code == 2
     assert "the hunt kept there can't go on: it has another again (2); expected another --name" in other.stderr
+
+
+def test_a_control_plane_that_does_not_come_up_is_counted_and_passed_over(
+    tmp_path: Path, components: ComponentSet
+) -> None:
+    """Its store ends at its first start; a store that never starts ends the hunt after three clusters."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).symlink_to(components.path(name))
+    (programs / "etcd").unlink()
+    (programs / "etcd").write_text(
+        f"#!/bin/sh\ncase $1 in --version) exec {components.path('etcd')} --version;; esac\n"
+        f"[ -e {tmp_path}/always ] && exit 7\n"
+        f'[ -e {tmp_path}/once ] && exec {components.path("etcd")} "$@"\n'
+        f"touch {tmp_path}/once\nexit 7\n"
+    )
+    (programs / "etcd").chmod(0o755)
+    where = ("--isolation", "controlplane", "--components", str(programs), "--compare", "lowest")
+    done = run(tmp_path, "--against", "kube-scheduler", *where, "--clusters", "2", "--again", "0", "--tries", "0")
+    assert "seed 0 is not decided: etcd does not run: it ended with exit code 7" in done.stderr
+    assert (done.exit_code, done.stdout.splitlines()[0].endswith("1 error")) == (1, True), done.output
+    assert "2 clusters, kailab and kube-scheduler on controlplane" in done.stdout
+    (tmp_path / "always").touch()
+    ends = run(tmp_path, "--against", "kube-scheduler", *where, "--clusters", "9", "--seed", "20", "--name", "ends")
+    assert ends.exit_code == 2
+    assert "3 clusters in a row could not be decided; the last: etcd does not run" in ends.stderr
+    assert len(list((tmp_path / "hunts/ends/clusters").glob("*.json"))) == 3
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ SOUND = "schedulers: [kailab, kube-scheduler]\non: [lending]\nisolation: embedde
         (SOUND.replace("kube-scheduler", "kubescheduler"), r"trial.yaml:1: .*schedulers\[1\]: there is no scheduler 'kubescheduler'"),
         (SOUND.replace("lending", "borrowing"), r"trial.yaml:2: .*on\[0\]: borrowing: there is no such file or folder"),
         (SOUND.replace("embedded", "virtual"), "there is no backend 'virtual'; expected one of"),
-        (SOUND.replace(", kube-scheduler", ""), "kailab alone can't be compared"),
         (SOUND.replace(", kube-scheduler", ", kailab"), "two contenders are called kailab"),
         (SOUND.replace("kube-scheduler", "kai=bin"), "can't be compared on embedded: a real KAI needs a real API server"),
         (SOUND + "reference: kai\n", "the reference 'kai' is none of the contenders"),
@@ -69,7 +68,6 @@ def test_a_baseline(home: Path, text: str, told: str) -> None:
 
 def test_the_command_line(trial: Trial, home: Path) -> None:
     for arguments, told in (
-        (("run", "--scheduler", "kailab", "--isolation", "embedded", "lending"), "alone can't be compared"),
         (("run", "lending"), "say what is compared"),
         (("run", "trial.yaml", "--isolation", "kind"), "--isolation: the file trial.yaml says that"),
         (("run", "--scheduler", "kube-scheduler", "--scheduler", "kailab", "--config", "nowhere.yaml", "lending"), "nowhere.yaml"),

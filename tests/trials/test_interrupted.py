@@ -82,6 +82,53 @@ def test_interrupted_twice_and_run_again(trial: Trial, home: Path) -> None:
     assert trial("clean", "small").out == "small: nothing was left\n"
 
 
+def test_sigterm_waits_as_ctrl_c_does(trial: Trial, home: Path) -> None:
+    """A CI runner's end: when the command is gone, so is all that it had brought up; what had ended is kept."""
+    (home / "lending" / "test_lending.py").write_text(
+        "import os, pathlib, time\n"
+        "def test_ended(lab): ...\n"
+        "def test_endless(lab):\n"
+        "    try:\n"
+        "        pathlib.Path(os.environ['KAILAB_TRIAL_CELL'], 'begun').touch()\n"
+        "        while True:\n            time.sleep(0.05)\n"
+        "    finally:\n        time.sleep(2)\n        pathlib.Path(os.environ['KAILAB_TRIAL_CELL'], 'taken-down').touch()\n"
+    )
+    process = begun(home, "run", "--name", "sent", "--isolation", "embedded", "--scheduler", "kailab", "lending")
+    folder = home / "trials" / "sent"
+    while process.poll() is None and not list(folder.glob("cells/*/begun")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate()
+    assert process.returncode == 143, err
+    assert "interrupted" in err
+    assert len(list(folder.glob("cells/*/taken-down"))) == 1
+    assert [one.cmdline() for one in left(folder)] == []
+    (cell,) = TrialFolder(folder).cells()
+    assert (list(cell.tests()), cell.result) == (["lending/test_ended"], None)
+
+
+def test_of_a_cell_that_was_killed_what_had_ended_counts(
+    trial: Trial, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a machine without memory left. The second test kills its process the first time that it runs."""
+    (home / "lending" / "test_lending.py").write_text(
+        "import os, pathlib, signal\n"
+        "MARK = pathlib.Path(os.environ['MARK'])\n"
+        "def test_first(lab):\n    print('once', file=open(MARK / 'first', 'a'))\n"
+        "def test_second(lab):\n"
+        "    if not (MARK / 'killed').exists():\n"
+        "        (MARK / 'killed').touch()\n        os.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    monkeypatch.setenv("MARK", str(home))
+    arguments = ("run", "--name", "killed", "--isolation", "embedded", "--scheduler", "kailab", "lending")
+    first = trial(*arguments)
+    assert (first.code, "killed by SIGKILL" in first.out) == (1, True)
+    second = trial(*arguments, "-o", "json")
+    verdicts = {row["test"]: row["results"]["kailab"]["verdict"] for row in json.loads(second.out)["rows"]}
+    assert (second.code, verdicts) == (0, {"lending/test_first": "passed", "lending/test_second": "passed"})
+    assert (home / "first").read_text() == "once\n"
+
+
 @pytest.mark.slow
 def test_twenty_moments(trial: Trial, home: Path) -> None:
     """By turns with SIGINT and SIGKILL, each time some files later than the time before."""

@@ -69,6 +69,21 @@ def test_what_is_there_is_shown_again_and_not_run_again(trial: Trial) -> None:
     assert (shown.code, told(shown)) == (1, told(first))
 
 
+def test_a_contender_alone_is_run_and_compared_with_nobody(trial: Trial, home: Path) -> None:
+    """What it came to stands there for those who join it later, by another name of the trial or the same."""
+    (home / "accepted.yaml").write_text(ALL_ACCEPTED)
+    alone = ("run", "--name", "alone", "--isolation", "embedded", "--scheduler", "kube-scheduler")
+    done = trial(*alone, "--baseline", "accepted.yaml", "lending", "returning.yaml")
+    assert done.code == 0, done.err
+    assert "kube-scheduler is the only contender: nothing is compared" in done.err
+    assert done.out.splitlines()[-1] == "4 tests on 1 contender: nothing is compared"
+    assert "failed" in done.out
+    assert "no longer different" not in done.out
+    joined = trial(*alone, "--scheduler", "kailab", "lending", "returning.yaml")
+    assert joined.code == 1
+    assert "2 of 4 cells are there already" in joined.err
+
+
 def test_both_sides_have_evidence_and_the_first_decision_that_differs(trial: Trial, home: Path) -> None:
     (one,) = [
         each

@@ -16,7 +16,7 @@ from kailab.conformance.hunting.sample import SCENARIO, Sample
 from kailab.conformance.hunting.shrinking import shrink
 from kailab.conformance.hunting.side import Bench
 from kailab.conformance.hunting.store import Decided, Hunt, HuntFolder
-from kailab.errors import InputError
+from kailab.errors import ConnectError, InputError, StateError
 from kailab.trials.contenders import contender
 from kailab.trials.digests import Digests
 from kailab.trials.making import made
@@ -25,10 +25,17 @@ from kailab.trials.store import TrialFolder
 from kailab.trials.subjects import subjects_of
 from kailab.trials.trial import carry_out as carry_out_trial
 from kailab.undertest.compatibility import check_lab
+from kailab.undertest.contract import SchedulerFailed
 from kailab.undertest.naming import chosen
 
 HOME = "embedded"
 """Where kailab decides first: it takes no time there, and chance has no part in it."""
+
+_NO_PLACE = (ConnectError, StateError, SchedulerFailed)
+
+MOST_FAILED = 3
+"""So many clusters in a row for which there is no place end a hunt: on a machine that is too busy one may find none, on one where nothing
+comes up no further one will."""
 
 Tell = Callable[[str, int, int], None]
 Notice = Callable[[str], None]
@@ -44,10 +51,11 @@ def carry_out(
     notice: Notice,
 ) -> None:
     """The clusters of these seeds that are not decided yet; one that could not be is tried again. ``until``: of the monotonic clock; None:
-    all of them. ``options``: of the backend. Raises StateError, KailabError, KeyboardInterrupt; what was decided is kept."""
+    all of them. ``options``: of the backend. A cluster for which there is no place, as where a control plane does not come up, is told, counted and
+    passed over. Raises StateError where that is so of ``MOST_FAILED`` in a row, KailabError, KeyboardInterrupt; what was decided is kept."""
     bench = Bench(hunt.isolation, dict(options), notice)
     judge = Judge(hunt.against, hunt.column, bench, Bench(HOME, {}, notice), hunt.kinds, hunt.again, folder.work)
-    done = folder.decided()
+    done, failed = folder.decided(), 0
     try:
         for number, seed in enumerate(seeds):
             if until is not None and time.monotonic() >= until:
@@ -55,7 +63,16 @@ def carry_out(
             if seed in done and done[seed].judged.verdict != "error":
                 continue
             tell(f"seed {seed}", number, 0)
-            folder.keep(_decided(seed, hunt, folder, judge, bench, notice))
+            try:
+                decided = _decided(seed, hunt, folder, judge, bench, notice)
+                failed = 0
+            except _NO_PLACE as error:
+                bench.close()
+                decided, failed = Decided(seed=seed, judged=Judged(verdict="error", why=str(error))), failed + 1
+                notice(f"seed {seed} is not decided: {error}")
+            folder.keep(decided)
+            if failed == MOST_FAILED:
+                raise StateError(f"{failed} clusters in a row could not be decided; the last: {decided.judged.why}")
     finally:
         bench.close()
 

@@ -1,0 +1,33 @@
+"""SIGTERM as Ctrl-C: whoever has brought something up takes it down and waits for that, however politely the end was asked for."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+
+class Terminated(KeyboardInterrupt):
+    """By SIGTERM, as a service manager, a CI runner and ``timeout`` send it."""
+
+
+@contextmanager
+def in_order() -> Iterator[None]:
+    """Within it SIGTERM is raised as ``Terminated`` where Ctrl-C is as KeyboardInterrupt."""
+    # Python has signals for its main thread alone.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # A second one must not tear the taking down apart.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    raise Terminated
