@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import labfile, options, terminal
+from kailab.cli import completing, labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("what", nargs=-1, required=True, help="pod NAME, podgroup NAME, queue NAME or a workload")
+@click.argument(
+    "what",
+    nargs=-1,
+    required=True,
+    shell_complete=completing.objects,
+    help="pod NAME, podgroup NAME, queue NAME or a workload",
+)
 @options.namespace
 @click.option(
     "--nodes", is_flag=True, help="What each node says to its pods: that it takes them, or the rule that refuses."

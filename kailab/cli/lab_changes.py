@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from kailab.cli import terminal
 from kailab.lab.wording import elapsed
 
 if TYPE_CHECKING:
@@ -26,6 +27,15 @@ class LabChanges:
         evicted = len(self._lab.log.evictions) - self._evicted
         text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {pods_told(self._lab)}"
         return f"{text}; {evicted} evicted" if evicted else text
+
+
+def settled(lab: Lab, before: LabChanges, settle: bool) -> str:
+    """Settles the lab, unless ``settle`` is off; returns what to tell."""
+    if not settle:
+        return "not settled: nothing has acted on it yet; `kailab run` lets the lab go on"
+    with terminal.waiting("settling"):
+        lab.settle()
+    return before.told()
 
 
 def pods_told(lab: Lab) -> str:

@@ -18,6 +18,8 @@ from kailab.errors import StateError
 if TYPE_CHECKING:
     from kailab.lab import Lab
 
+STATE = Path(".kailab/lab.state")
+"""Where a lab is kept unless somebody says otherwise."""
 PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
 

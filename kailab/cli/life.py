@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import labfile, options, terminal
+from kailab.cli import completing, labfile, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--fleet", default="lesson", help="The fleet: a name (`kailab fleet list`) or a file.")
+@click.option(
+    "--fleet",
+    default="lesson",
+    shell_complete=completing.fleets,
+    help="The fleet: a name (`kailab fleet list`) or a file.",
+)
 @options.scheduler
 @click.option(
     "--backend",

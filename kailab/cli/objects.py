@@ -8,42 +8,53 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import labfile, options, terminal
+from kailab.cli import labfile, options, selecting, terminal
+from kailab.cli.selecting import Chosen, chosen
 
 if TYPE_CHECKING:
-    from kailab.cli.lab_changes import LabChanges
     from kailab.lab import Lab
 
 
 @click.command()
 @click.argument("bare", nargs=-1)
 @options.files
+@options.recursive
+@options.kustomize
 @options.namespace
 @options.settle
 @click.option("--dry-run", is_flag=True, help="Check the manifests and say what would be done; change nothing.")
 @click.option("--force", is_flag=True, help="Accept what KAI accepts, even a gang that can never start.")
 @options.state
 def apply(
-    bare: tuple[str, ...], files: tuple[str, ...], namespace: str, settle: bool, dry_run: bool, force: bool, state: Path
+    bare: tuple[str, ...],
+    files: tuple[str, ...],
+    recursive: bool,
+    kustomization: Path | None,
+    namespace: str,
+    settle: bool,
+    dry_run: bool,
+    force: bool,
+    state: Path,
 ) -> None:
     """Apply manifests, then run the lab until nothing changes. If anything is wrong with any of them, none is applied."""
-    from kailab.cli.lab_changes import LabChanges
+    from kailab.cli.lab_changes import LabChanges, settled
     from kailab.cli.naming import full_name
     from kailab.errors import InputError
 
     if bare:
         raise InputError(f"say -f before a file: kailab apply {' '.join(f'-f {one}' for one in (*files, *bare))}")
-    if not files:
-        raise InputError("say what to apply: -f FILE, -f FOLDER or -f -")
+    sources = _sources(files, recursive, kustomization)
+    if not sources:
+        raise InputError("say what to apply: -f FILE, -f FOLDER, -f - or -k FOLDER")
     end = " (dry run)" if dry_run else ""
     with labfile.changed(state, save=not dry_run) as lab:
         before = LabChanges(lab)
         if dry_run:
             lab.dry_run()
-        applied = lab.apply(*_sources(files), namespace=namespace, strict=not force)
+        applied = lab.apply(*sources, namespace=namespace, strict=not force)
         if not applied.changes:
-            raise InputError(f"no objects in {', '.join(files)}")
-        told = "" if dry_run else _settled(lab, before, settle)
+            raise InputError(f"no objects in {', '.join((*files, *([str(kustomization)] if kustomization else [])))}")
+        told = "" if dry_run else settled(lab, before, settle)
     for warning in applied.warnings:
         terminal.warn(warning)
     for change in applied.changes:
@@ -53,17 +64,21 @@ def apply(
 
 
 @click.command()
-@click.argument("what", nargs=-1, help="KIND NAME..., or KIND/NAME...")
+@selecting.what
 @options.files
+@options.recursive
+@options.kustomize
 @options.namespace
 @options.selector
-@click.option("--all", "everything", is_flag=True, help="All objects of the kind in the namespace.")
+@selecting.everything
 @click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object is not there.")
 @options.settle
 @options.state
 def delete(
     what: tuple[str, ...],
     files: tuple[str, ...],
+    recursive: bool,
+    kustomization: Path | None,
     namespace: str,
     selector: str,
     everything: bool,
@@ -73,19 +88,20 @@ def delete(
 ) -> None:
     """Delete objects, by name, by label or by manifest, then run the lab until nothing changes. If one of them is not
     there, none is deleted."""
-    from kailab.cli.lab_changes import LabChanges
+    from kailab.cli.lab_changes import LabChanges, settled
     from kailab.cli.naming import resource
     from kailab.errors import InputError
 
-    if bool(what) == bool(files):
+    sources = _sources(files, recursive, kustomization)
+    if bool(what) == bool(sources):
         raise InputError("say what to delete: either KIND NAME... or -f FILE")
-    if files and (selector or everything):
+    if sources and (selector or everything):
         raise InputError("-f deletes what its manifests name; -l and --all go with a KIND")
     with labfile.changed(state) as lab:
         before = LabChanges(lab)
-        doomed = _in_files(lab, files, namespace) if files else _named(lab, what, namespace, selector, everything)
+        doomed = _in_files(lab, sources, namespace) if sources else chosen(lab, what, namespace, selector, everything)
         gone = _delete(lab, doomed, ignore_not_found)
-        told = _settled(lab, before, settle) if gone else ""
+        told = settled(lab, before, settle) if gone else ""
     for kind, name, _ in gone:
         terminal.say(f'{resource(kind)} "{name}" deleted')
     if not gone:
@@ -94,68 +110,64 @@ def delete(
         terminal.notice(told)
 
 
-Doomed = tuple[str, str, str]
-"""Kind key, name, namespace ("" outside namespaces)."""
+def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str]:
+    """What ``Lab.apply`` takes. Raises InputError."""
+    from kailab.errors import InputError
 
-
-def _sources(files: Sequence[str]) -> list[Path | str]:
+    if recursive and not files:
+        raise InputError("-R goes with -f FOLDER")
     if files.count("-") > 1:
-        from kailab.errors import InputError
-
         raise InputError("stdin (-f -) can be read once only")
-    return [file if file == "-" else Path(file) for file in files]
+    sources: list[Path | str] = []
+    for file in files:
+        folder = Path(file)
+        if recursive and folder.is_dir():
+            sources += _below(folder)
+        else:
+            sources.append(file if file == "-" else folder)
+    if kustomization is not None:
+        from kailab.cli.kustomize import built
+
+        sources.append(built(kustomization))
+    return sources
 
 
-def _settled(lab: Lab, before: LabChanges, settle: bool) -> str:
-    if not settle:
-        return "not settled: nothing has acted on it yet; `kailab run` lets the lab go on"
-    with terminal.waiting("settling"):
-        lab.settle()
-    return before.told()
+def _below(folder: Path) -> list[Path]:
+    """The manifests in a folder and in all folders in it, by name. Raises InputError where there are none."""
+    from kailab.errors import InputError, Where
+    from kailab.model.manifests import SUFFIXES
+
+    found = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
+    if not found:
+        raise InputError(
+            f"neither the folder nor any in it holds manifests; expected {', '.join(f'*{one}' for one in SUFFIXES)}",
+            Where(file=str(folder)),
+        )
+    return found
 
 
-def _in_files(lab: Lab, files: Sequence[str], namespace: str) -> list[Doomed]:
+def _in_files(lab: Lab, sources: Sequence[Path | str], namespace: str) -> list[Chosen]:
     from kailab.lab import intake
     from kailab.model.kinds import is_namespaced
 
-    found: list[Doomed] = []
-    for one in intake.read(_sources(files), namespace=namespace).manifests:
+    found: list[Chosen] = []
+    for one in intake.read(sources, namespace=namespace).manifests:
         metadata = one.object["metadata"]
         spaced = is_namespaced(one.kind, one.object)
-        found.append((one.kind, metadata.get("name", ""), (metadata.get("namespace") or namespace) if spaced else ""))
+        space = (metadata.get("namespace") or namespace) if spaced else ""
+        found.append(Chosen(one.kind, metadata.get("name", ""), space))
     return found
 
 
-def _named(lab: Lab, what: Sequence[str], namespace: str, selector: str, everything: bool) -> list[Doomed]:
-    from kailab.cli.naming import targets
-    from kailab.errors import InputError
-    from kailab.model.kinds import is_namespaced
-
-    found: list[Doomed] = []
-    for kind, names in targets(what, lab.cluster.kinds()):
-        space = namespace if is_namespaced(kind) else ""
-        if names:
-            if selector or everything:
-                raise InputError("names can't go with -l or --all")
-            found += [(kind, name, lab.space_of(kind, name, namespace) or "") for name in names]
-        elif selector or everything:
-            listed = lab.cluster.list(kind, space or None, selector or None)
-            found += [(kind, obj["metadata"]["name"], obj["metadata"].get("namespace", "")) for obj in listed]
-        else:
-            raise InputError(f"say which {kind}: by name, by label (-l) or --all")
-    return found
-
-
-def _delete(lab: Lab, doomed: list[Doomed], ignore_not_found: bool) -> list[Doomed]:
+def _delete(lab: Lab, doomed: list[Chosen], ignore_not_found: bool) -> list[Chosen]:
     """Delete what is there; all of it must be unless ``ignore_not_found``. Raises InputError before anything is gone."""
     from kailab.errors import InputError, InputErrors, NotFound
 
-    there: list[Doomed] = []
+    there: list[Chosen] = []
     missing: list[InputError] = []
     for target in doomed:
-        kind, name, space = target
         try:
-            lab.cluster.get(kind, name, space or None)
+            lab.cluster.get(target.kind, target.name, target.space)
             there.append(target)
         except NotFound as error:
             missing.append(InputError(str(error)))

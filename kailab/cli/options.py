@@ -9,7 +9,9 @@ from typing import Any, TypeVar
 
 import click
 
-STATE = Path(".kailab/lab.state")
+from kailab.cli import completing
+from kailab.cli.labfile import STATE
+
 EVIDENCE = Path("evidence")
 PATH = click.Path(path_type=Path)
 
@@ -24,6 +26,7 @@ class Format(StrEnum):
     json = "json"
     yaml = "yaml"
     name = "name"
+    tree = "tree"
 
 
 class TextOrJson(StrEnum):
@@ -36,7 +39,9 @@ class TextOrJson(StrEnum):
 state = click.option(
     "--state", type=PATH, default=STATE, envvar="KAILAB_STATE", show_envvar=True, help="The file that keeps the lab."
 )
-namespace = click.option("--namespace", "-n", default="default", help="The namespace.")
+namespace = click.option(
+    "--namespace", "-n", default="default", shell_complete=completing.namespaces, help="The namespace."
+)
 all_namespaces = click.option("--all-namespaces", "-A", is_flag=True, help="Objects of every namespace.")
 selector = click.option(
     "--selector",
@@ -47,6 +52,10 @@ selector = click.option(
 )
 files = click.option(
     "--filename", "-f", "files", multiple=True, help="A manifest, a folder of them, or - for stdin. May be repeated."
+)
+recursive = click.option("--recursive", "-R", is_flag=True, help="-f FOLDER: and all folders in it.")
+kustomize = click.option(
+    "--kustomize", "-k", "kustomization", type=PATH, help="What the kustomization in this folder makes."
 )
 output = click.option(
     "--output", "-o", type=click.Choice(TextOrJson), default=TextOrJson.text, help="For people, or for programs."

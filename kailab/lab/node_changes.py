@@ -88,8 +88,28 @@ def drained(lab: Looking, name: str) -> tuple[Change, ...]:
     )
 
 
+def held_back(lab: Looking, name: str, *, daemons: bool, lone: bool) -> list[InputError]:
+    """What speaks against draining a node, as kubectl has it. ``daemons``: pods of DaemonSets, which come back; ``lone``: pods that no
+    controller makes anew."""
+    errors = []
+    for pod in lab.cluster.list("Pod"):
+        if not _stands(pod, name):
+            continue
+        kinds = {owner.get("kind") for owner in pod["metadata"].get("ownerReferences") or () if owner.get("controller")}
+        told = f"node/{name}: pod {pod['metadata']['namespace']}/{pod['metadata']['name']}"
+        if "DaemonSet" in kinds and daemons:
+            errors.append(
+                InputError(f"{told} is a DaemonSet's and would come back; --ignore-daemonsets leaves it where it is")
+            )
+        elif not kinds and lone:
+            errors.append(InputError(f"{told} has no controller and would be gone for good; --force deletes it"))
+    return errors
+
+
+def _stands(pod: Object, node: str) -> bool:
+    return pod["spec"].get("nodeName") == node and "deletionTimestamp" not in pod["metadata"]
+
+
 def _drains(pod: Object, node: str) -> bool:
-    metadata = pod["metadata"]
-    if pod["spec"].get("nodeName") != node or "deletionTimestamp" in metadata:
-        return False
-    return not any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ())
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return _stands(pod, node) and not any(owner.get("kind") == "DaemonSet" for owner in owners)

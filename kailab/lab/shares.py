@@ -49,6 +49,20 @@ class QueueStanding:
         """Asked for and not held."""
         return max(0, self.requested - self.allocated)
 
+    @property
+    def entitled_to(self) -> int:
+        """What it asks for within its quota and limit."""
+        return min((self.requested, *(bound for bound in (self.quota, self.limit) if bound != UNLIMITED)))
+
+    @property
+    def due(self) -> float:
+        """What it should hold now: its fair share as far as it asks for it; where none is worked out, what it is entitled to."""
+        return self.entitled_to if self.fair_share is None else min(self.fair_share, self.requested)
+
+    @property
+    def starving(self) -> bool:
+        return self.due > self.allocated
+
 
 @dataclass
 class Shares:

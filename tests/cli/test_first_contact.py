@@ -72,14 +72,10 @@ def test_a_manifest_without_slips_is_taken_without_a_word(started) -> None:
 @pytest.mark.parametrize(
     ("command", "said"),
     [
-        (("describe", "pod", "x"), "kailab explain pod NAME"),
         (("logs", "x"), "nothing runs in the pods of fake nodes"),
-        (("scale", "deployment", "x"), "change the manifest"),
-        (("get", "pods", "-w"), "kailab run --for"),
-        (("get", "pods", "--watch"), "kailab run --for"),
-        (("get", "pods", "-o", "jsonpath={.items}"), "-o json"),
-        (("get", "pods", "--sort-by=.metadata.name"), "-o json"),
-        (("apply", "-k", "."), "kubectl kustomize"),
+        (("edit", "deployment", "x"), "`kailab patch` changes a field"),
+        (("rollout", "restart", "deployment/x"), "change the manifest"),
+        (("get", "pods", "-o", "go-template={{.items}}"), "-o json"),
         (("apply", "queues.yaml"), "kailab apply -f queues.yaml"),
     ],
 )

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from kailab.cli.table import age, render
+from kailab.cli.table import age, fitted, render
 
 
 def test_pods(busy) -> None:
@@ -154,3 +154,99 @@ def test_tables_line_up_and_end_without_spaces() -> None:
     text = render(["A", "LONG", "C"], [["x", "", "a\nb"], ["yyyy", "z", ""]])
     assert text == "A      LONG   C\nx             a b\nyyyy   z"
     assert render(["A"], [["x"]], no_headers=True) == "x"
+
+
+def test_paths_as_kubectl_writes_them(busy) -> None:
+    said = busy(
+        "get", "pods", "-o", 'jsonpath={range .items[*]}{.metadata.labels.kai\\.scheduler/queue}{"\\n"}{end}'
+    ).out
+    assert said == "team-a\n" * 20
+    assert busy("get", "q", "team-a", "-o", "jsonpath={.spec.resources.gpu}").out == (
+        '{"quota": 8, "limit": 16, "overQuotaWeight": 1}'
+    )
+    running = busy("get", "pods", "-o", 'jsonpath={.items[?(@.status.phase=="Running")].metadata.name}').out
+    assert len(running.split(" ")) == 16
+
+
+def test_columns_of_ones_own(busy) -> None:
+    said = busy(
+        "get", "nodes", "-o", r"custom-columns=NODE:.metadata.name,GPUS:.status.allocatable.nvidia\.com/gpu,X:.no"
+    )
+    assert said.out.splitlines()[:2] == ["NODE     GPUS   X", "a100-0   8      <none>"]
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["-o", "jsonpath={.items[}"], "is no JSONPath"),
+        (["-o", "jsonpath={range .items[*]}"], "{range} without {end}"),
+        (["-o", "jsonpath={items}"], "expected a dot at the beginning"),
+        (["-o", "custom-columns=NAME"], "expected HEADER:PATH"),
+        (["-o", "jsonpath"], "is not one of"),
+        (["-o", "go-template={{.items}}"], "`kailab get ... -o json` gives all of it"),
+        (["--sort-by", ".nope"], "none of the objects has the field .nope"),
+        (["--field-selector", "status.phase"], "expected FIELD=VALUE or FIELD!=VALUE"),
+        (["-o", "tree"], "-o tree is for queues"),
+        (["-o", "json", "--show-labels"], "--show-labels and -L go with tables"),
+        (["-w", "-o", "json"], "--watch goes with tables"),
+    ],
+)
+def test_a_way_to_show_them_that_there_is_not(busy, options, said) -> None:
+    done = busy("get", "pods", *options)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_fields_choose_and_order(busy) -> None:
+    assert len(busy("get", "pods", "--field-selector", "status.phase=Pending", "-o", "name").out.split()) == 4
+    assert (
+        len(busy("get", "pods", "--field-selector", "status.phase!=Pending,spec.nodeName!=", "-o", "name").out.split())
+        == 16
+    )
+    named = busy("get", "nodes", "--sort-by", r"{.status.allocatable.nvidia\.com/gpu}", "-o", "name").out.split()
+    assert set(named[:2]) == {"node/l40s-0", "node/l40s-1"}
+
+
+def test_labels_as_columns(busy) -> None:
+    header, row, *_ = busy("get", "pods", "-L", "app,kai.scheduler/queue", "--show-labels").out.splitlines()
+    assert header.split()[-3:] == ["APP", "QUEUE", "LABELS"]
+    assert row.split()[-3:-1] == ["train", "team-a"]
+    assert "app=train" in row.split()[-1]
+
+
+TREE = """\
+{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: org}, spec: {resources: {gpu: {quota: 16, limit: -1}}}}
+---
+{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: ml}, spec: {parentQueue: org, resources: {gpu: {quota: 4, limit: -1}}}}
+---
+{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: web}, spec: {parentQueue: org, resources: {gpu: {quota: 8, limit: -1}}}}
+"""
+
+
+def test_queues_as_a_tree(busy) -> None:
+    busy("apply", "--no-settle", "-f", "-", input=TREE)
+    lines = busy("get", "queues", "-o", "tree").out.splitlines()
+    assert lines[0].split() == ["NAME", "QUOTA", "LIMIT", "FAIR-SHARE", "ALLOCATED", "BORROWED", "WAITING", "STANDS"]
+    assert [line.split("   ")[0] for line in lines[1:]] == ["org", "├─ ml", "└─ web", "team-a"]
+    assert lines[-1].split()[-3:] == ["8", "4", "borrowing"]
+
+
+def test_a_table_is_made_to_fit_a_terminal_names_last() -> None:
+    rows = [["NAME", "PODGROUP", "AGE"], ["train-0", "pg-train-00000000-0000-4000-8000-000000000013", "3s"]]
+    assert fitted(rows, 80) == rows
+    assert fitted(rows, 40)[1] == ["train-0", "pg-train-00…000000000013", "3s"]
+    assert fitted(rows, 10)[1][0] == "train-0"
+
+
+def test_what_changes_is_shown_as_it_changes(busy, process) -> None:
+    with process("get", "pods", "--watch", text=True) as watching:
+        assert watching.stdout is not None
+        first = [watching.stdout.readline() for _ in range(21)]
+        assert first[0].split() == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
+        busy("patch", "queue", "team-a", "-p", '{"spec": {"resources": {"gpu": {"limit": 20}}}}')
+        changed = [watching.stdout.readline().split() for _ in range(4)]
+        assert {row[2] for row in changed} == {"Running"}
+        busy("down")
+        assert watching.wait(60) == 0
+        assert watching.stderr is not None
+        assert "the lab is down" in watching.stderr.read()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
+
+from kailab.components.cache import Cache
 
 POD = """\
 apiVersion: v1
@@ -220,3 +223,41 @@ def test_a_gang_that_may_grow_into_its_minimum_is_taken(started) -> None:
     done = started("apply", "-f", "-", input=text)
     assert done.code == 0
     assert "can't start unless that is raised" in done.err
+
+
+SPACE = "{apiVersion: v1, kind: Namespace, metadata: {name: NAME}}\n"
+
+
+def test_folders_in_a_folder_are_applied_only_where_that_is_said(started, home) -> None:
+    (home / "all" / "inner").mkdir(parents=True)
+    (home / "all" / "a.yaml").write_text(SPACE.replace("NAME", "one"))
+    (home / "all" / "inner" / "b.yaml").write_text(SPACE.replace("NAME", "two"))
+    assert started("apply", "-f", "all").out == "namespace/one created\n"
+    assert started("apply", "-f", "all", "-R").out == "namespace/one unchanged\nnamespace/two created\n"
+    assert len(started("delete", "-R", "-f", "all").out.splitlines()) == 2
+
+
+def test_a_kustomization_is_applied(started, home) -> None:
+    if not (shutil.which("kustomize") or shutil.which("kubectl") or (Cache().root / "kubernetes").is_dir()):
+        pytest.skip("neither kustomize nor kubectl is here")
+    (home / "kustomization.yaml").write_text("resources: [pod.yaml]\nnamePrefix: my-\n")
+    (home / "pod.yaml").write_text(POD.format(name="one"))
+    assert started("apply", "-k", ".").out == "pod/my-one created\n"
+    (home / "kustomization.yaml").write_text("resources: [nope.yaml]\n")
+    done = started("apply", "-k", ".")
+    assert done.code == 2
+    assert "nope.yaml" in done.err
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (["-R"], "-R goes with -f FOLDER"),
+        (["-k", "nope"], "nope: is no folder; expected one with a kustomization.yaml"),
+        (["-R", "-f", "."], "neither the folder nor any in it holds manifests"),
+    ],
+)
+def test_a_folder_that_is_none(started, options, said) -> None:
+    done = started("apply", *options)
+    assert done.code == 2
+    assert said in done.err

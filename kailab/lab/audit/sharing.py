@@ -13,7 +13,7 @@ from kailab.engine.working.queues import QueueResource
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.explain.queue_returns import entitled, return_data, stops
 from kailab.lab.picture import Picture
-from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares
+from kailab.lab.shares import NOBODY, QueueStanding, Shares
 from kailab.lab.wording import amount_text, gpus, some
 
 SHOWN = 3
@@ -48,15 +48,12 @@ def starved(picture: Picture, helpless: Mapping[str, TaskAmounts]) -> Iterable[F
         queue = every[short][name]
         if name in helpless:
             queue = replace(queue, requested=max(queue.allocated, queue.requested - getattr(helpless[name], short)))
-        bounds = (one for one in (queue.quota, queue.limit) if one != UNLIMITED)
-        entitled_to = min((queue.requested, *bounds))
-        due = entitled_to if queue.fair_share is None else min(queue.fair_share, queue.requested)
-        if due > queue.allocated:
+        if queue.starving:
             resource = RESOURCES[short]
             claims = [
                 one for level in picture.lines[name] for one in pairs.get(level, ()) if one.taker.resource == resource
             ]
-            yield _starved(queue, resource, due, entitled_to, claims, reasons.get(name, Counter()))
+            yield _starved(queue, resource, claims, reasons.get(name, Counter()))
 
 
 def _pairs(picture: Picture) -> dict[str, list[Return]]:
@@ -72,12 +69,10 @@ def _pairs(picture: Picture) -> dict[str, list[Return]]:
 def _starved(
     queue: QueueStanding,
     resource: QueueResource,
-    due: float,
-    entitled_to: int,
     claims: list[Return],
     reasons: Counter[str],
 ) -> Finding:
-    by_quota = queue.allocated < entitled_to
+    by_quota, due = queue.allocated < queue.entitled_to, queue.due
     which = f"its quota of {amount_text(resource, queue.quota)}" if by_quota else "its fair share"
     parts = [
         f"{queue.name} holds {amount_text(resource, queue.allocated)} of {amount_text(resource, due)} that are its due "

@@ -1,0 +1,62 @@
+"""What a shell completes: kinds, names of objects of the lab that is up, namespaces, fleets. Whatever goes wrong, nothing is offered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import click
+
+from kailab.errors import KailabError
+
+Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+
+
+def _offering(found: Callable[[click.Context, str], list[str]]) -> Completer:
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        try:
+            return [one for one in found(ctx, incomplete) if one.startswith(incomplete)]
+        except (KailabError, OSError):
+            return []
+
+    return complete
+
+
+def _objects(ctx: click.Context, incomplete: str) -> list[str]:
+    words = [str(word) for word in ctx.params.get("what") or ()]
+    kind, slash, _ = incomplete.partition("/")
+    if slash:
+        return [f"{kind}/{name}" for name in _names(ctx, kind)]
+    return _names(ctx, words[0]) if words else _kinds()
+
+
+def _kinds() -> list[str]:
+    from kailab.model.kinds import KINDS, register_installed
+
+    register_installed()
+    return sorted(kind.plural for kind in KINDS.values())
+
+
+def _names(ctx: click.Context, kind: str) -> list[str]:
+    from kailab.cli.labfile import STATE, looked_at
+    from kailab.model.kinds import is_namespaced
+
+    # Defaults and variables are not read where a line is completed.
+    state = ctx.params.get("state") or os.environ.get("KAILAB_STATE") or STATE
+    with looked_at(Path(state)) as lab:
+        key = lab.kind(kind)
+        space = ctx.params.get("namespace", "default") if is_namespaced(key) else None
+        return [obj["metadata"]["name"] for obj in lab.cluster.list(key, space)]
+
+
+def _fleets(ctx: click.Context, incomplete: str) -> list[str]:
+    from kailab.fleet.library import available_fleets
+
+    return list(available_fleets())
+
+
+objects = _offering(_objects)
+nodes = _offering(lambda ctx, _: _names(ctx, "Node"))
+namespaces = _offering(lambda ctx, _: _names(ctx, "Namespace"))
+fleets = _offering(_fleets)

@@ -1,0 +1,216 @@
+"""``scale``, ``patch``, ``label``, ``annotate``: fields of objects that are there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from kailab.cli import labfile, options, selecting, terminal
+from kailab.cli.selecting import Chosen, chosen, there
+
+Object = dict[str, Any]
+overwrite = click.option("--overwrite", is_flag=True, help="Change what has another value already.")
+
+
+@click.command()
+@selecting.what
+@click.option("--replicas", type=click.IntRange(min=0), required=True, help="How many pods it is to have.")
+@click.option("--current-replicas", type=click.IntRange(min=0), help="Only if it has so many now.")
+@options.namespace
+@options.selector
+@selecting.everything
+@options.settle
+@options.state
+def scale(
+    what: tuple[str, ...],
+    replicas: int,
+    current_replicas: int | None,
+    namespace: str,
+    selector: str,
+    everything: bool,
+    settle: bool,
+    state: Path,
+) -> None:
+    """Set how many replicas a Deployment, StatefulSet or the like has, then run the lab until nothing changes."""
+    from kailab.cli.lab_changes import LabChanges, settled
+    from kailab.cli.naming import full_name
+    from kailab.errors import InputError
+
+    with labfile.changed(state) as lab:
+        before = LabChanges(lab)
+        wanted = chosen(lab, what, namespace, selector, everything)
+        for one, obj in zip(wanted, there(lab, wanted), strict=True):
+            now = (obj.get("spec") or {}).get("replicas", 1)
+            if current_replicas is not None and now != current_replicas:
+                raise InputError(f"{full_name(one.kind, one.name)} has {now} replicas, not {current_replicas}")
+        for one in wanted:
+            lab.scale(one.kind, one.name, replicas, one.namespace or "default")
+        told = settled(lab, before, settle) if wanted else ""
+    _tell([(one, "scaled") for one in wanted], told)
+
+
+@click.command()
+@selecting.what
+@click.option("--patch", "-p", "text", default="", show_default=False, help="A JSON merge patch, as JSON or YAML.")
+@click.option("--patch-file", type=options.PATH, help="A file with the patch.")
+@click.option(
+    "--type", "form", type=click.Choice(["merge"]), default="merge", help="Lists are replaced as a whole (RFC 7386)."
+)
+@options.namespace
+@options.settle
+@options.state
+def patch(
+    what: tuple[str, ...], text: str, patch_file: Path | None, form: str, namespace: str, settle: bool, state: Path
+) -> None:
+    """Change fields of objects, then run the lab until nothing changes: patch queue team-a -p '{"spec": {"priority": 5}}'."""
+    from kailab.cli.lab_changes import LabChanges, settled
+    from kailab.errors import InputError
+    from kailab.model.files import read_text
+
+    if bool(text) == bool(patch_file):
+        raise InputError("say what to change: either -p PATCH or --patch-file FILE")
+    wished = _merge_patch(read_text(patch_file) if patch_file else text, str(patch_file) if patch_file else "--patch")
+    with labfile.changed(state) as lab:
+        before = LabChanges(lab)
+        wanted = chosen(lab, what, namespace)
+        outcomes = []
+        for one, obj in zip(wanted, there(lab, wanted), strict=True):
+            patched = lab.patch(one.kind, one.name, wished, one.namespace or "default")
+            same = patched["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion")
+            outcomes.append((one, "patched (no change)" if same else "patched"))
+        told = settled(lab, before, settle)
+    _tell(outcomes, told)
+
+
+def _merge_patch(text: str, file: str) -> Object:
+    from kailab.errors import InputError, Where
+    from kailab.model.yamltext import read_document
+
+    value, _ = read_document(text, file, "one patch")
+    if not isinstance(value, dict):
+        raise InputError(
+            f'expected a mapping, as in {{"spec": {{"priority": 5}}}}, not {value!r:.60}', Where(file=file)
+        )
+    return value
+
+
+def _metadata(field: str, done: str) -> Callable[..., None]:
+    """The command that changes a map in the metadata: ``labels`` or ``annotations``."""
+
+    def command(
+        what: tuple[str, ...],
+        namespace: str,
+        selector: str,
+        everything: bool,
+        overwrite: bool,
+        settle: bool,
+        state: Path,
+    ) -> None:
+        from kailab.cli.lab_changes import LabChanges, settled
+
+        words, values = _split(what)
+        with labfile.changed(state) as lab:
+            before = LabChanges(lab)
+            wanted = chosen(lab, words, namespace, selector, everything)
+            objects = there(lab, wanted)
+            if not overwrite:
+                _refuse_overwriting(wanted, objects, field, values)
+            outcomes = []
+            for one, obj in zip(wanted, objects, strict=True):
+                if differing(obj["metadata"].get(field) or {}, values):
+                    lab.patch(one.kind, one.name, {"metadata": {field: dict(values)}}, one.namespace or "default")
+                    outcomes.append((one, done))
+                else:
+                    outcomes.append((one, f"not {done}"))
+            told = settled(lab, before, settle) if any(how == done for _, how in outcomes) else ""
+        _tell(outcomes, told)
+
+    return command
+
+
+def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
+    """Objects, and what is to be set (``key=value``) or taken away (``key-``: None)."""
+    from kailab.errors import InputError
+
+    values: dict[str, str | None] = {}
+    objects: list[str] = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if not equals and not word.endswith("-"):
+            if values:
+                raise InputError(f"{word!r}: what is changed comes last: KIND NAME KEY=VALUE KEY-")
+            objects.append(word)
+            continue
+        key = key if equals else word[:-1]
+        if not key or key in values:
+            raise InputError(f"{word!r}: expected KEY=VALUE or KEY-, each key once")
+        values[key] = value if equals else None
+    if not values:
+        raise InputError("say what to change: KEY=VALUE sets it, KEY- takes it away")
+    return objects, values
+
+
+def differing(now: Mapping[str, str], values: Mapping[str, str | None]) -> list[str]:
+    """The keys that are to have another value than they have."""
+    return [key for key, value in values.items() if now.get(key) != value]
+
+
+def _refuse_overwriting(
+    wanted: Sequence[Chosen], objects: Sequence[Object], field: str, values: Mapping[str, str | None]
+) -> None:
+    from kailab.cli.naming import full_name
+    from kailab.errors import InputError, InputErrors
+
+    errors = []
+    for one, obj in zip(wanted, objects, strict=True):
+        now = obj["metadata"].get(field) or {}
+        errors += [
+            InputError(f"{full_name(one.kind, one.name)} has {key}={now[key]} already; --overwrite changes it")
+            for key in differing(now, values)
+            if key in now and values[key] is not None
+        ]
+    if errors:
+        raise InputErrors.of(errors)
+
+
+def _tell(outcomes: Sequence[tuple[Chosen, str]], told: str) -> None:
+    from kailab.cli.naming import full_name
+
+    for one, how in outcomes:
+        terminal.say(f"{full_name(one.kind, one.name)} {how}")
+    if not outcomes:
+        terminal.notice("No resources found")
+    if told:
+        terminal.notice(told)
+
+
+def _command(field: str, done: str, name: str, help: str) -> click.Command:
+    command = _metadata(field, done)
+    for decorate in (
+        options.state,
+        options.settle,
+        overwrite,
+        selecting.everything,
+        options.selector,
+        options.namespace,
+        click.argument("what", nargs=-1, help="KIND NAME... KEY=VALUE KEY-"),
+    ):
+        command = decorate(command)
+    return click.command(name=name, help=help)(command)
+
+
+label = _command(
+    "labels",
+    "labeled",
+    "label",
+    "Set labels of objects (KEY=VALUE) or take them away (KEY-), then run the lab until nothing changes.",
+)
+annotate = _command(
+    "annotations",
+    "annotated",
+    "annotate",
+    "Set annotations of objects (KEY=VALUE) or take them away (KEY-), then run the lab until nothing changes.",
+)

@@ -1,0 +1,144 @@
+"""JSONPath as kubectl writes it: ``{.items[*].metadata.name}``, ``{range .items[*]}{.metadata.name}{"\\n"}{end}``.
+
+The paths are those of RFC 9535 (read by python-jsonpath) but for their beginning, which is left out, and for names, in which a
+backslash stands before a dot: ``.metadata.labels.kai\\.scheduler/queue``. Source: kubernetes.io/docs/reference/kubectl/jsonpath.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jsonpath
+
+from kailab.errors import InputError
+
+# A dot and a name, in which a backslash takes the meaning from what follows; or what stands in brackets, quoted or not.
+_STEP = re.compile(
+    r"(?P<down>\.\.)?\.?(?P<name>(?:\\.|[^\s.\[\]\\{}*])+)|(?P<all>\.\.?\*)|(?P<deep>\.\.)|(?P<inside>\[(?:'[^']*'|\"[^\"]*\"|[^\]'\"])*\])"
+)
+
+
+class Path:
+    """One path. Raises InputError where it is none."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.absolute = text.lstrip().startswith("$")
+        try:
+            self._query = jsonpath.compile(_as_rfc(text))
+        except jsonpath.JSONPathError as error:
+            raise InputError(f"{text!r} is no JSONPath: {str(error).splitlines()[0]}") from None
+
+    def values(self, data: Any) -> list[Any]:
+        """What is found in it; nothing where there is no such field."""
+        return list(self._query.findall(data))
+
+
+def relaxed(text: str) -> Path:
+    """As ``--sort-by`` and ``custom-columns`` take it: ``{.metadata.name}``, ``.metadata.name`` or ``metadata.name``."""
+    bare = text.strip()
+    if bare.startswith("{") and bare.endswith("}"):
+        bare = bare[1:-1]
+    if not bare:
+        raise InputError(f"{text!r}: expected a path such as .metadata.name")
+    return Path(bare if bare[0] in ".$[@" else f".{bare}")
+
+
+def told(values: Sequence[Any]) -> str:
+    """Found values as text: strings as they are, the rest as JSON, with spaces between."""
+    return " ".join(value if isinstance(value, str) else json.dumps(value) for value in values)
+
+
+class Template:
+    """Text with paths in braces. Raises InputError where it can't be read."""
+
+    def __init__(self, text: str) -> None:
+        self._nodes, rest = _parsed(list(_pieces(text)), inside=False)
+        assert not rest
+
+    def render(self, data: Any) -> str:
+        return "".join(_rendered(self._nodes, data, data))
+
+
+class _Range(NamedTuple):
+    over: Path
+    nodes: list[Any]  # str: text; Path: values; _Range
+
+
+def _rendered(nodes: Sequence[Any], data: Any, root: Any) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, str):
+            yield node
+        elif isinstance(node, Path):
+            yield told(node.values(root if node.absolute else data))
+        else:
+            for each in node.over.values(root if node.over.absolute else data):
+                yield from _rendered(node.nodes, each, root)
+
+
+def _pieces(text: str) -> Iterator[tuple[bool, str]]:
+    """(in braces, text), in order. A brace in quotes is text."""
+    for literal, braced in re.findall(r"([^{}]+)|\{((?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*)\}", text):
+        yield (False, literal) if literal else (True, braced.strip())
+    plain = re.sub(r"\{(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*\}", "", text)
+    if "{" in plain or "}" in plain:
+        raise InputError(f"{text!r} is no JSONPath template: a brace is missing")
+
+
+def _parsed(pieces: list[tuple[bool, str]], inside: bool) -> tuple[list[Any], list[tuple[bool, str]]]:
+    nodes: list[Any] = []
+    while pieces:
+        (braced, text), pieces = pieces[0], pieces[1:]
+        if not braced:
+            nodes.append(text)
+        elif text[:1] in ("'", '"'):
+            nodes.append(_unquoted(text))
+        elif text == "end":
+            if not inside:
+                raise InputError("{end} without {range}")
+            return nodes, pieces
+        elif text.startswith("range "):
+            within, pieces = _parsed(pieces, inside=True)
+            nodes.append(_Range(Path(text.removeprefix("range ").strip()), within))
+        else:
+            nodes.append(Path(text))
+    if inside:
+        raise InputError("{range} without {end}")
+    return nodes, pieces
+
+
+def _unquoted(text: str) -> str:
+    if len(text) < 2 or text[-1] != text[0]:
+        raise InputError(f"{{{text}}}: a quote is missing")
+    try:
+        value = json.loads(f'"{text[1:-1]}"')
+    except ValueError:
+        raise InputError(f"{{{text}}}: not a quoted text") from None
+    return str(value)
+
+
+def _as_rfc(text: str) -> str:
+    """With the root at its beginning, and each name in brackets."""
+    path = text.strip()
+    rest = path[1:] if path[:1] in ("$", "@") else path
+    if path[:1] not in (".", "$", "@", "["):
+        raise InputError(f"{text!r} is no JSONPath: expected a dot at the beginning, as in {{.metadata.name}}")
+    found, at = "$", 0
+    if rest == ".":
+        return found
+    while at < len(rest):
+        step = _STEP.match(rest, at)
+        if step is None:
+            raise InputError(f"{text!r} is no JSONPath: {rest[at:]!r} can't be read")
+        if step["name"]:
+            name = re.sub(r"\\(.)", r"\1", step["name"])
+            found += f"{step['down'] or ''}[{json.dumps(name)}]"
+        elif step["all"]:
+            found += "[*]" if len(step["all"]) == 2 else "..[*]"
+        else:
+            found += step["deep"] or step["inside"]
+        at = step.end()
+    return found

@@ -1,0 +1,58 @@
+"""Which objects are to be shown, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from kailab.cli import narrowing
+
+if TYPE_CHECKING:
+    from kailab.cli.naming import Target
+    from kailab.lab import Lab
+
+Object = dict[str, Any]
+Found: TypeAlias = list[tuple[str, list[Object]]]
+"""Kind keys with objects."""
+
+
+class Asked:
+    """What is asked for. ``namespace``: None: all."""
+
+    def __init__(
+        self, what: Sequence[str], namespace: str | None, selector: str, field_selector: str = "", sort_by: str = ""
+    ) -> None:
+        """Raises InputError."""
+        self._what, self.namespace, self._selector = what, namespace, selector
+        self._fields = narrowing.by_fields(field_selector)
+        self._narrowed = [name for name, given in (("-l", selector), ("--field-selector", field_selector)) if given]
+        self._order = None
+        if sort_by:
+            from kailab.cli.jsonpath import relaxed
+
+            self._order = relaxed(sort_by)
+
+    def of(self, lab: Lab) -> tuple[list[Target], Found]:
+        """The kinds asked for, and for each the objects that there are. Raises InputError, NotFound."""
+        from kailab.cli.naming import targets
+        from kailab.errors import InputError
+
+        wanted = targets(self._what, lab.cluster.kinds())
+        if self._narrowed and any(target.names for target in wanted):
+            raise InputError(f"names can't go with {' and '.join(self._narrowed)}")
+        found = []
+        for target in wanted:
+            objects = [obj for obj in self._objects(lab, target) if self._fields(obj)]
+            found.append((target.kind, objects if self._order is None else narrowing.in_order(objects, self._order)))
+        return wanted, found
+
+    def _objects(self, lab: Lab, target: Target) -> list[Object]:
+        from kailab.errors import InputError
+        from kailab.model.kinds import is_namespaced
+
+        kind, names = target
+        if not names:
+            return lab.cluster.list(kind, self.namespace if is_namespaced(kind) else None, self._selector or None)
+        if self.namespace is None and is_namespaced(kind):
+            raise InputError("names can't go with -A; say which namespace with -n")
+        return [lab.get(kind, name, self.namespace) for name in names]

@@ -1,0 +1,157 @@
+"""``wait``: let the lab go on until objects are as they are wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from kailab.cli import labfile, options, selecting, terminal
+from kailab.cli.selecting import Chosen, chosen, there
+
+if TYPE_CHECKING:
+    from kailab.lab import Lab
+
+Object = dict[str, Any]
+State = Callable[[Object | None], str]
+"""(the object, None if it is not there) -> what it lacks; "" where it is as it is wanted."""
+
+
+@click.command()
+@selecting.what
+@click.option(
+    "--for",
+    "wanted",
+    required=True,
+    metavar="STATE",
+    help="condition=NAME, condition=NAME=False, delete, create, or jsonpath={.status.phase}=Running.",
+)
+@click.option("--timeout", default="30s", help="At most so long, in time of the lab: 30s, 5m, 1h30m, 2d.")
+@options.namespace
+@options.selector
+@selecting.everything
+@options.state
+def wait(
+    what: tuple[str, ...],
+    wanted: str,
+    timeout: str,
+    namespace: str,
+    selector: str,
+    everything: bool,
+    state: Path,
+) -> None:
+    """Let time pass in the lab until objects are as wanted. Exit code 1 if they are not when the time is up; the time has passed then,
+    too."""
+    from kailab.cli.naming import full_name
+    from kailab.errors import InputError
+    from kailab.lab.wording import elapsed
+    from kailab.model.times import duration_seconds
+
+    lacking, done = reading(wanted)
+    try:
+        seconds = duration_seconds(timeout, days=True)
+    except InputError as error:
+        raise InputError(f"--timeout: {error}") from None
+    with labfile.changed(state) as lab:
+        objects = chosen(lab, what, namespace, selector, everything)
+        if not objects:
+            raise InputError("no objects to wait for")
+        # What is gone already is what was waited for.
+        if wanted not in ("create", "delete"):
+            there(lab, objects)
+        left = _waited(lab, objects, lacking, seconds)
+    for one in objects:
+        if one not in left:
+            terminal.say(f"{full_name(one.kind, one.name)} {done}")
+    for one, lack in left.items():
+        terminal.complain(f"{full_name(one.kind, one.name)}: {lack}, after {elapsed(seconds)} of lab time")
+    if left:
+        raise SystemExit(1)
+
+
+def reading(wanted: str) -> tuple[State, str]:
+    """What an object lacks, and what is said of one that lacks nothing. Raises InputError."""
+    from kailab.errors import InputError
+
+    form, _, rest = wanted.partition("=")
+    if wanted == "delete":
+        return lambda obj: "" if obj is None else "is still there", "deleted"
+    if wanted == "create":
+        return lambda obj: "is not there" if obj is None else "", "created"
+    if form == "condition" and rest:
+        name, _, value = rest.partition("=")
+        return _condition(name, value or "True"), "condition met"
+    if form == "jsonpath" and rest:
+        return _path(rest), "condition met"
+    raise InputError(
+        f"--for {wanted!r}: expected condition=NAME, condition=NAME=VALUE, delete, create, or jsonpath={{PATH}}=VALUE"
+    )
+
+
+def _condition(name: str, value: str) -> State:
+    def lacking(obj: Object | None) -> str:
+        if obj is None:
+            return "is not there"
+        conditions = {str(one.get("type")).lower(): one for one in (obj.get("status") or {}).get("conditions") or ()}
+        found = conditions.get(name.lower())
+        if found is None:
+            told = ", ".join(sorted(str(one.get("type")) for one in conditions.values())) or "none"
+            return f"has no condition {name} (it has: {told})"
+        if str(found.get("status")).lower() == value.lower():
+            return ""
+        why = ": ".join(str(found[key]) for key in ("reason", "message") if found.get(key))
+        return f"its condition {found['type']} is {found.get('status')}{f' ({why})' if why else ''}, not {value}"
+
+    return lacking
+
+
+def _path(text: str) -> State:
+    from kailab.cli.jsonpath import relaxed, told
+
+    # In braces there may be an equals sign, too.
+    end = text.rfind("}") + 1
+    path, equals, value = (text[:end], text[end : end + 1], text[end + 1 :]) if end else text.partition("=")
+    query = relaxed(path)
+
+    def lacking(obj: Object | None) -> str:
+        if obj is None:
+            return "is not there"
+        values = query.values(obj)
+        if not values:
+            return f"has no {query.text}"
+        if equals and any(told([one]) != value for one in values):
+            return f"its {query.text} is {told(values)}, not {value}"
+        return ""
+
+    return lacking
+
+
+def _look(lab: Lab, one: Chosen) -> Object | None:
+    from kailab.errors import NotFound
+
+    try:
+        found: Object = lab.cluster.get(one.kind, one.name, one.space)
+    except NotFound:
+        return None
+    return found
+
+
+def _waited(lab: Lab, objects: list[Chosen], lacking: State, seconds: float) -> dict[Chosen, str]:
+    """What still lacks what, when all is well or the time is up."""
+
+    def left() -> dict[Chosen, str]:
+        return {one: lack for one in objects if (lack := lacking(_look(lab, one)))}
+
+    with terminal.waiting("waiting"):
+        found = left()
+        if not found:
+            return {}
+        begun = lab.now
+        lab.settle_if_changed()
+        for _ in lab.moments(max(0.0, seconds - (lab.now - begun))):
+            found = left()
+            if not found:
+                break
+    return left()

@@ -1,0 +1,32 @@
+"""What a shell is offered."""
+
+from __future__ import annotations
+
+import pytest
+from click.shell_completion import BashComplete
+
+from kailab.cli.main import app
+
+
+def offered(*words: str) -> list[str]:
+    *before, incomplete = words
+    found = BashComplete(app, {}, "kailab", "_KAILAB_COMPLETE").get_completions(list(before), incomplete)
+    return [item.value for item in found]
+
+
+def test_kinds_and_names_of_the_lab(busy) -> None:
+    assert {"pods", "podgroups"} <= set(offered("get", "po"))
+    assert offered("describe", "queue", "") == ["team-a"]
+    assert len(offered("get", "pods", "train-")) == 20
+    assert offered("explain", "job/t") == ["job/train"]
+    assert offered("drain", "l40s") == ["l40s-0", "l40s-1"]
+    assert offered("get", "pods", "-n", "def") == ["default"]
+
+
+def test_fleets(home) -> None:
+    assert "lesson" in offered("up", "--fleet", "le")
+
+
+@pytest.mark.parametrize("words", [("get", "pods", ""), ("drain", ""), ("get", "nope/")])
+def test_without_a_lab_nothing_is_offered(home, words) -> None:
+    assert offered(*words) == []

@@ -1,0 +1,125 @@
+"""Fields of objects changed as kubectl does it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, labels: {tier: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: api}}
+  template:
+    metadata: {labels: {app: api, kai.scheduler/queue: team-a}}
+    spec:
+      schedulerName: kai-scheduler
+      containers:
+      - {name: main, image: serve, resources: {limits: {nvidia.com/gpu: 1}}}
+"""
+
+
+@pytest.fixture
+def serving(busy):
+    """A Deployment beside a Job that fills its queue."""
+    assert busy("delete", "job", "train").code == 0
+    assert busy("apply", "-f", "-", input=DEPLOYMENT).code == 0
+    return busy
+
+
+def found(kailab, *what):
+    return json.loads(kailab("get", *what, "-o", "json").out)
+
+
+def test_a_deployment_is_scaled(serving) -> None:
+    done = serving("scale", "deploy/api", "--replicas", "5")
+    assert (done.code, done.out) == (0, "deployment.apps/api scaled\n")
+    assert "5 pods running" in done.err
+    assert len(found(serving, "pods")["items"]) == 5
+
+
+def test_it_is_scaled_only_from_where_it_was_thought_to_be(serving) -> None:
+    done = serving("scale", "deployment", "api", "--replicas=3", "--current-replicas=4")
+    assert (done.code, done.err) == (2, "error: deployment.apps/api has 2 replicas, not 4\n")
+    assert found(serving, "deploy", "api")["spec"]["replicas"] == 2
+
+
+def test_what_has_no_replicas_is_not_scaled(serving) -> None:
+    done = serving("scale", "queue/team-a", "--replicas", "1")
+    assert done.code == 2
+    assert "Queue can't be scaled; expected one of: Deployment" in done.err
+
+
+def test_a_queue_is_patched_and_the_lab_acts_on_it(busy) -> None:
+    done = busy("patch", "queue", "team-a", "-p", '{"spec": {"resources": {"gpu": {"limit": 20}}}}')
+    assert (done.code, done.out) == (0, "queue.scheduling.run.ai/team-a patched\n")
+    assert "20 pods running" in done.err
+    assert found(busy, "queue", "team-a")["spec"]["resources"]["gpu"]["quota"] == 8
+
+
+def test_a_patch_that_changes_nothing_says_so(busy, home) -> None:
+    (home / "patch.yaml").write_text("metadata: {labels: {a: b}}")
+    assert busy("patch", "queue/team-a", "--patch-file", "patch.yaml").out.endswith("patched\n")
+    assert busy("patch", "queue/team-a", "--patch-file", "patch.yaml").out.endswith("patched (no change)\n")
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        ([], "say what to change: either -p PATCH or --patch-file FILE"),
+        (["-p", "[1]"], "expected a mapping, as in"),
+        (["-p", "{"], "not valid YAML"),
+        (["-p", "{}", "--patch-file", "x"], "either -p PATCH or --patch-file FILE"),
+        (["-p", "spec: {resources: {gpu: {quota: much}}}"], "spec.resources.gpu.quota"),
+    ],
+)
+def test_a_bad_patch_is_refused(busy, options, said) -> None:
+    before = found(busy, "queue", "team-a")
+    done = busy("patch", "queue", "team-a", *options)
+    assert done.code == 2
+    assert said in done.err
+    assert found(busy, "queue", "team-a") == before
+
+
+def test_labels_are_set_and_taken_away(serving) -> None:
+    assert serving("label", "deploy", "api", "team=blue", "tier-").out == "deployment.apps/api labeled\n"
+    assert found(serving, "deploy", "api")["metadata"]["labels"] == {"team": "blue"}
+    assert serving("label", "deploy", "api", "team=blue").out == "deployment.apps/api not labeled\n"
+
+
+def test_a_label_is_overwritten_only_where_that_is_said(serving) -> None:
+    done = serving("label", "deploy/api", "tier=back")
+    assert (done.code, done.err) == (2, "error: deployment.apps/api has tier=web already; --overwrite changes it\n")
+    assert serving("label", "deploy/api", "tier=back", "--overwrite").code == 0
+    assert found(serving, "deploy", "api")["metadata"]["labels"] == {"tier": "back"}
+
+
+def test_one_of_several_that_is_not_there_leaves_all_as_they_are(serving) -> None:
+    done = serving("label", "queue/team-a", "queue/nope", "a=b")
+    assert done.code == 2
+    assert "'nope' not found" in done.err
+    assert "a" not in (found(serving, "queue", "team-a")["metadata"].get("labels") or {})
+
+
+@pytest.mark.parametrize(
+    "words, said",
+    [
+        (["queue", "team-a"], "say what to change: KEY=VALUE sets it"),
+        (["queue", "a=b", "team-a"], "what is changed comes last"),
+        (["queue", "team-a", "=b"], "expected KEY=VALUE or KEY-"),
+        (["queue", "team-a", "a=b", "a-"], "each key once"),
+        (["queue", "team-a", "a=not a value"], "metadata.labels"),
+    ],
+)
+def test_bad_labels_are_refused(busy, words, said) -> None:
+    done = busy("label", *words)
+    assert done.code == 2
+    assert said in done.err
+
+
+def test_annotations_of_all_pods_of_a_label(busy) -> None:
+    assert len(busy("annotate", "pods", "-l", "app=train", "note=later = better").out.splitlines()) == 20
+    assert {pod["metadata"]["annotations"]["note"] for pod in found(busy, "pods")["items"]} == {"later = better"}

@@ -1,0 +1,105 @@
+"""Nodes taken out of service and brought back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+
+def nodes(kailab):
+    return {node["metadata"]["name"]: node for node in json.loads(kailab("get", "nodes", "-o", "json").out)["items"]}
+
+
+def held(kailab):
+    pods = json.loads(kailab("get", "pods", "-o", "json").out)["items"]
+    return [pod["spec"].get("nodeName") for pod in pods]
+
+
+def test_a_cordoned_node_takes_no_more_pods_and_keeps_its_own(busy) -> None:
+    before = held(busy)
+    home = next(node for node in before if node)
+    assert busy("cordon", home).out == f"node/{home} cordoned\n"
+    assert busy("cordon", f"node/{home}").out == f"node/{home} already cordoned\n"
+    assert held(busy) == before
+    assert nodes(busy)[home]["spec"]["unschedulable"] is True
+    assert busy("uncordon", home).out == f"node/{home} uncordoned\n"
+    assert "unschedulable" not in nodes(busy)[home]["spec"]
+
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api}
+spec:
+  replicas: 4
+  selector: {matchLabels: {app: api}}
+  template:
+    metadata: {labels: {app: api, kai.scheduler/queue: team-a}}
+    spec:
+      schedulerName: kai-scheduler
+      containers:
+      - {name: main, image: serve, resources: {limits: {nvidia.com/gpu: 1}}}
+"""
+
+
+def test_a_drained_node_is_empty_and_its_pods_run_elsewhere(busy) -> None:
+    busy("delete", "job", "train")
+    busy("apply", "-f", "-", input=DEPLOYMENT)
+    home = held(busy)[0]
+    done = busy("drain", home)
+    assert (done.code, done.out) == (0, f"node/{home} drained\n")
+    assert home not in held(busy)
+    assert "4 pods running" in done.err
+
+
+def test_a_pod_that_nobody_makes_anew_is_drained_only_by_force(started) -> None:
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "lone"},
+        "spec": {"nodeName": "a100-0", "containers": [{"name": "main", "image": "x"}]},
+    }
+    started("apply", "-f", "-", input=json.dumps(pod))
+    done = started("drain", "a100-0")
+    assert done.code == 2
+    assert "pod default/lone has no controller and would be gone for good; --force deletes it" in done.err
+    assert "unschedulable" not in (nodes(started)["a100-0"].get("spec") or {})
+    assert started("drain", "a100-0", "--force").code == 0
+    assert held(started) == []
+
+
+def test_taints_are_set_changed_and_taken_away(started) -> None:
+    assert started("taint", "nodes", "a100-0", "team=red:NoSchedule").out == "node/a100-0 tainted\n"
+    done = started("taint", "nodes", "a100-0", "team=blue:NoSchedule")
+    assert done.code == 2
+    assert "has the taint team=red:NoSchedule already; --overwrite changes it" in done.err
+    assert started("taint", "nodes", "a100-0", "team=blue:NoSchedule", "--overwrite").code == 0
+    (taint,) = (one for one in nodes(started)["a100-0"]["spec"]["taints"] if one["key"] == "team")
+    assert (taint["value"], taint["effect"]) == ("blue", "NoSchedule")
+    assert started("taint", "node", "a100-0", "team:NoSchedule-").out == "node/a100-0 untainted\n"
+    assert all(one["key"] != "team" for one in nodes(started)["a100-0"].get("spec", {}).get("taints") or ())
+
+
+@pytest.mark.parametrize(
+    "command, said",
+    [
+        (["cordon", "nope"], "'nope' not found"),
+        (["cordon"], "say which Node"),
+        (["taint", "nodes", "a100-0"], "say which taint"),
+        (["taint", "nodes", "a100-0", "a:Never"], "with an effect of NoSchedule"),
+        (["taint", "nodes", "a100-0", "nope:NoSchedule-"], "has no taint nope:NoSchedule"),
+        (["drain", "a100-0", "nope"], "'nope' not found"),
+    ],
+)
+def test_what_can_not_be_done_is_refused_and_nothing_is_done(started, command, said) -> None:
+    before = nodes(started)
+    done = started(*command)
+    assert done.code == 2
+    assert said in done.err
+    assert nodes(started) == before
+
+
+def test_several_nodes_by_label(started) -> None:
+    done = started("cordon", "-l", "nvidia.com/gpu.product=A100")
+    assert done.out.splitlines() == ["node/a100-0 cordoned", "node/a100-1 cordoned"]
