@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.placing import fit, podaffinity
+from kailab.engine.placing import fit, podaffinity, room
 from kailab.engine.placing.score import DENSITY, POD_PREFERENCE, node_scores
 from kailab.engine.policies.asking import ChosenScore
 from kailab.engine.queueing.capacity import refuses
@@ -107,9 +107,7 @@ class Placer:
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
         """Where the task fits by what nobody holds, as far as amounts go; and where it may go, now or once leaving tasks are gone."""
         info, table = task.info, self.table
-        # The sum makes an array of all nodes; mostly nothing is leaving.
-        pool = table.idle + table.releasing if table.releasing.any() else table.idle
-        idle = table.idle
+        idle, pool = table.idle, table.free
         if info.shape.claims:
             pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
         now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
@@ -153,16 +151,10 @@ class Placer:
         # What shared and claimed devices leave free no sum of amounts shows.
         if not all(task.info.plain for task in tasks):
             return True
-        table = self.table
-        pool = table.idle + table.releasing if table.releasing.any() else table.idle
-        wanted = Counter(id(task.info) for task in tasks)
-        for info in {id(task.info): task.info for task in tasks}.values():
-            room = np.full(len(table), len(tasks), dtype=np.int64)
-            for row, amount in info.needs:
-                np.minimum(room, np.maximum(pool[row], 0) // amount, out=room)
-            if self.session.config.predicates:
-                room[~fit.static_mask(table, info, self.session.working.table_version)] = 0
-            if int((room if nodes is None else room[nodes]).sum()) < wanted[id(info)]:
+        pool = self.table.free
+        for info, wanted in Counter(task.info for task in tasks).items():
+            counts = room.counts(self.session, info, pool)
+            if int((counts if nodes is None else counts[nodes]).sum()) < wanted:
                 return False
         return True
 

@@ -120,7 +120,7 @@ class TopologyPlan:
         vectors = [_vector(task, rows) for task in tasks]
         need = cast("np.ndarray", np.sum(vectors, axis=0))
         # Free parts of shared devices are left out, as in KAI (calcSubTreeFreeResources).
-        free = table.idle + table.releasing
+        free = table.free
         # What the last search counted would pass for room in domains outside of ``top``.
         for domain in tree.root.below():
             domain.pods, domain.free = None, None

@@ -19,7 +19,7 @@ from math import inf
 
 import numpy as np
 
-from kailab.engine.placing import fit
+from kailab.engine.placing import room
 from kailab.engine.placing.podaffinity import selects
 from kailab.engine.search.reclaimable import Demand
 from kailab.engine.session import Session
@@ -106,7 +106,7 @@ class Bounds:
     def _room(self, job: Job, tasks: list[WTask], victims: list[Job]) -> str | None:
         table = self.session.table
         # From zero up, which is generous where a node holds more than it has (it may have shrunk).
-        pool = np.maximum(table.idle + table.releasing, 0)
+        pool = np.maximum(table.free, 0)
         for victim in victims:
             for task in victim:
                 i = table.index.get(task.node)
@@ -124,23 +124,13 @@ class Bounds:
             # Their room depends on more than amounts: on who shares, who is near, where claims are.
             if info.shape.gpu.shared or info.shape.affinity or info.shape.claims:
                 continue
-            counts = self._counts(info, pool)
+            counts = room.counts(self.session, info, pool)
             short = self._apart(info, same, counts) or self._inside(job, info, same, counts)
             if short is not None:
                 return short
             if int(counts.sum()) < len(same):
                 return f"even with every possible victim gone there is room for {int(counts.sum())} of its {len(same)} pods"
         return None
-
-    def _counts(self, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
-        """How many pods of a shape each node could hold."""
-        session, table = self.session, self.session.table
-        counts = np.full(len(table), np.iinfo(np.int32).max, dtype=np.int64)
-        for row, amount in info.needs:
-            counts = np.minimum(counts, pool[row] // amount)
-        if session.config.predicates:
-            counts = np.where(fit.static_mask(table, info, session.working.table_version), counts, 0)
-        return counts
 
     def _apart(self, info: ShapeInfo, same: list[WTask], counts: np.ndarray) -> str | None:
         """Pods that keep their own kind away need a domain each."""

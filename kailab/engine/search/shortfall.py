@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 
-from kailab.engine.placing import fit
+from kailab.engine.placing import room
 from kailab.engine.search.goal import Goal
 from kailab.engine.session import Session
 from kailab.engine.working.state import ShapeInfo, WTask
@@ -24,61 +24,46 @@ class Shortfall:
         """``nodes``: where the job may go without victims."""
         self._session = session
         self._nodes = nodes
-        self._pool = session.table.idle + session.table.releasing
-        self._room: dict[int, tuple[np.ndarray, int]] = {}  # by shape: per node, and on ``nodes`` in all
+        self._pool = session.table.free.copy()
+        self._room: dict[ShapeInfo, tuple[np.ndarray, int]] = {}  # per node, and on ``nodes`` in all
 
     def proves_hopeless(self, goal: Goal, victims: list[WTask]) -> bool:
         table = self._session.table
         # Each shape is counted as if it were alone, so the count can only be too high.
-        wanted = Counter(id(task.info) for task in goal.tasks)
-        infos = {id(task.info): task.info for task in goal.tasks}
+        wanted = Counter(task.info for task in goal.tasks)
         # A shared device is freed only with the last of those on it, which no sum of their amounts shows.
-        if table.shared or any(not _countable(info) for info in infos.values()):
+        if table.shared or any(not (info.needs and info.plain) for info in wanted):
             return False
-        freed: dict[int, Counter[int]] = {}
-        leaving: dict[int, ShapeInfo] = {}
+        freed: dict[int, Counter[ShapeInfo]] = {}
         for task in victims:
             # What its devices free is not in ``needs``.
             if task.info.shape.claims:
                 return False
             i = table.index.get(task.node)
             if i is not None:
-                freed.setdefault(i, Counter())[id(task.info)] += 1
-                leaving[id(task.info)] = task.info
-        return any(self._fitting(infos[key], freed, leaving) < number for key, number in wanted.items())
+                freed.setdefault(i, Counter())[task.info] += 1
+        return any(self._fitting(info, freed) < number for info, number in wanted.items())
 
-    def _fitting(self, info: ShapeInfo, freed: dict[int, Counter[int]], leaving: dict[int, ShapeInfo]) -> int:
+    def _fitting(self, info: ShapeInfo, freed: dict[int, Counter[ShapeInfo]]) -> int:
         """How many pods of a shape fit at the most."""
-        room, total = self._room_of(info)
+        counts, total = self._room_of(info)
+        allowed = room.allowed(self._session, info)
         for i, numbers in freed.items():
-            if not self._allowed(info)[i]:
+            if not allowed[i]:
                 continue
             more = {row: 0 for row, _ in info.needs}
-            for key, number in numbers.items():
-                for row, amount in leaving[key].needs:
+            for leaving, number in numbers.items():
+                for row, amount in leaving.needs:
                     if row in more:
                         more[row] += number * amount
             here = min((int(self._pool[row, i]) + more[row]) // amount for row, amount in info.needs)
             # What the node had without its victims is in ``total`` already.
-            total += max(here, 0) - (int(room[i]) if self._nodes[i] else 0)
+            total += max(here, 0) - (int(counts[i]) if self._nodes[i] else 0)
         return total
 
     def _room_of(self, info: ShapeInfo) -> tuple[np.ndarray, int]:
-        found = self._room.get(id(info))
+        found = self._room.get(info)
         if found is None:
-            room = np.full(len(self._nodes), np.iinfo(np.int32).max, dtype=np.int64)
-            for row, amount in info.needs:
-                room = np.minimum(room, self._pool[row] // amount)
-            room = np.where(self._allowed(info), np.maximum(room, 0), 0)
-            found = self._room[id(info)] = (room, int(room[self._nodes].sum()))
+            counts = room.counts(self._session, info, self._pool)
+            found = self._room[info] = (counts, int(counts[self._nodes].sum()))
         return found
-
-    def _allowed(self, info: ShapeInfo) -> np.ndarray:
-        session = self._session
-        if not session.config.predicates:
-            return session.table.all
-        return fit.static_mask(session.table, info, session.working.table_version)
-
-
-def _countable(info: ShapeInfo) -> bool:
-    return bool(info.needs) and not info.shape.gpu.shared and not info.shape.claims

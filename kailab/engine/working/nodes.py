@@ -110,6 +110,12 @@ class NodeTable:
             self.idle = np.vstack([self.idle, empty])
             self.releasing = np.vstack([self.releasing, empty])
 
+    @property
+    def free(self) -> np.ndarray:
+        """What nobody holds once who is leaving has left, less what is promised of it. Not to be written to."""
+        # The sum makes an array of all nodes; mostly nothing is leaving.
+        return self.idle + self.releasing if self.releasing.any() else self.idle
+
     def column(self, key: str) -> tuple[np.ndarray, dict[str, int]]:
         """A node label as codes (-1: absent) and the code of each value."""
         found = self._columns.get(key)
