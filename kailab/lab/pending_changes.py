@@ -50,10 +50,7 @@ class PendingChanges:
         pauses after failed pods by a Job's name, and a Job that follows one of its name may be made to wait them out."""
         alive = self._alive()
         return any(
-            not alive[job["metadata"]["uid"]]
-            and not _ended(job)
-            and not job["spec"].get("suspend")
-            and self._lacks_pods(job)
+            not alive[job["metadata"]["uid"]] and self._lacks_pods(job)
             for job in self._objects["Job"].values()
             if not (job.get("status") or _NOTHING).get("succeeded")
         )
@@ -83,7 +80,7 @@ class PendingChanges:
                 yield f"Job {_name(job)} is being started"
             elif not _ended(job) and self._miscounts(job, alive[job["metadata"]["uid"]]):
                 yield f"Job {_name(job)} counts its pods"
-            elif not _ended(job) and not job["spec"].get("suspend") and self._lacks_pods(job):
+            elif self._lacks_pods(job):
                 yield f"Job {_name(job)} is making its pods"
 
     def _miscounts(self, job: Object, alive: int) -> bool:
@@ -111,7 +108,10 @@ class PendingChanges:
 
     @staticmethod
     def _lacks_pods(job: Object) -> bool:
+        """Pods of it are certain to come."""
         spec, status = job["spec"], job.get("status") or _NOTHING
+        if _ended(job) or spec.get("suspend"):
+            return False
         if status.get("failed"):
             return False  # it may hold back
         wanted = spec.get("parallelism", 1)

@@ -14,7 +14,8 @@ import yaml
 
 from kailab.errors import InputError, StateError, Where
 from kailab.evidence.run import replace_file
-from kailab.trials.baseline import Accepted, read_baseline
+from kailab.model.files import read_text
+from kailab.trials.baseline import Accepted, parse_baseline
 from kailab.trials.comparing import Difference
 
 
@@ -40,37 +41,33 @@ def add(path: Path, accepted: Iterable[Accepted]) -> None:
     """To a file, which is made where there is none. Raises InputError where it is no baseline or can't be added to, StateError
     where it can't be written; then it is as it was."""
     added = tuple(accepted)
-    before = read_baseline(path).accepted if path.exists() else ()
-    text = path.read_text() if path.exists() else "accepted:\n"
-    if text and not text.endswith("\n"):
+    text = read_text(path) if path.exists() else ""
+    before = parse_baseline(text, str(path)).accepted if path.exists() else ()
+    text = text or "accepted:\n"
+    if not text.endswith("\n"):
         text += "\n"
     text += yaml.safe_dump([_written(one) for one in added], sort_keys=False, allow_unicode=True, width=1000)
-    partial = path.with_name(f".{path.name}.partial")
+    # Whatever style the file is in: it is taken only if it now says what it said and what was added.
+    if _said(text) != (*before, *added):
+        raise InputError(
+            "can't be added to: expected the key accepted with one entry after the other in lines that begin with a dash, "
+            "and nothing after them",
+            Where(file=str(path)),
+        )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(partial, text.encode())
-        try:
-            # Whatever style the file is in: it is taken only if it now says what it said and what was added.
-            whole = _plain(read_baseline(partial).accepted) == _plain((*before, *added))
-        except InputError:
-            whole = False
-        if not whole:
-            raise InputError(
-                "can't be added to: expected the key accepted with one entry after the other in lines that begin with a dash, "
-                "and nothing after them",
-                Where(file=str(path)),
-            )
-        partial.replace(path)
+        replace_file(path, text.encode())
     except OSError as error:
         raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
+
+
+def _said(text: str) -> tuple[Accepted, ...] | None:
+    try:
+        return parse_baseline(text, "").accepted
+    except InputError:
+        return None
 
 
 def _written(one: Accepted) -> dict[str, str]:
     said = {"contender": one.contender, "test": one.test, "kind": one.kind}
     return {**said, **({"what": one.what} if one.what != "*" else {}), "reason": one.reason}
-
-
-def _plain(accepted: Iterable[Accepted]) -> list[tuple[str, ...]]:
-    return [(one.contender, one.test, one.kind, one.what, one.reason) for one in accepted]
