@@ -22,11 +22,19 @@ _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 def program(folder: Path, name: str, expected: str) -> Path:
     """The file of a program: ``name``, or ``name-amd64`` and the like, as some builds call it. ``expected``: said where it is not
     there. Raises InputError where it is no program for this machine."""
+    path = program_if_there(folder, name)
+    if path is None:
+        raise InputError(f"is not there; {expected}", Where(file=str(folder / name)))
+    return path
+
+
+def program_if_there(folder: Path, name: str) -> Path | None:
+    """The file of a program that a folder may lack. Raises InputError where it is no program for this machine."""
     machine = platform.machine().lower()
     suffix = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
     path = next((p for p in (folder / name, folder / f"{name}-{suffix}") if p.exists()), None)
     if path is None:
-        raise InputError(f"is not there; {expected}", Where(file=str(folder / name)))
+        return None
     if not path.is_file():
         raise InputError("is not a file; expected a program", Where(file=str(path)))
     if not os.access(path, os.X_OK):

@@ -19,6 +19,7 @@ FIRST, PATCHED, NINE, TWELVE, LAST = (0, 6, 0), (0, 8, 1), (0, 9, 20), (0, 12, 2
         ("scheduler", "qps", {FIRST, PATCHED, NINE, TWELVE, LAST}),
         ("scheduler", "update-pod-eviction-condition", {PATCHED, NINE, TWELVE, LAST}),
         ("binder", "webhook-addr", {FIRST, PATCHED}),
+        ("binder", "gpu-sharing-enabled", {FIRST, PATCHED}),
         ("binder", "plugins", {LAST}),
         ("queuecontroller", "metrics-listen-address", {PATCHED, NINE, TWELVE, LAST}),
         ("queuecontroller", "qps", {NINE, TWELVE, LAST}),
@@ -45,6 +46,11 @@ def test_flags(program: str, flag: str, has: set[Number]) -> None:
 )
 def test_who_wants_a_certificate_whatever_it_is_told(number: Number, programs: set[str]) -> None:
     assert {name for name in BINARIES if Dialect(number).wants_certificate(name)} == programs
+
+
+def test_whose_webhook_a_pod_with_a_part_of_a_gpu_goes_through() -> None:
+    asked = (FIRST, (0, 7, 12), (0, 7, 13), NINE, TWELVE, (0, 14, 7), (0, 15, 0), LAST)
+    assert [Dialect(number).pod_webhook for number in asked] == ["binder"] * 2 + ["admission"] * 4 + [None] * 2
 
 
 def test_ports_that_no_flag_changes() -> None:

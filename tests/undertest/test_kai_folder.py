@@ -52,6 +52,16 @@ def test_a_whole_folder(folder: Path) -> None:
     assert {one["metadata"]["name"] for one in kai.crds} == set(NEEDED_CRDS)
 
 
+def test_the_program_with_the_webhooks_is_taken_where_the_release_needs_it(folder: Path) -> None:
+    (folder / "admission").write_bytes((folder / "binder").read_bytes())
+    (folder / "admission").chmod(0o755)
+    assert "admission" not in find_kai(folder).binaries
+    older = folder.rename(folder.parent / "kai-v0.12.23")
+    assert find_kai(older).binaries["admission"] == older / "admission"
+    (older / "admission").chmod(0o644)
+    refused(older, str(older / "admission"), "is not executable")
+
+
 def test_from_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(BINARIES_ENV, str(folder))
     assert find_kai().path == folder

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 RELEASES_ENV = "KAILAB_KAI_RELEASES"
 FOLDERS = [Path(one).absolute() for one in os.environ.get(RELEASES_ENV, "").split(os.pathsep) if one]
 EXERCISES = Path(__file__).parents[2] / "exercises"
-RECLAIM, GANG = EXERCISES / "reclaim" / "manifests", EXERCISES / "gang" / "manifests"
+RECLAIM, GANG, SHARING = (EXERCISES / name / "manifests" for name in ("reclaim", "gang", "sharing"))
 ABSENT = pytest.param(None, id="none", marks=pytest.mark.skip(f"no real KAIs here: {RELEASES_ENV} names no folders"))
 
 
@@ -64,6 +64,16 @@ def test_a_gang_waits_whole_and_starts_whole(lab: Lab, kai: KaiFolder) -> None:
     lab.delete("Job", "gang")
     lab.delete("Deployment", "filler")
     expect(lab.app("squad")).running(pods=10)
+
+
+def test_parts_of_gpus_are_packed(lab: Lab, kai: KaiFolder) -> None:
+    """Pods of one template, each of which KAI's webhook gives a ConfigMap of its own where the binder asks for it."""
+    if kai.dialect.pod_webhook not in (None, *kai.binaries):
+        pytest.skip(f"{kai.path} lacks the program {kai.dialect.pod_webhook}, whose webhook this release needs")
+    lab.apply(SHARING / "queues.yaml", SHARING / "quarters.yaml")
+    expect(lab.app("quarter")).running(pods=10, gpus=2.5).sharing(devices=3)
+    lab.delete("Deployment", "quarter")
+    expect(lab).no_pods()
 
 
 def _podgroup() -> list[dict]:

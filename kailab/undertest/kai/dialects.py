@@ -19,6 +19,9 @@ LINES = ((0, 6), (0, 7), (0, 8), (0, 9), (0, 10), (0, 12), (0, 13), (0, 14), (0,
 
 _END = (9999, 0, 0)
 
+ADMISSION = "admission"
+"""The program that has KAI's webhooks for pods, where the binder has them no more. A folder may lack it."""
+
 
 class Span(NamedTuple):
     """From ``since`` on, up to but without ``until``."""
@@ -37,6 +40,7 @@ FLAGS: Mapping[tuple[str, str], Span] = {
     ("podgrouper", "pod-label-selector"): Span((0, 7, 0)),
     ("podgrouper", "generic-karta-fallback"): Span((0, 17, 0)),
     ("binder", "webhook-addr"): Span(until=(0, 8, 3)),
+    ("binder", "gpu-sharing-enabled"): Span(until=(0, 8, 3)),
     ("binder", "plugins"): Span((0, 15, 0)),
     ("queuecontroller", "metrics-listen-address"): Span((0, 7, 8)),
     ("queuecontroller", "qps"): Span((0, 9, 0)),
@@ -81,6 +85,12 @@ _PORTS: Mapping[str, tuple[tuple[int, Span], ...]] = {
     "podgroupcontroller": ((8080, Span()),),
 }
 """Ports that a program takes whatever its flags say, on all addresses."""
+
+_POD_WEBHOOK = Span(until=(0, 15, 0))
+"""Its binder binds a pod with a part of a GPU only as KAI's webhook for pods leaves it; later that can be told off."""
+
+_BINDER_SERVES_PODS = Span(until=(0, 7, 13))
+"""That webhook is the binder's; later a program of its own has it, ``admission``."""
 
 WORDS: Mapping[str, Span] = {
     "kai.scheduler/topology": Span((0, 7, 0)),
@@ -147,6 +157,13 @@ class Dialect(NamedTuple):
     def wants_certificate(self, program: str) -> bool:
         """Whether it serves a webhook in any case."""
         return program in _CERTIFICATES and _CERTIFICATES[program].holds(self.number)
+
+    @property
+    def pod_webhook(self) -> str | None:
+        """The program whose webhook pods with a part of a GPU must have been through; None: they need none."""
+        if not _POD_WEBHOOK.holds(self.number):
+            return None
+        return "binder" if _BINDER_SERVES_PODS.holds(self.number) else ADMISSION
 
     def fixed_ports(self, program: str) -> tuple[int, ...]:
         return tuple(port for port, span in _PORTS.get(program, ()) if span.holds(self.number))

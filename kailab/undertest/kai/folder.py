@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError, Where
-from kailab.undertest.binaries import definitions, named_version, program
+from kailab.undertest.binaries import definitions, named_version, program, program_if_there
 from kailab.undertest.kai.buildinfo import built_version
-from kailab.undertest.kai.dialects import Dialect
+from kailab.undertest.kai.dialects import ADMISSION, Dialect
 from kailab.undertest.kai.releases import dialect_by_marks, dialect_of, marks_of
 
 BINARIES_ENV = "KAILAB_KAI_BIN"
@@ -28,7 +28,8 @@ _WHOLE = f"a KAI is these programs in one folder: {', '.join(BINARIES)}"
 
 @dataclass(frozen=True)
 class KaiFolder:
-    """``binaries``: program -> file, each there, executable and for this platform. ``crds``: the definitions' objects.
+    """``binaries``: program -> file, each there, executable and for this platform; beside those that a lab needs ``admission``, where
+    the folder has it and its release has a use for it. ``crds``: the definitions' objects.
     ``version``: as its programs were built, its folder is called, or its programs' words tell; ``dialect``: of its release."""
 
     path: Path
@@ -55,6 +56,8 @@ def find_kai(binaries: Path | str | None = None, crds: Path | str | None = None)
         version, dialect = _release(folder, found)
     except InputError as error:
         raise InputError(error.message, Where(file=str(folder))) from None
+    if dialect.pod_webhook is not None and (admission := program_if_there(folder, ADMISSION)) is not None:
+        found[ADMISSION] = admission
     return KaiFolder(folder, found, _crds(_given(crds, CRDS_ENV) or folder / "crds", dialect), version, dialect)
 
 

@@ -6,17 +6,19 @@ KAI's operator, which would start these programs as pods, is not needed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 
 from kailab.cluster.protocol import Cluster, Object
-from kailab.errors import AlreadyExists
+from kailab.errors import AlreadyExists, InputError
 from kailab.undertest import programs
 from kailab.undertest.beside import ProgramsBeside, on_free_ports
 from kailab.undertest.contract import Plane, Rest, SchedulerFailed, Start, Tell
 from kailab.undertest.crds import bring_in
+from kailab.undertest.kai import podwebhook
 from kailab.undertest.kai.folder import KaiFolder, find_kai
-from kailab.undertest.kai.program_list import programs_of
+from kailab.undertest.kai.program_list import Made, programs_of
 from kailab.undertest.kai.rest import NAMES, KaiRest
 from kailab.undertest.kai.settings import kai_settings
 from kailab.undertest.kai.topologies import missing_definitions
@@ -55,7 +57,22 @@ class KaiBeside(ProgramsBeside):
         path = Path(self._plane.folder) / "kai-scheduler.yaml"
         path.write_text(settings.conf, encoding="utf-8")
         arguments = (f"--scheduler-conf={path.absolute()}", *settings.flags)
-        on_free_ports(lambda: programs.run(self._plane, programs_of(self._plane, kai, arguments, tell)))
+        on_free_ports(lambda: self._run(cluster, programs_of(self._plane, kai, arguments, tell)))
+
+    def _run(self, cluster: Cluster, made: Made) -> None:
+        # Of a release before this one that did not end in order.
+        podwebhook.forgotten(cluster)
+        programs.run(self._plane, made.programs)
+        if made.pods is not None:
+            podwebhook.registered(cluster, made.pods)
+
+    def stop(self) -> None:
+        # A folder that is gone by now must not keep its processes from ending.
+        with suppress(InputError):
+            # Before its end: nobody could make a pod with a part of a GPU while it is registered and away.
+            if self._kai.dialect.pod_webhook is not None:
+                podwebhook.forgotten_by(self._plane)
+        super().stop()
 
     @property
     def names(self) -> Sequence[str]:

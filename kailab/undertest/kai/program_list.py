@@ -1,6 +1,6 @@
 """The processes of a real KAI: the programs of its release, each with the flags that it has there.
 
-KAI's webhooks need a service in the cluster, so they stay off. Each program has ports of its own, so that several labs of one machine
+KAI's webhooks need a service in the cluster, so they stay off, but for the one that its binder relies on (``podwebhook``). Each program has ports of its own, so that several labs of one machine
 don't meet; but some releases have programs with ports that no flag changes.
 """
 
@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from kailab.cluster.controlplane.certificates import Authority
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports, is_free_everywhere
 from kailab.undertest.contract import Plane, Tell
+from kailab.undertest.kai.dialects import ADMISSION
 from kailab.undertest.kai.folder import KaiFolder
+from kailab.undertest.kai.podwebhook import can_be_called
+from kailab.undertest.kai.releases import words_in
 from kailab.undertest.kai.rest import CYCLE_ENDS
 from kailab.undertest.programs import Program, Works, answers, says, shows
+from kailab.undertest.webhooks import WebhookServer
 
 # As fast as the API server allows: KAI's own bounds of 50 a second are for clusters with other users.
 _FAST = ("--qps=1000", "--burst=2000")
@@ -26,7 +31,19 @@ _METRICS = 8080  # where controllers show them that no flag tells where
 _SERVING = Path("k8s-webhook-server", "serving-certs")  # in the folder for temporary files
 
 
-def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> list[Program]:
+# KAI's webhook puts GPU pods into a runtime class that only a cluster with GPUs has, where it is not told otherwise. It can be told
+# since v0.9.7, by which nothing else tells the releases apart.
+_RUNTIME_CLASS = "gpu-pod-runtime-class-name"
+
+
+class Made(NamedTuple):
+    """``pods``: the server of KAI's webhook for pods, where this release's binder relies on it, and it can be called."""
+
+    programs: list[Program]
+    pods: WebhookServer | None
+
+
+def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: Tell) -> Made:
     """With ports chosen anew. ``configured``: more arguments of the scheduler. ``tell``: gets what is left out, and why."""
     metrics, plugins, grouper, grouper_probe, binder, binder_probe, webhook, queues, groups, groups_probe = free_ports(
         10
@@ -52,7 +69,7 @@ def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: T
         made.program(
             "binder",
             (*_FAST, _at("metrics-bind-address", binder), _at("health-probe-bind-address", binder_probe),
-             f"--webhook-addr={webhook}", "--fake-gpu-nodes=true", _NO_ENVIRONMENT),
+             f"--webhook-addr={webhook}", "--fake-gpu-nodes=true", "--gpu-sharing-enabled=true", _NO_ENVIRONMENT),
             binder,
             shows(_metrics(binder), _AT_WORK, _NOT_AT_WORK),
         ),
@@ -70,7 +87,11 @@ def programs_of(plane: Plane, kai: KaiFolder, configured: Sequence[str], tell: T
             shows(_metrics(queues), _AT_WORK, _NOT_AT_WORK),
         ),
     ]  # fmt: skip
-    return _with_free_ports(kai, found, tell)
+    kept = _with_free_ports(kai, found, tell)
+    serves = _serves_pods(plane, kai, tell)
+    if serves == ADMISSION:
+        kept.append(made.admission(webhook))
+    return Made(kept, WebhookServer(made.serving(serves), webhook) if serves else None)
 
 
 class _Made:
@@ -86,14 +107,48 @@ class _Made:
         flags = dialect.flags(name, arguments)
         return Program(f"kai-{name}", self._kai.binaries[name], flags, port, works, environment)
 
+    def admission(self, webhook: int) -> Program:
+        """The program with KAI's webhooks for pods. ``webhook``: its port."""
+        metrics, probe = free_ports(2)
+        binary = self._kai.binaries[ADMISSION]
+        arguments = (
+            *_FAST, f"--webhook-addr={webhook}", _at("metrics-bind-address", metrics),
+            _at("health-probe-bind-address", probe), "--gpu-sharing-enabled=true",
+            *(f"--{one}=" for one in sorted(words_in(binary, [_RUNTIME_CLASS]))),
+        )  # fmt: skip
+        works = answers(f"http://{LOOPBACK}:{probe}/readyz")
+        return Program(f"kai-{ADMISSION}", binary, arguments, probe, works, self._certificate(ADMISSION))
+
+    def serving(self, program: str) -> Path:
+        """Where a program looks for the certificate of its webhook server."""
+        return self._temporary(program) / _SERVING
+
+    def _temporary(self, program: str) -> Path:
+        return Path(self._plane.folder).absolute() / f"kai-{program}-tmp"
+
     def _certificate(self, program: str) -> dict[str, str]:
-        """A certificate where the program looks for it, and the environment in which it looks there. No API server is told of the
-        webhook."""
-        folder = Path(self._plane.folder).absolute() / f"kai-{program}-tmp"
-        serving = folder / _SERVING
+        """A certificate where the program looks for it, and the environment in which it looks there."""
+        serving = self.serving(program)
         serving.mkdir(mode=0o700, parents=True, exist_ok=True)
         Authority.made(serving, "ca").serving(serving, "tls")
-        return {"TMPDIR": str(folder)}
+        return {"TMPDIR": str(self._temporary(program))}
+
+
+def _serves_pods(plane: Plane, kai: KaiFolder, tell: Tell) -> str | None:
+    """The program whose webhook for pods is to be called; None: this release needs none, or none can be called."""
+    wanted = kai.dialect.pod_webhook
+    # By their words alone, releases around v0.7.13 are not told apart: whoever has the program has the webhook in it.
+    serves = ADMISSION if wanted and ADMISSION in kai.binaries else wanted
+    if serves is None:
+        return None
+    never = "this release never binds pods with a part of a GPU that have not been through KAI's webhook"
+    if not can_be_called(plane):
+        tell(f"{never}; the webhook is on this machine, where this API server can't call it")
+        return None
+    if serves not in kai.binaries:
+        tell(f"{never}; the webhook is in KAI's program {ADMISSION}, which {kai.path} lacks")
+        return None
+    return serves
 
 
 def _with_free_ports(kai: KaiFolder, found: Sequence[Program], tell: Tell) -> list[Program]:

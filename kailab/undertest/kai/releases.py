@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from kailab.errors import InputError
@@ -86,9 +86,15 @@ def marks_of(binaries: Mapping[str, Path]) -> set[tuple[str, str]]:
     """What these programs have in them, of ``MARKS``."""
     found = set()
     for program in sorted({program for program, _ in MARKS}):
-        with binaries[program].open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-            found |= {(one, word) for one, word in MARKS if one == program and content.find(word.encode()) >= 0}
+        words = words_in(binaries[program], [word for one, word in MARKS if one == program])
+        found |= {(program, word) for word in words}
     return found
+
+
+def words_in(binary: Path, words: Iterable[str]) -> set[str]:
+    """Those of these words that a program has in it."""
+    with binary.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return {word for word in words if content.find(word.encode()) >= 0}
 
 
 def _text(number: Number) -> str:

@@ -13,8 +13,10 @@ from kailab.model import labels
 from kailab.undertest.contract import Plane
 from kailab.undertest.programs import Heard, check
 
-NAMES = ("kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller")
-"""The processes, as the plane lists them."""
+NAMES = (
+    "kai-scheduler", "kai-podgrouper", "kai-binder", "kai-queuecontroller", "kai-podgroupcontroller", "kai-admission",
+)  # fmt: skip
+"""The processes, as the plane lists them. Some may be left out."""
 
 CYCLE_ENDS = "End scheduling"
 """What the scheduler's log says after each cycle. Its metrics give the length of the last one in whole milliseconds, which may
