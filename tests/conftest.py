@@ -25,6 +25,7 @@ MAY_SKIP = (
     "tests/controlplane/test_faults.py",
     "tests/evidence/test_signing.py",
     "tests/plugin/test_kind.py",
+    "tests/report/test_viewer.py",
     "tests/snapshots/test_beside_kai.py",
     "tests/trials/test_upgrade.py",
 )
