@@ -64,8 +64,8 @@ class Looking:
         """The kind key for a kind as people type it (``po``, ``queues``, ``Job``). Raises InputError."""
         return kinds.resolve(text, self.cluster.kinds())
 
-    def picture(self) -> Picture:
-        """How things stand, joined with what was decided."""
+    def picture(self, like: Picture | None = None) -> Picture:
+        """How things stand, joined with what was decided. ``like``: of a lab that this one was forked from, to be told with less work."""
         if (decided := self.venue.decided(self.under_test)) is not None:
             self.log.cycle, self.log.last = decided.cycle, decided.last
             # Those from before this lab was begun anew on the same file are another's.
@@ -74,7 +74,7 @@ class Looking:
         # Only where a lab is merely looked at: nothing can have changed since it was saved.
         if self._saved_parts:
             return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
-        return Picture(self.cluster, self.log, self._present, self.under_test)
+        return Picture(self.cluster, self.log, self._present, self.under_test, like)
 
     def fork(self) -> Lab:
         """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is."""

@@ -15,6 +15,7 @@ from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.standing import pod_row
 from kailab.lab.shares import Shares, lineage
+from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.reading.podgroups import last_condition
 from kailab.scheduler.saved_present import SavedPresent
@@ -35,13 +36,16 @@ class Picture:
         log: DecisionLog,
         present: Callable[[tuple[str, ...]], Present],
         scheduler: SchedulerUnderTest | None = None,
+        like: Picture | None = None,
     ) -> None:
+        """``like``: of a lab of which this one is a copy; what has not changed since is told by it."""
         self.cluster = cluster
         self.log = log
         self.scheduler = scheduler or chosen("kailab")
         self.now = cluster.now()
         self._present = present
         self._code = self.scheduler.code
+        self._like = like
         self.owner_lines: dict[tuple[str, str], list[str]] = {}
         """(namespace, owner) -> that owner and its own, as ``Kind/name``, as far as somebody asked."""
 
@@ -79,7 +83,8 @@ class Picture:
     @cached_property
     def rows(self) -> list[PodRow]:
         """A row for each pod."""
-        return [pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
+        known = {} if self._like is None else _unchanged(self, self._like)
+        return [known.get(id(pod)) or pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
 
     @cached_property
     def present(self) -> Present | SavedPresent:
@@ -148,6 +153,25 @@ class Picture:
         """Why a pod waits: the code of its PodGroup's reason, else the reason its own condition gives."""
         entry = self.pending.get(group_of(row)) if row.podgroup else None
         return entry.reason if entry else (self._code(row.message) or row.reason)
+
+
+def _unchanged(picture: Picture, like: Picture) -> dict[int, PodRow]:
+    """Rows of pods that are as they were, by the pod's id: of those of which nothing depends but on themselves, their PodGroup and the
+    nodes."""
+    nodes = picture.nodes
+    if len(nodes) != len(like.nodes) or any(like.nodes.get(name) is not node for name, node in nodes.items()):
+        return {}  # what GPU memory counts for is a matter of nodes
+    pods, found = like.pods_by_name, {}
+    for row in like.rows:
+        pod = pods.get(row.name)
+        if pod is None or pod["spec"].get("resourceClaims"):
+            continue
+        namespace = row.name.partition("/")[0]
+        group = (namespace, row.podgroup)
+        # What reserves a GPU counts by those who share it.
+        if namespace != RESERVATION_NAMESPACE and picture.podgroups.get(group) is like.podgroups.get(group):
+            found[id(pod)] = row
+    return found
 
 
 def group_of(row: PodRow) -> str:

@@ -140,7 +140,7 @@ class Scheduler:
         self._promised, self._refused = before._promised, before._refused
         self._retry, self._wake_at = before._retry, before._wake_at
         self._reporter.carry_on(before._reporter)
-        self.mirror.update()
+        self.mirror.update_like(before.mirror)
         self._carrier.carry_on(before._carrier)
         if self._usage is not None and before._usage is not None:
             self._usage.carry_on(before._usage)

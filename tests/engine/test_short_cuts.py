@@ -1,5 +1,5 @@
 """Short cuts of placing decide what the long way decides: a second look at the node found last, a count of the room before a gang is put
-back, moves that leave out what cancels out."""
+back, moves that leave out what cancels out, a set of victims that is not tried once more."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.placing.placement import Placer
+from kailab.engine.search.solver import Solver
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
 
@@ -29,6 +30,7 @@ def the_long_way(working, config):
         patch.setattr(Placer, "_repeat", lambda *_: None)
         patch.setattr(Placer, "may_hold", lambda *_: True)
         patch.setattr(NodeTable, "move", _taken_away_and_added)
+        patch.setattr(Solver, "_repeats", lambda *_: False)
         return run_cycle(working, config, NOW)
 
 

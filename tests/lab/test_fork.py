@@ -81,6 +81,25 @@ def test_what_happens_in_a_fork_stays_there(crowded, queue, job):
     assert all_of(crowded) == before
 
 
+@pytest.mark.parametrize(
+    "news",
+    [
+        lambda lab, job: lab.delete("Job", "first"),
+        lambda lab, job: lab.apply([job("third", "a", 1)]),
+        lambda lab, job: lab.patch("PodGroup", lab.get("PodGroup")[0]["metadata"]["name"], {"spec": {"queue": "a"}}),
+        lambda lab, job: lab.patch("Node", "a100-0", {"spec": {"unschedulable": True}}),
+        lambda lab, job: lab.advance(3600),
+    ],
+)
+def test_a_picture_like_another_shows_what_there_is(crowded, job, news):
+    before = crowded.picture()
+    with crowded.fork() as fork:
+        assert fork.picture(before).rows == before.rows
+        news(fork, job)
+        fork.settle()
+        assert fork.picture(before).rows == fork.picture().rows
+
+
 def test_forks_of_forks_know_nothing_of_each_other(crowded, job):
     with crowded.fork() as one, one.fork() as two:
         two.delete("Job", "first")

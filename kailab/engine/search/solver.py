@@ -44,9 +44,11 @@ class _Hopeless(Exception):
 
 
 class Solution(NamedTuple):
-    """A scenario that worked: the units of victims that really go or move, and whether all of them simply go."""
+    """A scenario that worked: the units of victims that really go or move, whether these are all that it had, and whether all of them
+    simply go."""
 
     victims: list[Batch]
+    all_needed: bool
     all_gone: bool
 
 
@@ -132,7 +134,7 @@ class Solver:
             nonlocal recorded, stands
             solution = self._probe(generator, tasks[:k], recorded)
             # Where every unit of victims is needed, the whole job's try would be repeated just as it was.
-            stands = k == count and solution is not None and solution.all_gone
+            stands = k == count and solution is not None and (solution.all_gone or self._repeats(solution))
             # Every try begins from the same state; only the victims of a success are kept for the next.
             if not stands:
                 session.undo(mark)
@@ -149,6 +151,25 @@ class Solver:
         if not self.job.gang_satisfied or self.job.used <= used:
             session.undo(mark)
             return False
+        return True
+
+    def _repeats(self, solution: Solution) -> bool:
+        """Whether the same victims, tried once more, surely come to the same: that try counts as made. Some of them were promised other
+        places."""
+        session = self.session
+        # What a try leaves behind when it is undone could change the next: the order of domains, names of shared devices.
+        if (
+            not solution.all_needed
+            or session.working.topologies
+            or session.precedence is not None
+            or session.table.numa
+        ):
+            return False
+        victims = (task for batch in solution.victims for task in batch.tasks)
+        if not all(task.info.plain for task in (*self._tasks, *victims)):
+            return False
+        self.budget.use()
+        self.simulated += 1
         return True
 
     def _feasible_nodes(self) -> np.ndarray:
@@ -228,8 +249,9 @@ class Solver:
         gone = (Status.RELEASING, Status.PIPELINED)
         batches = [*scenario.recorded, *scenario.extra]
         needed = [batch for batch in batches if any(task.status in gone for task in batch.tasks)]
-        all_gone = len(needed) == len(batches) and all(task.status == Status.RELEASING for task in victims)
-        return Solution(needed, all_gone)
+        all_needed = len(needed) == len(batches)
+        all_gone = all_needed and all(task.status == Status.RELEASING for task in victims)
+        return Solution(needed, all_needed, all_gone)
 
     def _leaves_in_part(self, jobs: list[Job]) -> bool:
         """Whether one of these, which had its gang, would run on without."""

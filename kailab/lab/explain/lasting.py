@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
@@ -30,6 +31,13 @@ PASSING = frozenset(
 HELD = frozenset({Code.NON_PREEMPTIBLE_OVER_QUOTA, Code.OVER_LIMIT, Code.KEPT_APART})
 """Causes that pods of its own may be, until they end."""
 
+MOMENTS = 1000
+"""Moments of the day at which something changes that are looked at, in a small lab."""
+LEAST = 60
+"""The same in a large one."""
+AFFORDABLE = 100_000
+"""Pods that are looked at for it in all."""
+
 
 def lasting(standing: Standing) -> tuple[bool, tuple[Cause, ...]]:
     """Whether a subject runs once all other work has gone, at once or within a day, and what keeps it from running at once."""
@@ -43,7 +51,12 @@ def lasting(standing: Standing) -> tuple[bool, tuple[Cause, ...]]:
         # is refused, of which a day has thousands.
         if not any(pod["spec"].get("nodeName") for pod in trial.cluster.list("Pod")):
             return False, causes
-        return any(subject.runs(trial) for _ in trial.moments(DAY)), causes
+        return any(subject.runs(trial) for _ in islice(trial.moments(DAY), _moments(trial))), causes
+
+
+def _moments(trial: Lab) -> int:
+    """How many are looked at: where some of its pods have a place and others are refused one for ever, a day has no end of them."""
+    return min(MOMENTS, max(LEAST, AFFORDABLE // max(1, len(trial.cluster.list("Pod")))))
 
 
 @contextmanager

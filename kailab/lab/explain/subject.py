@@ -176,6 +176,11 @@ class Standing:
             found.setdefault(task.podgroup, []).append(task)
         return found
 
+    @cached_property
+    def refused_bindings(self) -> list[Object]:
+        """Events that tell of a binding that the cluster refused."""
+        return [event for event in self.lab.cluster.list("Event") if event.get("reason") == "FailedBinding"]
+
     @property
     def runs(self) -> bool:
         return bool(self.running) and len(self.running) >= self.wanted and not self.waiting

@@ -17,7 +17,9 @@ from kailab.cluster.unreadable import Tell, UnreadableObjects
 from kailab.engine.snapshot.records import PodGroup, Queue, Status, Task
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
+from kailab.scheduler.mirror.kinds import CLAIM_KINDS, KINDS
 from kailab.scheduler.mirror.lone_reservations import LoneReservations
+from kailab.scheduler.mirror.news import same_but_status, state
 from kailab.scheduler.mirror.node_records import NodeRecords
 from kailab.scheduler.mirror.pod_shapes import PodShapes
 from kailab.scheduler.reading import references
@@ -26,19 +28,10 @@ from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL, Priorities, ga
 from kailab.scheduler.reading.queues import queue_record
 from kailab.scheduler.reading.tasks import gpu_groups, stuck_at, task_record
 
-_CLAIM_KINDS = ("DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
-KINDS = (
-    "Namespace", "PriorityClass", "Topology", *_CLAIM_KINDS, *references.KINDS, "NodeResourceTopology", "Node", "Queue",
-    "PodGroup", "Pod",
-)  # fmt: skip
-"""What is watched, in the order in which it is taken in."""
-
-COUNTED_KINDS = ("PriorityClass", *_CLAIM_KINDS, "Node", "Queue", "PodGroup", "Pod")
-"""What is enough to count who holds what, and to know whose turn it is; not to place anything."""
-
 _NOTHING: Mapping[str, Any] = {}
 _GONE = (Status.FAILED, Status.UNKNOWN)
 _UNPLACED = (Status.PENDING, Status.GATED, Status.SUCCEEDED)
+_TIMELESS = (Status.PENDING, Status.GATED, Status.BOUND, Status.RUNNING)  # that a pod has until it changes
 
 GroupName = tuple[str, str]
 """Namespace and name of a PodGroup, as pods give it."""
@@ -78,6 +71,7 @@ class Mirror:
         self._lone = LoneReservations()
         self._leaving: dict[str, float] = {}
         self._now = 0.0
+        self._before: Mirror | None = None
         self._cluster = cluster
         self._unreadable = UnreadableObjects(tell or cluster.event, "scheduler")
         self._watch = cluster.watch(kinds)
@@ -148,6 +142,13 @@ class Mirror:
                 del self._leaving[uid]
                 self._refresh(uid)
 
+    def update_like(self, before: Mirror) -> None:
+        """As ``update``, of a mirror that is new: what ``before`` has read of the same objects is not read again."""
+        alike = (before.pool, before._scheduler_names) == (self.pool, self._scheduler_names)
+        self._before = before if alike else None
+        self.update()
+        self._before = None
+
     def _take(self, events: Iterable[WatchEvent]) -> None:
         latest: dict[str, dict[str, WatchEvent]] = {kind: {} for kind in KINDS}
         for event in events:
@@ -166,7 +167,7 @@ class Mirror:
         for event in latest["Topology"].values():
             groups_stale |= bool(self._take_one(self._nodes.take_topology, event))
         nodes: dict[str, None] = {}
-        for kind in _CLAIM_KINDS:
+        for kind in CLAIM_KINDS:
             for event in latest[kind].values():
                 # Nodes are noted and refreshed once, after all slices and zones are known.
                 nodes.update(dict.fromkeys(self._take_one(self._claim_object, event)))
@@ -191,6 +192,8 @@ class Mirror:
         for event in sorted(latest["PodGroup"].values(), key=lambda event: event.type != "DELETED"):
             self._take_one(self._podgroup, event)
         for uid, event in latest["Pod"].items():
+            if self._before is not None and self._pod_as(self._before, uid, event.object):
+                continue
             if event.type == "DELETED" or not self._unreadable.spare(event.object, self._pod, uid, event.object):
                 self._forget_pod(uid)
         if shapes_stale:
@@ -249,7 +252,7 @@ class Mirror:
         else:
             self.conditioned.pop(uid, None)
         # With a schedulingBackoff a condition in the status says that KAI has given the group up.
-        if before is None or not _same_but_status(before, obj) or "schedulingBackoff" in (obj.get("spec") or _NOTHING):
+        if before is None or not same_but_status(before, obj) or "schedulingBackoff" in (obj.get("spec") or _NOTHING):
             self._refresh_podgroup(obj)
 
     def _refresh_podgroup(self, obj: Object) -> None:
@@ -258,7 +261,7 @@ class Mirror:
         if node_pool(metadata) != self.pool or gave_up(obj):
             self._drop_podgroup(uid)
             return
-        record = podgroup_record(obj, self.priorities, self._nodes.aliases)
+        record = self._podgroup_as(uid, obj) or podgroup_record(obj, self.priorities, self._nodes.aliases)
         before = self.podgroups.get(uid)
         if before == record:
             return
@@ -273,6 +276,13 @@ class Mirror:
             self._uids[record.namespace, record.name] = uid
             for member in self._members.get((record.namespace, record.name), _NOTHING):
                 self._refresh(member)
+
+    def _podgroup_as(self, uid: str, obj: Object) -> PodGroup | None:
+        """The record that another mirror has of it; None where it is to be read."""
+        before, ground = self._before, (self.priorities.said, self._nodes.aliases)
+        if before is None or ground != (before.priorities.said, before._nodes.aliases):
+            return None
+        return before.podgroups.get(uid) if before.podgroup_objects.get(uid) is obj else None
 
     def _drop_podgroup(self, uid: str) -> None:
         record = self.podgroups.pop(uid, None)
@@ -292,7 +302,7 @@ class Mirror:
         known = self.pods.get(uid)
         self.pods[uid] = pod
         # Most news of pods is of their status alone, much of it written by ourselves: no record changes by it.
-        if known is not None and _same_but_status(known, pod) and _state(known) == _state(pod):
+        if known is not None and same_but_status(known, pod) and state(known) == state(pod):
             return
         metadata = pod["metadata"]
         name = (metadata.get("annotations") or _NOTHING).get(names.POD_GROUP)
@@ -306,6 +316,21 @@ class Mirror:
                 self._members.setdefault(group, {})[uid] = None
         self._shapes.take_pod(uid, pod)
         self._refresh(uid)
+
+    def _pod_as(self, before: Mirror, uid: str, pod: Object) -> bool:
+        """Take over the task that another mirror has of it. False where it is to be read: it is another object, or its task depends on
+        more than itself and its PodGroup."""
+        task, group = before.tasks.get(uid), before._group_of.get(uid)
+        if task is None or group is None or before.pods.get(uid) is not pod or task.podgroup != self._uids.get(group):
+            return False
+        if task.status not in _TIMELESS or task.gpu_groups or not self._shapes.as_in(before._shapes, uid, task.shape):
+            return False
+        self.pods[uid] = pod
+        self._group_of[uid] = group
+        self._members.setdefault(group, {})[uid] = None
+        self.tasks[uid] = task
+        self.working.set_task(task)
+        return True
 
     def _leave_group(self, uid: str, group: GroupName) -> None:
         del self._group_of[uid]
@@ -372,24 +397,3 @@ class Mirror:
             self.tasks[uid] = task
             self.working.set_task(task)
             self._shares(uid, task.gpu_groups if node and status is not Status.SUCCEEDED else ())
-
-
-def _same_but_status(before: Object, after: Object) -> bool:
-    """True if certainly nothing but the status differs. Clusters share what a write leaves alone, so identity tells."""
-    old, new = before["metadata"], after["metadata"]
-    return (
-        before.get("spec") is after.get("spec")
-        and old.get("labels") is new.get("labels")
-        and old.get("annotations") is new.get("annotations")
-    )
-
-
-def _state(pod: Object) -> tuple[Any, ...]:
-    """What of a pod's life matters here, beside its spec, labels and annotations."""
-    status = pod.get("status") or _NOTHING
-    return (
-        status.get("phase"),
-        status.get("nominatedNodeName"),
-        pod["metadata"].get("deletionTimestamp"),
-        status.get("resourceClaimStatuses"),
-    )

@@ -132,6 +132,12 @@ class PodShapes:
             )
         return overlaid
 
+    def as_in(self, before: PodShapes, uid: str, shape: Shape) -> bool:
+        """Whether the shape that a pod has elsewhere is its shape here too: it depends on the pod alone, and nothing stands beside it."""
+        looks = self._pod_terms or before._pod_terms or shape.affinity or shape.anti_affinity
+        beside = uid in before._claiming or uid in before._referring or uid in self._held_back
+        return not (looks or beside or shape.blocked or shape.claims or shape.gpu.dra)
+
     def _note_terms(self, terms: tuple[PodTerm, ...]) -> bool:
         """Remember which labels are looked at; True if shapes made so far lack some of them."""
         keys = {requirement.key for term in terms for requirement in term.requirements}

@@ -48,6 +48,11 @@ class Priorities:
         # KAI takes any one of several; the first by name is always the same.
         return self._defaults[min(self._defaults)] if self._defaults else otherwise
 
+    @property
+    def said(self) -> tuple[dict[str, int], set[str], dict[str, int]]:
+        """All of it: where it is equal every name counts the same."""
+        return self.values, self.never_preempt, self._defaults
+
     def of(self, name: str) -> int:
         """An unknown class counts as the default."""
         value = self.values.get(name)

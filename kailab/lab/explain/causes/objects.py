@@ -118,9 +118,9 @@ def incomplete(case: Case) -> Iterable[Cause]:
 def refused(case: Case) -> Iterable[Cause]:
     """A place was found, and the cluster refuses the binding."""
     waiting = {case.pod(row)["metadata"]["uid"]: row.name for row in case.pods}
-    for event in case.lab.cluster.list("Event"):
+    for event in case.standing.refused_bindings:
         about = event.get("involvedObject") or {}
-        if event.get("reason") == "FailedBinding" and about.get("uid") in waiting:
+        if about.get("uid") in waiting:
             name = waiting[about["uid"]]
             yield Cause(
                 Code.BIND_REFUSED,

@@ -83,7 +83,7 @@ class Trials:
         return best
 
     def _outcome(self, setting: Setting, copy: Lab) -> Outcome | None:
-        picture = copy.picture()
+        picture = copy.picture(setting.picture)
         try:
             after = setting.subject.standing(copy, picture)
         except KailabError:  # it is gone
