@@ -6,6 +6,7 @@ import pytest
 
 from kailab.fleet import read_fleet
 from kailab.lab import Lab
+from kailab.lab.explain import lasting
 from kailab.lab.explain.answer import Verdict
 from kailab.lab.explain.cause import Code
 
@@ -154,3 +155,24 @@ def test_what_is_refused_by_the_server_is_not_tried_for_a_day(monkeypatch):
         assert sorted(len(group.pods) for group in answer.groups) == [1, 2]
         told = [lab.explain("Pod", pod["metadata"]["name"]) for pod in lab.cluster.list("Pod")]
         assert (Verdict.NEVER, Code.BEHIND_OTHERS) in {(one.verdict, one.cause.code) for one in told}
+
+
+def test_a_day_of_refusals_is_not_looked_at_to_its_end(lab, monkeypatch):
+    """One pod has its place, the next is refused one for ever: each try is a moment, and none brings anything."""
+    moments, counted = Lab.moments, []
+
+    def count(lab, seconds):
+        for moment in moments(lab, seconds):
+            counted.append(lab.now)
+            yield moment
+
+    lab.apply([queue("c"), replicas("Deployment", "other", "c", 1, 8)])
+    lab.settle()
+    lab.apply([replicas("StatefulSet", "web", "a", 3, 8)])
+    lab.settle()
+    lab.cluster.refuse_binds("default", "web-1", "the webhook says no")
+    monkeypatch.setattr(Lab, "moments", count)
+    monkeypatch.setattr(lasting, "MOMENTS", 80)
+    answer = lab.explain("StatefulSet", "web")
+    assert (answer.running, answer.verdict, answer.cause.code) == (1, Verdict.NEVER, Code.BIND_REFUSED)
+    assert 0 < len(counted) <= 80

@@ -49,7 +49,7 @@ class Priorities:
         return self._defaults[min(self._defaults)] if self._defaults else otherwise
 
     @property
-    def said(self) -> tuple[dict[str, int], set[str], dict[str, int]]:
+    def said(self) -> tuple[Any, ...]:
         """All of it: where it is equal every name counts the same."""
         return self.values, self.never_preempt, self._defaults
 
