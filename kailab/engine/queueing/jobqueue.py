@@ -10,7 +10,7 @@ from bisect import insort
 from collections.abc import Callable, Iterable
 from typing import Any, Generic, Protocol, TypeVar
 
-from kailab.engine.queueing.order import NOTHING, queue_before
+from kailab.engine.queueing.order import NOTHING, Measure, measure, smaller
 from kailab.engine.working.queues import Amounts, QueueTree, WQueue
 
 T = TypeVar("T")
@@ -131,7 +131,7 @@ class Leaf(Generic[T]):
 
 
 class _Node(Generic[T]):
-    __slots__ = ("children", "leaf", "parent", "queue", "stale")
+    __slots__ = ("children", "known", "leaf", "measure", "parent", "queue", "stale")
 
     def __init__(self, queue: WQueue, leaf: Leaf[T] | None, before: Callable[[_Node[T], _Node[T]], bool]) -> None:
         self.queue = queue
@@ -139,6 +139,8 @@ class _Node(Generic[T]):
         self.children: Heap[_Node[T]] | None = None if leaf is not None else Heap(before)
         self.parent: _Node[T] | None = None
         self.stale = False
+        self.measure: Measure | None = None  # the last one, and what it was taken of
+        self.known: tuple[int, int, int, Amounts, Amounts] | None = None
 
     @property
     def empty(self) -> bool:
@@ -329,10 +331,18 @@ class JobQueue(Generic[T]):
             word = self._precedence.first(left_queue, right_queue, left_next, right_next)
             if word:
                 return word < 0
-        left_job, left_lost = self._best(left)
-        right_job, right_lost = self._best(right)
-        first, _ = queue_before(left.queue, right.queue, left_job, right_job, left_lost, right_lost, self._tree.totals)
+        mine, theirs = self._measure(left), self._measure(right)
+        first = mine < theirs if mine != theirs else smaller(left.queue, right.queue)[0]
         return first != self.backwards
+
+    def _measure(self, node: _Node[T]) -> Measure:
+        """See ``order.queue_before``. Most nodes are compared many times between two changes of what they are compared by."""
+        wanted, lost = self._best(node)
+        cpu, memory, gpus = node.queue.allocated
+        known = cpu, memory, gpus, wanted, lost
+        if node.measure is None or node.known != known:
+            node.known, node.measure = known, measure(node.queue, wanted, lost, self._tree.totals)
+        return node.measure
 
 
 def _key(entry: tuple[Key, Any]) -> Key:

@@ -30,25 +30,37 @@ def queue_before(
     """Whether ``left`` is served before ``right``, each with the amounts its next job wants (``*_job``) and the amounts its
     chosen victims give back (``*_lost``); and what decides it."""
     # KAI's GetQueueOrderResult: each question is asked only where the ones before it have the same answer for both.
-    over_left, over_right = left.over_fair_share(), right.over_fair_share()
-    if over_left != over_right:
-        return over_right, QueueCriterion.FAIR_SHARE
-    starved_left, starved_right = left.within_quota_with(left_job), right.within_quota_with(right_job)
-    if starved_left != starved_right:
-        return starved_left, QueueCriterion.QUOTA
-    if left.record.priority != right.record.priority:
-        return left.record.priority > right.record.priority, QueueCriterion.PRIORITY
-    zero_left, zero_right = _uses_without_share(left, left_job), _uses_without_share(right, right_job)
-    if zero_left != zero_right:
-        return zero_right, QueueCriterion.NO_SHARE
-    # Of the two amounts one is always nothing: the order is either of jobs that wait or of victims.
-    share_left = left.dominant_share(totals, _minus(left_job, left_lost))
-    share_right = right.dominant_share(totals, _minus(right_job, right_lost))
-    if share_left != share_right:
-        return share_left < share_right, QueueCriterion.SHARE_WITH_JOB
-    share_left, share_right = left.dominant_share(totals), right.dominant_share(totals)
-    if share_left != share_right:
-        return share_left < share_right, QueueCriterion.SHARE
+    mine, theirs = measure(left, left_job, left_lost, totals), measure(right, right_job, right_lost, totals)
+    for criterion, one, other in zip(_MEASURED, mine, theirs, strict=True):
+        if one != other:
+            return one < other, criterion
+    return smaller(left, right)
+
+
+Measure = tuple[bool, bool, int, bool, float, float]
+"""By what queues are compared first, in this order, the smaller first."""
+
+_MEASURED = (
+    QueueCriterion.FAIR_SHARE, QueueCriterion.QUOTA, QueueCriterion.PRIORITY, QueueCriterion.NO_SHARE,
+    QueueCriterion.SHARE_WITH_JOB, QueueCriterion.SHARE,
+)  # fmt: skip
+
+
+def measure(queue: WQueue, job: Amounts, lost: Amounts, totals: list[float]) -> Measure:
+    """Of a queue with the amounts its next job wants, or the amounts its chosen victims give back."""
+    return (
+        queue.over_fair_share(),
+        not queue.within_quota_with(job),
+        -queue.record.priority,
+        _uses_without_share(queue, job),
+        # Of the two amounts one is always nothing: the order is either of jobs that wait or of victims.
+        queue.dominant_share(totals, _minus(job, lost)),
+        queue.dominant_share(totals),
+    )
+
+
+def smaller(left: WQueue, right: WQueue) -> tuple[bool, QueueCriterion]:
+    """Whether ``left`` is served before ``right``, where their measures are equal; and what decides it."""
     # Smaller in some resource and larger in none; else neither queue is the weaker one.
     less = greater = False
     for mine, theirs in zip(left.allocatable, right.allocatable, strict=True):

@@ -128,7 +128,10 @@ def _is_one(setting: Setting) -> bool:
 
 
 def _can_read(changes: Sequence[Change]) -> bool:
-    return all(_readable(*next(iter(change.items()))) for change in changes)
+    # What is made by one of the changes is no object yet that another could be read over.
+    made = {(obj["kind"], obj["metadata"].get("name")) for change in changes for obj in change.get("apply", ())}
+    patched = {(one["kind"], one["name"]) for change in changes if (one := change.get("patch")) is not None}
+    return made.isdisjoint(patched) and all(_readable(*next(iter(change.items()))) for change in changes)
 
 
 def _readable(form: str, given: Any) -> bool:
