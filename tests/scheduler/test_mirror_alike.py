@@ -1,0 +1,75 @@
+"""A mirror that is begun like another of the same objects: it takes over what is read, and sees what there is."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.scheduler import Mirror
+from tests.scheduler.test_mirror import mirrored, tasks
+
+
+@pytest.fixture
+def cluster() -> EmbeddedCluster:
+    return EmbeddedCluster()
+
+
+def full(cluster, build) -> None:
+    """Pods that wait, that have a place, that share a GPU, that come before their PodGroup."""
+    cluster.create(build.node("n"))
+    cluster.create(build.queue("q"))
+    cluster.create(build.podgroup("g", "q", 2))
+    for name in ("a", "b"):
+        cluster.create(build.member(name, "g"))
+    cluster.create(build.member("share", "g", 0, annotations={"gpu-fraction": "0.5"}))
+    cluster.create(build.member("early", "late"))
+    for name in ("b", "share"):
+        cluster.bind("default", name, "n", {})
+    cluster.advance(5)
+
+
+@pytest.mark.parametrize(
+    "news",
+    [
+        lambda cluster, build: None,
+        lambda cluster, build: cluster.patch("Pod", "a", "default", {"metadata": {"labels": {"app": "x"}}}),
+        lambda cluster, build: cluster.bind("default", "a", "n", {}),
+        lambda cluster, build: cluster.create(build.podgroup("late", "q", 1)),
+        lambda cluster, build: cluster.delete("PodGroup", "g", "default"),
+        lambda cluster, build: cluster.delete("Pod", "b", "default"),
+        lambda cluster, build: cluster.create(
+            {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 120,
+             "globalDefault": True}
+        ),
+        lambda cluster, build: cluster.advance(300),
+    ],
+)  # fmt: skip
+def test_a_mirror_begun_like_another_sees_what_there_is(cluster, build, news) -> None:
+    full(cluster, build)
+    before = mirrored(cluster)
+    assert set(tasks(before)) == {"a", "b", "share"}
+    news(cluster, build)  # which the other one has not heard of yet
+    alike = Mirror(cluster)
+    alike.update_like(before)
+    alone = mirrored(cluster)
+    assert alike.working.value() == alone.working.value()
+    assert [alike.members(uid) for uid in alone.podgroups] == [alone.members(uid) for uid in alone.podgroups]
+    later = Mirror(cluster)
+    before.update()
+    later.update_like(before)
+    assert later.agrees(alone)
+    # And it follows the cluster from then on.
+    cluster.patch("Pod", "a", "default", {"metadata": {"labels": {"kai.scheduler/priority": "3"}}})
+    for mirror in (alike, alone, later):
+        mirror.update()
+    assert alike.working.value() == later.working.value() == alone.working.value()
+
+
+def test_a_pod_held_back_elsewhere_is_not_held_back_here(cluster, build) -> None:
+    full(cluster, build)
+    before = mirrored(cluster)
+    before.hold_back(tasks(before)["a"].uid, "refused")
+    alike = Mirror(cluster)
+    alike.update_like(before)
+    assert not tasks(alike)["a"].shape.blocked
+    assert alike.agrees(mirrored(cluster))
