@@ -217,3 +217,24 @@ def test_on_paper_lists_show_their_rows(tab: Tab, run: Path, written: Path) -> N
     assert groups > before
     tab.evaluate("dispatchEvent(new Event('afterprint'))")
     assert tab.locator("#gangs .body .row").count() == before
+
+
+def test_two_runs_stand_beside_each_other(tab: Tab, run: Path, tmp_path: Path) -> None:
+    pages.write([run, run], tmp_path / "page.html")
+    opened(tab, tmp_path / "page.html")
+    [default, reclaim] = sorted(rows(tab, "#main"))
+    assert default[0] == "fair/test_default"
+    assert [cell.split(":")[0] for cell in default[2:4]] == ["failed", "failed"]
+    assert reclaim[4] == "the same"
+    tab.locator(".body .row a").last.click()
+    tab.wait_for_selector("#fleet, #main > p")
+    assert tab.evaluate("location.hash").startswith("#/1/")
+
+
+def test_two_moments_stand_beside_each_other(tab: Tab, run: Path, written: Path) -> None:
+    opened(tab, written, lab_address(run, "fair/test_reclaim", 1))
+    tab.select_option("#other", "0")
+    assert tab.inner_text("#then-title").startswith("Then: cycle 1,")
+    assert tab.inner_text("#now-title").startswith("Now: cycle 2,")
+    assert len(rows(tab, "#compared")) > 0
+    assert "0 → 32" in tab.inner_text("#compared table")

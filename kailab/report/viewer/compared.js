@@ -3,14 +3,17 @@
 import { amount, ofGpus, plural } from "viewer/amounts";
 import { button, h, table, replace } from "viewer/dom";
 import { momentName } from "viewer/facts";
+import { Fleet } from "viewer/fleet";
 import { NONE } from "viewer/lab";
 import { Rows } from "viewer/rows";
 
 const FIELDS = [["quota", "quota"], ["limit", "limit"], ["fair_share", "fair share"], ["allocated", "allocated"], ["requested", "requested"]];
 
 export class Compared {
-  constructor(lab, facts) {
+  constructor(lab, colours, facts) {
     Object.assign(this, { lab, facts, other: 0 });
+    this.then = new Fleet(lab, colours, facts, { title: "Then", id: "then", whole: false });
+    this.now = new Fleet(lab, colours, facts, { title: "Now", id: "now", whole: false });
     this.choice = h("select", { id: "other", onchange: () => { this.other = Number(this.choice.value); this.show(this.moment); } },
       lab.moments.map((_, place) => h("option", { value: place }, momentName(lab, place))));
     this.queues = h("div", {});
@@ -21,13 +24,17 @@ export class Compared {
     this.element = h("section", { class: "panel", id: "compared", "aria-labelledby": "compared-title" },
       h("div", { class: "panel-head" }, h("h3", { id: "compared-title" }, "Two moments"),
         h("span", { class: "tools" }, h("label", { for: "other" }, "compare with "), this.choice)),
-      this.note, this.queues, this.rows.element);
+      this.note, h("div", { class: "beside" }, this.then.element, this.now.element), this.queues, this.rows.element);
   }
 
   show(moment) {
     this.moment = moment;
     const { lab, other } = this;
     this.note.textContent = `Then: ${momentName(lab, other)}. Now: ${momentName(lab, moment)}.`;
+    this.then.heading.textContent = `Then: ${momentName(lab, other)}`;
+    this.now.heading.textContent = `Now: ${momentName(lab, moment)}`;
+    this.then.show(other);
+    this.now.show(moment);
     replace(this.queues, this.#queues(other, moment));
     const pods = [];
     for (let pod = 0; pod < lab.pods.name.length; pod++) {
@@ -41,6 +48,11 @@ export class Compared {
         lab.queues.name[lab.queueOfPod(pod)] ?? "none", cell(then, other), cell(now, moment)];
     }, "All pods stand as they stood.");
     this.note.textContent += ` ${plural(pods.length, "pod")} stand${pods.length === 1 ? "s" : ""} otherwise.`;
+  }
+
+  redraw(paper) {
+    this.then.redraw(paper);
+    this.now.redraw(paper);
   }
 
   #said(segment) {

@@ -15,11 +15,12 @@ const WITH_LETTERS = 9;
 const WITH_NAMES = 18;
 
 export class Fleet {
-  constructor(lab, colours, facts) {
-    Object.assign(this, { lab, colours, facts, zoom: null, paper: false });
+  // title, id: of the picture; whole: with the table beside it and its legend.
+  constructor(lab, colours, facts, { title = "Fleet", id = "fleet", whole = true } = {}) {
+    Object.assign(this, { lab, colours, facts, whole, zoom: null, paper: false });
     this.canvas = h("canvas", { role: "img" });
     this.space = h("div", { class: "fleet-space" }, this.canvas);
-    this.scroll = h("div", { class: "fleet-scroll", tabindex: 0, role: "region", "aria-label": "Fleet, picture" }, this.space);
+    this.scroll = h("div", { class: "fleet-scroll", tabindex: 0, role: "region", "aria-label": `${title}, picture` }, this.space);
     this.tip = h("div", { class: "tip", hidden: true, "aria-hidden": "true" });
     this.legend = h("ul", { class: "legend", "aria-label": "Colours and letters of queues" });
     this.note = h("p", { class: "quiet" });
@@ -27,13 +28,14 @@ export class Fleet {
       { title: "Node", width: "minmax(9rem, 1.4fr)" }, { title: "Rack", width: "minmax(6rem, 1fr)" }, { title: "GPUs", width: "4rem" },
       { title: "Pods", width: "4rem" }, { title: "GPUs of pods, by queue", width: "minmax(10rem, 2fr)" }, { title: "New pods", width: "minmax(6rem, 1fr)" },
     ], most: 300, file: "cycles.jsonl, states/" });
-    this.element = h("section", { class: "panel", id: "fleet", "aria-labelledby": "fleet-title" },
-      h("div", { class: "panel-head" }, h("h3", { id: "fleet-title" }, "Fleet"),
+    this.heading = h("h3", { id: `${id}-title` }, title);
+    this.element = h("section", { class: "panel", id, "aria-labelledby": `${id}-title` },
+      h("div", { class: "panel-head" }, this.heading,
         h("span", { class: "tools" },
           button("−", () => this.#zoomed(-1), { "aria-label": "Smaller cells" }),
           button("+", () => this.#zoomed(1), { "aria-label": "Larger cells" }))),
-      this.note, this.legend, this.scroll, this.tip,
-      h("details", { class: "as-table" }, h("summary", {}, "The same as a table"), this.rows.element));
+      this.note, whole ? this.legend : null, this.scroll, this.tip,
+      whole ? h("details", { class: "as-table" }, h("summary", {}, "The same as a table"), this.rows.element) : null);
     this.scroll.addEventListener("scroll", () => this.#draw());
     this.canvas.addEventListener("mousemove", (event) => this.#hover(event));
     this.canvas.addEventListener("mouseleave", () => { this.tip.hidden = true; });
@@ -316,7 +318,8 @@ export class Fleet {
     const racks = this.there.filter((list) => list.length).length;
     const total = nodes.reduce((sum, one) => sum + one.now.milli, 0);
     this.note.textContent = `${plural(nodes.length, "node")} with ${ofGpus(total)} in ${plural(racks, "group")} by ${lab.nodes.by}; ${plural(pods, "pod")} placed.`;
-    this.canvas.setAttribute("aria-label", `${this.note.textContent} The table below has each node.`);
+    this.canvas.setAttribute("aria-label", this.whole ? `${this.note.textContent} The table below has each node.` : `${this.note.textContent} The list below has each pod that stands otherwise.`);
+    if (!this.whole) return;
     const queues = new Set();
     for (const list of [...this.placed.found.values(), ...this.placed.promised.values()]) for (const { pod } of list) queues.add(lab.queueOfPod(pod));
     for (const list of this.marks.coming.values()) for (const { pod } of list) queues.add(lab.queueOfPod(pod));

@@ -28,6 +28,8 @@ export class Lab {
     };
     const decisions = form.decisions;
     this.decisions = decisions;
+    // The columns as they were read are as large as those that are kept.
+    form.pods = null;
     this.decisionsOf = places(decisions.moment, this.moments.length);
     this.evictionsOf = places(this.evictions.map((one) => decisions.moment[one.decision]), this.moments.length);
     this.evictionOf = new Map(this.evictions.map((one, place) => [one.decision, place]));

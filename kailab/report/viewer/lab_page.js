@@ -23,7 +23,7 @@ export class LabPage {
     this.fleet = new Fleet(lab, colours, facts);
     this.views = [
       this.fleet, new Queues(lab, colours, facts), new Decided(lab, facts), new Waiting(lab, facts),
-      new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, facts),
+      new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts),
     ];
     const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", "Two moments"]];
     this.element = h("div", { class: "lab" },

@@ -18,7 +18,10 @@ export class Summary {
     this.outcome = h("select", { id: "outcome", onchange: () => this.#show() },
       h("option", { value: "" }, "all verdicts"), outcomes.map((one) => h("option", { value: one }, one)));
     this.count = h("span", { class: "quiet", role: "status" });
-    const columns = [
+    const columns = page.runs.length > 1 ? [
+      { title: "Test", width: "minmax(14rem, 2fr)" }, { title: "In a sentence", width: "minmax(14rem, 3fr)" },
+      ...page.runs.map((one) => ({ title: one.run, width: "minmax(13rem, 1fr)" })), { title: "Verdicts", width: "7rem" },
+    ] : [
       { title: "Verdict", width: "7.5rem" }, { title: "Test", width: "minmax(14rem, 2fr)" },
       { title: "In a sentence", width: "minmax(14rem, 3fr)" }, { title: "Expected", width: "8rem" }, { title: "Cycles, decisions", width: "9rem" },
     ];
@@ -47,17 +50,33 @@ export class Summary {
       run.problems.length ? h("div", { class: "warning" }, h("p", {}, "The folder is not what was written:"), h("ul", {}, run.problems.map((one) => h("li", {}, one)))) : null);
   }
 
+  // The same test of two runs in one row.
+  #pairs(shown) {
+    const names = [...new Set(shown.map((one) => one.test.name))];
+    const of = new Map(this.tests.map((one) => [`${one.run} ${one.test.name}`, one]));
+    this.rows.show(names.length, (at) => {
+      const both = this.page.runs.map((_, run) => of.get(`${run} ${names[at]}`));
+      const verdicts = new Set(both.map((one) => one?.test.outcome ?? "not there"));
+      return [
+        h("span", { title: names[at] }, names[at]), h("span", { class: "words" }, both.find((one) => one)?.test.sentence ?? ""),
+        ...both.map((one, run) => (one ? h("a", { href: this.address(one.run, one.place), class: `verdict small ${verdictClass(one.test.outcome)}`, "aria-label": `${names[at]} in run ${this.page.runs[run].run}: ${one.test.outcome}` },
+          `${one.test.outcome}: ${one.test.cycles} cycles, ${one.test.decisions} decisions`) : "not there")),
+        verdicts.size > 1 ? h("strong", {}, "differ") : "the same",
+      ];
+    }, "No test is so.");
+  }
+
   #show() {
     const text = this.search.value.toLowerCase(), outcome = this.outcome.value;
     const shown = this.tests.filter(({ test }) => (!outcome || test.outcome === outcome) && (!text || `${test.name} ${test.sentence}`.toLowerCase().includes(text)));
     replace(this.count, shown.length === this.tests.length ? "" : `${shown.length} of ${plural(this.tests.length, "test")}`);
-    const several = this.page.runs.length > 1;
+    if (this.page.runs.length > 1) return this.#pairs(shown);
     this.rows.show(shown.length, (at) => {
       const { run, place, test } = shown[at];
       const held = test.expectations.filter((one) => one.held).length;
       return [
         h("span", { class: `verdict small ${verdictClass(test.outcome)}` }, test.outcome),
-        h("a", { href: this.address(run, place), title: test.name }, several ? `${this.page.runs[run].run}: ${test.name}` : test.name),
+        h("a", { href: this.address(run, place), title: test.name }, test.name),
         h("span", { class: "words", title: test.sentence }, test.message && BAD.has(test.outcome) ? test.message : test.sentence),
         test.expectations.length ? `${held} of ${test.expectations.length} held` : "nothing",
         `${test.cycles}, ${test.decisions}`,
