@@ -60,6 +60,9 @@ class Record(msgspec.Struct, frozen=True):
     since: float = 0.0
 
 
+_STOPPED = "stopped"
+
+
 class Process(NamedTuple):
     """One process as it is now. ``pid`` and ``port`` 0: none. ``exit``: as a shell counts (128 + n: killed by signal n), None
     while it runs, or if the shell that would have told it is gone. ``why``: why it doesn't run, with its last words; empty if it does."""
@@ -71,6 +74,11 @@ class Process(NamedTuple):
     log: Path
     exit: int | None
     why: str
+
+    @property
+    def stopped(self) -> bool:
+        """It was ended on purpose."""
+        return self.why == _STOPPED
 
 
 class Supervision:
@@ -222,7 +230,7 @@ class Supervision:
 
     def _why(self, record: Record, code: int | None) -> str:
         if record.stopped:
-            return "stopped"
+            return _STOPPED
         words = log_tail(self.log(record.name))
         return f"{told_exit(code)}; its last words:\n{words}" if words else f"{told_exit(code)}; it said nothing"
 

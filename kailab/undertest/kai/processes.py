@@ -19,7 +19,7 @@ from kailab.undertest.crds import bring_in
 from kailab.undertest.kai import podwebhook
 from kailab.undertest.kai.folder import KaiFolder, find_kai
 from kailab.undertest.kai.program_list import Made, programs_of
-from kailab.undertest.kai.rest import NAMES, KaiRest
+from kailab.undertest.kai.rest import NAMES, KaiRest, needed
 from kailab.undertest.kai.settings import kai_settings
 from kailab.undertest.kai.topologies import missing_definitions
 from kailab.undertest.kai.version import kai_version
@@ -65,6 +65,9 @@ class KaiBeside(ProgramsBeside):
         programs.run(self._plane, made.programs)
         if made.pods is not None:
             podwebhook.registered(cluster, made.pods)
+
+    def check(self) -> None:
+        programs.check(self._plane, needed(self._plane))
 
     def stop(self) -> None:
         # A folder that is gone by now must not keep its processes from ending.
