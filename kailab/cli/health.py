@@ -31,13 +31,10 @@ def health(window: str, decisions: Path | None, url: str, everything: bool, outp
     """Say how the scheduler is doing: its last cycle, binds that the cluster refuses, evictions and whom they serve,
     workloads that evict each other for ever, node pools and queues that nobody serves, binds that do not show.
     Exits with 1 if it is not healthy."""
+    from kailab.cli.durations import seconds_of
     from kailab.errors import InputError
-    from kailab.model.times import duration_seconds
 
-    try:
-        seconds = duration_seconds(window, days=True)
-    except InputError as error:
-        raise InputError(f"--window: {error}") from None
+    seconds = seconds_of("--window", window)
     if seconds <= 0:
         raise InputError(f"--window: {window}: expected more than nothing")
     found = _looked_at(seconds, decisions, url, state)

@@ -20,6 +20,9 @@ _STEP = re.compile(
     r"(?P<down>\.\.)?\.?(?P<name>(?:\\.|[^\s.\[\]\\{}*])+)|(?P<all>\.\.?\*)|(?P<deep>\.\.)|(?P<inside>\[(?:'[^']*'|\"[^\"]*\"|[^\]'\"])*\])"
 )
 
+# Text, or what stands in braces; a brace in quotes does not end it.
+_PIECE = re.compile(r"(?P<literal>[^{}]+)|\{(?P<braced>(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*)\}")
+
 
 class Path:
     """One path. Raises InputError where it is none."""
@@ -81,11 +84,13 @@ def _rendered(nodes: Sequence[Any], data: Any, root: Any) -> Iterator[str]:
 
 def _pieces(text: str) -> Iterator[tuple[bool, str]]:
     """(in braces, text), in order. A brace in quotes is text."""
-    for literal, braced in re.findall(r"([^{}]+)|\{((?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*)\}", text):
-        yield (False, literal) if literal else (True, braced.strip())
-    plain = re.sub(r"\{(?:\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|[^{}\"'])*\}", "", text)
-    if "{" in plain or "}" in plain:
-        raise InputError(f"{text!r} is no JSONPath template: a brace is missing")
+    at = 0
+    while at < len(text):
+        piece = _PIECE.match(text, at)
+        if piece is None:
+            raise InputError(f"{text!r} is no JSONPath template: a brace is missing")
+        yield (False, piece["literal"]) if piece["literal"] else (True, piece["braced"].strip())
+        at = piece.end()
 
 
 def _parsed(pieces: list[tuple[bool, str]], inside: bool) -> tuple[list[Any], list[tuple[bool, str]]]:

@@ -192,15 +192,11 @@ def down(state: Path) -> None:
 def run(duration: str, state: Path) -> None:
     """Let time pass in the lab: pods finish, minimum runtimes run out, and the scheduler acts each time. Without --for:
     only until nothing changes."""
+    from kailab.cli.durations import seconds_of
     from kailab.cli.lab_changes import LabChanges
-    from kailab.errors import InputError
     from kailab.lab.wording import elapsed
-    from kailab.model.times import duration_seconds
 
-    try:
-        seconds = duration_seconds(duration, days=True) if duration else 0.0
-    except InputError as error:
-        raise InputError(f"--for: {error}") from None
+    seconds = seconds_of("--for", duration) if duration else 0.0
     with labfile.changed(state) as lab, terminal.progress_bars() as tell:
         before, begun = LabChanges(lab), lab.now
         lab.settle()

@@ -21,15 +21,13 @@ from kailab.cli import labfile, options, terminal
 def open_lab(path: Path, test: str, at: str, runtime: str, fresh: bool, state: Path) -> None:
     """Open a cluster as it was, as an embedded lab: a snapshot, the archive of KAI's /get-snapshot, or a TEST within a folder of
     evidence. Objects keep their uids, times and status; kailab's scheduler decides, set as the one there was."""
+    from kailab.cli.durations import seconds_of
     from kailab.errors import InputError
     from kailab.lab.life import end
     from kailab.lab.snapshots import opening
-    from kailab.model.times import duration_seconds, format_time
+    from kailab.model.times import format_time
 
-    try:
-        assumed = duration_seconds(runtime, days=True) if runtime else None
-    except InputError as error:
-        raise InputError(f"--assume-runtime: {error}") from None
+    assumed = seconds_of("--assume-runtime", runtime) if runtime else None
     found = opening.read(path, test, at)
     with labfile.locked(state):
         if state.exists() and not fresh:

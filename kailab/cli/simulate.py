@@ -39,6 +39,7 @@ def simulate(
     Exit code 0: it runs now (or --within).
     Exit code 1: it does not: "verdict" in -o json is later, waits or never.
     Exit code 2: bad input."""
+    from kailab.cli.durations import seconds_of
     from kailab.errors import InputError
     from kailab.lab.whatif.simulation import simulate as simulated
 
@@ -46,7 +47,8 @@ def simulate(
         raise InputError("say what to simulate: -f FILE, -f FOLDER or -f -")
     if files.count("-") > 1:
         raise InputError("stdin (-f -) can be read once only")
-    bound, allowed = _seconds("--for", duration), _seconds("--within", within)
+    bound = seconds_of("--for", duration) if duration else 0.0
+    allowed = seconds_of("--within", within) if within else 0.0
     with labfile.looked_at(state) as lab, terminal.waiting("trying it on a copy"):
         sources = [file if file == "-" else Path(file) for file in files]
         found = simulated(lab, *sources, namespace=namespace, bound=max(bound, allowed))
@@ -58,16 +60,6 @@ def simulate(
         terminal.say("\n".join(_told(found)))
     if not found.within(allowed):
         raise click.exceptions.Exit(NOT_YET)
-
-
-def _seconds(option: str, text: str) -> float:
-    from kailab.errors import InputError
-    from kailab.model.times import duration_seconds
-
-    try:
-        return duration_seconds(text, days=True) if text else 0.0
-    except InputError as error:
-        raise InputError(f"{option}: {error}") from None
 
 
 def _told(found: Simulation) -> Iterator[str]:

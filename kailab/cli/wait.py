@@ -44,16 +44,13 @@ def wait(
 ) -> None:
     """Let time pass in the lab until objects are as wanted. Exit code 1 if they are not when the time is up; the time has passed then,
     too."""
+    from kailab.cli.durations import seconds_of
     from kailab.cli.naming import full_name
     from kailab.errors import InputError
     from kailab.lab.wording import elapsed
-    from kailab.model.times import duration_seconds
 
     lacking, done = reading(wanted)
-    try:
-        seconds = duration_seconds(timeout, days=True)
-    except InputError as error:
-        raise InputError(f"--timeout: {error}") from None
+    seconds = seconds_of("--timeout", timeout)
     with labfile.changed(state) as lab:
         objects = chosen(lab, what, namespace, selector, everything)
         if not objects:

@@ -65,14 +65,11 @@ def whatif(
     """Say who would run, wait, move or be evicted if something were changed: tried on a copy, the lab stays as it is. It is compared
     with the lab left alone for the same time. After `--or` come the changes of another alternative, shown beside the first. With
     --for alone: what time does."""
+    from kailab.cli.durations import seconds_of
     from kailab.errors import InputError
     from kailab.lab.whatif.trial import left_alone, what_if
-    from kailab.model.times import duration_seconds
 
-    try:
-        seconds = duration_seconds(duration, days=True) if duration else 0.0
-    except InputError as error:
-        raise InputError(f"--for: {error}") from None
+    seconds = seconds_of("--for", duration) if duration else 0.0
     empty = [number for number, given in enumerate(alternatives, start=1) if not any(given.values())]
     if empty and (len(alternatives) > 1 or not duration):
         where = f" in alternative {empty[0]}" if len(alternatives) > 1 else ""

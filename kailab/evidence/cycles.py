@@ -166,14 +166,19 @@ def there_are(folder: Path) -> bool:
     return _path(folder).exists()
 
 
-def read(folder: Path) -> tuple[Head, list[Cycle]]:
-    """Raises EvidenceError, naming file and line, for what is damaged, cut short, or of another format."""
+def read_lines(folder: Path) -> tuple[Path, list[bytes]]:
+    """The file, and its lines as they stand in it. Raises EvidenceError."""
     path = _path(folder)
     try:
         content = path.read_bytes()
-        lines = (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
+        return path, (gzip.decompress(content) if path.suffix == ".gz" else content).splitlines()
     except (OSError, EOFError, zlib.error) as error:
         raise EvidenceError(f"{path}: can't be read: {error}") from error
+
+
+def read(folder: Path) -> tuple[Head, list[Cycle]]:
+    """Raises EvidenceError, naming file and line, for what is damaged, cut short, or of another format."""
+    path, lines = read_lines(folder)
     head: Head | None = None
     cycles: list[Cycle] = []
     for number, line in enumerate(lines, 1):

@@ -169,7 +169,10 @@ def test_folders(run: Path) -> list[str]:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file of a run, whole or not at all. Raises OSError."""
+    """Write a file, whole or not at all: one that is there stays as it is until then. Raises OSError."""
     partial = path.with_name(f"{PARTIAL}{os.getpid()}-{path.name}")
-    partial.write_bytes(content)
-    os.replace(partial, path)
+    try:
+        partial.write_bytes(content)
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 from bisect import bisect_left
 from collections.abc import Sequence
-from pathlib import Path
 
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.history import History
@@ -69,8 +67,8 @@ class Gathering:
 
     def _from_cycles(self, first: int) -> None:
         cycles = CycleMoments(self._pods, self._nodes, self._queues, self._racks, self._raw, self._history.opened)
-        file, lines = _cycle_lines(self._folder)
-        cycles.take(self._history.cycles, file, lines)
+        path, lines = cycle_files.read_lines(self._folder)
+        cycles.take(self._history.cycles, path.name, lines)
         self._moments = cycles.moments
         told = of_decisions.by_cycle(self._history.decisions)
         for place, one in enumerate(self._moments):
@@ -158,12 +156,3 @@ class Gathering:
             f"{one['metadata'].get('namespace', '')}/{one['metadata']['name']}": first + place
             for place, one in enumerate(objects)
         }
-
-
-def _cycle_lines(folder: Path) -> tuple[str, list[bytes]]:
-    """The file's name, and its lines."""
-    plain = folder / cycle_files.NAME
-    if plain.exists():
-        return plain.name, plain.read_bytes().splitlines()
-    packed = folder / f"{cycle_files.NAME}.gz"
-    return packed.name, gzip.decompress(packed.read_bytes()).splitlines()

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Object
+from kailab.engine.snapshot.records import GPU
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.entries import PodRow, QueueRow, State
-from kailab.report.columns import Nodes, Pods, Queues, Seen
+from kailab.report.columns import Nodes, Pods, Queues, Seen, group_name
 from kailab.report.form import NONE, Moment
 from kailab.report.racks import Racks
 
@@ -19,7 +20,6 @@ _STATE_OF = {
     "Failed": "failed",
     "Unknown": "unknown",
 }
-_GPU = 1000
 
 
 class StateMoments:
@@ -33,7 +33,7 @@ class StateMoments:
         from elsewhere."""
         for place, node in enumerate(state.nodes):
             rack = self._racks.of(node.name)
-            self._nodes.put(moment, node.name, rack, node.gpus * _GPU, "", refs["nodes"] + place)
+            self._nodes.put(moment, node.name, rack, node.gpus * GPU, "", refs["nodes"] + place)
         self._nodes.keep_only(moment, {node.name for node in state.nodes})
         for place, group in enumerate(state.podgroups):
             least = NONE if group.min_member is None else group.min_member
@@ -47,8 +47,7 @@ class StateMoments:
             self._queues.keep_only(moment, {queue.name for queue in state.queues})
 
     def _take_pod(self, moment: int, row: PodRow, ref: int) -> int:
-        space = row.name.partition("/")[0]
-        group = self._pods.group(f"{space}/{row.podgroup}" if row.podgroup else row.name, row.queue)
+        group = self._pods.group(group_name(row), row.queue)
         known = self._pods.place(row.name)
         was = self._pods.last(known) if known != NONE else None
         state = _STATE_OF.get(row.phase) or ("starts" if row.node else "waits")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import gzip
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from kailab import __version__
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
+from kailab.evidence.run import replace_file
 from kailab.evidence.store import TestEvidence
 from kailab.report.form import FORMAT, ExpectedForm, LabRef, Page, RunForm, TestForm
 from kailab.report.gathering import Gathering
@@ -35,15 +35,10 @@ def write(runs: Sequence[Path], file: Path, kind: str = "run", title: str = "") 
     name = title or " and ".join(run.run for run in told)
     page = Page(format=FORMAT, kailab=__version__, kind=kind, title=name, runs=told)
     content = b"".join(_html(name, {"page": _packed(page), **chunks}))
-    partial = file.with_name(f".{file.name}.{os.getpid()}.tmp")
     try:
-        # A page that was there stays whole until this one is.
-        partial.write_bytes(content)
-        os.replace(partial, file)
+        replace_file(file, content)
     except OSError as error:
         raise InputError(f"{file}: can't be written: {error.strerror or error}") from error
-    finally:
-        partial.unlink(missing_ok=True)
     return len(content)
 
 

@@ -9,11 +9,10 @@ from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
 from kailab.evidence.store import TestEvidence
 from kailab.fleet.reading import read_fleet
+from kailab.model.labels import GPU_PRODUCT, HOSTNAME
 
-HOSTNAME = "kubernetes.io/hostname"
 RACK = "/rack"
 """How the key of a label for racks ends."""
-PRODUCT = "nvidia.com/gpu.product"
 REST = "other nodes"
 
 
@@ -31,14 +30,14 @@ class Racks:
             if (test.path / lab / look / "topologies.json").exists():
                 topologies = test.objects(lab, look, "topologies") or topologies
         self._key = self._chosen(topologies)
-        self.by = f"label {self._key}" if self._key else "pool" if self._pools else f"label {PRODUCT}"
+        self.by = f"label {self._key}" if self._key else "pool" if self._pools else f"label {GPU_PRODUCT}"
 
     def of(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> str:
         """``labels``: as the engine's record of it has them."""
         told = {**self._labels.get(node, {}), **dict(labels)}
         if self._key:
             return told.get(self._key) or REST
-        return self._pools.get(node) or told.get(PRODUCT) or REST
+        return self._pools.get(node) or told.get(GPU_PRODUCT) or REST
 
     def _of_fleet(self, test: TestEvidence, lab: str) -> None:
         path = test.path / lab / "fleet.yaml"

@@ -41,6 +41,21 @@ spec:
       - {name: main, image: busybox, resources: {limits: {nvidia.com/gpu: 1}}}
 """
 
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: api, labels: {tier: web}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: api}}
+  template:
+    metadata: {labels: {app: api, kai.scheduler/queue: team-a}}
+    spec:
+      schedulerName: kai-scheduler
+      containers:
+      - {name: main, image: serve, resources: {limits: {nvidia.com/gpu: 1}}}
+"""
+
 
 @dataclass
 class Done:
@@ -90,6 +105,14 @@ def busy(started: Kailab, home: Path) -> Kailab:
     (home / "work.yaml").write_text(MANIFESTS)
     assert started("apply", "-f", "work.yaml").code == 0
     return started
+
+
+@pytest.fixture
+def serving(busy: Kailab) -> Kailab:
+    """The same queue with a Deployment of two pods instead of the Job."""
+    assert busy("delete", "job", "train").code == 0
+    assert busy("apply", "-f", "-", input=DEPLOYMENT).code == 0
+    return busy
 
 
 @pytest.fixture

@@ -6,29 +6,6 @@ import json
 
 import pytest
 
-DEPLOYMENT = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: api, labels: {tier: web}}
-spec:
-  replicas: 2
-  selector: {matchLabels: {app: api}}
-  template:
-    metadata: {labels: {app: api, kai.scheduler/queue: team-a}}
-    spec:
-      schedulerName: kai-scheduler
-      containers:
-      - {name: main, image: serve, resources: {limits: {nvidia.com/gpu: 1}}}
-"""
-
-
-@pytest.fixture
-def serving(busy):
-    """A Deployment beside a Job that fills its queue."""
-    assert busy("delete", "job", "train").code == 0
-    assert busy("apply", "-f", "-", input=DEPLOYMENT).code == 0
-    return busy
-
 
 def found(kailab, *what):
     return json.loads(kailab("get", *what, "-o", "json").out)

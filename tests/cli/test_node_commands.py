@@ -27,29 +27,12 @@ def test_a_cordoned_node_takes_no_more_pods_and_keeps_its_own(busy) -> None:
     assert "unschedulable" not in nodes(busy)[home]["spec"]
 
 
-DEPLOYMENT = """\
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: api}
-spec:
-  replicas: 4
-  selector: {matchLabels: {app: api}}
-  template:
-    metadata: {labels: {app: api, kai.scheduler/queue: team-a}}
-    spec:
-      schedulerName: kai-scheduler
-      containers:
-      - {name: main, image: serve, resources: {limits: {nvidia.com/gpu: 1}}}
-"""
-
-
-def test_a_drained_node_is_empty_and_its_pods_run_elsewhere(busy) -> None:
-    busy("delete", "job", "train")
-    busy("apply", "-f", "-", input=DEPLOYMENT)
-    home = held(busy)[0]
-    done = busy("drain", home)
+def test_a_drained_node_is_empty_and_its_pods_run_elsewhere(serving) -> None:
+    serving("scale", "deployment", "api", "--replicas", "4")
+    home = held(serving)[0]
+    done = serving("drain", home)
     assert (done.code, done.out) == (0, f"node/{home} drained\n")
-    assert home not in held(busy)
+    assert home not in held(serving)
     assert "4 pods running" in done.err
 
 
