@@ -279,10 +279,11 @@ class Mirror:
 
     def _podgroup_as(self, uid: str, obj: Object) -> PodGroup | None:
         """The record that another mirror has of it; None where it is to be read."""
-        before, ground = self._before, (self.priorities.said, self._nodes.aliases)
-        if before is None or ground != (before.priorities.said, before._nodes.aliases):
+        before = self._before
+        if before is None or before.podgroup_objects.get(uid) is not obj:
             return None
-        return before.podgroups.get(uid) if before.podgroup_objects.get(uid) is obj else None
+        alike = self.priorities.said == before.priorities.said and self._nodes.aliases == before._nodes.aliases
+        return before.podgroups.get(uid) if alike else None
 
     def _drop_podgroup(self, uid: str) -> None:
         record = self.podgroups.pop(uid, None)
