@@ -28,6 +28,7 @@ class Named(NamedTuple):
     name: str
     app: str = ""
     owner: str = ""
+    kind: str = "Pod"
 
 
 class Naming(Protocol):
@@ -68,7 +69,7 @@ class Names:
                     app = (metadata.get("labels") or {}).get("app", "")
                     self._known[metadata["uid"]] = Named(name, app, owner(event.object))
                 else:
-                    self._known[metadata["uid"]] = Named(name)
+                    self._known[metadata["uid"]] = Named(name, kind="PodGroup")
 
     def carry_on(self, other: Names) -> None:
         """Know whom another knows, too."""

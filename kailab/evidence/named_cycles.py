@@ -38,7 +38,9 @@ class _RecordNames:
 
     def take(self, changes: Changes) -> None:
         self._known |= {task.uid: Named(f"{task.namespace}/{task.name}") for task in changes.set.tasks}
-        self._known |= {group.uid: Named(f"{group.namespace}/{group.name}") for group in changes.set.podgroups}
+        self._known |= {
+            group.uid: Named(f"{group.namespace}/{group.name}", kind="PodGroup") for group in changes.set.podgroups
+        }
 
     def refresh(self) -> None:
         if self._others is not None:

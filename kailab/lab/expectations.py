@@ -15,13 +15,14 @@ from dataclasses import replace
 from operator import methodcaller
 from typing import TYPE_CHECKING
 
-from kailab.errors import ExpectationFailed, InputError, NothingThere
+from kailab.errors import ExpectationFailed, InputError
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
 from kailab.lab.explain.answer import Answer
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.explanation import Explanation
 from kailab.lab.explain.gone import eviction_lines
+from kailab.lab.names import known_action
 from kailab.lab.picture import group_of
 from kailab.lab.shares import QueueStanding
 from kailab.lab.subjects import Subject
@@ -59,11 +60,7 @@ class Expectation:
         self._subject = subject
         # One picture for all words of the chain: they are about the same moment.
         self._picture = subject.lab.picture()
-        try:
-            subject.look_up(self._picture)
-        except NothingThere as error:
-            subject.lab.noted_expectation(subject.title, f"{subject.title}: it is there", str(error), False)
-            raise
+        subject.look_up(self._picture)
         self._pods = subject.pods(self._picture)
 
     # --- how many, in which state --------------------------------------------------------------------------------
@@ -111,6 +108,8 @@ class Expectation:
 
         ``by``: the action (reclaim, preempt, consolidation, stalegangeviction). ``for_queue``: whose work took
         the place."""
+        known_action(self._picture, by)
+        self._known_queue(for_queue)
         all_entries = self._subject.evictions(self._picture)
         if gpus is not None:
             raise InputError("evicted() counts pods: an evicted pod's GPUs are no longer known")
@@ -210,6 +209,7 @@ class Expectation:
     def borrows(self, gpus: Amount | None = None, from_queue: str | None = None) -> Expectation:
         """The queue holds so much beyond its quota (without a number: anything), or so much of one lender's."""
         queue = self._queue()
+        self._known_queue(from_queue)
         lenders = dict(self._picture.shares.lenders(queue.name))
         amount = queue.borrowed if from_queue is None else lenders.get(from_queue, 0)
         whom = f" from {from_queue}" if from_queue else ""
@@ -218,6 +218,7 @@ class Expectation:
     def lends(self, gpus: Amount | None = None, to: str | None = None) -> Expectation:
         """So much of the queue's quota is in use by its siblings, or by one of them."""
         queue = self._queue()
+        self._known_queue(to)
         borrowers = dict(self._picture.shares.borrowers(queue.name))
         amount = sum(borrowers.values()) if to is None else borrowers.get(to, 0)
         return self._share("lends", amount, gpus, f" to {to}" if to else "", borrowers, "to")
@@ -287,7 +288,14 @@ class Expectation:
     def _queue(self) -> QueueStanding:
         if self._subject.kind != "queue":
             raise InputError(f"only a queue has a share: {self._subject.title} is none")
+        if self._subject.name not in self._picture.shares:
+            return QueueStanding(self._subject.name, fair_share=0.0)  # deleted: it owns and holds nothing
         return self._picture.shares[self._subject.name]
+
+    def _known_queue(self, name: str | None) -> None:
+        """A queue that a word names beside its subject."""
+        if name:
+            subjects.queue(self._subject.lab, name).look_up(self._picture)
 
     def _per_node(self) -> dict[str, int]:
         placed: dict[str, int] = {}

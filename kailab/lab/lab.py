@@ -24,6 +24,7 @@ from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.lab import saved, subjects
 from kailab.lab.changing import Changing
 from kailab.lab.garbage import collector_off
+from kailab.lab.names import Met
 from kailab.lab.saved import LabFile, SavedLab
 from kailab.lab.saved_picture import SavedParts, parts_to_save
 from kailab.lab.spec import LabSpec
@@ -72,7 +73,8 @@ class Lab(Changing):
         self.observers = Observers(observers)
         names = Names(self.cluster, at_once=not read_only)
         self.log = DecisionLog(names, self.opened, self.observers.wants_decisions, self.observers)
-        self.observers.add(self.log)
+        self.met = Met()
+        self.observers.add(self.log, self.met)
         self._end = end
         self._saved_parts: SavedParts = {}
         self._running: tuple[Parts, Settling] | None = None
@@ -101,6 +103,7 @@ class Lab(Changing):
         ``kailab.lab.fork``."""
         self.base, self._changed = before.base, before._changed
         self.log.carry_on(before.log)
+        self.met.carry_on(before.met)
         if before._running is not None:
             self._parts.carry_on(before._parts)
         # As those before have, controllers see what there is before it changes: what they act on is the change alone.

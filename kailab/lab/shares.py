@@ -132,7 +132,9 @@ class Shares:
 
     def lenders(self, name: str) -> list[tuple[str, int]]:
         """Whose unused quota a queue lives on: (queue, milli-GPU), ``NOBODY`` for capacity that is no queue's quota."""
-        queue = self.queues[name]
+        queue = self.queues.get(name)
+        if queue is None:
+            return []  # it is gone
         return [
             (lender, amount)
             for (borrower, lender), amount in self._ledger(self._level(queue)).items()
@@ -141,6 +143,8 @@ class Shares:
 
     def borrowers(self, name: str) -> list[tuple[str, int]]:
         """Which siblings live on a queue's unused quota: (queue, milli-GPU)."""
+        if name not in self.queues:
+            return []  # it is gone
         level = self._level(self.queues[name])
         return [(borrower, amount) for (borrower, lender), amount in self._ledger(level).items() if lender == name]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from kailab.errors import NotFound, NothingThere
 from kailab.evidence.entries import Evicted, PodRow
+from kailab.lab.names import owners, there_are
 from kailab.lab.owners import owner_names
 from kailab.lab.picture import Picture
-from kailab.lab.wording import some
 
 if TYPE_CHECKING:
     from kailab.lab.lab import Lab
@@ -31,18 +31,22 @@ class Subject:
     belongs: Belongs
     namespace: str = ""
     names: Callable[[Picture], set[str]] | None = None
-    """Those of its kind that there are, and were, by which it is known; None: it was looked up when it was named."""
+    """Those of its kind that there are, and were, by which it is known; None: it is always there."""
 
     @property
     def title(self) -> str:
         return f"{self.kind} {self.name}".strip()
 
     def look_up(self, picture: Picture) -> None:
-        """Raises NothingThere where there is nothing of that name and never was."""
+        """Raises NothingThere where there is nothing of that name and never was; that counts as an expectation, too."""
+        if self.names is None:
+            return
         own = f"{self.namespace}/{self.name}" if self.namespace else self.name
-        names = self.names(picture) if self.names is not None else {own}
+        names = self.names(picture)
         if own not in names:
-            raise NothingThere(f"no {self.kind} {own}; {_there_are(names)}")
+            told = f"no {self.kind} {own}; {there_are(names, own)}"
+            self.lab.noted_expectation(self.title, f"{self.title}: it is there", told, False)
+            raise NothingThere(told)
 
     def pods(self, picture: Picture) -> list[PodRow]:
         """Its pods that exist now; finished ones too."""
@@ -68,7 +72,12 @@ def queue(lab: Lab, name: str) -> Subject:
         own = row.queue
         return own == name or name in picture.lines.get(own, ())
 
-    return Subject(lab, "queue", name, belongs, names=lambda picture: set(picture.shares.queues))
+    return Subject(lab, "queue", name, belongs, names=lambda picture: queue_names(lab, picture))
+
+
+def queue_names(lab: Lab, picture: Picture) -> set[str]:
+    """Queues that there are, and were."""
+    return set(picture.shares.queues) | lab.met.of("Queue")
 
 
 def app(lab: Lab, name: str) -> Subject:
@@ -90,7 +99,7 @@ def pod(lab: Lab, name: str, namespace: str) -> Subject:
     def names(picture: Picture) -> set[str]:
         gone = {entry.pod for entry in picture.log.evictions}
         there = {row.name for row in picture.rows}
-        return there if full in there else there | gone | {one.name for one in picture.log.names.everyone()}
+        return there if full in there else there | gone | _logged(picture, "Pod") | lab.met.of("Pod")
 
     return Subject(lab, "pod", name, lambda _, row: row.name == full, namespace, names)
 
@@ -107,7 +116,7 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
     def names(picture: Picture) -> set[str]:
         gone = {entry.podgroup for entry in picture.log.evictions}
         there = {"/".join(key) for key in picture.podgroups}
-        return there if full in there else there | gone | {one.name for one in picture.log.names.everyone()}
+        return there if full in there else there | gone | _logged(picture, "PodGroup") | lab.met.of("PodGroup")
 
     return Subject(lab, "podgroup", name, belongs, namespace, names)
 
@@ -115,19 +124,30 @@ def podgroup(lab: Lab, name: str, namespace: str) -> Subject:
 def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
     """Pods that a workload controls, directly or through what it owns (a Deployment's ReplicaSets)."""
     namespace = lab.space_of(kind, name, namespace) or namespace
-    _existing(lab, kind, name, namespace)  # a name mistyped is not a workload without pods
 
     def belongs(picture: Picture, row: PodRow) -> bool:
         in_namespace = row.name.startswith(f"{namespace}/")
         return in_namespace and f"{kind}/{name}" in owner_names(picture, row.owner, namespace)
 
-    return Subject(lab, kind.lower(), name, belongs, namespace)
+    def names(picture: Picture) -> set[str]:
+        if _is_there(picture, kind, name, namespace):
+            return {f"{namespace}/{name}"}
+        there = {
+            f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in picture.cluster.list(kind)
+        }
+        return there | owners(picture, kind) | lab.met.of(kind)
+
+    return Subject(lab, kind.lower(), name, belongs, namespace, names)
 
 
 def node(lab: Lab, name: str) -> Subject:
-    """Pods on a node. Raises NotFound for a node that there is not."""
-    _existing(lab, "Node", name)
-    return Subject(lab, "node", name, lambda _, row: row.node == name)
+    """Pods on a node."""
+
+    def names(picture: Picture) -> set[str]:
+        gone = {entry.node for entry in picture.log.evictions}
+        return set(picture.nodes) | gone | lab.met.of("Node")
+
+    return Subject(lab, "node", name, lambda _, row: row.node == name, names=names)
 
 
 def everything(lab: Lab) -> Subject:
@@ -135,16 +155,17 @@ def everything(lab: Lab) -> Subject:
     return Subject(lab, "the lab", "", lambda _, row: row.name.partition("/")[0] not in SYSTEM_NAMESPACES)
 
 
-def _existing(lab: Lab, kind: str, name: str, namespace: str | None = None) -> None:
+def _is_there(picture: Picture, kind: str, name: str, namespace: str) -> bool:
     try:
-        lab.cluster.get(kind, name, namespace)
-    except NotFound as error:
-        names = {obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace)}
-        raise NotFound(f"{error}; {_there_are(names)}") from None
+        picture.cluster.get(kind, name, namespace)
+    except NotFound:
+        return False
+    return True
 
 
-def _there_are(names: set[str]) -> str:
-    return f"there are: {some(sorted(names), 8)}" if names else "there are none"
+def _logged(picture: Picture, kind: str) -> set[str]:
+    """Pods or PodGroups that the decision log knows by name, also those that are gone."""
+    return {one.name for one in picture.log.names.everyone() if one.kind == kind}
 
 
 def _labelled_apps(lab: Lab) -> set[str]:

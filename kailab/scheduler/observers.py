@@ -100,8 +100,8 @@ class Observers(Observer):
         self._observers = list(observers)
         self._guard = guard
 
-    def add(self, observer: Observer) -> None:
-        self._observers.append(observer)
+    def add(self, *observers: Observer) -> None:
+        self._observers += observers
 
     def remove(self, observer: Observer) -> None:
         """It is told nothing any more."""

@@ -6,6 +6,7 @@ import pytest
 
 from kailab.errors import ExpectationFailed, InputError, NotFound, NothingThere
 from kailab.lab import Lab, at_least, at_most, between, eventually, expect, never, stays
+from kailab.lab.fork import fork
 
 RUN_SECONDS = "kailab.dev/run-seconds"
 
@@ -101,8 +102,7 @@ def test_places(lab, queue, job):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda lab: lab.job("nosuch"),
-        lambda lab: lab.node("nosuch"),
+        lambda lab: lab.explain_workload("Job", "nosuch"),
         lambda lab: lab.explain_pod("nosuch"),
         lambda lab: lab.explain_podgroup("nosuch"),
         lambda lab: lab.explain_queue("nosuch"),
@@ -135,13 +135,65 @@ def test_nothing_holds_of_what_was_never_there(lent, kind, word):
         word(expect(getattr(lent, kind)("typo")))
 
 
+@pytest.mark.parametrize("word", [lambda one: one.no_pending(), lambda one: one.running(gpus=0)])
+@pytest.mark.parametrize(
+    "subject",
+    [
+        lambda lab: lab.job("typo"),
+        lambda lab: lab.deployment("typo"),
+        lambda lab: lab.workload("pytorchjob", "typo"),
+        lambda lab: lab.job("a", namespace="typo"),
+        lambda lab: lab.node("typo"),
+    ],
+)
+def test_nothing_holds_of_a_workload_or_node_that_was_never_there(lent, subject, word):
+    with pytest.raises(NothingThere, match=r"typo.*; there are"):
+        word(expect(subject(lent)))
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        lambda one: one.borrows(gpus=0, from_queue="taem-b"),
+        lambda one: one.lends(gpus=0, to="taem-b"),
+        lambda one: one.evicted(pods=0, for_queue="taem-b"),
+    ],
+)
+def test_a_queue_that_a_word_names_is_there_too(lent, word):
+    with pytest.raises(NothingThere, match="no queue taem-b; there are: team-b, team-a, org"):
+        word(expect(lent.queue("team-a")))
+
+
+def test_an_action_that_nobody_has_evicts_nobody(lent):
+    with pytest.raises(InputError, match="no action that evicts is called 'reclame'; there are: reclaim,"):
+        expect(lent.queue("team-a")).evicted(pods=0, by="reclame")
+    expect(lent.queue("team-a")).evicted(pods=0, by="reclaim")
+
+
+def test_a_podgroup_is_no_pod_and_the_other_way_round(lent):
+    lent.settle()
+    picture = lent.picture()
+    pod = picture.rows[0].name.partition("/")[2]
+    group = next(name for _, name in picture.podgroups)
+    with pytest.raises(NothingThere):
+        expect(lent.pod(group)).no_pods()
+    with pytest.raises(NothingThere):
+        expect(lent.podgroup(pod)).no_pods()
+
+
 def test_the_names_that_there_are_are_told(lent):
     with pytest.raises(ExpectationFailed, match="no queue typo; there are: org, team-a, team-b"):
         expect(lent.queue("typo")).no_pending()
+    with pytest.raises(ExpectationFailed, match="no queue taem-b; there are: team-b, team-a, org"):
+        expect(lent.queue("taem-b")).no_pending()
+    with pytest.raises(NothingThere, match=r"no job default/typo; there are: default/a$"):
+        expect(lent.job("typo"))
+    with pytest.raises(NothingThere, match=r"no node a1OO-1; there are: a100-1, a100-0, "):
+        expect(lent.node("a1OO-1"))
     with pytest.raises(NotFound, match=r"there are: a$"):
-        lent.job("typo")
-    with pytest.raises(NotFound, match=r"there are: a100-0, a100-1, "):
-        lent.node("typo")
+        lent.explain_workload("Job", "typo")
+    with pytest.raises(NotFound, match=r"there are: team-b, team-a, org$"):
+        lent.explain_queue("taem-b")
     with pytest.raises(NothingThere, match="no queue typo"):
         never(lambda: expect(lent.queue("typo")).running(), for_=60)
 
@@ -154,6 +206,62 @@ def test_what_is_gone_may_still_be_asked_about(lent):
     expect(lent.app("a")).no_pods().running(pods=0)
     expect(lent.pod(pod)).no_pods()
     expect(lent.podgroup(group)).no_pods()
+    expect(lent.job("a")).no_pods().no_pending().running(gpus=0)
+
+
+def test_a_queue_that_was_deleted_holds_nothing(lent):
+    lent.delete("job", "a")
+    lent.delete("queue", "team-b")
+    gone = expect(lent.queue("team-b")).no_pods().running(gpus=0).not_evicted()
+    gone.within_quota().lends(gpus=0).holding(0).fair_share(0)
+    expect(lent.queue("team-a")).borrows(gpus=0, from_queue="team-b")
+    with pytest.raises(ExpectationFailed, match="seen     queue team-b: no pods"):
+        gone.running()
+
+
+def test_workloads_that_went_another_way_may_be_asked_about(lent, job):
+    """With their namespace, or when their time after the end had come."""
+    lent.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}})
+    lent.apply(job("moved", "team-b", 1), namespace="other")
+    short = job("short", "team-b", 1, annotations={RUN_SECONDS: "5"})
+    short["spec"]["ttlSecondsAfterFinished"] = 10
+    lent.apply(short)
+    lent.settle()
+    lent.delete("namespace", "other")
+    lent.advance(60)
+    assert [each["metadata"]["name"] for each in lent.get("job", namespace=None)] == ["a"]
+    expect(lent.job("moved", namespace="other")).no_pods()
+    expect(lent.job("short")).no_pods()
+
+
+def test_a_fork_knows_whom_the_lab_knew(lent):
+    lent.settle()
+    lent.delete("job", "a")
+    lent.delete("queue", "team-b")
+    with fork(lent) as tried:
+        expect(tried.job("a")).no_pods()
+        expect(tried.queue("team-b")).no_pods()
+
+
+def test_what_is_made_later_can_be_waited_for(lent):
+    lent.apply(
+        {
+            "apiVersion": "batch/v1",
+            "kind": "CronJob",
+            "metadata": {"name": "later"},
+            "spec": {"schedule": "* * * * *", "jobTemplate": {"spec": {"template": {"spec": {
+                "schedulerName": "kai-scheduler", "restartPolicy": "Never",
+                "containers": [{"name": "main", "image": "i"}]}}}}},
+        }
+    )  # fmt: skip
+
+    def made():
+        jobs = [one["metadata"]["name"] for one in lent.get("job") if one["metadata"]["name"].startswith("later-")]
+        expect(lent.job(jobs[0] if jobs else "later-0"))
+
+    with pytest.raises(NothingThere):
+        made()
+    eventually(made, within=120)
 
 
 def test_pods_that_were_to_stay_and_were_evicted_are_explained(lent, job):

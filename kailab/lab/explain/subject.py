@@ -16,6 +16,7 @@ from kailab.errors import InputError, NotFound
 from kailab.evidence.entries import Evicted, PodRow
 from kailab.lab import subjects
 from kailab.lab.explain.wanted import min_member, wanted_pods
+from kailab.lab.names import there_are
 from kailab.lab.picture import Picture
 from kailab.model.kinds import KINDS, is_namespaced
 
@@ -56,13 +57,22 @@ class Subject:
     def rule(self, lab: Lab) -> subjects.Subject:
         """By which pods belong to it. Raises NotFound."""
         if self.kind == "Queue":
-            _existing_queue(lab, self.name)
+            self._existing(lab)
             return subjects.queue(lab, self.name)
         if self.kind == "Pod":
             return subjects.pod(lab, self.name, self.namespace)
         if self.kind == "PodGroup":
             return subjects.podgroup(lab, self.name, self.namespace)
+        self._existing(lab)
         return subjects.workload(lab, self.kind, self.name, self.namespace)
+
+    def _existing(self, lab: Lab) -> None:
+        space = self.namespace or None
+        try:
+            lab.cluster.get(self.kind, self.name, space)
+        except NotFound as error:
+            names = {obj["metadata"]["name"] for obj in lab.cluster.list(self.kind, space)}
+            raise NotFound(f"{error}; {there_are(names, self.name)}") from None
 
     def object(self, lab: Lab) -> Object | None:
         """None for one that is gone."""
@@ -78,13 +88,6 @@ class Subject:
     def runs(self, lab: Lab) -> bool:
         """Whether all its pods run, as many as it wants."""
         return self.standing(lab).runs
-
-
-def _existing_queue(lab: Lab, name: str) -> None:
-    try:
-        lab.cluster.get("Queue", name)
-    except NotFound:
-        raise NotFound(f'{KINDS["Queue"].resource} "{name}" not found') from None
 
 
 class Standing:

@@ -1,0 +1,84 @@
+"""The names that there are in a lab, and those that there were: what is gone may be asked about, a mistyped name may not.
+
+What is gone can't be asked of the cluster. Pods and PodGroups are known by the decision log; everything else by what was applied and
+deleted through the lab, and by whose pods there were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from kailab.errors import InputError
+from kailab.lab.wording import some
+from kailab.model.kinds import is_namespaced, kind_key
+from kailab.scheduler.observers import Observer
+
+if TYPE_CHECKING:
+    from kailab.lab.picture import Picture
+
+SHOWN = 8
+
+
+class Met(Observer):
+    """Names of all that was applied to a lab or deleted in it: kind key -> names, ``namespace/name`` of what has a namespace."""
+
+    def __init__(self) -> None:
+        self._names: dict[str, set[str]] = {}
+
+    def of(self, kind: str) -> set[str]:
+        return self._names.get(kind, set())
+
+    def carry_on(self, other: Met) -> None:
+        """Know what another knows."""
+        self._names = {kind: set(names) for kind, names in other._names.items()}
+
+    def on_step(self, operation: str, text: str = "", *, state: bool = False, **detail: Any) -> None:
+        for _, objects in detail.get("manifests", ()):
+            for obj in objects:
+                # A name that the server makes up (generateName) is known by its pods.
+                if name := obj["metadata"].get("name"):
+                    kind = kind_key(obj)
+                    space = obj["metadata"].get("namespace") or detail.get("namespace", "default")
+                    self._add(kind, space if is_namespaced(kind, obj) else "", name)
+        for kind, name, space in detail.get("objects", ()):
+            self._add(kind, space, name)
+
+    def _add(self, kind: str, namespace: str, name: str) -> None:
+        self._names.setdefault(kind, set()).add(f"{namespace}/{name}" if namespace else name)
+
+
+def owners(picture: Picture, kind: str) -> set[str]:
+    """``namespace/name`` of what has pods of its own, or had: of one kind."""
+    pods = [(row.name, row.owner) for row in picture.rows]
+    pods += ((entry.pod, entry.owner) for entry in picture.log.evictions)
+    pods += ((one.name, one.owner) for one in picture.log.names.everyone())
+    begin = f"{kind}/"
+    return {f"{pod.partition('/')[0]}/{owner.removeprefix(begin)}" for pod, owner in pods if owner.startswith(begin)}
+
+
+def known_action(picture: Picture, name: str | None) -> None:
+    """Raises InputError for an action that can't have evicted anybody, whoever schedules."""
+    from kailab.engine.config import ACTIONS  # a lab that is only looked at needs no engine
+
+    # "schedule" is said of schedulers that don't tell what they do.
+    names = {*ACTIONS[1:], "schedule", *(entry.action for entry in picture.log.evictions)}
+    if name is not None and name not in names:
+        raise InputError(f"no action that evicts is called {name!r}; {there_are(names, name)}")
+
+
+def there_are(names: Iterable[str], wanted: str) -> str:
+    """Names that may have been meant, the closest first, then the others in order.
+
+    >>> there_are(["team-a", "org", "team-b"], "taem-b")
+    'there are: team-b, team-a, org'
+    """
+    ordered = closest_first(set(names) - {""}, wanted)
+    return f"there are: {some(ordered, SHOWN)}" if ordered else "there are none"
+
+
+def closest_first(names: Collection[str], wanted: str) -> list[str]:
+    ordered = sorted(names)
+    close = get_close_matches(wanted, ordered, SHOWN)
+    return [*close, *(name for name in ordered if name not in close)]
