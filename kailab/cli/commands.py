@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, Entry] = {
     "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),
     "trial": Entry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
     "hunt": Entry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
+    "course": Entry("course", "group", "Learn by mending: challenges that start broken."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "open": Entry("open", "open_lab", "Open a snapshot of a cluster as a lab."),
     "snapshot": Entry("snapshot", "group", "Take a snapshot of a cluster."),

@@ -157,6 +157,21 @@ def line_of(lines: Any, path: str) -> int:
     return at
 
 
+def value_at(value: Any, path: str) -> Any:
+    """What stands at a field path (as ``line_of`` takes it); None where there is nothing.
+
+    >>> value_at({"spec": {"containers": [{"limits": {"nvidia.com/gpu": 2}}]}}, "spec.containers[0].limits[nvidia.com/gpu]")
+    2
+    """
+    for bracket, plain in _STEP.findall(path):
+        step = bracket or plain
+        if isinstance(value, list):
+            value = value[int(step)] if step.isdigit() and int(step) < len(value) else None
+        else:
+            value = value.get(step) if isinstance(value, dict) else None
+    return value
+
+
 class _Loading:
     """One load: gathers manifests, notices and errors."""
 

@@ -53,7 +53,8 @@ def carry_out(
         with Lab.open(scenario.fleet, backend, scheduler, observers=observers, venue=venue, **options) as lab:
             lab.base = scenario.base
             for number, step in enumerate(scenario.steps, 1):
-                _do(lab, step, known)
+                applied = do(lab, step)
+                known |= set() if applied is None else _apps_of(lab, applied)
                 lab.settle()
                 here = differences(lab, scenario, step, known, wanted_by)
                 if here and not lab.venue.exclusive:
@@ -71,10 +72,12 @@ def carry_out(
     return Ran(tuple(found))
 
 
-def _do(lab: Lab, step: Step, known: set[str]) -> None:
+def do(lab: Lab, step: Step) -> Applied | None:
+    """What a step says is done; the lab does not settle. Relative files are seen from the lab's ``base``. Returns what applying did, if
+    the step applies anything. Raises InputError(s)."""
+    applied = None
     if "apply" in step:
-        sources = [Path(one) if isinstance(one, str) else one for one in step["apply"]]
-        known |= _apps_of(lab, lab.apply(*sources))
+        applied = lab.apply(*(Path(one) if isinstance(one, str) else one for one in step["apply"]))
     if "delete" in step:
         lab.delete(step["delete"]["kind"], step["delete"]["name"], step["delete"].get("namespace", "default"))
     if "scale" in step:
@@ -82,6 +85,7 @@ def _do(lab: Lab, step: Step, known: set[str]) -> None:
         lab.scale(scaled["kind"], scaled["name"], scaled["replicas"], scaled.get("namespace", "default"))
     if "advance" in step:
         lab.advance(duration_seconds(step["advance"], days=True))
+    return applied
 
 
 def _apps_of(lab: Lab, applied: Applied) -> set[str]:

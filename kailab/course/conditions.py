@@ -1,0 +1,116 @@
+"""Conditions of a challenge on its lab: data that say which words of ``expect`` must hold, when, and for how long.
+
+    say: All 16 replicas run.
+    about: {deployment: serve}
+    expect: {running: {pods: 16}, not_evicted: true}
+    stays: 10m
+
+Amounts are numbers, or ``{at_least: 8}``, ``{at_most: 8}``, ``{between: [4, 8]}``.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from kailab.errors import ExpectationFailed, InputError, NotFound
+from kailab.lab import Lab, at_least, at_most, between, eventually, expect, never, stays
+from kailab.lab.amounts import Amount
+from kailab.lab.expectations import Expectation
+from kailab.lab.subjects import Subject
+from kailab.lab.watching import watching
+from kailab.model.schema_faults import Fault, join
+from kailab.model.times import duration_seconds
+
+WORDS = (
+    "running", "pending", "succeeded", "evicted", "not_evicted", "no_pending", "no_pods", "runs_whole", "waits_whole", "on_nodes",
+    "on_one", "spread_over", "sharing", "borrows", "lends", "within_quota", "fair_share", "holding",
+)  # fmt: skip
+_BOUNDS: Mapping[str, Callable[[Any], Amount]] = {
+    "at_least": at_least,
+    "at_most": at_most,
+    "between": lambda ends: between(*ends),
+}
+_TIMES = ("stays", "never", "within")
+_OF_FILES = ("unchanged", "is", "at_least", "at_most")
+
+
+def condition_faults(one: Mapping[str, Any], path: str, steps: int) -> Iterator[Fault]:
+    """What is wrong with a condition that has the form of the schema."""
+    forms = [form for form in ("about", "manifest", "any") if form in one]
+    if len(forms) != 1:
+        yield Fault(path, "expected one of about (with expect), manifest (with field) and any")
+        return
+    if one.get("after", 1) > steps:
+        yield Fault(f"{path}.after", f"there are {steps} steps")
+    for number, inner in enumerate(one.get("any", ())):
+        yield from condition_faults(inner, f"{path}.any[{number}]", steps)
+    if "manifest" in one:
+        asked = [word for word in _OF_FILES if word in one]
+        if "field" not in one or len(asked) != 1:
+            yield Fault(path, f"expected field and one of {', '.join(_OF_FILES)}")
+    if "about" in one:
+        if "expect" not in one:
+            yield Fault(path, "expected expect beside about")
+        for word, arguments in one.get("expect", {}).items():
+            yield from _word_faults(word, arguments, join(f"{path}.expect", word))
+    times = [word for word in _TIMES if word in one]
+    if len(times) > 1:
+        yield Fault(path, f"expected one of {', '.join(_TIMES)} at most")
+    for word in times:
+        try:
+            duration_seconds(one[word])
+        except InputError as error:
+            yield Fault(f"{path}.{word}", error.message)
+
+
+def _word_faults(word: str, arguments: Any, path: str) -> Iterator[Fault]:
+    if word not in WORDS:
+        yield Fault(path, f"unknown word; expected one of {', '.join(WORDS)}")
+        return
+    try:
+        inspect.signature(getattr(Expectation, word)).bind(None, **_arguments(arguments))
+    except (TypeError, ValueError, KeyError) as error:
+        yield Fault(path, f"can't be said so: {error}")
+
+
+def failure_of(lab: Lab, one: Mapping[str, Any]) -> str:
+    """Why a condition does not hold on a lab that has settled, without telling what would help; empty where it holds. Lets the time pass
+    that it is about."""
+
+    def condition() -> None:
+        found = expect(_subject(lab, one["about"]))
+        for word, arguments in one["expect"].items():
+            getattr(found, word)(**_arguments(arguments))
+
+    try:
+        if "stays" in one:
+            stays(condition, for_=duration_seconds(one["stays"]), lab=lab)
+        elif "never" in one:
+            never(condition, for_=duration_seconds(one["never"]), lab=lab)
+        elif "within" in one:
+            eventually(condition, within=duration_seconds(one["within"]), lab=lab)
+        else:
+            with watching():  # so no remedies are tried: finding them is the student's part
+                condition()
+    except (ExpectationFailed, NotFound) as failure:
+        return str(failure)
+    return ""
+
+
+def _subject(lab: Lab, about: Mapping[str, Any]) -> Subject | Lab:
+    [(kind, name)] = about.items()
+    subject: Subject | Lab = lab if kind == "lab" else getattr(lab, kind)(name)
+    return subject
+
+
+def _arguments(given: Any) -> dict[str, Any]:
+    return {} if given is True else {name: _amount(value) for name, value in dict(given).items()}
+
+
+def _amount(value: Any) -> Any:
+    if not isinstance(value, dict) or not set(value) <= set(_BOUNDS):
+        return value
+    [(bound, number)] = value.items()
+    return _BOUNDS[bound](number)

@@ -1,0 +1,85 @@
+"""What a student has done: a file of the user's own, or the one that is named.
+
+Written as a whole, atomically: a command that is killed leaves it as it was.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import msgspec
+
+from kailab.errors import StateError
+from kailab.model.files import read_bytes
+
+FORMAT = 1
+VARIABLE = "KAILAB_COURSE"
+"""Environment variable that names the file."""
+
+
+class Done(msgspec.Struct, omit_defaults=True):
+    """Of a challenge. Times are of the wall. ``hints``: how many were shown; ``files``: with which it was solved, text by name."""
+
+    folder: str = ""
+    started: str = ""
+    checks: int = 0
+    hints: int = 0
+    solved: str = ""
+    files: Mapping[str, str] = {}
+
+
+class Progress(msgspec.Struct, omit_defaults=True):
+    format: int = FORMAT
+    challenges: dict[str, Done] = {}
+
+    def of(self, name: str) -> Done:
+        """Kept from now on, if it was not."""
+        return self.challenges.setdefault(name, Done())
+
+    def solved(self) -> set[str]:
+        return {name for name, done in self.challenges.items() if done.solved}
+
+
+def progress_file() -> Path:
+    """Where the user's own is."""
+    if named := os.environ.get(VARIABLE):
+        return Path(named)
+    # A relative path is to be ignored, says the XDG specification.
+    base = Path(os.environ.get("XDG_DATA_HOME", ""))
+    return (base if base.is_absolute() else Path.home() / ".local" / "share") / "kailab" / "course.json"
+
+
+def read(path: Path) -> Progress:
+    """Empty where there is no file yet. Raises StateError for one that is damaged."""
+    if not path.exists():
+        return Progress()
+    try:
+        found = msgspec.json.decode(read_bytes(path), type=Progress)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise StateError(
+            f"{path}: is no record of the course: {error}; move it away, and a new one is begun"
+        ) from error
+    if found.format != FORMAT:
+        raise StateError(f"{path}: is of format {found.format}; this kailab knows {FORMAT}")
+    return found
+
+
+def write(path: Path, progress: Progress) -> None:
+    """Raises StateError."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
+        os.replace(partial, path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise StateError(f"{path}: the progress can't be written: {error.strerror or error}") from error
+
+
+def now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,78 @@
+"""Challenges from their folders, with every fault of a folder named by file and field.
+
+challenges/NAME/
+    challenge.yaml   in the form of schema.json
+    task.md          what the student reads
+    *.yaml           the manifests, the fleet, the scheduler's configuration
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kailab.course.challenge import Challenge
+from kailab.course.conditions import condition_faults
+from kailab.errors import InputError, InputErrors, Where
+from kailab.model import yamltext
+from kailab.model.files import read_text
+from kailab.model.manifests import line_of
+from kailab.model.schema_faults import Fault, faults, read_schema
+
+CHALLENGES = Path(__file__).with_name("challenges")
+_SCHEMA = Path(__file__).with_name("schema.json")
+_FILE, _TASK = "challenge.yaml", "task.md"
+
+
+def challenges() -> list[Challenge]:
+    """All that come with kailab, the easy ones first. Raises InputError(s)."""
+    found = [read_challenge(folder) for folder in CHALLENGES.iterdir() if (folder / _FILE).is_file()]
+    return sorted(found, key=lambda one: (one.level, one.minutes, one.name))
+
+
+def challenge(name: str) -> Challenge:
+    """Raises InputError where there is none of that name."""
+    if not (name.strip() and "/" not in name and (CHALLENGES / name / _FILE).is_file()):
+        names = sorted(folder.name for folder in CHALLENGES.iterdir() if (folder / _FILE).is_file())
+        close = difflib.get_close_matches(name, names, n=1)
+        hint = f"did you mean {close[0]}?" if close else "`kailab course challenges` lists them"
+        raise InputError(f"there is no challenge {name!r:.80}; {hint}")
+    return read_challenge(CHALLENGES / name)
+
+
+def read_challenge(folder: Path) -> Challenge:
+    """Raises InputError, or InputErrors with every fault of its description."""
+    file = folder / _FILE
+    value, lines = yamltext.read_document(read_text(file), str(file), "one challenge")
+    found = list(faults(value, read_schema(_SCHEMA))) or list(_faults(value, folder))
+    if found:
+        raise InputErrors.of(
+            [InputError(one.message, Where(str(file), line_of(lines, one.path), "", one.path)) for one in found]
+        )
+    told = {**value, "folder": folder, "name": folder.name, "task": read_text(folder / _TASK).strip()}
+    return msgspec.convert(told, Challenge, dec_hook=lambda kind, path: path)
+
+
+def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
+    """What follows takes the form for granted."""
+    edit, given = value["files"]["edit"], value["files"].get("given", [])
+    for part, names in (("edit", edit), ("given", given)):
+        for place, name in enumerate(names):
+            if not (folder / name).is_file():
+                yield Fault(f"files.{part}[{place}]", f"there is no file {name!r} in the folder")
+    if "config" in value and value["config"] not in edit + given:
+        yield Fault("config", f"{value['config']!r} is none of its files")
+    for number, step in enumerate(value["steps"]):
+        for place, name in enumerate(step.get("apply", ())):
+            if name not in edit + given:
+                yield Fault(f"steps[{number}].apply[{place}]", f"{name!r} is none of its files")
+    if value.get("shown", 1) > len(value["steps"]):
+        yield Fault("shown", f"there are {len(value['steps'])} steps")
+    for number, one in enumerate(value["judged"]):
+        yield from condition_faults(one, f"judged[{number}]", len(value["steps"]))
+    if not (folder / _TASK).is_file():
+        yield Fault("", f"there is no {_TASK} beside it")

@@ -1,0 +1,98 @@
+"""Rules of a challenge on the student's files: what is not theirs to change, and what the task forbids.
+
+Three rules hold in every challenge: given files stay as they are, what was in the student's files stays there, and nothing is added but
+of the kinds that the challenge names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kailab.course.challenge import Challenge
+from kailab.errors import InputError
+from kailab.lab import intake
+from kailab.model.manifests import Object, object_name, value_at
+from kailab.model.quantities import parse
+
+UNLIMITED = -1
+Objects = Mapping[str, Object]
+"""By ``Kind/name``."""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """``own``: the objects of the student's files, ``start``: as they were given out; ``given``: those of the files that are not to be
+    changed."""
+
+    own: Objects
+    start: Objects
+    given: Objects
+    changed: tuple[str, ...] = ()
+    """Given files that differ in the student's folder."""
+
+
+def submission(challenge: Challenge, folder: Path | None) -> Submission:
+    """``folder``: the student's; None: as the challenge starts. Raises InputError(s) for files that can't be read."""
+    start = _objects(challenge, challenge.files.edit, None)
+    given = _objects(challenge, challenge.files.given, None)
+    if folder is None:
+        return Submission(start, start, given)
+    changed = tuple(name for name in challenge.files.given if _differs(challenge.folder / name, folder / name))
+    return Submission(_objects(challenge, challenge.files.edit, folder), start, given, changed)
+
+
+def _objects(challenge: Challenge, names: tuple[str, ...], folder: Path | None) -> dict[str, Object]:
+    paths = [challenge.place(name, folder) for name in names if name not in (challenge.config, challenge.fleet)]
+    return {object_name(obj): obj for obj in intake.read(paths).manifests.objects} if paths else {}
+
+
+def _differs(shipped: Path, own: Path) -> bool:
+    """A file that the student removed counts as left alone: it is not read from there."""
+    return own.is_file() and own.read_bytes().split() != shipped.read_bytes().split()
+
+
+def broken(challenge: Challenge, files: Submission) -> Iterator[tuple[str, str]]:
+    """Of the rules of every challenge those that are broken: the rule, and how."""
+    for name in files.changed:
+        yield "The files that are given stay as they are.", f"{name} was changed; it is not part of the task"
+    for name in files.start:
+        if name not in files.own and name not in challenge.may_go:
+            yield "What was there stays there.", f"{name} is gone from your files"
+    for name, obj in files.own.items():
+        if name in files.given:
+            yield (
+                "The files that are given stay as they are.",
+                f"{name} is in a given file, and your files have another",
+            )
+        elif name not in files.start and obj.get("kind") not in challenge.new:
+            may = f"only {', '.join(challenge.new)} may be added" if challenge.new else "nothing has to be added"
+            yield "Only what the task is about is changed.", f"{name} is new; {may}"
+
+
+def rule_failure(files: Submission, one: Mapping[str, Any]) -> str:
+    """Why a condition on the student's files does not hold; empty where it does. What is gone is told by ``broken``."""
+    name, path = f"{one['manifest']['kind']}/{one['manifest']['name']}", one["field"]
+    if name not in files.own:
+        return f"{name} is not in your files" if name not in files.start else ""
+    value, before = value_at(files.own[name], path), value_at(files.start.get(name), path)
+    seen = f"{name}: {path} is {'not given' if value is None else value}"
+    if "unchanged" in one:
+        return "" if value == before else f"{seen}; it was {'not given' if before is None else before}"
+    if "is" in one:
+        return "" if value == one["is"] else f"{seen}, not {'given' if one['is'] is None else one['is']}"
+    number = _number(value, path)
+    if "at_least" in one:
+        return "" if number is not None and number >= one["at_least"] else f"{seen}, less than {one['at_least']}"
+    return "" if number is not None and number <= one["at_most"] else f"{seen}, more than {one['at_most']}"
+
+
+def _number(value: Any, path: str) -> float | None:
+    if value == UNLIMITED and path.endswith((".quota", ".limit")):
+        return float("inf")
+    try:
+        return float(parse(value, signed=True))
+    except (InputError, TypeError):
+        return None

@@ -1,0 +1,127 @@
+"""The student's folder: the task, the files, and a lab on which the challenge has happened as it starts.
+
+TASK.md, the files of the challenge, .kailab/lab.state
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.course.challenge import Challenge
+from kailab.course.judging import act
+from kailab.errors import EvidenceError, InputError, Where
+from kailab.evidence.journal import Journal
+from kailab.fleet import load_fleet
+from kailab.lab import Lab
+from kailab.lab.life import begin, end
+from kailab.scheduler import settings_of
+from kailab.undertest.naming import chosen
+
+STATE = Path(".kailab/lab.state")
+TASK = "TASK.md"
+
+
+def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Path]:
+    """Write the files and bring the lab about. ``fresh``: also where the challenge was begun before; files that differ are kept beside,
+    and returned. Raises InputError where something else is in the folder, or the folder can't be written."""
+    kept: list[Path] = []
+    try:
+        there = folder.is_dir() and any(folder.iterdir())
+        if there and not (folder / TASK).is_file():
+            raise InputError("is not empty; expected a new folder", Where(file=str(folder)))
+        if there and not fresh:
+            raise InputError(
+                "the challenge was begun here before; go on there, or begin anew with --fresh (your files are kept beside)",
+                Where(file=str(folder)),
+            )
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in (*challenge.files.edit, *challenge.files.given):
+            kept += _keep(folder / name, challenge.folder / name)
+            (folder / name).write_bytes((challenge.folder / name).read_bytes())
+        (folder / TASK).write_text(task_text(challenge), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
+    open_lab(challenge, folder / STATE)
+    return kept
+
+
+def _keep(own: Path, shipped: Path) -> list[Path]:
+    if not own.is_file() or own.read_bytes() == shipped.read_bytes():
+        return []
+    number = 1
+    while (kept := own.with_name(f"{own.name}.{number}")).exists():
+        number += 1
+    own.rename(kept)
+    return [kept]
+
+
+def task_text(challenge: Challenge) -> str:
+    """For people: what is to be done, what happens meanwhile, and which files are whose."""
+    steps = [f"{number}. {_step(step)}" for number, step in enumerate(challenge.steps, 1)]
+    goals = [f"- {one['say']}" for one in challenge.judged if not one.get("rule")]
+    rules = [f"- {one['say']}" for one in challenge.judged if one.get("rule")]
+    upto = f"the first {challenge.shown} of the steps" if challenge.shown else "the steps"
+    parts = [
+        f"# {challenge.title}",
+        challenge.task,
+        "## What happens",
+        "\n".join(steps),
+        "## It is solved when",
+        "\n".join(goals),
+        *(["## And these hold", "\n".join(rules)] if rules else []),
+        "## Your files",
+        f"- edit: {', '.join(challenge.files.edit)}",
+        f"- given, and to stay as they are: {', '.join(challenge.files.given)}",
+        f"The lab in this folder has gone through {upto} with the files as they are. Look with `kailab get pods` and\n"
+        "`kailab get queues`, ask with `kailab explain`, try changes with `kailab apply`. Then:",
+        f"    kailab course check {challenge.name}\n    kailab course hint {challenge.name}",
+        f"The idea behind it is in the exercise `{challenge.exercise}`.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _step(step: Mapping[str, Any]) -> str:
+    told = str(step.get("told", ""))
+    doing = [f"`{name}` is applied" for name in step.get("apply", ())]
+    if "delete" in step:
+        doing.append(f"{step['delete']['kind']}/{step['delete']['name']} is deleted")
+    if "scale" in step:
+        doing.append(f"{step['scale']['kind']}/{step['scale']['name']} is scaled to {step['scale']['replicas']}")
+    if "lose" in step:
+        doing.append(f"a pod of the app {step['lose']['app']} is lost")
+    if "advance" in step:
+        doing.append(f"{step['advance']} pass")
+    return f"{told} ({', '.join(doing)})" if told else f"{', '.join(doing)}."
+
+
+def open_lab(challenge: Challenge, state: Path, folder: Path | None = None) -> None:
+    """A lab kept in a file, with the challenge's steps done, in place of the one there. ``folder``: with the student's files."""
+    config = challenge.place(challenge.config, folder) if challenge.config else None
+    settings = settings_of(config)
+    state.parent.mkdir(parents=True, exist_ok=True)
+    with StateLock(state):
+        if state.exists():
+            end(state)
+        begin(
+            state, load_fleet(challenge.fleet_source), "embedded", chosen("kailab"), settings, {"config": config}
+        ).close()
+        _do_steps(challenge, state, folder)
+
+
+def _do_steps(challenge: Challenge, state: Path, folder: Path | None) -> None:
+    journal, recorder = Journal(state), None
+    with suppress(EvidenceError):  # the lab matters more than its record
+        recorder = journal.recorder()
+    with Lab.resume(state, [] if recorder is None else [recorder]) as lab:
+        for step in challenge.steps[: challenge.shown or None]:
+            act(lab, challenge, step, folder)
+            lab.settle()
+        lab.save(state)
+        if recorder is not None:
+            with suppress(EvidenceError):
+                journal.add(recorder)
+            lab.observers.remove(recorder)

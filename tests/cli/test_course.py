@@ -1,0 +1,175 @@
+"""The course from the command line: begin, look, mend, be judged, be helped, have it certified."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from kailab.course.reading import challenge
+from tests.course.answers import answers
+
+NAME = "will-not-borrow"
+CLASS = "        kai.scheduler/queue: team-a\n"
+
+
+@pytest.fixture(autouse=True)
+def record(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = home / "course.json"
+    monkeypatch.setenv("KAILAB_COURSE", str(path))
+    return path
+
+
+@pytest.fixture
+def begun(kailab, home: Path) -> Path:
+    assert kailab("course", "start", NAME).code == 0
+    return home / NAME
+
+
+def mend(folder: Path) -> None:
+    file = folder / "render.yaml"
+    file.write_text(file.read_text().replace(CLASS, f"{CLASS}        priorityClassName: train\n"))
+
+
+def status(kailab) -> dict[str, str]:
+    return {one["name"]: one["status"] for one in json.loads(kailab("course", "challenges", "-o", "json").out)}
+
+
+def test_a_challenge_is_begun_mended_and_solved(kailab, begun: Path, record: Path) -> None:
+    assert status(kailab)[NAME] == "begun"
+    before = kailab("course", "check", NAME)
+    assert before.code == 1
+    assert "NonPreemptibleOverQuota" in before.out
+    assert "It would run" not in before.out
+    mend(begun)
+    after = kailab("course", "check", NAME)
+    assert after.code == 0
+    assert "Solved: A Deployment that will not borrow." in after.out
+    assert status(kailab)[NAME] == "solved"
+    done = json.loads(record.read_text())["challenges"][NAME]
+    assert (done["checks"], done["files"]) == (2, {"render.yaml": (begun / "render.yaml").read_text()})
+
+
+def test_the_folders_lab_starts_broken_and_can_be_asked(kailab, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(begun)
+    assert "8/16" in kailab("get", "deployments").out
+    assert "NonPreemptibleOverQuota" in kailab("explain", "deployment", "render").out
+    # In the challenge's folder its name is not needed.
+    assert kailab("course", "check").code == 1
+
+
+def test_the_lab_that_was_judged_can_be_looked_into(kailab, begun: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mend(begun)
+    assert kailab("course", "check", NAME, "--open").code == 0
+    monkeypatch.chdir(begun)
+    assert "16/16" in kailab("get", "deployments").out
+
+
+def test_a_verdict_is_data_too(kailab, begun: Path) -> None:
+    verdict = json.loads(kailab("course", "check", NAME, "-o", "json").out)
+    assert (verdict["challenge"], verdict["solved"]) == (NAME, False)
+    [failed] = [one for one in verdict["judged"] if not one["held"]]
+    assert failed["say"].startswith("All 16 renderers run")
+    assert "8 Running" in failed["why"]
+
+
+def test_hints_come_one_by_one_and_stay(kailab, begun: Path) -> None:
+    every = len(challenge(NAME).hints)
+    said = [kailab("course", "hint", NAME) for _ in range(every + 1)]
+    assert [one.out.count("\n1. ") + one.out.startswith("1. ") for one in said] == [1] * (every + 1)
+    assert "2. " not in said[0].out
+    assert f"{every}. " in said[-2].out
+    assert said[-1].out == said[-2].out
+    assert "the last" in said[-1].err
+
+
+def test_what_is_not_the_students_to_change_is_told(kailab, begun: Path) -> None:
+    mend(begun)
+    queues = begun / "queues.yaml"
+    queues.write_text(queues.read_text().replace("quota: 8", "quota: 16"))
+    checked = kailab("course", "check", NAME)
+    assert checked.code == 1
+    assert "BROKEN The files that are given stay as they are." in checked.out
+    assert "queues.yaml was changed" in checked.out
+
+
+def test_files_that_no_lab_takes_are_an_error_with_their_place(kailab, begun: Path) -> None:
+    (begun / "render.yaml").write_text(
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: render}\nspec: {replicas: many}\n"
+    )
+    checked = kailab("course", "check", NAME)
+    assert checked.code == 2
+    assert f"{begun / 'render.yaml'}:4" in checked.err
+
+
+def test_work_is_not_written_over(kailab, begun: Path) -> None:
+    mend(begun)
+    mended = (begun / "render.yaml").read_text()
+    again = kailab("course", "start", NAME)
+    assert again.code == 2
+    assert "--fresh" in again.err
+    assert (begun / "render.yaml").read_text() == mended
+    fresh = kailab("course", "start", NAME, "--fresh")
+    assert fresh.code == 0
+    assert (begun / "render.yaml.1").read_text() == mended
+    assert "priorityClassName" not in (begun / "render.yaml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("start", "will-not-borow"), "did you mean will-not-borrow?"),
+        (("start", "../../tests"), "there is no challenge"),
+        (("check", NAME), "was not begun"),
+        (("check",), "no challenge was begun in this folder"),
+        (("hint", NAME), "was not begun"),
+        (("start", NAME, "full"), "is not empty"),
+        (("check", NAME, "nowhere"), "there is no such folder"),
+        (("certificate", "--name", "Ada"), "are not solved yet"),
+        (("certificate", "--check", "full/other.txt"), "is no certificate"),
+    ],
+)
+def test_what_can_not_be_done_is_said(kailab, home: Path, arguments: tuple[str, ...], said: str) -> None:
+    (home / "full").mkdir()
+    (home / "full" / "other.txt").write_text("mine")
+    refused = kailab("course", *arguments)
+    assert refused.code == 2
+    assert said in refused.err
+    assert (home / "full" / "other.txt").read_text() == "mine"
+
+
+def test_a_damaged_record_is_told_and_left_alone(kailab, record: Path) -> None:
+    record.write_text('{"format": 1, "challenges": []}')
+    refused = kailab("course", "challenges")
+    assert refused.code == 2
+    assert str(record) in refused.err
+    assert record.read_text() == '{"format": 1, "challenges": []}'
+
+
+def test_a_certificate_is_decided_again(kailab, home: Path, record: Path) -> None:
+    solved = {}
+    for answer in answers("solutions"):
+        if answer.challenge not in solved:
+            folder = home / answer.challenge
+            folder.mkdir()
+            task = answer.write(folder)
+            files = {name: (folder / name).read_text() for name in task.files.edit}
+            solved[answer.challenge] = {"solved": "2026-01-01T00:00:00Z", "checks": 1, "files": files}
+    record.write_text(json.dumps({"format": 1, "challenges": solved}))
+    assert kailab("course", "certificate").code == 2  # nobody's
+    written = kailab("course", "certificate", "--name", "Ada")
+    assert written.code == 0
+    checked = kailab("course", "certificate", "--check", "certificate.json")
+    assert (checked.code, checked.err) == (0, "")
+    assert f"Ada: {len(solved)} challenges" in checked.out
+
+    paper = json.loads(Path("certificate.json").read_text())
+    paper["student"] = "Bob"
+    [one] = [one for one in paper["challenges"] if one["name"] == NAME]
+    one["files"]["render.yaml"] = (challenge(NAME).folder / "render.yaml").read_text()
+    Path("forged.json").write_text(json.dumps(paper))
+    forged = kailab("course", "certificate", "--check", "forged.json")
+    assert forged.code == 1
+    assert "the digest is another" in forged.err
+    assert f"{NAME}: All 16 renderers run" in forged.err

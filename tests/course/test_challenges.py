@@ -1,0 +1,42 @@
+"""Each challenge: not solved as it starts, solved by different right ways, and not by what tempts; then it is told why."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kailab.course.judging import judge
+from kailab.course.reading import challenge, challenges
+from tests.course.answers import StudentsAnswer, answers, names
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_challenge_is_solved_by_its_start(name: str) -> None:
+    verdict = judge(challenge(name))
+    assert not verdict.solved
+    assert [one for one in verdict.judged if one.rule and not one.held] == []
+
+
+@pytest.mark.parametrize("answer", answers("solutions"), ids=str)
+def test_any_right_way_solves_it(answer: StudentsAnswer, tmp_path: Path) -> None:
+    verdict = judge(answer.write(tmp_path), tmp_path)
+    assert [(one.say, one.why) for one in verdict.judged if not one.held] == []
+    assert verdict.solved
+
+
+@pytest.mark.parametrize("answer", answers("wrong"), ids=str)
+def test_what_tempts_does_not_solve_it_and_is_told_why(answer: StudentsAnswer, tmp_path: Path) -> None:
+    verdict = judge(answer.write(tmp_path), tmp_path)
+    assert not verdict.solved
+    told = "\n".join(f"{one.say}\n{one.why}" for one in verdict.judged if not one.held)
+    assert answer.told
+    assert answer.told in told
+
+
+def test_each_challenge_has_two_solutions_and_three_temptations() -> None:
+    right, wrong = (Counter(one.challenge for one in answers(part)) for part in ("solutions", "wrong"))
+    assert {name: count for name, count in right.items() if count < 2} == {}
+    assert {name: count for name, count in wrong.items() if count < 3} == {}
+    assert set(right) == set(wrong) == {one.name for one in challenges()}

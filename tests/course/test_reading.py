@@ -1,0 +1,66 @@
+"""A challenge's folder: what is wrong with it is told by file, line and field."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from kailab.course.reading import CHALLENGES, challenges, read_challenge
+from kailab.errors import InputError
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(CHALLENGES / "will-not-borrow", tmp_path / "own"))
+
+
+def edit(folder: Path, old: str, new: str) -> None:
+    file = folder / "challenge.yaml"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new, 1))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("title: A Deployment that will not borrow\n", "", "title: is required"),
+        ("level: 1", "level: 7", "level: 7 is not valid; expected 1 or 2 or 3"),
+        ("[render.yaml]", "[rendr.yaml]", "there is no file 'rendr.yaml'"),
+        ("apply: [late.yaml]", "apply: [other.yaml]", "'other.yaml' is none of its files"),
+        ("{running: {pods: 16, gpus: 16}}", "{runing: {pods: 16}}", "unknown word; expected one of running"),
+        ("{running: {pods: 16, gpus: 16}}", "{running: {pod: 16}}", "can't be said so"),
+        ("after: 1", "after: 9", "after: there are 2 steps"),
+        ("about: {deployment: render}", "aboot: {deployment: render}", "unknown field; did you mean about?"),
+        ("unchanged: true", "field: spec.replicas", "is given twice"),
+        ("    unchanged: true\n", "", "expected field and one of unchanged, is, at_least, at_most"),
+        ("shown: 1", "shown: 3", "shown: there are 2 steps"),
+        ("    about: {queue: team-b}\n", "", "expected one of about"),
+        ("expect: {running: {gpus: {at_least: 16}}}", "expect: {running: true}\n    stays: soon", "stays: "),
+    ],
+)
+def test_a_fault_is_told_with_its_place(folder: Path, old: str, new: str, said: str) -> None:
+    edit(folder, old, new)
+    with pytest.raises(InputError) as error:
+        read_challenge(folder)
+    assert str(folder / "challenge.yaml") in str(error.value)
+    assert said in str(error.value)
+
+
+def test_a_folder_as_it_is_meant_is_read(folder: Path) -> None:
+    assert read_challenge(folder).title == "A Deployment that will not borrow"
+
+
+def test_each_challenge_leads_to_an_exercise() -> None:
+    there = {path.name for path in (ROOT / "exercises").iterdir() if path.is_dir()}
+    assert {one.exercise for one in challenges()} <= there
+
+
+def test_no_solution_is_given_out() -> None:
+    assert not [path for path in CHALLENGES.rglob("*") if "solution" in path.name]
+    kinds = {path.suffix for path in CHALLENGES.rglob("*") if path.is_file()}
+    assert kinds == {".yaml", ".md"}
