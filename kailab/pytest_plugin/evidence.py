@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 PROPERTY = "kailab_evidence"
 REPORTS = pytest.StashKey[dict[str, pytest.TestReport]]()
 CAUSE = pytest.StashKey[str]()
+FOLDER = pytest.StashKey[Path]()
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
@@ -51,7 +53,6 @@ class Evidence:
 
     def write(self, item: pytest.Item, recorders: list[Recorder]) -> Path:
         """Write what a test's labs recorded, whatever became of the test."""
-        from kailab.evidence.attachment import attach
         from kailab.evidence.record import write_test
 
         exercise, test = names_of(item)
@@ -62,8 +63,7 @@ class Evidence:
             lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, message, sentence_of(item)),
         )
         item.user_properties.append((PROPERTY, folder.relative_to(self.run.path).as_posix()))
-        if item.config.getoption("allure_report_dir", None):
-            attach(folder)
+        item.stash[FOLDER] = folder
         return folder
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -74,11 +74,17 @@ class Evidence:
     def finish(self) -> None:
         """Main process, at the end of the run."""
         if self.on and self.written:
-            self.run.finish(versions(), self._facts())
+            self.run.finish(versions(), self.facts())
 
-    def _facts(self) -> dict[str, Any]:
+    def facts(self) -> dict[str, Any]:
+        """What labs have that say nothing else."""
         settings = self._settings
         return {"backend": settings.backend, "scheduler": settings.scheduler, "fleet": settings.fleet}
+
+
+def in_allure(config: pytest.Config) -> bool:
+    """Whether this run writes results of allure. Whoever writes them has loaded it."""
+    return bool(config.getoption("allure_report_dir", None)) and "allure" in sys.modules
 
 
 def versions() -> dict[str, str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from kailab.pytest_plugin.evidence import Evidence
+from kailab.pytest_plugin.evidence import Evidence, in_allure
 from kailab.pytest_plugin.settings import Settings
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kailab.lab import Lab
     from kailab.lab.venues import Venue
     from kailab.pytest_plugin.venues import Venues
+    from kailab.scheduler.observers import Observer
 
 SETTINGS = pytest.StashKey[Settings]()
 EVIDENCE = pytest.StashKey[Evidence]()
@@ -56,14 +57,20 @@ class Labs:
         number = len(self._opened) + 1
         venue = self._venue(scheduler)
         called = name or ("lab" if number == 1 else f"lab-{number}")
-        recorder = Recorder(called) if self._evidence.on else None
+        for_allure = in_allure(self._item.config)
+        recorder = Recorder(called) if self._evidence.on or for_allure else None
+        own: list[Observer] = [] if recorder is None else [recorder]
+        if recorder is not None and for_allure:
+            from kailab.pytest_plugin.allure_results import Steps
+
+            own.append(Steps(recorder))
         told = self._item.ihook.pytest_kailab_observers(item=self._item, lab=called)
         lab = self._open(
             fleet=fleet or self._marked("kailab_fleet", self._settings.fleet),
             backend=self._settings.backend,
             scheduler=scheduler,
             config=config,
-            observers=[*([] if recorder is None else [recorder]), *(one for several in told for one in several)],
+            observers=[*own, *(one for several in told for one in several)],
             venue=venue,
             devices=self._wants_devices,
         )
@@ -114,7 +121,7 @@ class Labs:
             for venue in self._taken:
                 self._venues.give_back(venue)
         finally:
-            if self.recorders:
+            if self.recorders and self._evidence.on:
                 self._evidence.write(self._item, self.recorders)
 
     @property

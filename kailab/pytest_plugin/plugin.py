@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from kailab.pytest_plugin.evidence import CAUSE, REPORTS, Evidence, cause, scrub_failure
+from kailab.pytest_plugin.evidence import (
+    CAUSE,
+    FOLDER,
+    REPORTS,
+    Evidence,
+    cause,
+    in_allure,
+    names_of,
+    scrub_failure,
+    sentence_of,
+    versions,
+)
 from kailab.pytest_plugin.fixtures import EVIDENCE, LABS, SETTINGS, VENUES, baseline_lab, lab, lab_factory, manifests
 from kailab.pytest_plugin.kind import _kind_venues, lab_on_kind, pytest_runtest_setup
 from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
@@ -101,6 +112,20 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
+    """Once the labs are closed and written up: what is attached now is the test's, and no fixture's."""
+    try:
+        return (yield)
+    finally:
+        if LABS in item.stash and in_allure(item.config):
+            from kailab.pytest_plugin import allure_results
+
+            allure_results.label(item, names_of(item)[0], sentence_of(item))
+            if (folder := item.stash.get(FOLDER, None)) is not None:
+                allure_results.attach(folder)
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     settings = config.stash[SETTINGS]
     where = "off" if settings.evidence is None else _relative(config, str(settings.evidence))
@@ -118,8 +143,14 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if not hasattr(session.config, "workerinput"):
-        session.config.stash[EVIDENCE].finish()
+    if hasattr(session.config, "workerinput"):
+        return
+    evidence = session.config.stash[EVIDENCE]
+    evidence.finish()
+    if in_allure(session.config):
+        from kailab.pytest_plugin.allure_results import write_environment
+
+        write_environment(session.config, {**evidence.facts(), **versions()})
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:

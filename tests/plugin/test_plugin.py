@@ -284,15 +284,6 @@ def test_evidence_is_written_whatever_the_outcome(pytester):
     assert len([p for p in run.rglob("result.json") if "odd_names" in str(p)]) == 2
 
 
-def test_allure_has_it_where_allure_is_on(pytester, exercise):
-    pytester.runpytest_subprocess("--alluredir", "allure", "-k", "limit_holds").assert_outcomes(passed=1)
-    results = [json.loads(p.read_text()) for p in (pytester.path / "allure").glob("*-container.json")]
-    results += [json.loads(p.read_text()) for p in (pytester.path / "allure").glob("*-result.json")]
-    names = json.dumps(results)
-    assert "lab/timeline.txt" in names
-    assert "lab/manifests/01-queues.yaml" in names
-
-
 def test_loading_the_plugin_loads_none_of_the_lab():
     code = (
         "import sys, kailab.pytest_plugin.plugin; "
