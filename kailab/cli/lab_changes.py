@@ -1,32 +1,16 @@
-"""What became of a lab while a command ran, in one line."""
+"""What became of a lab while a command ran."""
 
 from __future__ import annotations
 
-from collections import Counter
 from typing import TYPE_CHECKING
 
 from kailab.cli import terminal
-from kailab.lab.wording import elapsed
+from kailab.lab.became import LabChanges
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
 
-_ORDER = ("Running", "Pending", "Terminating", "Succeeded", "Failed")
-
-
-class LabChanges:
-    """Taken before anything is done; ``told`` after."""
-
-    def __init__(self, lab: Lab) -> None:
-        self._lab = lab
-        self._now = lab.now
-        self._evicted = len(lab.log.evictions)
-
-    def told(self, opening: str = "settled after") -> str:
-        """``settled after 3s of lab time: 8 pods running, 2 pending (2 OverLimit); 1 evicted``."""
-        evicted = len(self._lab.log.evictions) - self._evicted
-        text = f"{opening} {elapsed(self._lab.now - self._now)} of lab time: {pods_told(self._lab)}"
-        return f"{text}; {evicted} evicted" if evicted else text
+__all__ = ["LabChanges", "settled"]
 
 
 def settled(lab: Lab, before: LabChanges, settle: bool) -> str:
@@ -36,22 +20,3 @@ def settled(lab: Lab, before: LabChanges, settle: bool) -> str:
     with terminal.waiting("settling"):
         lab.settle()
     return before.told()
-
-
-def pods_told(lab: Lab) -> str:
-    """How many pods there are by phase, those pending by reason."""
-    picture = lab.picture()
-    phases = Counter(row.phase for row in picture.rows)
-    parts = [f"{phases[phase]} {phase.lower()}" for phase in _ORDER if phases[phase]]
-    if not parts:
-        return "no pods"
-    number, _, phase = parts[0].partition(" ")
-    parts[0] = f"{number} pod{'' if number == '1' else 's'} {phase}"
-    codes = Counter(
-        picture.code_of(row) or "not considered yet" for row in picture.rows if row.phase == "Pending" and not row.node
-    )
-    if codes:
-        told = ", ".join(f"{count} {code}" for code, count in codes.most_common())
-        place = next(index for index, part in enumerate(parts) if part.endswith("pending"))
-        parts[place] += f" ({told})"
-    return ", ".join(parts)

@@ -15,6 +15,7 @@ import os
 import shutil
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 from kailab.engine.snapshot import jsonform
 from kailab.errors import EvidenceError, InputError
@@ -23,6 +24,13 @@ from kailab.evidence.recording import Recording, joined
 
 _SO_FAR = "so_far"
 _LEVEL = 1  # every command waits for it
+
+
+class Mark(NamedTuple):
+    """A place in a record: how many ``parts`` there were, and ``so_far`` as it was (None: nothing was recorded)."""
+
+    parts: int
+    so_far: bytes | None
 
 
 class Journal:
@@ -61,6 +69,26 @@ class Journal:
                 "it from then on can be captured"
             )
         return joined(map(_read, parts))
+
+    def mark(self) -> Mark:
+        """Where the record is, to come back to. Raises EvidenceError."""
+        path = self.folder / _SO_FAR
+        try:
+            return Mark(len(self._parts()), path.read_bytes() if path.exists() else None)
+        except OSError as error:
+            raise EvidenceError(f"{path}: can't be read: {error.strerror or error}") from error
+
+    def back_to(self, mark: Mark) -> None:
+        """Forget what was recorded since: the lab is put back to what it was then. Raises EvidenceError."""
+        try:
+            for part in self._parts()[mark.parts :]:
+                part.unlink()
+            if mark.so_far is not None:
+                partial = self.folder / f".{_SO_FAR}.{os.getpid()}.tmp"
+                partial.write_bytes(mark.so_far)
+                os.replace(partial, self.folder / _SO_FAR)
+        except OSError as error:
+            raise EvidenceError(f"{self.folder}: the record can't be put back: {error.strerror or error}") from error
 
     def end(self) -> None:
         """The lab is down."""

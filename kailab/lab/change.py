@@ -20,6 +20,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import InputError, Where
 
 if TYPE_CHECKING:
+    from kailab.lab.intake import Text
     from kailab.lab.lab import Lab
 
 DEFAULT_NAMESPACE = "default"
@@ -45,11 +46,12 @@ class Change(ABC):
 
 @dataclass(frozen=True)
 class Apply(Change):
-    """Apply objects, as ``kubectl apply`` does. ``files``: where they stand, so that errors name line and file."""
+    """Apply objects, as ``kubectl apply`` does. ``files``: where they stand (or texts that they are in), so that errors name line and
+    file."""
 
     objects: tuple[Object, ...]
     namespace: str = DEFAULT_NAMESPACE
-    files: tuple[Path, ...] = ()
+    files: tuple[Path | Text, ...] = ()
 
     def data(self) -> dict[str, Any]:
         spaced = {} if self.namespace == DEFAULT_NAMESPACE else {"namespace": self.namespace}

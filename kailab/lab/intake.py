@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import tenacity
 
@@ -22,7 +22,15 @@ from kailab.model.queuetree import check_queues, check_workload_queues
 from kailab.model.validation.hints import pod_templates
 from kailab.undertest.contract import SchedulerUnderTest
 
-Source: TypeAlias = str | Path | Object | Sequence[Object]
+
+class Text(NamedTuple):
+    """YAML text, whatever it looks like, and the ``name`` that errors call it by."""
+
+    name: str
+    text: str
+
+
+Source: TypeAlias = str | Path | Text | Object | Sequence[Object]
 """A path (file, folder, ``-``), YAML text, an object, or several objects."""
 
 
@@ -103,11 +111,13 @@ def _read_one(
 ) -> tuple[Manifests, list[Part]]:
     if isinstance(source, dict):
         source = [source]
-    if not isinstance(source, str | Path):
+    if not isinstance(source, str | Path | Text):
         seen.extend(source)
         manifests = from_objects(source, namespace=namespace)
         return manifests, [("objects", manifests.objects)]
-    if isinstance(source, str) and source != "-" and _is_text(source):
+    if isinstance(source, Text):
+        texts = [(source.name, source.text)]
+    elif isinstance(source, str) and source != "-" and _is_text(source):
         texts = [("<text>", source)]
     else:
         path = Path(source)
