@@ -69,8 +69,9 @@ class Raw(_Part):
 
 
 class Moment(_Part):
-    """``kind``: "cycle" (as a cycle found the cluster, and what it decided) or "state" (as the cluster stood after a step). ``counts``:
-    decision -> entries of it. ``steps``: those done since the moment before, places in ``LabForm.steps``."""
+    """``kind``: "cycle" (as a cycle found the cluster, and what it decided), "state" (as the cluster stood after a step) or "now" (as a
+    lab that goes on stands: the last moment). ``counts``: decision -> entries of it. ``steps``: those done since the moment before, places
+    in ``LabForm.steps``."""
 
     kind: str
     number: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 
+from kailab.cluster.protocol import Object
 from kailab.evidence import cycles as cycle_files
 from kailab.evidence.history import History
 from kailab.evidence.store import TestEvidence
@@ -12,7 +13,7 @@ from kailab.report import of_decisions
 from kailab.report.columns import Nodes, Pods, Queues
 from kailab.report.form import NONE, LabForm, Moment, StepForm
 from kailab.report.of_cycles import CycleMoments
-from kailab.report.of_states import StateMoments, moment
+from kailab.report.of_states import Now, StateMoments, moment, moment_now
 from kailab.report.racks import Racks
 from kailab.report.raw import RawText
 
@@ -32,16 +33,18 @@ class Gathering:
         self._racks = Racks(test, lab)
         self._waiting = of_decisions.Waiting(self._pods)
         self._moments: list[Moment] = []
+        self._looked: dict[str, dict[str, int]] = {}
 
-    def form(self) -> tuple[LabForm, dict[str, bytes]]:
-        """The lab, and the chunks of its raw text. Raises EvidenceError."""
+    def form(self, now: Now | None = None) -> tuple[LabForm, dict[str, bytes]]:
+        """The lab, and the chunks of its raw text. ``now``: of a lab that goes on, how it stood when the evidence was taken, told as the
+        last moment. Raises EvidenceError."""
         raw, facts = self._raw, self._test.labs[self._lab]
         form = LabForm(name=self._lab, facts=facts, facts_ref=raw.whole("lab.json"))
         first = raw.lines("decisions.jsonl")
         with_cycles = cycle_files.there_are(self._folder)
         if with_cycles:
             self._from_cycles(first)
-        self._from_states(with_cycles)
+        self._from_states(with_cycles, now)
         form.steps = self._steps(with_cycles)
         history = self._history
         form.decisions = of_decisions.columns(
@@ -50,7 +53,7 @@ class Gathering:
         of_decisions.count(history.decisions, form.decisions, self._moments)
         form.events_ref0 = raw.items("events.json")
         form.events = [event.object for event in self._test.events(self._lab)]
-        objects = {look: {kind: raw.items(f"{look}/{kind}.json") for kind in LOOKS} for look in ("before", "after")}
+        objects = {look: self._objects(look) for look in ("before", "after")}
         raw.lines("expectations.jsonl")
         form.moments = self._moments
         form.nodes, form.queues = self._nodes.form, self._queues.form
@@ -76,13 +79,15 @@ class Gathering:
             for entry_place, entry in told.get(one.number, ()):
                 self._waiting.begin(place, entry, first + entry_place)
 
-    def _from_states(self, with_cycles: bool) -> None:
+    def _from_states(self, with_cycles: bool, now: Now | None) -> None:
         """After cycles only the last one: each cycle tells what it found."""
         names = list(self._test.states(self._lab))
         told = list(zip(names, self._history.states, strict=True))
         # A cycle may have run after the last step that left a state.
         if with_cycles:
             told = [one for one in told[-1:] if not self._moments or one[1][0] >= self._moments[-1].t]
+        if with_cycles and now is not None:
+            told = []
         states = StateMoments(self._pods, self._nodes, self._queues, self._racks)
         specs = None
         if not with_cycles:
@@ -96,8 +101,31 @@ class Gathering:
             if not with_cycles:
                 self._waiting.rows(place, state, refs["pods"])
             self._moments.append(moment(int(name.partition("-")[0]), t, self._history.opened, refs["pods"]))
-        if with_cycles and told:
+        if now is not None:
+            self._now(states, now, specs)
+        if with_cycles and (told or now is not None):
             self._waiting.at_end(len(self._moments) - 1, self._history.pending, self._raw.items("pending.json"))
+
+    def _now(self, states: StateMoments, now: Now, specs: dict[str, Object] | None) -> None:
+        """As the objects are, with queues as they were asked for."""
+        place, refs = len(self._moments), self._objects("after")
+        states.take(place, now.state, refs, None if now.queues else specs, now.unavailable)
+        objects = {row.name: refs["queues"] + at for at, row in enumerate(now.state.queues)}
+        for queue in now.queues:
+            self._queues.put(place, queue.name, queue, objects.get(queue.name, NONE))
+        if now.queues:
+            self._queues.keep_only(place, {queue.name for queue in now.queues})
+        if specs is not None:
+            self._waiting.rows(place, now.state, refs["pods"])
+        # States are called after their steps: this one comes after all of them.
+        number = self._history.steps[-1].n + 1 if self._history.steps else 0
+        self._moments.append(moment_now(now, number, self._history.opened, refs["pods"]))
+
+    def _objects(self, look: str) -> dict[str, int]:
+        """Of each kind the reference of the first object. Asked again it is the same."""
+        if look not in self._looked:
+            self._looked[look] = {kind: self._raw.items(f"{look}/{kind}.json") for kind in LOOKS}
+        return self._looked[look]
 
     def _steps(self, with_cycles: bool) -> list[StepForm]:
         first = self._raw.items("steps.json")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from kailab.cluster.protocol import Object
+from kailab.engine.decisions import QueueState
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.entries import PodRow, QueueRow, State
@@ -22,18 +23,37 @@ _STATE_OF = {
 }
 
 
+class Now(NamedTuple):
+    """A lab that goes on, as it stands. ``t``: seconds since it opened. ``queues``: as the scheduler reckons; none where it tells no
+    shares. ``unavailable``: node -> why it takes nothing new, of those that do not."""
+
+    t: float
+    state: State
+    queues: Sequence[QueueState] = ()
+    unavailable: Mapping[str, str] = {}
+
+
 class StateMoments:
     """Takes states in, one after the other. Rows have no UID: a pod is the one that was there by that name before."""
 
     def __init__(self, pods: Pods, nodes: Nodes, queues: Queues, racks: Racks) -> None:
         self._pods, self._nodes, self._queues, self._racks = pods, nodes, queues, racks
 
-    def take(self, moment: int, state: State, refs: Mapping[str, int], specs: Mapping[str, Object] | None) -> None:
+    def take(
+        self,
+        moment: int,
+        state: State,
+        refs: Mapping[str, int],
+        specs: Mapping[str, Object] | None,
+        unavailable: Mapping[str, str] | None = None,
+    ) -> None:
         """``refs``: the first row of each list. ``specs``: queues as objects, for what rows do not say; None: queues are known better
-        from elsewhere."""
+        from elsewhere. ``unavailable``: node -> why it takes nothing new."""
+        closed = unavailable or {}
         for place, node in enumerate(state.nodes):
             rack = self._racks.of(node.name)
-            self._nodes.put(moment, node.name, rack, node.gpus * GPU, "", refs["nodes"] + place)
+            why = closed.get(node.name, "")
+            self._nodes.put(moment, node.name, rack, node.gpus * GPU, why, refs["nodes"] + place)
         self._nodes.keep_only(moment, {node.name for node in state.nodes})
         for place, group in enumerate(state.podgroups):
             least = NONE if group.min_member is None else group.min_member
@@ -62,6 +82,11 @@ class StateMoments:
 
 def moment(state_number: int, t: float, opened: float, ref: int) -> Moment:
     return Moment(kind="state", number=state_number, t=t, time=rfc3339(opened + t), ref=ref)
+
+
+def moment_now(now: Now, number: int, opened: float, ref: int) -> Moment:
+    t = round(now.t, 6)
+    return Moment(kind="now", number=number, t=t, time=rfc3339(opened + t), ref=ref)
 
 
 def _queue(row: QueueRow, spec: Object) -> dict[str, Any]:

@@ -1,13 +1,14 @@
 // The page: which run, test and lab is shown, and the keys. The address after # says it, so that a link leads to a moment.
 
 import { Detail } from "viewer/detail";
-import { button, h, replace } from "viewer/dom";
+import { h, replace } from "viewer/dom";
 import { Lab } from "viewer/lab";
 import { LabPage } from "viewer/lab_page";
 import { onPaper } from "viewer/rows";
 import { EmbeddedSource } from "viewer/source";
 import { Summary } from "viewer/summary";
 import { labFacts, testHead } from "viewer/test_page";
+import { themeButton, travels } from "viewer/theme";
 
 export async function start(source = new EmbeddedSource()) {
   const app = document.getElementById("app");
@@ -25,12 +26,9 @@ class App {
     this.detail = new Detail();
     this.main = h("main", { id: "main", tabindex: -1 });
     this.crumbs = h("nav", { "aria-label": "Where you are", class: "crumbs" });
-    this.theme = button("", () => this.#turn(), { class: "theme" });
-    replace(element, h("header", { class: "page-head" }, this.crumbs, this.theme), this.main, this.detail.dialog);
-    this.#theme();
+    replace(element, h("header", { class: "page-head" }, this.crumbs, themeButton(() => this.#redraw())), this.main, this.detail.dialog);
     addEventListener("hashchange", () => this.show());
     addEventListener("keydown", (event) => this.#key(event));
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.#theme(); this.#redraw(); });
     onPaper((paper) => this.labPage?.redraw(paper));
   }
 
@@ -82,31 +80,12 @@ class App {
   }
 
   #key(event) {
-    if (!this.labPage || this.detail.dialog.open || event.ctrlKey || event.metaKey || event.altKey) return;
-    const at = event.target;
-    if (at.closest?.("input, select, textarea")) return;
-    // A list scrolls by these keys itself.
-    if (at.closest?.(".scroll, .fleet-scroll, pre") && (event.key === "Home" || event.key === "End")) return;
+    if (!this.labPage || this.detail.dialog.open || !travels(event)) return;
     if (this.labPage.key(event.key)) event.preventDefault();
-  }
-
-  #turn() {
-    const dark = document.documentElement.dataset.theme
-      ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    document.documentElement.dataset.theme = dark ? "light" : "dark";
-    this.#theme();
-    this.#redraw();
   }
 
   #redraw() {
     if (this.labPage) this.labPage.travel(this.labPage.moment);
-  }
-
-  #theme() {
-    const dark = document.documentElement.dataset.theme
-      ? document.documentElement.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    this.theme.textContent = dark ? "Light" : "Dark";
-    this.theme.setAttribute("aria-label", `Show it ${dark ? "light" : "dark"}`);
   }
 }
 

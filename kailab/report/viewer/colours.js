@@ -4,7 +4,19 @@ const HUES = [212, 28, 150, 330, 50, 270, 185, 0, 95, 240];
 
 export class Colours {
   constructor(lab) {
-    this.places = new Map(lab.leafQueues.map((queue, place) => [queue, place]));
+    this.lab = lab;
+    this.known = new Map();
+    this.renew();
+  }
+
+  // The lab went on. A queue keeps its colour and letter; a new one gets the next.
+  renew() {
+    const { lab } = this;
+    for (const queue of lab.leafQueues) {
+      const name = lab.queues.name[queue];
+      if (!this.known.has(name)) this.known.set(name, this.known.size);
+    }
+    this.places = new Map(lab.leafQueues.map((queue) => [queue, this.known.get(lab.queues.name[queue])]));
   }
 
   letter(queue) {

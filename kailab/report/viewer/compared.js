@@ -14,8 +14,8 @@ export class Compared {
     Object.assign(this, { lab, facts, other: 0 });
     this.then = new Fleet(lab, colours, facts, { title: "Then", id: "then", whole: false });
     this.now = new Fleet(lab, colours, facts, { title: "Now", id: "now", whole: false });
-    this.choice = h("select", { id: "other", onchange: () => { this.other = Number(this.choice.value); this.show(this.moment); } },
-      lab.moments.map((_, place) => h("option", { value: place }, momentName(lab, place))));
+    this.choice = h("select", { id: "other", onchange: () => { this.other = Number(this.choice.value); this.show(this.moment); } });
+    this.renew();
     this.queues = h("div", {});
     this.note = h("p", {});
     this.rows = new Rows({ label: "Pods that stand otherwise", columns: [
@@ -25,6 +25,14 @@ export class Compared {
       h("div", { class: "panel-head" }, h("h3", { id: "compared-title" }, "Two moments"),
         h("span", { class: "tools" }, h("label", { for: "other" }, "compare with "), this.choice)),
       this.note, h("div", { class: "beside" }, this.then.element, this.now.element), this.queues, this.rows.element);
+  }
+
+  // The lab is there, or went on.
+  renew() {
+    const { lab } = this;
+    this.other = Math.max(0, Math.min(this.other, lab.moments.length - 1));
+    replace(this.choice, lab.moments.map((_, place) => h("option", { value: place }, momentName(lab, place))));
+    this.choice.value = this.other;
   }
 
   show(moment) {

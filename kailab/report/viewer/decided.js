@@ -34,7 +34,7 @@ export class Decided {
     const places = this.only ? all.filter((place) => lab.decision(place).kind === this.only) : all;
     replace(this.kinds, Object.keys(counts).length > 1 ? [["", all.length], ...Object.entries(counts)].map(([kind, count]) =>
       button(`${WORDS[kind] ?? (kind || "all")} (${count})`, () => { this.only = kind; this.show(this.moment); }, { "aria-pressed": kind === this.only })) : null);
-    this.rows.show(places.length, (at) => this.#row(lab.decision(places[at])), one?.kind === "state" ? "A look at the cluster: nothing is decided here." : "This cycle decided nothing new.");
+    this.rows.show(places.length, (at) => this.#row(lab.decision(places[at])), one?.kind !== "cycle" ? "A look at the cluster: nothing is decided here." : "This cycle decided nothing new.");
   }
 
   #row(one) {

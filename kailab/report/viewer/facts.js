@@ -141,5 +141,6 @@ export class Facts {
 export function momentName(lab, place) {
   const one = lab.moments[place];
   if (!one) return "at no moment";
-  return `${one.kind === "cycle" ? `cycle ${one.number}` : `after step ${one.number}`}, ${seconds(one.t)}`;
+  const what = one.kind === "cycle" ? `cycle ${one.number}` : one.kind === "now" ? "now" : `after step ${one.number}`;
+  return `${what}, ${seconds(one.t)}`;
 }

@@ -17,21 +17,30 @@ export class Gangs {
     this.rows = new Rows({ label: "PodGroups over time", columns: [
       { title: "PodGroup", width: "minmax(10rem, 16rem)" }, { title: "Queue", width: "7rem" }, { title: "Moments, from the first to the last", width: "minmax(16rem, 1fr)" }, { title: "At this moment", width: "11rem" },
     ], height: 30, most: 460, file: "cycles.jsonl, decisions.jsonl" });
+    this.choice = h("span", {}, this.touched, h("label", { for: "touched" }, " only with evictions"));
+    this.marks = h("li", {}, "✕ evicted, ▲ others were evicted for it");
+    this.element = h("section", { class: "panel", id: "gangs", "aria-labelledby": "gangs-title" },
+      h("div", { class: "panel-head" }, h("h3", { id: "gangs-title" }, "Gangs"),
+        h("span", { class: "tools" }, h("label", { for: "find-gang" }, "Find "), this.find,
+          this.choice)),
+      h("ul", { class: "legend", "aria-label": "Marks" },
+        [["waits", "w: waits"], ["promised", "p: promised a place"], ["runs", "r: runs"], ["part", "r, striped: a part of it runs"], ["leaves", "x: leaves"]].map(([kind, text]) =>
+          h("li", {}, h("span", { class: `swatch span-${kind}` }), text)),
+        this.marks),
+      this.note, this.rows.element);
+    this.renew();
+  }
+
+  // The lab is there, or went on.
+  renew() {
+    const { lab } = this;
+    this.choice.hidden = this.marks.hidden = !lab.evictions.length;
     this.victims = new Map();
     lab.evictions.forEach((one) => {
       const decided = lab.decision(one.decision);
       this.#mark(decided.group, decided.moment, { evicted: one });
       if (one.beneficiary !== NONE) this.#mark(one.beneficiary, decided.moment, { served: decided });
     });
-    this.element = h("section", { class: "panel", id: "gangs", "aria-labelledby": "gangs-title" },
-      h("div", { class: "panel-head" }, h("h3", { id: "gangs-title" }, "Gangs"),
-        h("span", { class: "tools" }, h("label", { for: "find-gang" }, "Find "), this.find,
-          lab.evictions.length ? [this.touched, h("label", { for: "touched" }, " only with evictions")] : null)),
-      h("ul", { class: "legend", "aria-label": "Marks" },
-        [["waits", "w: waits"], ["promised", "p: promised a place"], ["runs", "r: runs"], ["part", "r, striped: a part of it runs"], ["leaves", "x: leaves"]].map(([kind, text]) =>
-          h("li", {}, h("span", { class: `swatch span-${kind}` }), text)),
-        lab.evictions.length ? h("li", {}, "✕ evicted, ▲ others were evicted for it") : null),
-      this.note, this.rows.element);
     this.order = lab.groups.name.map((_, place) => place).filter((place) => lab.groups.counts[place].length)
       .sort((one, other) => lab.groups.counts[one][0][0] - lab.groups.counts[other][0][0] || one - other);
   }

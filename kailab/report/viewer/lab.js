@@ -4,8 +4,14 @@ export const NONE = -1;
 
 export class Lab {
   constructor(form, source) {
+    this.source = source;
+    this.take(form);
+  }
+
+  // The lab went on: from now on this is its data. Places of what was there may be others.
+  take(form) {
     Object.assign(this, {
-      form, source,
+      form,
       name: form.name,
       moments: form.moments,
       steps: form.steps,
@@ -34,6 +40,7 @@ export class Lab {
     this.evictionsOf = places(this.evictions.map((one) => decisions.moment[one.decision]), this.moments.length);
     this.evictionOf = new Map(this.evictions.map((one, place) => [one.decision, place]));
     this.leafQueues = this.#leaves();
+    this.eventPlaces = null;
   }
 
   // The place in the columns of what a pod is at a moment; NONE before it was there.

@@ -17,7 +17,8 @@ export class LabPage {
   constructor(lab, detail, moved) {
     this.lab = lab;
     this.moved = moved;
-    const colours = new Colours(lab), facts = new Facts(lab, detail);
+    this.last = lab.moments.length - 1;
+    const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail);
     const travel = (moment) => this.travel(moment);
     this.timeline = new Timeline(lab, travel);
     this.fleet = new Fleet(lab, colours, facts);
@@ -26,13 +27,23 @@ export class LabPage {
       new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts),
     ];
     const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", "Two moments"]];
+    this.summary = h("span", {}, summaryOf(lab));
     this.element = h("div", { class: "lab" },
-      h("p", { class: "quiet" }, `${summaryOf(lab)}. Arrow keys, Home and End travel; E goes to the next eviction. `,
+      h("p", { class: "quiet" }, this.summary, `. Arrow keys, Home and End travel; E goes to the next eviction. `,
         "Each name and number opens the raw entry behind it."),
       this.timeline.element,
       h("nav", { class: "within", "aria-label": "Views" }, names.map(([id, name]) =>
         h("button", { type: "button", class: "link", onclick: () => this.#goTo(id) }, name))),
       lab.moments.length ? h("div", { class: "views" }, this.views.map((view) => view.element)) : h("p", {}, "No moment was recorded: nothing was done to this lab."));
+  }
+
+  // The lab has other data. Who looked at its last moment sees the last one there is now.
+  renew() {
+    const { lab } = this, followed = this.moment === this.last;
+    this.summary.textContent = summaryOf(lab);
+    for (const each of [this.colours, this.timeline, ...this.views]) each.renew?.();
+    this.last = lab.moments.length - 1;
+    this.travel(followed ? this.last : this.moment);
   }
 
   travel(moment) {

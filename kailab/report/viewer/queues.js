@@ -16,7 +16,7 @@ export class Queues {
       Object.entries(RESOURCES).map(([value, name]) => h("option", { value }, name)));
     const number = (least) => `minmax(${least}rem, .5fr)`;
     this.rows = new Rows({ label: "Queues", columns: [
-      { title: "Queue", width: "minmax(7rem, 1.6fr)" }, { title: "Quota", width: number(4) }, { title: "Limit", width: number(4) },
+      { title: "Queue", width: "minmax(7rem, 1.6fr)" }, { title: "Quota", width: number(4) }, { title: "Limit", width: number(4.6) },
       { title: "Fair share", width: number(4.5) }, { title: "Allocated", width: number(4.4) }, { title: "Borrowed", width: number(4.4) },
       { title: "Requested", width: number(4.8) }, { title: "Held", width: "minmax(2.5rem, 1fr)" },
     ], most: 520, file: "cycles.jsonl, queues" });
@@ -33,7 +33,7 @@ export class Queues {
     const fair = there.some((one) => one.now.state.gpu);
     const at = this.lab.moments[moment];
     this.note.textContent = !there.length ? "" : !fair ? "As the objects say it: this scheduler told no shares."
-      : at?.kind === "state" ? "As the last cycle found them." : "As the cycle found them.";
+      : at?.kind === "now" ? "As they stand now." : at?.kind === "state" ? "As the last cycle found them." : "As the cycle found them.";
     const most = Math.max(1, ...there.map((one) => this.#scale(one)));
     this.rows.show(there.length, (place) => this.#row(there[place], most), "No queues.");
   }

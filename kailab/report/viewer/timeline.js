@@ -13,24 +13,31 @@ const HEIGHT = 40;
 export class Timeline {
   constructor(lab, travel) {
     Object.assign(this, { lab, travel, paper: false });
-    const last = Math.max(0, lab.moments.length - 1);
-    this.slider = h("input", { type: "range", id: "moment", min: 0, max: last, step: 1, value: 0, "aria-label": "Moment", oninput: () => travel(Number(this.slider.value)) });
+    const last = () => Math.max(0, lab.moments.length - 1);
+    this.slider = h("input", { type: "range", id: "moment", min: 0, max: last(), step: 1, value: 0, "aria-label": "Moment", oninput: () => travel(Number(this.slider.value)) });
     this.picture = h("canvas", { class: "strip", "aria-hidden": "true" });
     this.picture.addEventListener("click", (event) => {
       const bounds = this.picture.getBoundingClientRect();
       travel(Math.floor(((event.clientX - bounds.left) / bounds.width) * lab.moments.length));
     });
+    this.following = button("next eviction", () => this.next(), { class: "wide", hidden: !lab.evictions.length });
     this.label = h("output", { class: "moment", for: "moment", "aria-live": "polite" });
     this.element = h("div", { class: "timeline", role: "group", "aria-label": "Time line" },
       h("div", { class: "timeline-head" },
         button("|◀", () => travel(0), { "aria-label": "First moment", title: "Home" }),
         button("◀", () => travel(this.moment - 1), { "aria-label": "Moment before", title: "Left arrow" }),
         button("▶", () => travel(this.moment + 1), { "aria-label": "Next moment", title: "Right arrow" }),
-        button("▶|", () => travel(last), { "aria-label": "Last moment", title: "End" }),
-        button("next eviction", () => this.next(), { class: "wide", hidden: !lab.evictions.length }),
+        button("▶|", () => travel(last()), { "aria-label": "Last moment", title: "End" }),
+        this.following,
         this.label),
       this.picture, this.slider);
     new ResizeObserver(() => this.draw()).observe(this.picture);
+  }
+
+  // The lab went on.
+  renew() {
+    this.slider.max = Math.max(0, this.lab.moments.length - 1);
+    this.following.hidden = !this.lab.evictions.length;
   }
 
   show(moment) {
@@ -46,7 +53,7 @@ export class Timeline {
     const one = this.lab.moments[moment];
     if (!one) return "No moment was recorded.";
     const counts = Object.entries(one.counts).map(([kind, count]) => `${count} ${WORDS[kind] ?? kind}`).join(", ");
-    const what = one.kind === "cycle" ? counts || "nothing new decided" : "how the cluster stood";
+    const what = one.kind === "cycle" ? counts || "nothing new decided" : one.kind === "now" ? "how the lab stands" : "how the cluster stood";
     return `${momentName(this.lab, moment)} (${moment + 1} of ${this.lab.moments.length}): ${what}`;
   }
 
