@@ -26,6 +26,7 @@ MAY_SKIP = (
     "tests/evidence/test_signing.py",
     "tests/plugin/test_kind.py",
     "tests/report/test_viewer.py",
+    "tests/serve/test_live_page.py",
     "tests/snapshots/test_beside_kai.py",
     "tests/trials/test_upgrade.py",
 )

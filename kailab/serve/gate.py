@@ -1,0 +1,101 @@
+"""Who may ask. The page acts on a lab, and any site that is open in the same browser can send requests to a loopback address, so each
+request has to show that it is the page's:
+
+* the token of the printed URL, and from then on a cookie with it that no script reads and no other site's request carries;
+* a Host that is ours: a foreign name that was made to lead here (DNS rebinding) is not;
+* for what writes, an Origin that is ours.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+from kailab.serve.door import Door
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+READING = ("GET", "HEAD")
+LOOPBACK = "127.0.0.1"
+NAMES = (LOOPBACK, "localhost")
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+}
+
+
+class Gate:
+    """``token``: made for each run of the server."""
+
+    def __init__(self, port: int, door: Door, script: str) -> None:
+        """``script``: source of the one script within the page, as a Content-Security-Policy names it."""
+        self.token = secrets.token_urlsafe(32)
+        # Browsers keep cookies by host, whatever the port: two servers must not overwrite each other's.
+        self._cookie = f"kailab-{port}"
+        self._hosts = {f"{name}:{port}" for name in NAMES}
+        self._origins = {f"http://{host}" for host in self._hosts}
+        self._door = door
+        self._policy = (
+            f"default-src 'none'; script-src 'self' {script}; style-src 'self'; img-src data:; connect-src 'self'; "
+            "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+        )
+        self.url = f"http://{LOOPBACK}:{port}/?token={self.token}"
+
+    def guard(self, app: web.Application) -> None:
+        """Every request to the application comes by here first, and every answer gets its headers here."""
+        app.middlewares.append(self._admit)
+        app.on_response_prepare.append(self._prepare)
+
+    @web.middleware
+    async def _admit(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        with self._door.answering(request.transport):
+            if refused := self._refused(request):
+                code, why = refused
+                return web.Response(status=code, text=f"{why}\n")
+            return await handler(request)
+
+    async def _prepare(self, request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.update(_HEADERS)
+        response.headers["Content-Security-Policy"] = self._policy
+        response.headers.pop("Server", None)
+
+    def _refused(self, request: web.Request) -> tuple[int, str] | None:
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return 403, "this host is not served here"
+        if request.method not in (*READING, "POST"):
+            return 405, "expected GET or POST"
+        if request.method not in READING:
+            if request.headers.getall("Origin", []) not in ([origin] for origin in self._origins):
+                return 403, "this comes from another site"
+            if request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+                return 403, "this comes from another site"
+            if request.content_type != "application/json":
+                return 415, "expected application/json"
+        return self._stranger(request)
+
+    def _stranger(self, request: web.Request) -> tuple[int, str] | None:
+        cookie = request.cookies.get(self._cookie, "")
+        if self._right(cookie):
+            return None
+        token = request.query.get("token", "") if request.path == "/" else ""
+        if self._right(token):
+            return None
+        if cookie or token:
+            return 403, "this token is not that of the printed URL (each `kailab serve` makes another)"
+        return 401, "open the URL that `kailab serve` printed: it has a token"
+
+    def _right(self, text: str) -> bool:
+        return hmac.compare_digest(text.encode(), self.token.encode())
+
+    def remember(self, response: web.Response) -> None:
+        """Whoever gets this answer need not show the token again."""
+        response.set_cookie(self._cookie, self.token, path="/", httponly=True, samesite="Strict")

@@ -1,0 +1,68 @@
+"""News for all who look at the page: a number that grows with each view of the lab, and what was said last. Whoever is slow misses what
+came in between and gets the latest."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kailab.serve.view import View
+
+HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class News:
+    """``view``: None where the lab is down, or can't be shown (``trouble`` says why)."""
+
+    version: int
+    view: View | None = None
+    said: str = ""
+    trouble: str = ""
+    controls: Mapping[str, Any] = field(default_factory=dict)
+
+    def data(self) -> dict[str, Any]:
+        there = self.view is not None
+        return {
+            "version": self.version,
+            "there": there,
+            "said": self.said,
+            "trouble": self.trouble,
+            "controls": self.controls,
+        }
+
+
+class Newsroom:
+    def __init__(self) -> None:
+        self.latest = News(0, trouble="the lab has not been looked at yet")
+        self.ended = False
+        self._changed = asyncio.Condition()
+
+    async def publish(
+        self, view: View | None, said: str = "", trouble: str = "", controls: Mapping[str, Any] | None = None
+    ) -> None:
+        async with self._changed:
+            self.latest = News(self.latest.version + 1, view, said, trouble, controls or {})
+            self._changed.notify_all()
+
+    async def end(self) -> None:
+        """The server ends."""
+        async with self._changed:
+            self.ended = True
+            self._changed.notify_all()
+
+    async def follow(self) -> AsyncIterator[News | None]:
+        """The latest news, and then each that comes; None where nothing came for a while. Ends with the server."""
+        seen = -1
+        while not self.ended:
+            async with self._changed:
+                try:
+                    async with asyncio.timeout(HEARTBEAT_SECONDS):
+                        await self._changed.wait_for(lambda seen=seen: self.ended or self.latest.version != seen)  # type: ignore[misc]
+                except TimeoutError:
+                    pass
+                news = self.latest
+            yield None if news.version == seen else news
+            seen = news.version

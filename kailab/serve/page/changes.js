@@ -1,0 +1,82 @@
+// Changes of the lab: a form, what would become of the lab, and only then the change itself. All in one dialog.
+
+import { foretold } from "page/foretold";
+import { NodesForm, QueuesForm, SubmitForm, WorkloadsForm } from "page/forms";
+import { button, h, replace } from "viewer/dom";
+
+const FORMS = [["submit", "Submit", SubmitForm], ["workloads", "Workloads", WorkloadsForm], ["queues", "Queues", QueuesForm], ["nodes", "Nodes", NodesForm]];
+
+export class Changes {
+  // say(text): what became of it.
+  constructor(server, say) {
+    Object.assign(this, { server, say, desk: null, form: null });
+    this.title = h("h2", { id: "change-title", tabindex: -1 });
+    this.errors = h("pre", { class: "message", role: "alert", id: "change-errors", hidden: true });
+    this.busy = h("p", { role: "status", class: "quiet", id: "change-busy" });
+    this.content = h("div", {});
+    this.dialog = h("dialog", { class: "detail change", "aria-labelledby": "change-title" },
+      h("div", { class: "detail-head" }, this.title, button("Close", () => this.dialog.close(), { class: "close" })),
+      h("div", { class: "detail-content" }, this.errors, this.busy, this.content));
+    this.forms = new Map(FORMS.map(([id, name, Form]) => [id, { name, form: new Form(server, (wish) => this.#preview(wish)) }]));
+    this.element = h("div", { role: "group", "aria-label": "Change the lab", class: "tools" },
+      h("span", { id: "change-what" }, "Change:"),
+      FORMS.map(([id, name]) => button(`${name} ...`, () => this.#open(id), { id: `change-${id}`, "aria-haspopup": "dialog" })));
+  }
+
+  renew(desk) {
+    this.desk = desk;
+    // What somebody is filling in stays as it is.
+    if (!this.dialog.open) for (const { form } of this.forms.values()) form.renew(desk);
+  }
+
+  #open(id) {
+    this.current = id;
+    const { name, form } = this.forms.get(id);
+    form.renew(this.desk);
+    this.#show(name, form.element);
+    if (!this.dialog.open) this.dialog.showModal();
+    form.focus();
+  }
+
+  #show(title, element) {
+    this.title.textContent = title;
+    this.#wrong([]);
+    this.busy.textContent = "";
+    replace(this.content, element);
+  }
+
+  #wrong(errors) {
+    this.errors.hidden = !errors.length;
+    this.errors.textContent = errors.join("\n");
+  }
+
+  async #preview(wish) {
+    this.#wrong([]);
+    this.busy.textContent = "Trying it on a copy of the lab ...";
+    try {
+      const found = await this.server.ask("/preview", wish);
+      this.#show(found.title, h("div", {},
+        h("div", { class: "tools" },
+          button("Apply", () => this.#apply(found.id), { id: "apply", class: "main" }),
+          button("Back", () => this.#open(this.current), { id: "back" })),
+        foretold(found)));
+      this.title.focus();
+    } catch (error) {
+      this.busy.textContent = "";
+      this.#wrong(error.errors ?? [String(error)]);
+    }
+  }
+
+  async #apply(id) {
+    this.#wrong([]);
+    this.busy.textContent = "Applying ...";
+    try {
+      const { said } = await this.server.ask("/apply", { id });
+      this.dialog.close();
+      this.say(said);
+    } catch (error) {
+      this.busy.textContent = "";
+      this.#wrong(error.errors ?? [String(error)]);
+    }
+  }
+}

@@ -1,0 +1,155 @@
+// The forms. Each makes a wish and hands it on to be previewed; none changes anything.
+
+import { button, h, replace, table } from "viewer/dom";
+
+let fields = 0;
+
+// A label and what it names.
+function labelled(text, control) {
+  control.id ||= `field-${++fields}`;
+  return h("span", { class: "field" }, h("label", { for: control.id }, text), control);
+}
+
+function options(select, values, chosen) {
+  const before = chosen ?? select.value;
+  replace(select, values.map((value) => (Array.isArray(value) ? h("option", { value: value[0] }, value[1]) : h("option", { value }, value))));
+  if ([...select.options].some((one) => one.value === before)) select.value = before;
+}
+
+export class SubmitForm {
+  constructor(server, preview) {
+    Object.assign(this, { server, examples: null });
+    this.choice = h("select", { id: "example", onchange: () => this.#take() });
+    this.about = h("p", { class: "quiet", id: "example-about" });
+    this.namespace = h("input", { id: "submit-namespace", value: "default", list: "namespaces", autocomplete: "off" });
+    this.namespaces = h("datalist", { id: "namespaces" });
+    this.text = h("textarea", { id: "manifest", rows: 18, spellcheck: "false", autocomplete: "off", "aria-describedby": "example-about" });
+    this.element = h("form", { onsubmit: (event) => { event.preventDefault(); preview({ do: "submit", text: this.text.value, namespace: this.namespace.value }); } },
+      h("div", { class: "fields" }, labelled("Example", this.choice), labelled("Namespace", this.namespace), this.namespaces),
+      this.about, labelled("Manifests (YAML or JSON)", this.text),
+      h("div", { class: "tools" }, h("button", { type: "submit", id: "preview", class: "main" }, "Check and preview")));
+    this.text.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.element.requestSubmit();
+    });
+  }
+
+  renew(desk) {
+    options(this.namespaces, desk.namespaces);
+    if (!this.examples) this.#load();
+  }
+
+  focus() {
+    this.choice.focus();
+  }
+
+  async #load() {
+    this.examples = [];
+    this.examples = await this.server.examples();
+    options(this.choice, [["", "own text"], ...this.examples.map((one) => [one.name, one.title])], "");
+  }
+
+  #take() {
+    const found = this.examples.find((one) => one.name === this.choice.value);
+    this.about.textContent = found?.about ?? "";
+    if (found) this.text.value = found.text;
+  }
+}
+
+export class WorkloadsForm {
+  constructor(server, preview) {
+    this.preview = preview;
+    this.element = h("div", {});
+  }
+
+  renew({ workloads }) {
+    if (!workloads.length) return replace(this.element, h("p", {}, "There is no workload yet: submit one."));
+    replace(this.element, table("Workloads", ["Workload", "Namespace", "Queue", "Run", "Wait", "Replicas", ""], workloads.map((one) => this.#row(one))));
+  }
+
+  focus() {
+    (this.element.querySelector("input, button") ?? this.element).focus();
+  }
+
+  #row(one) {
+    const what = `${one.kind}/${one.name}`, named = `${one.kind.split(".")[0]}/${one.name}`;
+    return [named, one.namespace, one.queue || "none", String(one.running), String(one.waiting), one.replicas === null ? "" : this.#scaling(one, what, named),
+      button("Delete", () => this.preview({ do: "delete", what, namespace: one.namespace }), { "aria-label": `Delete ${named}` })];
+  }
+
+  #scaling(one, what, named) {
+    const count = h("input", { type: "number", min: 0, step: 1, value: one.replicas, required: true, class: "number", "aria-label": `Replicas of ${named}` });
+    return h("form", { class: "tools", onsubmit: (event) => { event.preventDefault(); this.preview({ do: "set", fields: [`${what}.replicas=${count.value}`], namespace: one.namespace }); } },
+      count, h("button", { type: "submit", "aria-label": `Scale ${named}` }, "Scale"));
+  }
+}
+
+const PARTS = [["quota", "Quota"], ["limit", "Limit"], ["overQuotaWeight", "Over-quota weight"]];
+const RESOURCES = [["gpu", "GPUs"], ["cpu", "CPU (millicores)"], ["memory", "memory (MB)"]];
+
+export class QueuesForm {
+  constructor(server, preview) {
+    Object.assign(this, { preview, queues: [] });
+    this.queue = h("select", { id: "queue", onchange: () => this.#fill() });
+    this.resource = h("select", { id: "queue-resource", onchange: () => this.#fill() }, RESOURCES.map(([value, name]) => h("option", { value }, name)));
+    this.inputs = new Map(PARTS.map(([part]) => [part, h("input", { id: `queue-${part}`, class: "number", autocomplete: "off", "aria-describedby": "queue-about" })]));
+    this.priority = h("input", { id: "queue-priority", class: "number", autocomplete: "off" });
+    this.none = h("p", {}, "There is no queue yet: submit one.");
+    this.form = h("form", { onsubmit: (event) => { event.preventDefault(); this.#send(); } },
+      h("div", { class: "fields" }, labelled("Queue", this.queue), labelled("Resource", this.resource)),
+      h("div", { class: "fields" }, PARTS.map(([part, name]) => labelled(name, this.inputs.get(part))), labelled("Priority", this.priority)),
+      h("p", { class: "quiet", id: "queue-about" }, "A number, or unlimited. Only what you change is sent."),
+      h("div", { class: "tools" }, h("button", { type: "submit", class: "main" }, "Preview"), button("Delete this queue", () => preview({ do: "delete", what: `Queue/${this.queue.value}` }))));
+    this.element = h("div", {}, this.none, this.form);
+  }
+
+  renew({ queues }) {
+    this.queues = queues;
+    this.none.hidden = queues.length > 0;
+    this.form.hidden = !queues.length;
+    options(this.queue, queues.map((one) => one.name));
+    this.#fill();
+  }
+
+  focus() {
+    this.queue.focus();
+  }
+
+  #fill() {
+    const queue = this.queues.find((one) => one.name === this.queue.value);
+    const own = queue?.resources[this.resource.value] ?? {};
+    this.before = new Map(PARTS.map(([part]) => [part, text(own[part])]));
+    for (const [part, input] of this.inputs) input.value = this.before.get(part);
+    this.before.set("priority", text(queue?.priority));
+    this.priority.value = this.before.get("priority");
+  }
+
+  #send() {
+    const place = `queue/${this.queue.value}`;
+    const changed = [...this.inputs].filter(([part, input]) => input.value.trim() !== this.before.get(part))
+      .map(([part, input]) => `${place}.${this.resource.value}.${part}=${input.value.trim()}`);
+    if (this.priority.value.trim() !== this.before.get("priority")) changed.push(`${place}.priority=${this.priority.value.trim()}`);
+    this.preview({ do: "set", fields: changed });
+  }
+}
+
+export class NodesForm {
+  constructor(server, preview) {
+    this.preview = preview;
+    this.element = h("div", {});
+  }
+
+  renew({ nodes }) {
+    replace(this.element, table("Nodes", ["Node", "New pods", ""], nodes.map((one) => [one.name, one.unavailable || "taken", h("span", { class: "tools" },
+      button(one.cordoned ? "Uncordon" : "Cordon", () => this.preview({ do: "set", fields: [`node/${one.name}.unschedulable=${!one.cordoned}`] }), { "aria-label": `${one.cordoned ? "Uncordon" : "Cordon"} ${one.name}` }),
+      button("Drain", () => this.preview({ do: "drain", node: one.name }), { "aria-label": `Drain ${one.name}` }))])));
+  }
+
+  focus() {
+    (this.element.querySelector("button") ?? this.element).focus();
+  }
+}
+
+function text(value) {
+  if (value === undefined || value === null) return "";
+  return value === -1 ? "unlimited" : String(value);
+}

@@ -1,0 +1,122 @@
+// The live page: the viewer's views of a lab that goes on, and what can be done to it.
+
+import { Changes } from "page/changes";
+import { Controls } from "page/controls";
+import { Server } from "page/server";
+import { seconds } from "viewer/amounts";
+import { Detail } from "viewer/detail";
+import { h, put, replace } from "viewer/dom";
+import { Lab } from "viewer/lab";
+import { LabPage } from "viewer/lab_page";
+import { onPaper } from "viewer/rows";
+import { themeButton, travels } from "viewer/theme";
+
+class Live {
+  constructor(element) {
+    this.server = new Server();
+    this.lab = null;
+    this.page = null;
+    this.wanted = null;
+    this.element = element;
+    this.detail = new Detail();
+    this.title = h("h1", {}, "kailab");
+    this.facts = h("p", { class: "quiet", id: "facts" });
+    this.state = h("span", { class: "verdict small", id: "connection", role: "status" }, "connecting");
+    this.said = h("p", { id: "said", role: "status", "aria-live": "polite" });
+    this.trouble = h("p", { id: "trouble", class: "warning", role: "alert", hidden: true });
+    this.controls = new Controls(this.server, (text, bad) => this.#say(text, bad));
+    this.changes = new Changes(this.server, (text) => this.#say(text));
+    this.views = h("div", { id: "views" });
+    this.bar = h("section", { class: "panel desk", "aria-label": "What can be done", hidden: true }, this.controls.element, this.changes.element, this.said);
+    replace(element,
+      h("header", { class: "page-head" }, this.title, h("span", { class: "tools" }, this.state, themeButton(() => this.#redraw()))),
+      h("main", { id: "main", tabindex: -1 }, this.facts, this.trouble, this.bar, this.views),
+      this.detail.dialog, this.changes.dialog);
+    addEventListener("keydown", (event) => this.#key(event));
+    onPaper((paper) => this.page?.redraw(paper));
+  }
+
+  begin() {
+    // The token has done its work: it need not stay in the address, nor in the history.
+    history.replaceState(null, "", "/");
+    this.server.follow({
+      told: (news) => this.#news(news),
+      lost: () => this.#connection("bad", "connection lost, trying again"),
+      ended: () => this.#connection("bad", "the server has ended"),
+    });
+  }
+
+  // Views that came in between are passed over: only the latest counts.
+  async #news(news) {
+    this.#connection("good", "live");
+    const busy = this.wanted !== null;
+    this.wanted = news;
+    if (busy) return;
+    try {
+      while (this.shown !== this.wanted) {
+        const latest = this.wanted;
+        await this.#show(latest);
+        this.shown = latest;
+      }
+    } catch (error) {
+      this.#troubled(String(error?.message ?? error));
+    } finally {
+      this.wanted = null;
+    }
+  }
+
+  async #show(news) {
+    this.#troubled(news.there ? "" : news.trouble);
+    this.bar.hidden = !news.there;
+    if (!news.there) return;
+    const view = await this.server.view(news.version);
+    if (!view) return;
+    this.#name(view.desk.lab);
+    this.controls.renew(news.controls);
+    this.changes.renew(view.desk);
+    if (this.lab) {
+      this.lab.take(view.lab);
+      this.page.renew();
+    } else {
+      this.lab = new Lab(view.lab, this.server);
+      this.page = new LabPage(this.lab, this.detail, () => {});
+      put(this.views, this.page.element);
+      this.page.travel(this.lab.moments.length - 1);
+    }
+    if (news.said) this.#say(news.said);
+    this.element.dataset.ready = news.version;
+  }
+
+  #name(lab) {
+    document.title = `${lab.fleet} - kailab`;
+    this.title.textContent = `Lab ${lab.fleet}`;
+    this.facts.textContent = `${lab.nodes} nodes, ${lab.gpus} GPUs, scheduler ${lab.scheduler}, backend ${lab.backend}; lab time ${lab.time}, ${seconds(lab.age)} old`;
+  }
+
+  #say(text, bad = false) {
+    this.said.textContent = text;
+    this.said.classList.toggle("warning", bad);
+  }
+
+  #troubled(text) {
+    this.trouble.hidden = !text;
+    this.trouble.textContent = text;
+  }
+
+  #connection(how, text) {
+    if (this.state.textContent === text) return;
+    this.state.textContent = text;
+    this.state.className = `verdict small ${how}`;
+  }
+
+  #key(event) {
+    if (!this.page || this.detail.dialog.open || this.changes.dialog.open || !travels(event)) return;
+    if (this.page.key(event.key)) event.preventDefault();
+  }
+
+  #redraw() {
+    if (this.page) this.page.travel(this.page.moment);
+  }
+}
+
+new Live(document.getElementById("app")).begin();

@@ -1,0 +1,84 @@
+"""The one thread in which the lab is worked on, and what follows from it: after each change everybody is told."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from kailab.errors import KailabError, StateError
+from kailab.serve.newsroom import Newsroom
+from kailab.serve.session import Session
+
+T = TypeVar("T")
+
+MOST_WAITING = 32
+LOOK_SECONDS = 0.3
+"""So often it is looked whether somebody else changed the lab's file."""
+
+
+class Busy(KailabError):
+    """More is asked of the lab than it can do."""
+
+
+class Room:
+    def __init__(self, session: Session, newsroom: Newsroom, report: Callable[[BaseException], None]) -> None:
+        """``report`` gets what went wrong that nobody foresaw."""
+        self._session, self._newsroom, self._report = session, newsroom, report
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab")
+        self._waiting = 0
+
+    async def ask(self, do: Callable[[Session], T]) -> T:
+        """Something that leaves the lab as it is. Raises KailabError."""
+        if self._waiting >= MOST_WAITING:
+            raise Busy("too much is asked of the lab at once; try again")
+        self._waiting += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._thread, do, self._session)
+        except (KailabError, RecursionError):
+            raise
+        except Exception as error:
+            self._report(error)
+            raise StateError(f"something went wrong inside kailab: {type(error).__name__}: {error!s:.300}") from error
+        finally:
+            self._waiting -= 1
+
+    async def act(self, do: Callable[[Session], T]) -> T:
+        """Something that changes it. Everybody is told what became of it, also where whoever asked has gone."""
+        return await asyncio.shield(asyncio.ensure_future(self._acted(do)))
+
+    async def _acted(self, do: Callable[[Session], T]) -> T:
+        told = await self.ask(do)
+        await self.look()
+        return told
+
+    async def look(self) -> None:
+        """Look at the lab and tell everybody."""
+        session = self._session
+        try:
+            view = await self.ask(lambda session: session.look())
+        except KailabError as error:
+            await self._newsroom.publish(None, session.said, str(error))
+        else:
+            await self._newsroom.publish(view, session.said, "", session.controls())
+
+    async def watch(self) -> None:
+        """What others do to the lab is told, too. Ends when it is cancelled."""
+        told: object = ()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._waiting:
+                continue
+            stamp = self._session.stamp()
+            if self._session.stale and stamp != told:
+                # A lab that can't be looked at is not looked at again before it changes.
+                told = stamp
+                self._session.said = ""
+                await self.look()
+
+    def close(self) -> None:
+        """What is being done is done to its end; what waits is not begun."""
+        with contextlib.suppress(RuntimeError):
+            self._thread.shutdown(wait=True, cancel_futures=True)

@@ -1,0 +1,245 @@
+"""The lab behind the page: looked at, changed, taken back. All of it runs in one thread, one thing after the other.
+
+The lab lives in its file, as between commands: each change holds its lock, and what other commands do to it is seen here. So nothing is
+lost when the server ends, and nobody has to end it to type a command."""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from kailab.cluster.protocol import VirtualTime
+from kailab.errors import EvidenceError, InputError, StateError
+from kailab.lab import kept
+from kailab.lab.became import LabChanges
+from kailab.lab.lab import Lab
+from kailab.lab.settle import CYCLE_SECONDS
+from kailab.lab.whatif.trial import Alternative, what_if
+from kailab.lab.wording import elapsed
+from kailab.serve import past
+from kailab.serve.view import View, view_of
+from kailab.serve.wishes import Wish, Wished, wished
+
+Tell: TypeAlias = Callable[[str], None]
+Stamp: TypeAlias = tuple[int, int, int] | None
+
+MOST_PREVIEWS = 32
+MOST_SECONDS = 366 * 86_400.0
+
+
+class Outdated(InputError):
+    """What was previewed is not what would be done now."""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """``stamp``: of the lab that it was tried on."""
+
+    wished: Wished
+    stamp: Stamp
+
+
+class Session:
+    """``tell`` gets what is waited for and what goes unrecorded."""
+
+    def __init__(self, path: Path, tell: Tell) -> None:
+        self.path = path
+        self.paused = False
+        self.said = ""
+        """What was done last, in words."""
+        self._tell = tell
+        self._stamp: Stamp = None
+        self._past = past.Past()
+        self._previews: OrderedDict[str, Preview] = OrderedDict()
+        self._virtual = True
+
+    # --- looked at -----------------------------------------------------------------------------------------------
+
+    def look(self) -> View:
+        """How the lab stands. Raises StateError, EvidenceError."""
+        with kept.locked(self.path, self._tell):
+            stamp = self.stamp()
+            if stamp != self._stamp:
+                # Somebody else did something to it, or began another: what was kept is not what came before.
+                self._past.forget()
+                self._stamp = stamp
+            with kept.looked_at(self.path) as lab:
+                self._virtual = isinstance(lab.cluster, VirtualTime)
+                return view_of(lab, self.path)
+
+    def stamp(self) -> Stamp:
+        """Of the file as it is; None where there is none."""
+        try:
+            found = self.path.stat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+    @property
+    def stale(self) -> bool:
+        """Whether somebody else changed the lab since it was looked at."""
+        return self.stamp() != self._stamp
+
+    def controls(self) -> Mapping[str, Any]:
+        """What can be done beside changes of objects; ``why`` it can't be."""
+        real = (
+            ""
+            if self._virtual
+            else "the cluster of this lab has a clock of its own, and its scheduler is another process"
+        )
+        last = self._past.last
+        nothing = "nothing was done from this page since the lab was begun, or changed by somebody else"
+        return {
+            "paused": self.paused,
+            "pause": {"why": real},
+            "step": {"why": real},
+            "advance": {"why": real},
+            "undo": {
+                "why": "what a real API server was told can't be taken back" if real else "" if last else nothing,
+                "what": last.what if last else "",
+            },
+        }
+
+    # --- changed -------------------------------------------------------------------------------------------------
+
+    def preview(self, wish: Wish) -> dict[str, Any]:
+        """What would become of the lab: tried on a copy, beside the lab left alone. Raises InputError, NotSettled."""
+        stamp = self.stamp()
+        with kept.looked_at(self.path) as lab:
+            found = wished(lab, wish)
+            tried = what_if(lab, [Alternative(found.title, found.changes)])
+        number = secrets.token_hex(8)
+        self._previews[number] = Preview(found, stamp)
+        while len(self._previews) > MOST_PREVIEWS:
+            self._previews.popitem(last=False)
+        comparison = tried.comparisons[0]
+        return {
+            "id": number,
+            "title": found.title,
+            "notes": list(found.notes),
+            "summary": comparison.summary(),
+            "after": elapsed(tried.end - tried.start),
+            "scheduler": tried.scheduler,
+            **{part: comparison.data()[part] for part in ("workloads", "queues")},
+        }
+
+    def apply(self, number: str) -> str:
+        """Carry out what was previewed, if the lab is still as it was then. Raises InputError, Outdated, NotSettled."""
+        preview = self._previews.get(number)
+        if preview is None:
+            raise Outdated("there is no such preview any more; preview the change again")
+
+        def do(lab: Lab) -> str:
+            before = LabChanges(lab)
+            for change in preview.wished.changes:
+                change.do(lab)
+            return self._settled(lab, before)
+
+        told = self._act(preview.wished.title, do, preview.stamp)
+        del self._previews[number]
+        return told
+
+    def pause(self) -> str:
+        """From now on changes are not acted on before the scheduler is stepped or goes on."""
+        self._check_virtual()
+        self.paused = True
+        self.said = "The scheduler is paused"
+        return self.said
+
+    def go_on(self) -> str:
+        """Until nothing changes. Raises NotSettled."""
+        self._check_virtual()
+
+        def do(lab: Lab) -> str:
+            before = LabChanges(lab)
+            lab.settle()
+            return before.told()
+
+        told = self._act("The scheduler goes on", do)
+        self.paused = False
+        return told
+
+    def step(self) -> str:
+        """The next cycle of the scheduler; where it has nothing to decide, on to the next moment, a second at most."""
+        self._check_virtual()
+
+        def do(lab: Lab) -> str:
+            before, begun, cycles = LabChanges(lab), lab.now, lab.log.cycle
+            for _ in lab.moments(CYCLE_SECONDS):
+                if lab.log.cycle > cycles or lab.now > begun:
+                    break
+            return before.told("one step,")
+
+        return self._act("Step", do)
+
+    def advance(self, seconds: float) -> str:
+        """Raises InputError, NotSettled."""
+        self._check_virtual()
+        if not 0 < seconds <= MOST_SECONDS:
+            raise InputError(f"expected seconds from 0 to {MOST_SECONDS:.0f}, not {seconds:g}")
+
+        def do(lab: Lab) -> str:
+            before = LabChanges(lab)
+            lab.advance(seconds)
+            if not self.paused:
+                lab.settle()
+            return before.told("ran for")
+
+        return self._act(f"Advance {elapsed(seconds)}", do)
+
+    def undo(self) -> str:
+        """The lab as it was before the last change. Raises InputError where there is none."""
+        self._check_virtual()
+        with kept.locked(self.path, self._tell):
+            last = self._past.last
+            if self.stale or last is None:
+                self._past.forget()
+                raise InputError(
+                    "there is nothing to take back: the lab is as it was begun, or somebody else changed it"
+                )
+            _kept(lambda: past.put_back(self.path, last))
+            self._past.pop()
+            self._stamp = self.stamp()
+        self.said = f"Taken back: {last.what}"
+        return self.said
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def _act(self, what: str, do: Callable[[Lab], str], stamp: Stamp = None) -> str:
+        """Do something to the lab and save it. ``stamp``: only to the lab as it was then."""
+        with kept.locked(self.path, self._tell):
+            if stamp is not None and self.stamp() != stamp:
+                raise Outdated("the lab has changed since this was previewed; preview it again")
+            if self.stale:
+                self._past.forget()
+            before = _kept(lambda: past.kept(self.path, what)) if self._virtual else None
+            with kept.resumed(self.path, self._tell) as lab:
+                told = do(lab)
+            if before is not None:
+                self._past.push(before)
+            self._stamp = self.stamp()
+        self.said = f"{what}: {told}"
+        return self.said
+
+    def _settled(self, lab: Lab, before: LabChanges) -> str:
+        if self.paused:
+            return "the scheduler is paused and has not acted on it yet"
+        lab.settle()
+        return before.told()
+
+    def _check_virtual(self) -> None:
+        if not self._virtual:
+            raise InputError(
+                "a lab on a real API server can't be paused, stepped or taken back: its time passes by itself"
+            )
+
+
+def _kept(do: Callable[[], Any]) -> Any:
+    try:
+        return do()
+    except (OSError, EvidenceError) as error:
+        raise StateError(f"the lab can't be kept as it is: {error}") from error

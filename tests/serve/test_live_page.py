@@ -1,0 +1,273 @@
+"""The live page in a browser: what it shows is the lab's, every main action has a key, and nothing of it complains."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kailab.lab import Lab
+from tests.serve.conftest import PATIENCE_SECONDS, TEXTS, Served, begun
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+
+CHROMIUM = Path("/usr/bin/chromium")
+LONG = 1000 * PATIENCE_SECONDS
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM} (apt-get install chromium)"),
+]
+
+Tab = Any  # playwright's Page; it may not be installed
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as running:
+        found = running.chromium.launch(executable_path=str(CHROMIUM), args=switches, timeout=LONG)
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    found = Served(begun(tmp_path / "lab.state"))
+    yield found
+    if found.process.poll() is None:
+        code, said = found.end()
+        assert (code, "went wrong" in said) == (0, False)
+
+
+@pytest.fixture
+def tab(browser: Any, served: Served) -> Iterator[Tab]:
+    """The page of the lab. It asks nothing from elsewhere, and says nothing to the console unless a request was refused."""
+    one = browser.new_page(viewport={"width": 1280, "height": 900})
+    one.set_default_timeout(LONG)
+    said: list[str] = []
+    asked: list[str] = []
+    one.on("console", lambda message: said.append(message.text))
+    one.on("pageerror", lambda error: said.append(str(error)))
+    one.on("request", lambda request: asked.append(request.url))
+    opened(one, served)
+    yield one
+    one.close()
+    # A refused request is a line of the browser's own; it is what tests of bad input ask for.
+    assert [text for text in said if "status of 400" not in text] == []
+    assert [url for url in asked if not url.startswith((f"http://{served.host}/", "data:", "blob:"))] == []
+
+
+def opened(tab: Tab, served: Served) -> Tab:
+    tab.goto(served.url)
+    tab.wait_for_selector("#app[data-ready]")
+    return tab
+
+
+def preview(tab: Tab, example: str) -> None:
+    tab.click("#change-submit")
+    tab.wait_for_selector(f"#example option[value='{example}']", state="attached")
+    tab.select_option("#example", example)
+    tab.click("#preview")
+    tab.wait_for_selector("#foretold")
+
+
+def applied(tab: Tab) -> str:
+    """Apply what is previewed; what is said then, and the page shows it."""
+    version = tab.get_attribute("#app", "data-ready")
+    tab.click("#apply")
+    shown_after(tab, version)
+    return tab.inner_text("#said")
+
+
+def shown_after(tab: Tab, version: str) -> None:
+    tab.wait_for_function("version => document.getElementById('app').dataset.ready !== version", arg=version)
+
+
+def submit(tab: Tab, *examples: str) -> None:
+    for example in examples:
+        preview(tab, example)
+        applied(tab)
+
+
+def queues(tab: Tab) -> dict[str, list[str]]:
+    """Queue -> quota, limit, fair share, allocated, borrowed, requested, as shown."""
+    rows = tab.locator("#queues .rows .body .row")
+    cells = [rows.nth(at).locator("> span").all_inner_texts() for at in range(rows.count())]
+    return {row[0].split("\n")[-1].strip(): [cell.strip() for cell in row[1:7]] for row in cells}
+
+
+def of_the_lab(served: Served) -> dict[str, list[str]]:
+    with Lab.resume(served.state, read_only=True) as lab:
+        found = lab.picture().shares.queues
+    return {
+        name: [
+            gpus(value) for value in (one.quota, one.limit, one.fair_share, one.allocated, one.borrowed, one.requested)
+        ]
+        for name, one in found.items()
+    }
+
+
+def gpus(milli: float | None) -> str:
+    assert milli is not None
+    return "unlimited" if milli == -1 else f"{milli / 1000:g}"
+
+
+def test_an_example_is_previewed_applied_and_seen(tab: Tab, served: Served) -> None:
+    assert tab.url == f"http://{served.host}/"  # the token does not stay in the address
+    submit(tab, "10-two-teams", "20-borrower")
+    assert "24 pods placed" in tab.inner_text("#fleet")
+    before = served.state.read_bytes()
+    preview(tab, "30-owner")
+    assert "8 evicted" in tab.inner_text("#foretold-summary")
+    rows = tab.locator("#foretold tbody tr").all_inner_texts()
+    assert any("Deployment/borrower" in row and "24 run" in row and "16 run, 8 wait" in row for row in rows)
+    assert any("8 pods for Deployment/owner (reclaim)" in row for row in rows)
+    assert served.state.read_bytes() == before
+    assert "8 evicted" in applied(tab)
+    assert "32 pods placed" in tab.inner_text("#fleet")
+    assert queues(tab) == of_the_lab(served)
+    assert tab.inner_text(".moment").startswith("now,")
+    # The raw object behind a number of this moment.
+    tab.click('button[aria-label="team-b: allocated 16"]')
+    playwright.expect(tab.locator("dialog details[open] pre")).to_contain_text("team-b", timeout=LONG)
+
+
+def test_a_quota_is_changed_by_keys_alone_and_taken_back(tab: Tab, served: Served) -> None:
+    submit(tab, "10-two-teams", "20-borrower", "30-owner")
+    before = queues(tab)
+    tab.focus("#change-queues")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#queue:focus")
+    tab.keyboard.type("team-b")
+    tab.keyboard.press("Tab")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.id") == "queue-quota"
+    assert tab.input_value("#queue-quota") == "12"
+    tab.keyboard.press("Control+A")
+    tab.keyboard.type("20")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#foretold")
+    # From the title, which has the focus, on to what can be done.
+    assert tab.evaluate("document.activeElement.id") == "change-title"
+    for _ in range(3):
+        tab.keyboard.press("Tab")
+        if tab.evaluate("document.activeElement.id") == "apply":
+            break
+    version = tab.get_attribute("#app", "data-ready")
+    tab.keyboard.press("Enter")
+    shown_after(tab, version)
+    assert queues(tab)["team-b"][0] == "20"
+    assert queues(tab) == of_the_lab(served)
+    assert tab.evaluate("document.activeElement.id") == "change-queues"
+    tab.focus("#undo")
+    assert "team-b" in tab.inner_text("#undo")
+    version = tab.get_attribute("#app", "data-ready")
+    tab.keyboard.press("Enter")
+    shown_after(tab, version)
+    assert queues(tab) == before == of_the_lab(served)
+    assert "Taken back" in tab.inner_text("#said")
+
+
+def test_scale_delete_cordon_and_time(tab: Tab, served: Served) -> None:
+    submit(tab, "10-two-teams", "20-borrower")
+    tab.click("#change-workloads")
+    tab.fill("input[aria-label='Replicas of Deployment/borrower']", "4")
+    tab.click("button[aria-label='Scale Deployment/borrower']")
+    applied(tab)
+    assert "4 pods placed" in tab.inner_text("#fleet")
+    tab.click("#change-nodes")
+    tab.click("button[aria-label='Cordon h100-0']")
+    tab.wait_for_selector("#foretold")
+    applied(tab)
+    tab.click("#change-nodes")
+    assert tab.locator("button[aria-label='Uncordon h100-0']").count() == 1
+    tab.keyboard.press("Escape")
+    tab.click("#fleet .as-table summary")
+    assert "unschedulable" in tab.inner_text("#fleet .rows")
+    facts = tab.inner_text("#facts")
+    version = tab.get_attribute("#app", "data-ready")
+    tab.select_option("#time", "600")
+    tab.click("#advance")
+    shown_after(tab, version)
+    assert tab.inner_text("#facts") != facts
+    tab.click("#change-workloads")
+    tab.click("button[aria-label='Delete Deployment/borrower']")
+    tab.wait_for_selector("#foretold")
+    applied(tab)
+    assert "0 pods placed" in tab.inner_text("#fleet")
+
+
+def test_paused_changes_wait_for_a_step(tab: Tab, served: Served) -> None:
+    submit(tab, "10-two-teams")
+    version = tab.get_attribute("#app", "data-ready")
+    tab.click("#pause")
+    shown_after(tab, version)
+    assert tab.inner_text("#mode") == "scheduler paused"
+    submit(tab, "20-borrower")
+    assert "0 pods placed" in tab.inner_text("#fleet")
+    version = tab.get_attribute("#app", "data-ready")
+    tab.click("#step")
+    shown_after(tab, version)
+    assert "24 pods placed" in tab.inner_text("#fleet")
+    version = tab.get_attribute("#app", "data-ready")
+    tab.click("#pause")
+    shown_after(tab, version)
+    assert queues(tab) == of_the_lab(served)
+
+
+def test_faults_of_a_text_are_told_as_commands_tell_them(tab: Tab, served: Served) -> None:
+    evil = "<img src=x onerror=console.log(1)>"
+    tab.click("#change-submit")
+    tab.fill("#manifest", TEXTS["20-borrower"].replace("replicas: 24", f"replicas: '{evil}'"))
+    tab.click("#preview")
+    tab.wait_for_selector("#change-errors:not([hidden])")
+    told = tab.inner_text("#change-errors")
+    line = next(number for number, text in enumerate(TEXTS["20-borrower"].splitlines(), 1) if "replicas" in text)
+    assert f"editor:{line}:" in told
+    assert evil in told
+    assert tab.locator("#app img").count() == 0
+    # What was typed is still there.
+    assert evil in tab.input_value("#manifest")
+
+
+def test_what_somebody_else_does_comes_by_itself_and_travelling_stays_where_it_is(tab: Tab, served: Served) -> None:
+    submit(tab, "10-two-teams", "20-borrower")
+    tab.focus("#main")
+    tab.keyboard.press("Home")
+    tab.wait_for_function("document.getElementById('moment').value === '0'")
+    version = tab.get_attribute("#app", "data-ready")
+    command = [sys.executable, "-m", "kailab", "scale", "deployment", "borrower", "--replicas", "2"]
+    subprocess.run([*command, "--state", str(served.state)], check=True, timeout=PATIENCE_SECONDS, capture_output=True)
+    shown_after(tab, version)
+    assert tab.input_value("#moment") == "0"
+    tab.keyboard.press("End")
+    tab.wait_for_function("document.querySelector('#fleet .quiet').textContent.includes('2 pods placed')")
+    assert tab.get_attribute("#undo", "aria-disabled") == "true"
+    served.end()
+    tab.wait_for_function("document.getElementById('connection').textContent.includes('ended')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_serious_fault(tab: Tab, served: Served, scheme: str) -> None:
+    tab.emulate_media(color_scheme=scheme)
+    submit(tab, "10-two-teams", "20-borrower", "30-owner")
+    assert serious(tab) == []
+    for form in ("submit", "workloads", "queues", "nodes"):
+        tab.click(f"#change-{form}")
+        assert serious(tab, "dialog[open]") == []
+        tab.keyboard.press("Escape")
+    preview(tab, "80-third-team")
+    assert serious(tab, "dialog[open]") == []
+
+
+def serious(tab: Tab, context: str | None = None) -> list[Any]:
+    found = (
+        axe_playwright.Axe().run(tab, context=context, options={"resultTypes": ["violations"]}).response["violations"]
+    )
+    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]

@@ -1,0 +1,270 @@
+"""The lab behind the page: previewed, changed, stepped, taken back; saved and locked as commands do it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.errors import InputError, StateError
+from kailab.evidence.journal import Journal
+from kailab.lab import Lab, kept
+from kailab.serve.session import Outdated, Session
+from kailab.serve.wishes import AddNodes, Drain, Remove, Set, Submit, Wish, read_wish
+from tests.serve.conftest import TEXTS, begun
+
+TEAMS, BORROWER, OWNER = (Submit(TEXTS[name]) for name in ("10-two-teams", "20-borrower", "30-owner"))
+
+
+def opened(state: Path) -> Session:
+    session = Session(state, lambda text: None)
+    session.look()
+    return session
+
+
+@pytest.fixture
+def session(state: Path) -> Session:
+    return opened(state)
+
+
+def done(session: Session, *wishes: Wish) -> str:
+    for wish in wishes:
+        told = session.apply(session.preview(wish)["id"])
+    return told
+
+
+def held(session: Session) -> dict[str, int]:
+    """GPUs that each queue holds."""
+    with Lab.resume(session.path, read_only=True) as lab:
+        return {name: queue.allocated // 1000 for name, queue in lab.picture().shares.queues.items()}
+
+
+def recorded(session: Session) -> list[str]:
+    return [step.operation for step in Journal(session.path).whole().steps]
+
+
+def test_a_preview_tells_what_then_comes_and_changes_nothing(session: Session) -> None:
+    done(session, TEAMS, BORROWER)
+    before = session.path.read_bytes()
+    found = session.preview(OWNER)
+    assert session.path.read_bytes() == before
+    [borrower, owner] = found["workloads"]
+    assert (borrower["before"]["running"], borrower["after"]["running"]) == (24, 16)
+    assert {one["beneficiary"]["name"] for one in borrower["evicted"]} == {"owner"}
+    assert (owner["before"], owner["after"]["running"]) == (None, 16)
+    queues = {one["name"]: one["after"]["allocated"] for one in found["queues"]}
+    assert "8 evicted" in session.apply(found["id"])
+    assert held(session) == {"org": 32, "team-a": 16, "team-b": 16} == queues
+
+
+@pytest.mark.parametrize(
+    ("wish", "message"),
+    [
+        (Submit("kind: ["), "editor:"),
+        (Submit("apiVersion: v1\nkind: Pod\nmetadata: {name: x}\nspec: {containers: 3}\n"), "editor:"),
+        (Submit(TEXTS["20-borrower"].replace("replicas: 24", "replicas: many")), "editor:"),
+        (Submit(TEXTS["20-borrower"], namespace="nowhere"), 'namespace "nowhere" does not exist'),
+        (Submit("# nothing\n"), "no object"),
+        (Submit("/etc/passwd"), "editor"),
+        (Submit("-"), "editor"),
+        (Submit(TEXTS["10-two-teams"].replace("parentQueue: org", "parentQueue: team-a")), "editor:"),
+        (Set(["queue/none.gpu.quota=1"]), "none"),
+        (Set(["queue/team-a.gpu.quota=much"]), "a number"),
+        (Set(["queue/team-a.colour=red"]), "expected one of these fields"),
+        (Set(["deployment/borrower.replicas=-1"]), "from 0"),
+        (Set([]), "nothing"),
+        (Remove("deployment/none"), "none"),
+        (Remove("borrower"), "KIND/NAME"),
+        (Drain("none"), "none"),
+        (AddNodes("a100:many"), "POOL:COUNT"),
+    ],
+)
+def test_what_can_not_be_done_is_refused_with_its_reason(session: Session, wish: Wish, message: str) -> None:
+    done(session, TEAMS, BORROWER)
+    before = session.path.read_bytes()
+    with pytest.raises(InputError) as refused:
+        session.preview(wish)
+    assert message in str(refused.value)
+    assert "root:" not in str(refused.value)
+    assert session.path.read_bytes() == before
+
+
+def test_every_fault_of_a_text_is_told_with_its_line(session: Session) -> None:
+    text = TEXTS["10-two-teams"].replace("quota: 12", "quota: lots")
+    with pytest.raises(InputError) as refused:
+        session.preview(Submit(text))
+    lines = [number for number, line in enumerate(text.splitlines(), 1) if "quota: lots" in line]
+    assert len(lines) == 2
+    assert [f"editor:{number}:" in str(refused.value) for number in lines] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"null", b"[]", b"{", b'{"do": "rm"}', b'{"do": "submit"}', b'{"do": "submit", "text": 3}', b"\xff",
+     b'{"do": "delete", "what": "x", "more": 1}', b"[" * 100_000],
+)  # fmt: skip
+def test_what_is_no_wish_is_refused(body: bytes) -> None:
+    with pytest.raises((InputError, RecursionError)):
+        read_wish(body)
+
+
+def test_undo_puts_back_the_file_and_the_record(session: Session) -> None:
+    begun_with, steps = session.path.read_bytes(), recorded(session)
+    states = []
+    for wish in (TEAMS, BORROWER, OWNER, Set(["queue/team-a.gpu.quota=20"])):
+        states.append((session.path.read_bytes(), recorded(session)))
+        done(session, wish)
+    for before in reversed(states):
+        assert "Taken back" in session.undo()
+        assert (session.path.read_bytes(), recorded(session)) == before
+    assert (session.path.read_bytes(), recorded(session)) == (begun_with, steps)
+    with pytest.raises(InputError, match="nothing to take back"):
+        session.undo()
+
+
+def test_what_comes_after_undo_is_recorded_as_if_nothing_had_been_taken_back(session: Session, tmp_path: Path) -> None:
+    done(session, TEAMS, BORROWER)
+    session.undo()
+    done(session, OWNER)
+    other = opened(begun(tmp_path / "other.state"))
+    done(other, TEAMS, OWNER)
+    assert recorded(session) == recorded(other)
+    assert held(session) == held(other)
+    view, again = session.look(), opened(session.path).look()
+    assert view.lab == again.lab
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.integers(0, 40).map(lambda number: Set([f"deployment/borrower.replicas={number}"])),
+        st.integers(0, 40).map(lambda number: Set([f"queue/team-a.gpu.quota={number}"])),
+        st.sampled_from([OWNER, Remove("deployment/owner"), Drain("a100-0"), Set(["node/h100-0.unschedulable=true"])]),
+        st.sampled_from(["pause", "go-on", "step", "advance"]),
+    ),
+    min_size=1,
+    max_size=5,
+)
+
+
+@settings(max_examples=8)
+@given(changes=CHANGES)
+def test_whatever_was_done_is_taken_back_step_by_step(
+    changes: list[Wish | str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    session = opened(begun(tmp_path_factory.mktemp("lab") / "lab.state"))
+    done(session, TEAMS, BORROWER)
+    states = []
+    for change in changes:
+        before = session.path.read_bytes()
+        try:
+            _do(session, change)
+        except InputError:
+            assert session.path.read_bytes() == before
+            continue
+        if change != "pause":
+            states.append(before)
+    for before in reversed(states):
+        session.undo()
+        assert session.path.read_bytes() == before
+
+
+def _do(session: Session, change: Wish | str) -> None:
+    match change:
+        case "pause":
+            session.pause()
+        case "go-on":
+            session.go_on()
+        case "step":
+            session.step()
+        case "advance":
+            session.advance(30)
+        case _:
+            done(session, change)  # type: ignore[arg-type]
+
+
+def test_paused_the_scheduler_waits_for_steps(session: Session) -> None:
+    done(session, TEAMS)
+    session.pause()
+    told = done(session, BORROWER)
+    assert "paused" in told
+    assert held(session) == {"org": 0, "team-a": 0, "team-b": 0}
+    assert "24" in session.preview(OWNER)["summary"] or session.preview(OWNER)["workloads"]
+    session.step()
+    assert held(session)["team-a"] == 24
+    done(session, OWNER)
+    assert held(session)["team-b"] == 0
+    session.go_on()
+    assert not session.paused
+    assert held(session) == {"org": 32, "team-a": 16, "team-b": 16}
+
+
+def test_steps_come_to_where_the_lab_settles_by_itself(session: Session, tmp_path: Path) -> None:
+    session.pause()
+    done(session, TEAMS, BORROWER, OWNER)
+    for _ in range(30):
+        session.step()
+    other = opened(begun(tmp_path / "other.state"))
+    done(other, TEAMS, BORROWER, OWNER)
+    assert held(session) == held(other)
+
+
+def test_time_passes_as_said(session: Session) -> None:
+    with Lab.resume(session.path, read_only=True) as lab:
+        before = lab.now
+    session.advance(600)
+    with Lab.resume(session.path, read_only=True) as lab:
+        assert lab.now - before >= 600
+    for seconds in (0, -1, float("inf"), float("nan")):
+        with pytest.raises(InputError):
+            session.advance(seconds)
+
+
+def test_what_another_command_does_is_seen_and_outdates_previews(session: Session) -> None:
+    done(session, TEAMS)
+    preview = session.preview(BORROWER)
+    assert not session.stale
+    with kept.changed(session.path, print, print) as lab:
+        lab.patch("Queue", "team-a", {"spec": {"priority": 7}})
+        lab.settle()
+    assert session.stale
+    with pytest.raises(Outdated, match="has changed"):
+        session.apply(preview["id"])
+    with pytest.raises(InputError, match="nothing to take back"):
+        session.undo()
+    session.look()
+    assert not session.stale
+    assert session.controls()["undo"]["why"]
+    with Lab.resume(session.path, read_only=True) as lab:
+        assert lab.get("queue", "team-a")["spec"]["priority"] == 7
+        assert lab.get("deployments") == []
+
+
+def test_a_preview_is_applied_once(session: Session) -> None:
+    number = session.preview(TEAMS)["id"]
+    session.apply(number)
+    for unknown in (number, "", "0" * 16):
+        with pytest.raises(Outdated, match="no such preview"):
+            session.apply(unknown)
+
+
+def test_a_lab_in_use_is_left_alone(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    number, before = session.preview(TEAMS)["id"], session.path.read_bytes()
+    monkeypatch.setattr(kept, "PATIENCE_SECONDS", 0.2)
+    with StateLock(session.path), pytest.raises(StateError, match="in use"):
+        session.apply(number)
+    assert session.path.read_bytes() == before
+    session.apply(number)
+
+
+def test_a_lab_of_another_scheduler_is_shown_and_changed(tmp_path: Path) -> None:
+    session = opened(begun(tmp_path / "lab.state", "kube-scheduler"))
+    assert "24 pods running" in done(session, TEAMS, BORROWER)
+    session.look()
+    session.step()
+    session.undo()
+    session.undo()
+    with Lab.resume(session.path, read_only=True) as lab:
+        assert lab.get("deployments") == []

@@ -1,0 +1,105 @@
+"""What is shown is the lab's: the last moment is how it stands."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+from kailab.engine.snapshot import jsonform
+from kailab.lab import Lab
+from kailab.report.form import NONE, STATES
+from kailab.serve.session import Session
+from kailab.serve.wishes import Set, Submit
+from tests.serve.conftest import TEXTS, begun
+
+
+def shown(session: Session) -> Any:
+    """The lab as the page reads it."""
+    return json.loads(gzip.decompress(session.look().lab))
+
+
+def plain(value: Any) -> Any:
+    return json.loads(jsonform.encode(value))
+
+
+def grown(state: Path, *names: str) -> Session:
+    session = Session(state, print)
+    session.look()
+    for name in names:
+        session.apply(session.preview(Submit(TEXTS[name]))["id"])
+    return session
+
+
+def states_of(form: Any) -> dict[str, tuple[str, str]]:
+    """Pod -> its state and node at the last moment."""
+    pods, found = form["pods"], {}
+    for place, name in enumerate(pods["name"]):
+        last = pods["first"][place + 1] - 1
+        if STATES[pods["state"][last]] != "gone":
+            node = pods["node"][last]
+            found[name] = (STATES[pods["state"][last]], "" if node == NONE else form["nodes"]["name"][node])
+    return found
+
+
+def test_the_last_moment_is_the_lab_as_it_stands(state: Path) -> None:
+    session = grown(state, "10-two-teams", "20-borrower", "30-owner")
+    form = shown(session)
+    assert [one["kind"] for one in form["moments"]].count("now") == 1
+    assert form["moments"][-1]["kind"] == "now"
+    with Lab.resume(state, read_only=True) as lab:
+        assert form["moments"][-1]["t"] == lab.now - lab.opened
+        told = {name: form["queues"]["changes"][place][-1][1] for place, name in enumerate(form["queues"]["name"])}
+        assert told == {queue.name: plain(queue) for queue in lab.picture().present.queues}
+        rows = lab.picture().rows
+        assert {name: node for name, (_, node) in states_of(form).items()} == {row.name: row.node for row in rows}
+        assert {form["groups"]["name"][one["group"]] for one in form["waits"] if one["ends"] == NONE} == set(
+            lab.picture().pending
+        )
+
+
+def test_what_nobody_has_acted_on_yet_is_shown(state: Path) -> None:
+    session = grown(state, "10-two-teams")
+    session.pause()
+    session.apply(session.preview(Submit(TEXTS["70-too-large"]))["id"])
+    session.apply(session.preview(Set(["node/h100-0.unschedulable=true"]))["id"])
+    form = shown(session)
+    assert states_of(form) == {"default/too-large": ("waits", "")}
+    node = form["nodes"]["name"].index("h100-0")
+    assert "unschedulable" in form["nodes"]["changes"][node][-1][2]
+
+
+def test_a_scheduler_without_cycles_is_shown_by_its_states(tmp_path: Path) -> None:
+    session = grown(begun(tmp_path / "lab.state", "kube-scheduler"), "10-two-teams", "20-borrower", "30-owner")
+    form = shown(session)
+    assert form["moments"][-1]["kind"] == "now"
+    with Lab.resume(session.path, read_only=True) as lab:
+        rows = {row.name: row.node for row in lab.picture().rows}
+    assert {name: node for name, (_, node) in states_of(form).items()} == rows
+    assert len([one for one in form["waits"] if one["ends"] == NONE]) == sum(not node for node in rows.values())
+
+
+def test_each_reference_of_the_last_moment_leads_to_the_object(state: Path) -> None:
+    session = grown(state, "10-two-teams", "20-borrower")
+    view = session.look()
+    form = json.loads(gzip.decompress(view.lab))
+    entries: list[str] = []
+    for name, _ in form["raw"]["chunks"]:
+        entries += gzip.decompress(view.chunks[name]).decode().split("\x1e")
+    for place, name in enumerate(form["queues"]["name"]):
+        found = json.loads(entries[form["queues"]["changes"][place][-1][2]])
+        assert (found.get("name") or found["metadata"]["name"]) == name
+
+
+def test_the_desk_has_what_can_be_changed(state: Path) -> None:
+    session = grown(state, "10-two-teams", "20-borrower", "40-gang")
+    session.apply(session.preview(Set(["deployment/borrower.replicas=0"]))["id"])
+    desk = json.loads(gzip.decompress(session.look().desk))
+    workloads = {(one["kind"], one["name"]): one for one in desk["workloads"]}
+    assert workloads["Job", "gang"]["replicas"] is None
+    assert (workloads["Job", "gang"]["running"], workloads["Job", "gang"]["queue"]) == (8, "team-a")
+    assert workloads["Deployment", "borrower"]["replicas"] == 0
+    assert [queue["name"] for queue in desk["queues"]] == ["org", "team-a", "team-b"]
+    assert desk["queues"][1]["resources"]["gpu"]["quota"] == 12
+    assert len(desk["nodes"]) == desk["lab"]["nodes"] == 5
