@@ -48,20 +48,27 @@ class By(StrEnum):
 )
 @click.option("--again", is_flag=True, help="Get also the programs that are here already.")
 @click.option("--kind", is_flag=True, help="Get also the program kind, for the backend kind.")
+@click.option("--helm", is_flag=True, help="Get also the program helm, for schedulers installed by their chart.")
 @_addons("Get")
 def get(
-    kubernetes: str | None, source: Path | None, by: By | None, again: bool, kind: bool, addons: tuple[str, ...]
+    kubernetes: str | None,
+    source: Path | None,
+    by: By | None,
+    again: bool,
+    kind: bool,
+    helm: bool,
+    addons: tuple[str, ...],
 ) -> None:
     """Get what is missing, into the cache that all labs share."""
     import sys
 
-    from kailab.components import KIND, Way, get_addon, get_components, get_program
+    from kailab.components import HELM, KIND, Way, get_addon, get_components, get_program
     from kailab.components.pins import addon_pins
     from kailab.errors import InputError
 
-    if source is not None and (by is not None or kind or addons):
+    if source is not None and (by is not None or kind or helm or addons):
         raise InputError(
-            "--from copies the programs of a control plane and gets nothing else: leave out --by, --kind and --with"
+            "--from copies the programs of a control plane and gets nothing else: leave out --by, --kind, --helm and --with"
         )
     for name in addons:
         addon_pins(name)  # before anything is got
@@ -78,8 +85,8 @@ def get(
         )
         paths = list(found.paths.values())
         shown = progress if sys.stderr.isatty() else None
-        if kind:
-            paths.append(get_program(KIND, way=way, again=again, tell=terminal.notice, progress=shown))
+        for pin in (*([KIND] if kind else []), *([HELM] if helm else [])):
+            paths.append(get_program(pin, way=way, again=again, tell=terminal.notice, progress=shown))
         for name in addons:
             addon = get_addon(name, way=way, again=again, tell=terminal.notice, progress=shown)
             paths += [*addon.programs.values(), addon.manifests.archive]

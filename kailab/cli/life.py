@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @click.option("--keep", is_flag=True, help="If another lab is up already, keep it and say so; this is no error.")
 @click.option("--dra", is_flag=True, help="Publish the GPUs for resource claims (DRA), not as nvidia.com/gpu.")
 @options.where
+@options.kai_chart
 @options.operators
 @options.state
 def up(  # long: every option of a lab is an argument
@@ -62,6 +63,7 @@ def up(  # long: every option of a lab is an argument
     operators: tuple[str, ...],
     kai: Path | None,
     kai_crds: Path | None,
+    kai_chart: Path | None,
     state: Path,
 ) -> None:
     """Start a lab: a fleet of fake GPU nodes and a scheduler. An embedded lab is kept in a file; the other backends
@@ -78,7 +80,7 @@ def up(  # long: every option of a lab is an argument
 
     options = {
         "config": config, "adopt_default_scheduler": adopt, "devices": dra, "kubeconfig": kubeconfig, "context": context,
-        "components": components, "kubernetes": kubernetes, "operators": ",".join(operators) if operators else None, "kai": kai, "kai_crds": kai_crds,
+        "components": components, "kubernetes": kubernetes, "operators": ",".join(operators) if operators else None, "kai": kai, "kai_crds": kai_crds, "kai_chart": kai_chart,
     }  # fmt: skip
     check_lab(backend, scheduler, options)
     if operators:

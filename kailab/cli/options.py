@@ -91,12 +91,17 @@ operators = click.option(
 scheduler = click.option(
     "--scheduler",
     default="kailab",
-    help="What decides: kailab, kube-scheduler, kai (a real KAI), kai=DIR, or NAME@FILE.",
+    help="What decides: kailab, kube-scheduler, kai (a real KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
     show_default=True,
 )
 kai = click.option("--kai-bin", "kai", type=PATH, help="Scheduler kai: folder of its binaries, if not $KAILAB_KAI_BIN.")
 kai_crds = click.option(
     "--kai-crds", type=PATH, help="Scheduler kai: its CRDs, file or folder, if not $KAILAB_KAI_CRDS."
+)
+kai_chart = click.option(
+    "--kai-chart",
+    type=PATH,
+    help="Scheduler kai@RELEASE: folder with its chart and images, if not $KAILAB_KAI_CHART or published.",
 )
 
 

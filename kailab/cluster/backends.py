@@ -30,6 +30,8 @@ class Backend(Choice):
         return getattr(import_module(module), name)()
 
 
+_CHARTS = frozenset({"kai_release", "kai_chart"})
+_NO_PODS = "its nodes are all fake, and run none of the pods that a chart makes"
 _PLANE = frozenset({"components", "kubernetes", "kai", "kai_crds", "devices", "venue", "labs", "kai_pods"})
 
 BACKENDS: Registry[Backend] = Registry(
@@ -41,21 +43,27 @@ BACKENDS: Registry[Backend] = Registry(
             frozenset({"devices"}),
             "kailab.lab.venues.embedded:EmbeddedProvider",
             api_server=False,
-            why_not={"operators": "its own controllers make the pods of the operators' kinds already"},
+            why_not={
+                "operators": "its own controllers make the pods of the operators' kinds already",
+                **dict.fromkeys(_CHARTS, _NO_PODS),
+            },
         ),
         "controlplane": Backend(
-            "a kube-apiserver with KWOK", _PLANE | {"operators"}, "kailab.lab.venues.controlplane:ControlPlaneProvider"
+            "a kube-apiserver with KWOK",
+            _PLANE | {"operators"},
+            "kailab.lab.venues.controlplane:ControlPlaneProvider",
+            why_not=dict.fromkeys(_CHARTS, _NO_PODS),
         ),
         "kind": Backend(
             "a kind cluster with KWOK",
-            _PLANE,
+            _PLANE | _CHARTS,
             "kailab.lab.venues.kind:KindProvider",
             real_nodes=True,
             why_not={"operators": "their webhooks are on this machine, where its API server can't call them"},
         ),
         "kubeconfig": Backend(
             "any cluster that a kubeconfig names",
-            frozenset({"kubeconfig", "context", "devices", "venue"}),
+            frozenset({"kubeconfig", "context", "devices", "venue"}) | _CHARTS,
             "kailab.lab.venues.kubeconfig:KubeconfigProvider",
             own=False,
             real_nodes=True,

@@ -23,6 +23,8 @@ FLAGS: Mapping[str, str] = {
     "operators": "--with",
     "kai": "--kai-bin",
     "kai_crds": "--kai-crds",
+    "kai_release": "kai@RELEASE",
+    "kai_chart": "--kai-chart",
     "devices": "--dra",
     "labs": "--labs",
     "kai_pods": "--kai-pods",

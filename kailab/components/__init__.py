@@ -11,7 +11,17 @@ from kailab.components.failures import (
 )
 from kailab.components.getting import Way, get_components, get_program
 from kailab.components.manifests import Manifests
-from kailab.components.pins import ADDONS, DEFAULT_KUBERNETES, KIND, KUBERNETES, PROGRAMS, Pin, kubernetes_version, pins
+from kailab.components.pins import (
+    ADDONS,
+    DEFAULT_KUBERNETES,
+    HELM,
+    KIND,
+    KUBERNETES,
+    PROGRAMS,
+    Pin,
+    kubernetes_version,
+    pins,
+)
 from kailab.components.sets import FOLDER, ComponentSet, find_components
 from kailab.components.sources import Sources
 
@@ -19,6 +29,7 @@ __all__ = [
     "ADDONS",
     "DEFAULT_KUBERNETES",
     "FOLDER",
+    "HELM",
     "KIND",
     "KUBERNETES",
     "PROGRAMS",

@@ -172,13 +172,15 @@ def _lend_checksums(modules: Sequence[Path], place: Path) -> None:
 
 
 def _linked(pin: Pin) -> str:
-    """Flags of the linker: no debugging data; the version, which programs of Kubernetes know in no other way."""
+    """Flags of the linker: no debugging data; the version, which programs of Kubernetes and Helm know in no other way."""
     flags = ["-s", "-w"]
     if pin.project == "kubernetes":
         major, minor, _ = pin.version.removeprefix("v").split(".", 2)
         values = {"gitVersion": pin.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
             flags += [f"-X {package}.{name}={value}" for name, value in values.items()]
+    if pin.project == "helm":
+        flags.append(f"-X helm.sh/helm/v3/internal/version.version={pin.version}")
     return " ".join(flags)
 
 

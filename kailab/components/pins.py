@@ -20,7 +20,7 @@ PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
 
 
 class Pin(NamedTuple):
-    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``coredns`` or an add-on's;
+    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``helm``, ``coredns`` or an add-on's;
     ``version``: with its ``v``."""
 
     name: str
@@ -33,6 +33,9 @@ class Pin(NamedTuple):
 
 KIND = Pin("kind", "kind", "v0.30.0")
 """For the backend of that name; no part of a control plane."""
+
+HELM = Pin("helm", "helm", "v3.22.0")
+"""For schedulers that are installed by their chart."""
 
 NODE_FILES = "node-files.zip"
 """What kind wants to find in the image of a node, by path in its module, as one file."""

@@ -53,6 +53,7 @@ RECIPES: Mapping[str, Recipe] = {
     "etcd": Recipe("go.etcd.io/etcd/server/v3", seconds={"etcd": 60}),
     "kwok": Recipe("sigs.k8s.io/kwok", seconds={"kwok": 120}),
     "kind": Recipe("sigs.k8s.io/kind", packages={"kind": ""}, seconds={"kind": 20}, files=("images/base/files",)),
+    "helm": Recipe("helm.sh/helm/v3", seconds={"helm": 130}, megabytes={"helm": 60}),
     "coredns": Recipe("github.com/coredns/coredns", packages={"coredns": ""}, seconds={"coredns": 300}, lent=True),
     "kueue": Recipe(
         "sigs.k8s.io/kueue",

@@ -1,4 +1,5 @@
-"""Where the official programs are published, and their checksums: dl.k8s.io for Kubernetes, GitHub releases for the rest.
+"""Where the official programs are published, and their checksums: dl.k8s.io for Kubernetes, get.helm.sh for Helm, GitHub releases for the
+rest.
 
 A program without a published checksum is not downloaded.
 """
@@ -37,10 +38,12 @@ class Sources:
     kubernetes: str = "https://dl.k8s.io"
     github: str = "https://github.com"
     github_api: str = "https://api.github.com"
+    helm: str = "https://get.helm.sh"
 
     @classmethod
     def chosen(cls) -> Sources:
-        """As the environment says: KAILAB_DOWNLOAD_KUBERNETES, KAILAB_DOWNLOAD_GITHUB, KAILAB_DOWNLOAD_GITHUB_API."""
+        """As the environment says: KAILAB_DOWNLOAD_KUBERNETES, KAILAB_DOWNLOAD_GITHUB, KAILAB_DOWNLOAD_GITHUB_API,
+        KAILAB_DOWNLOAD_HELM."""
         names = (field.name for field in fields(cls))
         said = {name: os.environ.get(f"KAILAB_DOWNLOAD_{name.upper()}", "") for name in names}
         return cls(**{name: url.rstrip("/") for name, url in said.items() if url})
@@ -63,6 +66,9 @@ class Sources:
             ending = "tar.gz" if machine.system == "linux" else "zip"
             base = f"{self.github}/{_ETCD}/releases/download/{pin.version}"
             return Published(f"{base}/{stem}.{ending}", f"{base}/SHA256SUMS", f"{stem}/etcd")
+        if pin.name == "helm":
+            url = f"{self.helm}/helm-{pin.version}-{kind}.tar.gz"
+            return Published(url, f"{url}.sha256sum", f"{kind}/helm")
         if pin.name == "kind":
             url = f"{self.github}/{_KIND}/releases/download/{pin.version}/{pin.name}-{kind}"
             return Published(url, f"{url}.sha256sum")

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from kailab.components.sets import ComponentSet
 
 _PATIENCE_SECONDS = 120.0  # the first start of a program of 150 MB, on a busy machine
-_QUESTIONS = {"kubectl": ("version", "--client"), "kubeadm": ("version", "--output", "short")}
+_QUESTIONS = {
+    "kubectl": ("version", "--client"),
+    "kubeadm": ("version", "--output", "short"),
+    "helm": ("version", "--template", "{{.Version}}"),
+}
 _VERSION = re.compile(r"\bv?(\d+\.\d+\.\d+[-+.\w]*)")
 
 

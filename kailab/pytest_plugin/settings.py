@@ -15,7 +15,10 @@ OFF = "off"
 
 _OPTIONS = {
     "backend": ("embedded", "where the labs' clusters live: " + ", ".join(BACKENDS)),
-    "scheduler": ("kailab", "the scheduler under test: " + ", ".join(SCHEDULERS) + ", kai=DIR, or NAME@FILE"),
+    "scheduler": (
+        "kailab",
+        "the scheduler under test: " + ", ".join(SCHEDULERS) + ", kai=DIR, kai@RELEASE, or NAME@FILE",
+    ),
     "fleet": ("lesson", "the fleet of fake nodes that labs start with: a name or a file"),
     "evidence": ("evidence", f"folder that evidence is written below ('{OFF}': none is written)"),
     "kubeconfig": ("", "backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config"),
@@ -25,6 +28,7 @@ _OPTIONS = {
     "with": ("", "backend controlplane: operators that run beside it, as jobset,kuberay"),
     "kai-bin": ("", "scheduler kai: folder of its binaries (or KAILAB_KAI_BIN)"),
     "kai-crds": ("", "scheduler kai: its CRDs, a file or folder (or KAILAB_KAI_CRDS)"),
+    "kai-chart": ("", "scheduler kai@RELEASE: folder with its chart and images (or KAILAB_KAI_CHART)"),
 }
 
 _TAKEN = {
@@ -35,10 +39,11 @@ _TAKEN = {
     "with": "operators",
     "kai-bin": "kai",
     "kai-crds": "kai_crds",
+    "kai-chart": "kai_chart",
 }
 """Options that not every backend takes -> their names in ``kailab.cluster.choices``."""
 
-_FOLDERS = ("evidence", "components", "kai-bin")
+_FOLDERS = ("evidence", "components", "kai-bin", "kai-chart")
 
 MARKERS = (
     "kailab_fleet(name): the fleet that this test's labs start with",
@@ -68,6 +73,7 @@ class Settings:
     operators: str | None = None
     kai_bin: Path | None = None
     kai_crds: Path | None = None
+    kai_chart: Path | None = None
     required: bool = False
     """A backend or scheduler that can't run here is an error, not a skip."""
     left_out: tuple[str, ...] = ()
@@ -124,6 +130,7 @@ def read_settings(config: pytest.Config) -> Settings:
         operators=understood("with"),
         kai_bin=_path(config, understood("kai-bin")),
         kai_crds=_path(config, understood("kai-crds")),
+        kai_chart=_path(config, understood("kai-chart")),
         left_out=tuple(_not_understood(backend, [name for name in _TAKEN if values[name]], _ini)),
         required=bool(config.getoption("--kailab-required")),
     )

@@ -60,6 +60,7 @@ class Venues:
             operators=settings.operators,
             kai=settings.kai_bin,
             kai_crds=settings.kai_crds,
+            kai_chart=settings.kai_chart,
             scheduler=scheduler,
         )
 

@@ -18,7 +18,7 @@ _UNFIT = re.compile(r"[^a-z0-9.-]+")
 
 
 def contender(scheduler: str, config: Path | None = None, name: str = "") -> Contender:
-    """``scheduler``: KIND, KIND=DIR or NAME@FILE. Raises InputError for one that there is not, for a configuration that it does not
+    """``scheduler``: KIND, KIND=DIR, KIND@RELEASE or NAME@FILE. Raises InputError for one that there is not, for a configuration that it does not
     take, and for one that can't be read."""
     named = read_name(scheduler)
     if config is not None and "config" not in SCHEDULERS[named.kind].options:
@@ -49,9 +49,11 @@ def contenders(schedulers: Sequence[str], configs: Sequence[Path]) -> list[Conte
 
 
 def _called(scheduler: str, config: Path | None) -> str:
-    """Short, and as names of schedulers are: ``kai-v0.16.8`` for ``kai=builds/v0.16.8``."""
+    """Short, and as names of schedulers are: ``kai-v0.16.8`` for ``kai=builds/v0.16.8`` and ``kai@v0.16.8``."""
     head, separator, path = parts(scheduler)
-    words = [head, *([Path(path).name] if separator == "=" else []), *([config.stem] if config else [])]
+    # Of a release that is installed by its chart nothing else is behind the @; an entry of a file has its name.
+    told = Path(path).name if separator == "=" else path if head in SCHEDULERS else ""
+    words = [head, *([told] if told else []), *([config.stem] if config else [])]
     return _UNFIT.sub("-", "-".join(words).lower()).strip("-.")
 
 

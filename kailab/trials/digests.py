@@ -43,7 +43,7 @@ def _of_contender(contender: Contender) -> list[str]:
     for option, value in named.options.items():
         path = Path(str(value))
         if option in FLAGS and path.is_dir():
-            found += [str(file) for file in sorted(path.iterdir()) if file.is_file()]
+            found += [str(file) for file in sorted(path.rglob("*")) if file.is_file()]
         elif path.is_file():
             found.append(str(path))
     return list(dict.fromkeys(found))

@@ -188,6 +188,14 @@ class Plane(Protocol):
         """Have the cluster's own default scheduler, and return when it works."""
 
 
+@runtime_checkable
+class TakesImages(Protocol):
+    """A plane whose nodes can be given images."""
+
+    def load_images(self, archives: Sequence[Path]) -> None:
+        """From archives, as ``docker save`` writes them. Raises ConnectError."""
+
+
 class Beside(ABC):
     """A scheduler under test as processes beside one plane. Made anew for a plane at any time, also by another command: what
     runs is known to the plane, not to this object. The processes end by ``stop``, or with the plane."""
@@ -296,6 +304,11 @@ class SchedulerUnderTest(ABC):
         return namespace
 
     # --- where it decides --------------------------------------------------------------------------------------------
+
+    @property
+    def installed(self) -> bool:
+        """It is put into the cluster as pods, by a chart; so it can decide in a cluster of somebody else's, too."""
+        return False
 
     def within(self, wiring: Wiring) -> Within | None:
         """It, deciding in this process over that cluster; None: it is no part of this process there."""

@@ -1,7 +1,8 @@
-"""What a user calls a scheduler under test: ``KIND``, ``KIND=DIR`` or ``NAME@FILE``.
+"""What a user calls a scheduler under test: ``KIND``, ``KIND=DIR``, ``KIND@RELEASE`` or ``NAME@FILE``.
 
-``kai=DIR`` is a real KAI with its programs in that folder, so that several can be named in one process. ``NAME@FILE`` is an entry
-of a YAML file of names:
+``kai=DIR`` is a real KAI with its programs in that folder, so that several can be named in one process. ``kai@v0.16.8`` is that
+release as its chart installs it. ``NAME@FILE`` is an entry of a YAML file of names, none of which is a kind's, so that the two can't be
+taken for each other:
 
     old:
       kind: kai
@@ -11,6 +12,10 @@ of a YAML file of names:
       folder: kai/v0.16.8
       crds: kai/v0.16.8/crds
       config: packed.yaml         # how it decides, where a lab is given no other configuration
+    charted:
+      kind: kai
+      release: v0.16.8            # installed by its chart
+      chart: kai/chart            # the folder with the chart and its images, where nothing can be pulled
 """
 
 from __future__ import annotations
@@ -28,7 +33,9 @@ if TYPE_CHECKING:
     from kailab.model.yamltext import Lines
     from kailab.undertest.contract import SchedulerUnderTest
 
-FORMS = "KIND, KIND=DIR or NAME@FILE"
+FORMS = "KIND, KIND=DIR, KIND@RELEASE or NAME@FILE"
+_RELEASE = re.compile(r"v\d+\.\d+\.\d+(-[0-9A-Za-z.-]+)?")
+_ALMOST = re.compile(r"v?\d+(\.\d+){0,2}")
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 
 
@@ -59,11 +66,15 @@ def read_name(text: str) -> Reference:
     if not separator:
         SCHEDULERS.check(text)
         return Reference(text, text, {})
-    return _with_folder(name, path) if separator == "=" else _named(name, path)
+    if separator == "=":
+        return _with_folder(name, path)
+    if name in SCHEDULERS and (_RELEASE.fullmatch(path) or _ALMOST.fullmatch(path)):
+        return _release(name, path)
+    return _named(name, path)
 
 
 def parts(text: str) -> tuple[str, str, str]:
-    """(KIND or NAME, ``=`` or ``@``, the path); the last two are empty where there is none. It is not checked."""
+    """(KIND or NAME, ``=`` or ``@``, the path or release); the last two are empty where there is none. It is not checked."""
     # The first of the two decides: the path behind it may hold the other.
     separator = next((sign for sign in text if sign in "=@"), "")
     return text.partition(separator) if separator else (text, "", "")
@@ -71,8 +82,10 @@ def parts(text: str) -> tuple[str, str, str]:
 
 def absolute(text: str) -> str:
     """The same name, from wherever it is read. Raises as ``read_name``."""
-    read_name(text)
+    named = read_name(text)
     name, separator, path = parts(text)
+    if separator == "@" and name == named.kind:
+        return text
     return f"{name}{separator}{Path(path).expanduser().absolute()}" if separator else text
 
 
@@ -85,6 +98,16 @@ def _with_folder(kind: str, folder: str) -> Reference:
     if not folder:
         raise InputError(f"scheduler {kind}=: expected the folder of its programs after the =")
     return Reference(kind, kind, {option: Path(folder).expanduser().absolute()})
+
+
+def _release(kind: str, release: str) -> Reference:
+    option = _keys(SCHEDULERS[kind]).get("release")
+    if option is None:
+        takers = ", ".join(name for name, one in SCHEDULERS.items() if "release" in _keys(one))
+        raise InputError(f"scheduler {kind}@{release}: {kind} is installed by no chart; those that are: {takers}")
+    if not _RELEASE.fullmatch(release):
+        raise InputError(f"scheduler {kind}@{release}: expected a whole release after the @, as in {kind}@v0.16.8")
+    return Reference(kind, kind, {option: release})
 
 
 def _named(name: str, path: str) -> Reference:

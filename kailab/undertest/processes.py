@@ -19,9 +19,9 @@ _ASKED = ("etcd", "kwok")
 
 
 class Processes:
-    """``programs``: the plane's. ``given``: what was said for schedulers, by the names of their options; None: nothing."""
+    """``programs``: the plane's; None: it has none. ``given``: what was said for schedulers, by the names of their options; None: nothing."""
 
-    def __init__(self, plane: Plane, programs: ComponentSet, given: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, plane: Plane, programs: ComponentSet | None, given: Mapping[str, Any] | None = None) -> None:
         self._plane = plane
         self._programs = programs
         self._given = given or {}
@@ -55,7 +55,9 @@ class Processes:
 
     def versions(self, scheduler: SchedulerUnderTest) -> dict[str, str]:
         """Of the plane's programs that tell it, and of this scheduler, as far as it is ours to know."""
-        own = {name: reported_or_unknown(name, self._programs) for name in _ASKED if name in self._plane.own}
+        programs = self._programs
+        asked = [] if programs is None else [name for name in _ASKED if name in self._plane.own]
+        own = {name: reported_or_unknown(name, programs) for name in asked if programs is not None}
         beside = self._of(self._completed(scheduler))
         return own if beside is None else {**own, "scheduler": beside.version()}
 
@@ -65,6 +67,11 @@ class Processes:
         beside = self._of(wanted)
         return None if beside is None or wanted.steps_everywhere else beside.rest(cluster)
 
+    def end(self) -> None:
+        """All that run."""
+        for other in list(self._running):
+            self._end(other)
+
     def _end(self, other: SchedulerUnderTest) -> None:
         del self._running[other]
         if (beside := self._of(other)) is not None:
@@ -72,9 +79,16 @@ class Processes:
 
     def _completed(self, scheduler: SchedulerUnderTest) -> SchedulerUnderTest:
         """With what was said for its kind, where it was chosen without a word of which one it is."""
-        own = {one.option: self._given.get(one.option) for one in SCHEDULERS[scheduler.kind].own}
-        said = {option: value for option, value in own.items() if value is not None}
-        if not said or any(scheduler.option(option) is not None for option in own):
+        own = SCHEDULERS[scheduler.kind].own
+        unnamed = all(scheduler.option(one.option) is None for one in own)
+        said = {
+            one.option: self._given[one.option]
+            for one in own
+            if self._given.get(one.option) is not None
+            and scheduler.option(one.option) is None
+            and (scheduler.option(one.goes_with) is not None if one.goes_with else unnamed)
+        }
+        if not said:
             return scheduler
         return remade(scheduler.kind, scheduler.name, {**dict(scheduler.options), **said})
 
@@ -82,3 +96,17 @@ class Processes:
         if one not in self._beside:
             self._beside[one] = one.beside(self._plane, self._programs)
         return self._beside[one]
+
+
+class InstalledOnes(Processes):
+    """Those that are installed in a cluster of somebody else's. Others that decide there are not ours."""
+
+    def end(self) -> None:
+        """Those too that were only prepared."""
+        self._running.clear()
+        for beside in self._beside.values():
+            if beside is not None:
+                beside.stop()
+
+    def _of(self, one: SchedulerUnderTest) -> Beside | None:
+        return super()._of(one) if one.installed else None

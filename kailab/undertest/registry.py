@@ -31,11 +31,12 @@ class Clash:
 
 class Own(NamedTuple):
     """An option that says which scheduler it is, not how it decides. ``key``: its name in a file of names. ``path``: it names a file
-    or a folder."""
+    or a folder. ``goes_with``: the option that it adds to, so that it is not by itself a word of which one it is."""
 
     option: str
     key: str
     path: bool = True
+    goes_with: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,9 +76,14 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
         ),
         "kai": SchedulerKind(
             "a real KAI",
-            frozenset({"kai", "kai_crds", "kai_pods", "config"}),
+            frozenset({"kai", "kai_crds", "kai_pods", "kai_release", "kai_chart", "config"}),
             made="kailab.undertest.kai:Kai",
-            own=(Own("kai", "folder"), Own("kai_crds", "crds")),
+            own=(
+                Own("kai", "folder"),
+                Own("kai_crds", "crds"),
+                Own("kai_release", "release", path=False),
+                Own("kai_chart", "chart", goes_with="kai_release"),
+            ),
             clashes=(
                 Clash("embedded", "a real KAI needs a real API server"),
                 Clash(

@@ -17,7 +17,7 @@ from kailab.undertest.registry import SCHEDULERS
 
 NAMES = {flag: name for name, flag in FLAGS.items()}
 VALUES = {"--dra": (), "--adopt-default-scheduler": ()}
-ON_UP = [flag for flag in FLAGS.values() if flag not in ("--labs", "--kai-pods")]
+ON_UP = [flag for flag in FLAGS.values() if flag not in ("--labs", "--kai-pods", "kai@RELEASE")]
 EMBEDDED_TAKES = {FLAGS[name] for name in BACKENDS["embedded"].options} | {
     "--scheduler-config",
     "--adopt-default-scheduler",

@@ -30,6 +30,7 @@ from kailab.errors import ConnectError, InputError, StateError
 CREATE_SECONDS = 1200.0
 DELETE_SECONDS = 120.0
 EXPORT_SECONDS = 120.0
+LOAD_SECONDS = 900.0
 ANSWER_SECONDS = 30.0
 NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,46}[a-z0-9])?")
 """kind adds up to 16 characters to make a host name of it, and host names end at 63."""
@@ -93,6 +94,10 @@ class Maker:
         # Held and let go: whoever was killed while it made the cluster has left the file of its lock.
         with suppress(StateError), _name_held(name):
             pass
+
+    def load(self, name: str, archive: Path) -> None:
+        """The images of an archive, into all nodes of a cluster. Raises ConnectError."""
+        self._ask("load", "image-archive", str(archive), "--name", name, seconds=LOAD_SECONDS)
 
     def export_logs(self, name: str, folder: Path) -> None:
         """What the nodes of a cluster have logged: the kubelet, containerd, the pods. Raises ConnectError."""

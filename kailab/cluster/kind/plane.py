@@ -186,6 +186,11 @@ class KindPlane(Supervised):
         with self._connected() as cluster:
             nodes.await_kube_scheduler(cluster)
 
+    def load_images(self, archives: Sequence[Path]) -> None:
+        """Give the nodes the images of these archives. Raises ConnectError."""
+        for archive in archives:
+            self._maker.load(self.name, archive.absolute())
+
     def down(self) -> None:
         """End all processes, delete the cluster, remove the folder. Done again it does nothing. Raises ConnectError or
         StateError if something of it can't be ended; what is known of it is kept then."""

@@ -1,18 +1,52 @@
-"""The backend kubeconfig: any cluster that a kubeconfig names. Whoever decides there decides; kailab's own scheduler runs in the
-process of a lab, or there with ``kailab scheduler run``."""
+"""The backend kubeconfig: any cluster that a kubeconfig names. Whoever decides there decides, but for a scheduler that is installed for
+the lab by its chart; kailab's own runs in the process of a lab, or there with ``kailab scheduler run``."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
+
+import msgspec
 
 from kailab.cluster.kubernetes import Connection
+from kailab.errors import StateError
 from kailab.lab.venues.contract import Place, Request
 from kailab.lab.venues.kubernetes import KubernetesVenue, new_mark
+from kailab.undertest.processes import InstalledOnes
+from kailab.undertest.registry import remade
 
 BACKEND = "kubeconfig"
+_INSTALLED = "installed"
+
+
+@dataclass
+class SomebodyElses:
+    """A cluster in which no process is ours, as far as a scheduler that is installed there needs it (``undertest.contract.Plane``)."""
+
+    kubeconfig: Path
+    context: str | None = None
+    folder: Path = Path()
+    own: tuple[str, ...] = ()
+
+    def processes(self) -> list[Any]:
+        return []
+
+    def log(self, name: str) -> Path:
+        return self.folder / name
+
+    def spawn(
+        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str] | None = None, port: int = 0
+    ) -> NoReturn:
+        raise StateError("in a cluster of somebody else's no process is started")
+
+    def stop(self, name: str) -> NoReturn:
+        raise StateError("in a cluster of somebody else's no process is ours to end")
+
+    def start_kube_scheduler(self) -> NoReturn:
+        raise StateError("in a cluster of somebody else's no scheduler is started")
 
 
 class KubeconfigProvider:
@@ -24,19 +58,37 @@ class KubeconfigProvider:
 
     def open(self, request: Request) -> KubernetesVenue:
         path, context = kubeconfig_of(request.options.get("kubeconfig")), request.options.get("context")
-        place = Place(backend=BACKEND, kubeconfig=str(path.absolute()), context=context, mark=new_mark())
-        return KubernetesVenue(place, Connection.from_kubeconfig(path, context))
+        one = request.scheduler
+        if one.installed:
+            one.check_options()
+        # Whoever takes the lab down later finds by this what was installed for it.
+        told = {"kind": one.kind, "name": one.name, "options": dict(one.options)}
+        more = {_INSTALLED: msgspec.json.encode(told).decode()} if one.installed else {}
+        place = Place(backend=BACKEND, kubeconfig=str(path.absolute()), context=context, mark=new_mark(), more=more)
+        deciding = InstalledOnes(SomebodyElses(path.absolute(), context), None, request.options)
+        return KubernetesVenue(place, Connection.from_kubeconfig(path, context), deciding)
 
     def attach(self, place: Place, state: Mapping[str, Any], read_only: bool) -> KubernetesVenue:
         # Whoever decides there is another process: a command that attaches must not decide beside it.
         return KubernetesVenue(place, Connection.from_kubeconfig(place.kubeconfig, place.context), detached=True)
 
     def take_down(self, place: Place) -> None:
-        venue = KubernetesVenue(place, Connection.from_kubeconfig(place.kubeconfig, place.context))
+        venue = _Left(place, Connection.from_kubeconfig(place.kubeconfig, place.context))
         try:
             venue.vacate()
         finally:
             venue.leave()
+
+
+class _Left(KubernetesVenue):
+    """One whose lab was opened by another process."""
+
+    def _end_schedulers(self) -> None:
+        if told := self.place.more.get(_INSTALLED):
+            known = msgspec.json.decode(told)
+            one = remade(known["kind"], known["name"], known["options"])
+            if (there := one.beside(SomebodyElses(self.kubeconfig, self.place.context))) is not None:
+                there.stop()
 
 
 def kubeconfig_of(given: str | Path | None) -> Path:

@@ -156,9 +156,15 @@ class KubernetesVenue:
     def vacate(self) -> None:
         """Take all of the lab out of somebody else's cluster; the kinds it installed, too, if nobody else uses them."""
         clear(self.cluster, self.place.mark)
+        self._end_schedulers()
         # Of anybody's: deleting a definition deletes all objects of its kind.
         if not self.cluster.list("Queue") and not self.cluster.list("PodGroup"):
             uninstall(self.cluster)
+
+    def _end_schedulers(self) -> None:
+        """Those that were started, or installed, for labs here."""
+        if self._deciding is not None:
+            self._deciding.end()
 
     def leave(self) -> None:
         self.cluster.close()
@@ -167,5 +173,7 @@ class KubernetesVenue:
         try:
             if self.installed:
                 self.vacate()
+            else:
+                self._end_schedulers()
         finally:
             self.cluster.close()

@@ -6,19 +6,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kailab.cluster.choices import FLAGS
 from kailab.cluster.protocol import Cluster, Object
+from kailab.errors import InputError
 from kailab.model import labels
-from kailab.undertest.contract import Plane, SchedulerUnderTest, Told
+from kailab.undertest.contract import Beside, Plane, SchedulerUnderTest, Told
 from kailab.undertest.kai import words
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
-    from kailab.undertest.kai.processes import KaiBeside
 
 
 @dataclass(frozen=True)
 class Kai(SchedulerUnderTest):
-    """Options: ``kai``, the folder of its programs, and ``kai_crds``; see ``find_kai``. Manifests are in its words;
+    """Options: ``kai``, the folder of its programs, and ``kai_crds``, see ``find_kai``; or ``kai_release``, whose chart is installed, and
+    ``kai_chart``, the folder that has it, see ``find_chart``. Manifests are in its words;
     only Topologies are to be translated, for old releases."""
 
     title = "KAI"
@@ -27,15 +29,36 @@ class Kai(SchedulerUnderTest):
     knows_queues = True
     quiet_seconds = 8.0  # with it KAI's outcomes were recorded
 
-    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KaiBeside:
+    @property
+    def installed(self) -> bool:
+        return self.option("kai_release") is not None
+
+    def beside(self, plane: Plane, programs: ComponentSet | None = None) -> Beside:
+        if self.installed:
+            from kailab.undertest.kai.chart.beside import KaiInstalled
+
+            return KaiInstalled(plane, self.option("kai_release"), self.option("kai_chart"))
         from kailab.undertest.kai.processes import KaiBeside
 
         return KaiBeside(plane, self.option("kai"), self.option("kai_crds"))
 
     def check_options(self) -> None:
+        if self.installed:
+            self._check_chart()
+            return
+        if self.option("kai_chart") is not None:
+            raise InputError("--kai-chart: it is for a KAI that its chart installs, as in --scheduler kai@v0.16.8")
         from kailab.undertest.kai.folder import find_kai
 
         find_kai(self.option("kai"), self.option("kai_crds"))
+
+    def _check_chart(self) -> None:
+        for option in ("kai", "kai_crds"):
+            if self.option(option) is not None:
+                raise InputError(f"{FLAGS[option]}: {self.name} is installed by its chart, and not run from a folder")
+        from kailab.undertest.kai.chart.beside import check_chart
+
+        check_chart(self.option("kai_release"), self.option("kai_chart"))
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         if all(obj.get("kind") != "Topology" for obj in objects):
