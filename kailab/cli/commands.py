@@ -51,6 +51,7 @@ COMMANDS: Mapping[str, Entry] = {
     "hunt": Entry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
     "course": Entry("course", "group", "Learn by mending: challenges that start broken."),
     "run": Entry("life", "run", "Let time pass in the lab."),
+    "top": Entry("top", "top", "Show the lab in the terminal as it changes."),
     "serve": Entry("serve", "serve", "Serve a live page of the lab: look, change, preview, undo."),
     "open": Entry("open", "open_lab", "Open a snapshot of a cluster as a lab."),
     "snapshot": Entry("snapshot", "group", "Take a snapshot of a cluster."),

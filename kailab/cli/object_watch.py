@@ -14,6 +14,7 @@ from kailab.cli.columns import View
 from kailab.cli.object_tables import Shown, table
 from kailab.cli.table import render, widths
 from kailab.errors import InputError
+from kailab.lab.kept import stamp as stamp_of
 
 if TYPE_CHECKING:
     from kailab.cli.listing import Asked
@@ -40,12 +41,12 @@ class Look(NamedTuple):
 def follow(state: Path, asked: Asked, shown: Shown) -> None:
     """Print the table; then the rows that are new or say something else, and what is gone, until the lab is down or Ctrl-C.
     Raises InputError for several kinds at once."""
-    stamp, look = _stamp(state), _look(state, asked, shown)
+    stamp, look = stamp_of(state), _look(state, asked, shown)
     room = widths(look.headers, list(look.rows.values()))
     terminal.say(render(look.headers, list(look.rows.values()), no_headers=shown.no_headers))
     while True:
         time.sleep(PAUSE_SECONDS)
-        now = _stamp(state)
+        now = stamp_of(state)
         if now is None:
             terminal.notice(f"{state}: the lab is down")
             return
@@ -59,14 +60,6 @@ def follow(state: Path, asked: Asked, shown: Shown) -> None:
             terminal.say(render(look.headers, changed, no_headers=True, at_least=room))
         for namespace, name in before.rows.keys() - look.rows.keys():
             terminal.say(f"{namespace}/{name} deleted" if namespace else f"{name} deleted")
-
-
-def _stamp(state: Path) -> tuple[int, int] | None:
-    try:
-        found = state.stat()
-    except FileNotFoundError:
-        return None
-    return (found.st_mtime_ns, found.st_ino)
 
 
 def _look(state: Path, asked: Asked, shown: Shown) -> Look:

@@ -17,9 +17,19 @@ if TYPE_CHECKING:
     from kailab.lab.lab import Lab
 
 Tell = Callable[[str], None]
+Stamp = tuple[int, int, int] | None
 
 PATIENCE_SECONDS = 30.0
 _PAUSE_SECONDS = 0.1
+
+
+def stamp(path: Path) -> Stamp:
+    """Another one whenever the file was written; None where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 @contextmanager

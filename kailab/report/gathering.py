@@ -30,7 +30,7 @@ class Gathering:
         self._raw = RawText(self._folder, f"{test.name}/{lab}", chunk)
         self._queues, self._nodes = Queues(), Nodes()
         self._pods = Pods(self._queues, self._nodes)
-        self._racks = Racks(test, lab)
+        self._racks = Racks.of_test(test, lab)
         self._waiting = of_decisions.Waiting(self._pods)
         self._moments: list[Moment] = []
         self._looked: dict[str, dict[str, int]] = {}

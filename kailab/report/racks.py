@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Literal
 
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
@@ -14,23 +15,43 @@ from kailab.model.labels import GPU_PRODUCT, HOSTNAME
 RACK = "/rack"
 """How the key of a label for racks ends."""
 REST = "other nodes"
+_LOOKS: tuple[Literal["before", "after"], ...] = ("before", "after")
 
 
 class Racks:
     """Asked node by node. ``by``: what the grouping goes by, in words."""
 
-    def __init__(self, test: TestEvidence, lab: str) -> None:
-        self._labels: dict[str, dict[str, str]] = {}
-        self._pools: dict[str, str] = {}
-        topologies: list[Object] = []
-        self._of_fleet(test, lab)
-        for look in ("before", "after"):
-            if (test.path / lab / look / "nodes.json").exists():
-                self._of_objects(test.objects(lab, look, "nodes"))
-            if (test.path / lab / look / "topologies.json").exists():
-                topologies = test.objects(lab, look, "topologies") or topologies
+    def __init__(
+        self, labels: dict[str, dict[str, str]], topologies: Iterable[Object], pools: Mapping[str, str] | None = None
+    ) -> None:
+        """``labels``: of each node; ``pools``: node -> pool, as far as known."""
+        self._labels, self._pools = labels, pools or {}
         self._key = self._chosen(topologies)
         self.by = f"label {self._key}" if self._key else "pool" if self._pools else f"label {GPU_PRODUCT}"
+
+    @classmethod
+    def of_nodes(cls, nodes: Iterable[Object], topologies: Iterable[Object]) -> Racks:
+        """Of a cluster as it is."""
+        return cls({node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}, topologies)
+
+    @classmethod
+    def of_test(cls, test: TestEvidence, lab: str) -> Racks:
+        """Of a lab's evidence: its fleet, and nodes and topologies as they were at its beginning and end."""
+        labels: dict[str, dict[str, str]] = {}
+        pools: dict[str, str] = {}
+        topologies: list[Object] = []
+        if (test.path / lab / "fleet.yaml").exists():
+            for name, pool, own in _fleet(test.text(lab, "fleet.yaml")):
+                pools[name] = pool
+                labels.setdefault(name, {}).update(own)
+        for look in _LOOKS:
+            if (test.path / lab / look / "nodes.json").exists():
+                for node in test.objects(lab, look, "nodes"):
+                    known = labels.setdefault(node["metadata"]["name"], {})
+                    known |= node["metadata"].get("labels") or {}
+            if (test.path / lab / look / "topologies.json").exists():
+                topologies = test.objects(lab, look, "topologies") or topologies
+        return cls(labels, topologies, pools)
 
     def of(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> str:
         """``labels``: as the engine's record of it has them."""
@@ -38,19 +59,6 @@ class Racks:
         if self._key:
             return told.get(self._key) or REST
         return self._pools.get(node) or told.get(GPU_PRODUCT) or REST
-
-    def _of_fleet(self, test: TestEvidence, lab: str) -> None:
-        path = test.path / lab / "fleet.yaml"
-        if not path.exists():
-            return
-        for name, pool, labels in _fleet(test.text(lab, "fleet.yaml")):
-            self._pools[name] = pool
-            self._labels.setdefault(name, {}).update(labels)
-
-    def _of_objects(self, nodes: Iterable[Object]) -> None:
-        for node in nodes:
-            known = self._labels.setdefault(node["metadata"]["name"], {})
-            known |= node["metadata"].get("labels") or {}
 
     def _chosen(self, topologies: Iterable[Object]) -> str:
         for topology in topologies:

@@ -16,6 +16,7 @@ from kailab.cluster.protocol import VirtualTime
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.lab import kept
 from kailab.lab.became import LabChanges
+from kailab.lab.kept import Stamp
 from kailab.lab.lab import Lab
 from kailab.lab.settle import CYCLE_SECONDS
 from kailab.lab.whatif.trial import Alternative, what_if
@@ -25,7 +26,6 @@ from kailab.serve.view import View, view_of
 from kailab.serve.wishes import Wish, Wished, wished
 
 Tell: TypeAlias = Callable[[str], None]
-Stamp: TypeAlias = tuple[int, int, int] | None
 
 MOST_PREVIEWS = 32
 MOST_SECONDS = 366 * 86_400.0
@@ -73,11 +73,7 @@ class Session:
 
     def stamp(self) -> Stamp:
         """Of the file as it is; None where there is none."""
-        try:
-            found = self.path.stat()
-        except OSError:
-            return None
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        return kept.stamp(self.path)
 
     @property
     def stale(self) -> bool:

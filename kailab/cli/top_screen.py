@@ -1,0 +1,156 @@
+"""A lab's standing as a screen of a terminal: sections that share its height, each of which can have all of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from string import ascii_uppercase
+
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.text import Text
+
+from kailab.cli.queue_tree import HEADERS
+from kailab.cli.top_standing import FREE, NodeStanding, Standing
+
+SECTIONS = ("Fleet", "Queues", "Waiting", "Events")
+COLOURS = ("cyan", "yellow", "green", "magenta", "blue", "red", "bright_cyan", "bright_yellow", "bright_green")
+_KEYS = "1 fleet  2 queues  3 waiting  4 events  0 all  up/down scroll  q quit"
+_GAP = "  "
+_WIDEST = 30
+"""Of a column that others stand behind."""
+
+
+@dataclass(frozen=True)
+class Screen:
+    """``section``: place in ``SECTIONS`` of the only one shown, None for all; ``first``: line of it that is at the top. ``height``: lines
+    there are, 0 for as many as it takes."""
+
+    standing: Standing
+    height: int = 0
+    section: int | None = None
+    first: int = 0
+    trouble: str = ""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield from self._lines(options.max_width)
+
+    def _lines(self, width: int) -> Iterator[Text]:
+        standing = self.standing
+        yield _cut(Text.assemble((standing.title, "bold"), f"; {standing.used}"), width)
+        if self.trouble:
+            yield _cut(Text(self.trouble, "red"), width)
+        sections = [(name, _section(standing, name, width)) for name in SECTIONS]
+        if self.section is not None:
+            sections = [sections[self.section]]
+        lines = [len(content) + 1 for _, content in sections]
+        room = self.height - (3 if self.trouble else 2) if self.height else sum(lines)
+        for (name, content), most in zip(sections, shared(room, lines), strict=True):
+            yield from _fitted(name, content, most, self.first if self.section is not None else 0, width)
+        if self.height:
+            yield _cut(Text(_KEYS, "dim"), width)
+
+
+def shared(room: int, wanted: Sequence[int]) -> list[int]:
+    """Lines for each: all that it wants where there is room; else nobody more than it wants, and those who want more the same.
+
+    >>> shared(20, [3, 4]), shared(20, [3, 30, 30]), shared(5, [4, 4])
+    ([3, 4], [3, 8, 9], [2, 3])
+    """
+    given = [0] * len(wanted)
+    left = max(0, room)
+    for number, place in enumerate(sorted(range(len(wanted)), key=lambda place: wanted[place])):
+        given[place] = min(wanted[place], left // (len(wanted) - number))
+        left -= given[place]
+    return given
+
+
+def most_first(standing: Standing, section: int, width: int, height: int) -> int:
+    """The last line of a section that can be at the top."""
+    return max(0, len(_section(standing, SECTIONS[section], width)) - max(1, height - 4))
+
+
+def _fitted(name: str, content: Sequence[Text], most: int, first: int, width: int) -> Iterator[Text]:
+    if most < 1:
+        return
+    title = Text(name, "bold underline")
+    shown = content[first : first + most - 1]
+    hidden = len(content) - len(shown)
+    if hidden:
+        title.append(f"  lines {first + 1} to {first + len(shown)} of {len(content)}", "dim")
+    yield _cut(title, width)
+    yield from (_cut(line.copy(), width) for line in shown)
+
+
+def _section(standing: Standing, name: str, width: int) -> list[Text]:
+    if name == "Fleet":
+        return list(_fleet(standing, width))
+    if name == "Queues":
+        return _table(HEADERS, standing.queues, width, "No queues.")
+    if name == "Waiting":
+        return _table(("QUEUE", "PODGROUPS", "REASON", "IN WORDS"), standing.waiting, width, "Nothing waits.")
+    return _table(("TIME", "REASON", "OBJECTS", "MESSAGE"), standing.events, width, "No events.")
+
+
+def _fleet(standing: Standing, width: int) -> Iterator[Text]:
+    """Nodes beside each other, rack by rack; a letter for each GPU that is held, small where it is held in part."""
+    letters = {queue: _letter(place) for place, queue in enumerate(standing.leaves)}
+    styles = {queue: f"black on {COLOURS[place % len(COLOURS)]}" for place, queue in enumerate(standing.leaves)}
+    used = Counter(queue for node in standing.nodes for queue in node.cells)
+    legend = Text("by " + standing.racks_by + ":")
+    for queue in standing.leaves:
+        if used[queue]:
+            legend.append("  ").append(letters[queue], styles[queue]).append(f" {queue} {used[queue]}")
+    legend.append(f"  {FREE} free {used[FREE]}")
+    yield legend
+    nodes = sorted(standing.nodes, key=lambda node: node.rack)
+    for rack, there in groupby(nodes, key=lambda node: node.rack):
+        line = Text().append(f"{rack}:", "dim")
+        for node in there:
+            drawn = _node(node, letters, styles)
+            if cell_len(line.plain) + cell_len(drawn.plain) + 2 > width:
+                yield line
+                line = Text(" " * (cell_len(rack) + 1))
+            line = line.append("  ").append_text(drawn)
+        yield line
+
+
+def _node(node: NodeStanding, letters: dict[str, str], styles: dict[str, str]) -> Text:
+    text = Text(f"{node.name} ")
+    whole = len([cell for cell in node.cells if cell != FREE]) - node.parts
+    for place, queue in enumerate(node.cells):
+        letter = letters.get(queue, FREE if queue == FREE else "?")
+        part = queue != FREE and place >= whole
+        text.append(letter.lower() if part else letter, styles.get(queue, "dim"))
+    if node.closed:
+        text.append(f" ({node.closed})", "yellow")
+    return text
+
+
+def _letter(place: int) -> str:
+    return ascii_uppercase[place % 26] if place < 26 else _letter(place // 26 - 1) + ascii_uppercase[place % 26]
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, nothing: str) -> list[Text]:
+    """The last column gets what the others leave."""
+    if not rows:
+        return [Text(nothing, "dim")]
+    widths = [min(_WIDEST, max(cell_len(row[place]) for row in (heads, *rows))) for place in range(len(heads))]
+    lines = []
+    for number, row in enumerate((heads, *rows)):
+        told = Text(style="dim" if not number else "")
+        for cell, wide in zip(row[:-1], widths, strict=False):
+            # set_cell_size would cut without a sign of it.
+            shown = Text(cell)
+            shown.truncate(wide, overflow="ellipsis", pad=True)
+            told.append_text(shown).append(_GAP)
+        lines.append(told.append(row[-1]))
+    return lines
+
+
+def _cut(line: Text, width: int) -> Text:
+    line.no_wrap = True
+    line.truncate(width, overflow="ellipsis")
+    return line

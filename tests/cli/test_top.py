@@ -1,0 +1,171 @@
+"""`kailab top`: the lab in a terminal, as it changes."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from kailab.cli.top_screen import SECTIONS, Screen, shared
+from kailab.cli.top_standing import standing
+from kailab.lab import Lab
+from tests.cli.conftest import MANIFESTS
+
+PATIENCE_SECONDS = 240
+ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+class Terminal:
+    """A program in a terminal of its own, and all that it wrote there so far."""
+
+    def __init__(self, *arguments: str, rows: int = 30, columns: int = 100) -> None:
+        command = [sys.executable, "-m", "kailab", *arguments]
+        self.pid, self.place = pty.fork()
+        if not self.pid:
+            os.environ.update(TERM="xterm-256color", COLUMNS=str(columns), LINES=str(rows))
+            os.execv(command[0], command)
+        fcntl.ioctl(self.place, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.text = ""
+
+    def until(self, words: str) -> str:
+        """What was written up to these words, from the last time on."""
+        end = time.monotonic() + PATIENCE_SECONDS
+        while words not in self.text:
+            assert time.monotonic() < end, self.text
+            ready, _, _ = select.select([self.place], [], [], 1.0)
+            if ready:
+                self.text += ESCAPES.sub("", os.read(self.place, 65536).decode(errors="replace"))
+        found, _, self.text = self.text.partition(words)
+        return found
+
+    def press(self, keys: str) -> None:
+        os.write(self.place, keys.encode())
+
+    def ended(self) -> int:
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.place)
+        return os.waitstatus_to_exitcode(status)
+
+
+@pytest.fixture
+def lab() -> Iterator[Lab]:
+    with Lab.open("lesson") as found:
+        found.apply(MANIFESTS)
+        found.settle()
+        yield found
+
+
+def drawn(lab: Lab, width: int = 120, **how: object) -> list[str]:
+    console = Console(width=width, highlight=False, color_system=None, force_terminal=False, legacy_windows=False)
+    with console.capture() as written:
+        console.print(Screen(standing(lab), **how))  # type: ignore[arg-type]
+    return written.get().splitlines()
+
+
+def test_it_shows_what_the_lab_says(lab: Lab) -> None:
+    lines = drawn(lab)
+    assert "16 of 32 GPUs in use" in lines[0]
+    cells = [cell for line in lines if line.startswith("rack-") for cell in re.findall(r"(?<= )[A.]{4,}(?= |$)", line)]
+    assert sum(cell.count("A") for cell in cells) == 16
+    assert sum(len(cell) for cell in cells) == 32
+    queue = next(line.split() for line in lines if line.startswith("team-a "))
+    shares = lab.picture().shares["team-a"]
+    assert [float(each) for each in queue[1:6]] == [
+        each / 1000 for each in (shares.quota, shares.limit, shares.fair_share or 0, shares.allocated, shares.borrowed)
+    ]
+    [waiting] = lab.picture().waiting()
+    assert any(waiting.reason in line and "team-a" in line for line in lines)
+
+
+def test_a_node_that_is_closed_and_a_gpu_that_is_held_in_part_are_told_without_colour(lab: Lab) -> None:
+    lab.delete("job", "train")
+    lab.patch("Node", "h100-0", {"spec": {"unschedulable": True}})
+    lab.apply(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {
+                "name": "half",
+                "labels": {"kai.scheduler/queue": "team-a"},
+                "annotations": {"gpu-fraction": "0.5"},
+            },
+            "spec": {
+                "schedulerName": "kai-scheduler",
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "main", "image": "busybox"}],
+            },
+        }
+    )
+    lab.settle()
+    text = "\n".join(drawn(lab))
+    assert re.search(r"h100-0 \.{8} \(.*unschedulable", text)
+    assert re.search(r" a\.+", text)
+
+
+@given(room=st.integers(0, 200), wanted=st.lists(st.integers(1, 100), min_size=1, max_size=6))
+def test_sections_share_the_lines_there_are(room: int, wanted: list[int]) -> None:
+    given_lines = shared(room, wanted)
+    assert all(0 <= got <= want for got, want in zip(given_lines, wanted, strict=True))
+    assert sum(given_lines) == min(room, sum(wanted))
+
+
+@pytest.mark.parametrize("height", [1, 4, 10, 24, 60])
+@pytest.mark.parametrize("section", [None, *range(len(SECTIONS))])
+def test_it_fits_the_terminal(lab: Lab, height: int, section: int | None) -> None:
+    for width in (20, 80):
+        lines = drawn(lab, width, height=height, section=section)
+        assert len(lines) <= max(2, height)
+        assert max(map(len, lines)) <= width
+
+
+def test_it_follows_the_lab_until_q(state: Path, home: Path) -> None:
+    run = [sys.executable, "-m", "kailab"]
+    subprocess.run([*run, "up", "--state", str(state)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    terminal = Terminal("top", "--state", str(state))
+    terminal.until("0 of 32 GPUs in use")
+    terminal.until("No queues.")
+    (home / "work.yaml").write_text(MANIFESTS)
+    apply = [*run, "apply", "-f", str(home / "work.yaml"), "--state", str(state)]
+    subprocess.run(apply, check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    terminal.until("16 of 32 GPUs in use")
+    assert "Queues" in terminal.until("q quit")
+    terminal.press("4")
+    assert "Queues" not in terminal.until("q quit")
+    terminal.press("q")
+    assert terminal.ended() == 0
+
+
+def test_it_ends_with_the_lab(state: Path, home: Path) -> None:
+    run = [sys.executable, "-m", "kailab"]
+    subprocess.run([*run, "up", "--state", str(state)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    terminal = Terminal("top", "--state", str(state))
+    terminal.until("0 of 32 GPUs in use")
+    subprocess.run([*run, "down", "--state", str(state)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)
+    terminal.until("the lab is down")
+    assert terminal.ended() == 0
+
+
+def test_off_a_terminal_it_is_printed_once(kailab, state: Path) -> None:
+    assert kailab("up").code == 0
+    for arguments in ((), ("--once",)):
+        done = kailab("top", *arguments)
+        assert (done.code, done.out.count("GPUs in use")) == (0, 1)
+
+
+def test_without_a_lab_it_says_how_to_begin(kailab) -> None:
+    refused = kailab("top")
+    assert (refused.code, "kailab up" in refused.err) == (2, True)
