@@ -48,18 +48,19 @@ def explain(
             raise click.UsageError("--nodes asks the nodes of a lab as they are; it can't be used with --evidence")
         _say_nodes(what, namespace, all_of_it, output, state)
         return
-    found = _of_evidence(what, namespace, past) if past else _of_lab(what, namespace, state)
+    found = _of_evidence(what, namespace, past) if past else _of_lab(what, namespace, all_of_it, state)
     if output is TextOrJson.json:
         _say_data([answer.data() for answer in found])
     else:
         terminal.say("\n\n".join("\n".join(answer.lines(all_of_it)) for answer in found))
 
 
-def _of_lab(what: tuple[str, ...], namespace: str, state: Path) -> list[Answer]:
+def _of_lab(what: tuple[str, ...], namespace: str, everything: bool, state: Path) -> list[Answer]:
     with labfile.looked_at(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
-        return [lab.explain(kind, name, namespace) for kind, name in _named(what, lab.cluster.kinds())]
+        asked = _named(what, lab.cluster.kinds())
+        return [lab.explain(kind, name, namespace, everything=everything) for kind, name in asked]
 
 
 def _of_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:

@@ -13,6 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,10 +115,12 @@ def read_changes(data: Any, where: Where | None = None) -> tuple[Change, ...]:
     return tuple(_read(entry, _inside(where, f"[{index}]")) for index, entry in enumerate(data))
 
 
-def carry_out(lab: Lab, changes: Iterable[Change]) -> None:
-    """In order; the lab settles after each. Raises InputError for what the lab refuses, and NotSettled."""
-    for change in changes:
-        change.do(lab)
+def carry_out(lab: Lab, changes: Iterable[Change], *, together: bool = False) -> None:
+    """In order; the lab settles after each. ``together``: those of one form that follow each other are made before it settles, as by
+    one command with several names. Raises InputError for what the lab refuses, and NotSettled."""
+    for _, some in groupby(changes, key=type if together else id):
+        for change in some:
+            change.do(lab)
         lab.settle()
 
 

@@ -12,11 +12,13 @@ shared, as no cluster changes one that it holds."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.embedded.storage.store import Reference
 from kailab.lab.garbage import collector_off
 from kailab.lab.spec import LabSpec
 from kailab.lab.taking_over import embedded_from
@@ -32,26 +34,28 @@ if TYPE_CHECKING:
 OWN_SCHEDULER = "kailab"
 
 
-def fork(lab: Lab, settings: SchedulerSettings | None = None) -> Lab:
+def fork(lab: Lab, settings: SchedulerSettings | None = None, *, without: Iterable[Reference] = ()) -> Lab:
     """A fork of a lab, to be closed (it is a context manager). Of a lab on a real API server it is a copy of the objects as they are
     now. A scheduler that only decides as processes beside a cluster is stood in for by kailab's own, with the same configuration
-    (``fork.scheduler`` says which decides). ``settings``: how the scheduler is to decide there, None as in the lab."""
+    (``fork.scheduler`` says which decides). ``settings``: how the scheduler is to decide there, None as in the lab.
+    ``without``: objects that were never there, as far as the fork knows, nor what they alone own."""
     spec = _spec(lab.spec)
     if settings is not None:
         spec = structs.replace(spec, config=settings.engine, usage=settings.usage)
     with collector_off():
-        venue = EmbeddedVenue(_copied(lab.cluster))
+        venue = EmbeddedVenue(_copied(lab.cluster, without))
         forked = type(lab)(venue, spec, end=venue.close)
         forked.carry_on(lab)
     return forked
 
 
-def _copied(cluster: LabCluster) -> EmbeddedCluster:
+def _copied(cluster: LabCluster, without: Iterable[Reference]) -> EmbeddedCluster:
     if isinstance(cluster, EmbeddedCluster):
-        return cluster.fork()
+        return cluster.fork(without)
     kinds = dict.fromkeys((*KINDS, *cluster.kinds()))
     found = {kind: cluster.list(kind) for kind in kinds if kind != "Event"}
-    return embedded_from({kind: objects for kind, objects in found.items() if objects}, cluster.now())
+    copied = embedded_from({kind: objects for kind, objects in found.items() if objects}, cluster.now())
+    return copied.fork(without) if without else copied
 
 
 def _spec(spec: LabSpec) -> LabSpec:

@@ -317,12 +317,12 @@ class Lab(Changing):
 
     # --- why -----------------------------------------------------------------------------------------------------
 
-    def explain(self, kind: str, name: str, namespace: str = "default") -> Answer:
-        """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. Raises NotFound, and
-        InputError for what can't be explained."""
+    def explain(self, kind: str, name: str, namespace: str = "default", *, everything: bool = False) -> Answer:
+        """Why something is as it is, and what would let it run: a pod, a PodGroup, a workload or a queue. ``everything``: in a large
+        lab, too, further steps are looked for where one was found. Raises NotFound, and InputError for what can't be explained."""
         from kailab.lab.explain.asking import ask
 
-        return ask(self, self.kind(kind), name, namespace)
+        return ask(self, self.kind(kind), name, namespace, everything=everything)
 
     def explain_pod(self, name: str, namespace: str = "default") -> Answer:
         """Why a pod is where it is, is not, or is gone. Raises NotFound for one that never was."""

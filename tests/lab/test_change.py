@@ -7,6 +7,7 @@ import pytest
 from kailab.errors import InputError, Where
 from kailab.lab import Lab
 from kailab.lab.change import Advance, Apply, Delete, Patch, carry_out, read_changes
+from kailab.scheduler.observers import Observer
 
 QUEUE = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": "a"}, "spec": {}}
 
@@ -71,6 +72,25 @@ def test_changes_are_carried_out_in_order_settling_after_each(queue, job):
         )
         assert {row.app for row in lab.picture().rows if row.phase == "Running"} == {"second"}
         assert lab.get("Queue", "a")["spec"]["resources"]["gpu"]["limit"] == 5
+
+
+def test_changes_of_one_form_are_made_together_where_asked_for(queue, job):
+    class Steps(Observer):
+        def __init__(self):
+            self.seen = []
+
+        def on_step(self, operation, detail="", **data):
+            self.seen.append(operation)
+
+    steps = Steps()
+    with Lab.open("lesson", observers=[steps]) as lab:
+        lab.apply([queue("a", 4), job("first", "a", 1), job("second", "a", 1)])
+        lab.settle()
+        steps.seen.clear()
+        doomed = [{"delete": {"kind": "Job", "name": name}} for name in ("first", "second")]
+        carry_out(lab, read_changes([*doomed, job("third", "a", 1), {"advance": 10}]), together=True)
+        assert steps.seen == ["delete", "delete", "settle", "apply", "settle", "advance", "settle"]
+        assert {row.app for row in lab.picture().rows} == {"third"}
 
 
 def test_what_the_lab_refuses_is_told():

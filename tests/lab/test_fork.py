@@ -9,6 +9,7 @@ import pytest
 from kailab.conformance.fuzzing.walk import Walk, steps_of
 from kailab.errors import StateError
 from kailab.lab import Lab
+from kailab.lab.fork import fork
 
 CONFIG = {"tiers": [{"plugins": [{"name": "proportion", "arguments": {"kValue": "1.0"}}]}]}
 
@@ -98,6 +99,30 @@ def test_a_picture_like_another_shows_what_there_is(crowded, job, news):
         news(fork, job)
         fork.settle()
         assert fork.picture(before).rows == fork.picture().rows
+
+
+def test_a_fork_may_be_made_without_some_of_the_objects(crowded):
+    first = crowded.get("Job", "first")
+    by_both = [
+        {"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": crowded.get("Job", name)["metadata"]["uid"]}
+        for name in ("first", "second")
+    ]
+    for name, owners in (("of-first", by_both[:1]), ("of-both", by_both)):
+        crowded.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "ownerReferences": owners}})
+    with fork(crowded, without=[("Job", ("default", "first"))]) as without:
+        without.settle()
+        assert {row.app for row in without.picture().rows} == {"second"}
+        left = {
+            (kind, obj["metadata"]["name"]) for kind in without.cluster.kinds() for obj in without.cluster.list(kind)
+        }
+        assert ("ConfigMap", "of-both") in left
+        assert ("ConfigMap", "of-first") not in left
+        assert not [name for kind, name in left if kind == "PodGroup" and first["metadata"]["uid"] in name]
+        # What is left goes with the owner that is left.
+        without.delete("Job", "second")
+        without.settle()
+        assert [obj["metadata"]["name"] for obj in without.cluster.list("ConfigMap")] == []
+    assert {row.app for row in crowded.picture().rows} == {"first", "second"}
 
 
 def test_forks_of_forks_know_nothing_of_each_other(crowded, job):

@@ -14,7 +14,7 @@ from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet
 from kailab.cluster.embedded.nodes.lifecycle import NodeLifecycle
 from kailab.cluster.embedded.storage.persistence import collection_paused, read_state, write_state
-from kailab.cluster.embedded.storage.store import Store, key_of
+from kailab.cluster.embedded.storage.store import Reference, Store, key_of
 from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent
@@ -318,11 +318,11 @@ class EmbeddedCluster:
         cluster._take_up()
         return cluster
 
-    def fork(self) -> EmbeddedCluster:
+    def fork(self, without: Iterable[Reference] = ()) -> EmbeddedCluster:
         """A cluster of its own as this one is now: objects, time, counters, and what binds are refused. Whatever happens there is
-        never seen here."""
+        never seen here. ``without``: objects that it has not, nor what they alone own: nobody there sees them go."""
         forked = EmbeddedCluster.__new__(EmbeddedCluster)
-        forked._begin(self.clock.now, self.store.fork())
+        forked._begin(self.clock.now, self.store.fork(without))
         forked._refusals = self._refusals.copy()
         # Timers are not copied: their actions belong to this cluster's kubelet. They are set anew from the objects.
         forked._take_up()

@@ -22,15 +22,22 @@ if TYPE_CHECKING:
 
 
 def ask(
-    lab: Lab, kind: str, name: str, namespace: str = "default", *, tried: bool = True, picture: Picture | None = None
+    lab: Lab,
+    kind: str,
+    name: str,
+    namespace: str = "default",
+    *,
+    tried: bool = True,
+    everything: bool = False,
+    picture: Picture | None = None,
 ) -> Answer:
-    """``kind``: a kind key. ``tried``: with steps, each tried on a fork. ``picture``: of the lab, where there is one already. Raises
-    NotFound, and InputError for a kind that can't be explained."""
+    """``kind``: a kind key. ``tried``: with steps, each tried on a fork; ``everything``: in a large lab, too, more than one.
+    ``picture``: of the lab, where there is one already. Raises NotFound, and InputError for a kind that can't be explained."""
     subject = Subject.of(lab, kind, name, namespace)
-    return answered(subject.standing(lab, picture), tried=tried)
+    return answered(subject.standing(lab, picture), tried=tried, everything=everything)
 
 
-def answered(standing: Standing, *, tried: bool = True) -> Answer:
+def answered(standing: Standing, *, tried: bool = True, everything: bool = False) -> Answer:
     """See ``ask``."""
     verdict: Verdict | None
     groups: list[Group] = []
@@ -44,7 +51,7 @@ def answered(standing: Standing, *, tried: bool = True) -> Answer:
         if tried:
             from kailab.lab.explain.steps import steps_for
 
-            steps = steps_for(standing, causes)
+            steps = steps_for(standing, causes, everything)
     return _composed(standing, verdict, causes, groups, steps)
 
 

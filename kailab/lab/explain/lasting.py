@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from itertools import islice
 
 from kailab.cluster.protocol import Object
-from kailab.errors import InputError
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.grouping import causes_now
 from kailab.lab.explain.subject import Standing
@@ -19,6 +18,7 @@ from kailab.lab.explain.verdict import DAY, kept
 from kailab.lab.fork import fork
 from kailab.lab.lab import Lab
 from kailab.lab.owners import owners_of, top_of
+from kailab.model.kinds import kind_key
 
 PASSING = frozenset(
     {
@@ -61,7 +61,7 @@ def _moments(trial: Lab) -> int:
 
 @contextmanager
 def _emptied(standing: Standing) -> Iterator[Lab]:
-    """A fork without the others, settled."""
+    """A fork without the others, settled. They are left out, not deleted: nobody has to see them go."""
     groups = kept(standing)
     pods = standing.picture.pods_by_name
     own, others = {row.name for row in standing.pods}, []
@@ -70,25 +70,21 @@ def _emptied(standing: Standing) -> Iterator[Lab]:
         if row.name not in own and (group is None or group["metadata"]["uid"] not in groups):
             others.append(pods[row.name])
     stay = _owners(standing, [pods[name] for name in sorted(own)])
-    with fork(standing.lab) as trial:
+    # What the subject comes from too, as one Job of a CronJob does, is not taken away with another.
+    doomed = (top_of(standing.lab, pod, stay) for pod in others)
+    with fork(standing.lab, without=dict.fromkeys(map(_reference, doomed))) as trial:
         for obj in stay.values():
             # What it would make next is other work, too.
             if obj["kind"] == "CronJob" and standing.subject.kind != "CronJob":
                 trial.patch(
                     "CronJob", obj["metadata"]["name"], {"spec": {"suspend": True}}, obj["metadata"]["namespace"]
                 )
-        doomed: dict[tuple[str, str, str], None] = {}
-        for pod in others:
-            # What the subject comes from too, as one Job of a CronJob does, is not taken away with another.
-            top = top_of(standing.lab, pod, stay)
-            doomed[top["kind"], top["metadata"].get("namespace", ""), top["metadata"]["name"]] = None
-        for kind, namespace, name in doomed:
-            try:
-                trial.delete(kind, name, namespace)
-            except InputError:  # it went with another
-                continue
         trial.settle()
         yield trial
+
+
+def _reference(obj: Object) -> tuple[str, tuple[str, str]]:
+    return kind_key(obj), (obj["metadata"].get("namespace", ""), obj["metadata"]["name"])
 
 
 def _owners(standing: Standing, pods: list[Object]) -> dict[str, Object]:

@@ -7,7 +7,7 @@ never changed: a change is a new dict that shares with the old one all that stay
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -234,18 +234,44 @@ class Store:
         else:
             self._fill(kind, objects)
 
-    def fork(self) -> Store:
+    def fork(self, without: Iterable[Reference] = ()) -> Store:
         """A store of its own that holds the same: the objects themselves are shared, since no stored one is ever changed. Nobody
-        watches it yet. It may be written to, also where this one may not."""
+        watches it yet. It may be written to, also where this one may not. ``without``: these are left out, with all that they alone own."""
         if self.sealed:
             if self._whole is None:
                 self._whole = self._completed()
-            return self._whole.fork()
+            return self._whole.fork(without)
         self.complete()
         forked = self._alike()
-        forked._tables = {kind: table.fork() for kind, table in self._tables.items()}
-        forked.dependents = {owner: owned.copy() for owner, owned in self.dependents.items()}
+        gone: dict[str, set[Key]] = {}
+        for kind, key in self._with_owned(without):
+            gone.setdefault(kind, set()).add(key)
+        forked._tables = {kind: table.fork(gone.get(kind, frozenset())) for kind, table in self._tables.items()}
+        if gone:
+            for kind, table in forked._tables.items():
+                for key, obj in table.objects.items():
+                    if owners := obj["metadata"].get("ownerReferences"):
+                        forked._own(kind, key, owners)
+        else:
+            forked.dependents = {owner: owned.copy() for owner, owned in self.dependents.items()}
         return forked
+
+    def _with_owned(self, owners: Iterable[Reference]) -> dict[Reference, None]:
+        """These, what they alone own, what that alone owns, and so on, as far as it is there."""
+        found: dict[Reference, None] = {}
+        uids: set[str] = set()
+        ahead = [(owner, True) for owner in owners]
+        while ahead:
+            reference, asked = ahead.pop()
+            obj = None if reference in found else self.find(*reference)
+            if obj is None:
+                continue
+            # What somebody else owns too is looked at again when that one goes.
+            if asked or all(owner.get("uid") in uids for owner in obj["metadata"]["ownerReferences"]):
+                found[reference] = None
+                uids.add(obj["metadata"]["uid"])
+                ahead += [(owned, False) for owned in self.dependents.get(obj["metadata"]["uid"], ())]
+        return found
 
     def _completed(self) -> Store:
         """All of a sealed store, with what owns what, which a sealed one does not take in."""

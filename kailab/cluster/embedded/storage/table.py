@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from kailab.cluster.protocol import Object
 from kailab.cluster.selectors import Selector, matches
@@ -25,9 +25,13 @@ class Table:
         self._stale = False
         self._indexes: dict[str, dict[str, dict[Key, None]]] = {}
 
-    def fork(self) -> Table:
-        """The same objects in a table of its own."""
+    def fork(self, without: Set[Key] = frozenset()) -> Table:
+        """The same objects in a table of its own, but for those ``without``."""
         forked = Table(self.kind)
+        if without:
+            forked.objects = {key: obj for key, obj in self.objects.items() if key not in without}
+            forked._order, forked._new, forked._stale = self._order.copy(), self._new.copy(), True
+            return forked
         forked.objects = self.objects.copy()
         # The indexes by label are made anew when somebody asks.
         forked._order, forked._new, forked._stale = self._order.copy(), self._new.copy(), self._stale

@@ -7,8 +7,8 @@ from typing import Any
 
 from kailab.cluster.protocol import Object
 from kailab.engine.relaxing.relaxation import Relaxation
-from kailab.lab.explain.steps.manifest import Edit, anew, in_place
-from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, patch
+from kailab.lab.explain.steps.manifest import Edit, changed, in_place
+from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, apply, delete, patch
 from kailab.lab.explain.steps.setting import Setting, named
 from kailab.lab.wording import some
 from kailab.model.kind import field_of
@@ -28,23 +28,27 @@ def own_change(
     if grouped:
         yield Proposal(do, tuple(grouped), Disturbance.OWN, seen)
     patched: list[Change] = []
-    replaced: list[Change] = []
+    deleted: list[Change] = []
+    made: list[Object] = []
     fixed = False
     for work in setting.works:
-        again = anew(work, edit)
-        if again is None:
+        new = changed(work, edit)
+        if new is None:
             continue
         first = in_place(work, edit)
         fixed |= first is None
         patched += first or ()
-        replaced += again
+        deleted.append(delete(work))
+        made.append(new)
     restarts = bool(setting.standing.running)
     if patched and not fixed:
         yield Proposal(do, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
-    if replaced:
+    if made:
         names = some([named(work) for work in setting.works])
         disturbance = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
-        yield Proposal(f"{do}: delete {names}, and apply with that change", (*grouped, *replaced), disturbance, seen)
+        yield Proposal(
+            f"{do}: delete {names}, and apply with that change", (*grouped, *deleted, apply(*made)), disturbance, seen
+        )
 
 
 def in_spec(**fields: Any) -> GroupPatch:

@@ -71,6 +71,12 @@ def edited(obj: Object, edit: Edit) -> Object:
     return made
 
 
+def changed(obj: Object, edit: Edit) -> Object | None:
+    """The manifest after an edit; None where nothing would change."""
+    new = edited(obj, edit)
+    return None if new == as_manifest(obj) else new
+
+
 def in_place(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
     """The edit as a patch; None where a fixed field would change, or nothing would."""
     old, new = as_manifest(obj), edited(obj, edit)
@@ -82,8 +88,8 @@ def in_place(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
 
 def anew(obj: Object, edit: Edit) -> tuple[Change, ...] | None:
     """The edit as a user makes it where fields are fixed: delete and apply. None where nothing would change."""
-    new = edited(obj, edit)
-    return None if new == as_manifest(obj) else (delete(obj), apply(new))
+    new = changed(obj, edit)
+    return None if new is None else (delete(obj), apply(new))
 
 
 def difference(old: Any, new: Mapping[str, Any]) -> dict[str, Any]:

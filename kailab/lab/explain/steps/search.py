@@ -7,7 +7,6 @@ from contextlib import closing
 from itertools import islice
 
 from kailab.errors import KailabError
-from kailab.lab.change import carry_out, read_changes
 from kailab.lab.explain.answer import Step
 from kailab.lab.explain.cause import Cause
 from kailab.lab.explain.grouping import causes_now
@@ -20,23 +19,28 @@ from kailab.lab.fork import fork
 
 ENOUGH = 5
 """Steps in an answer."""
-ENOUGH_LARGE = 2
-"""The same in a large lab, where each trial takes its time."""
 OF_A_SORT = 2
 """Steps of one sort among them."""
 PAIRED = 4
 """First halves of a pair that are looked at."""
 
 
-def steps_for(standing: Standing, causes: Sequence[Cause]) -> tuple[Step, ...]:
+def steps_for(standing: Standing, causes: Sequence[Cause], everything: bool = False) -> tuple[Step, ...]:
     """Changes that let the subject run, each tried: those that evict nobody first, then by how much they disturb. ``causes``: what
-    keeps it from running, the first first. Empty where nothing is known that would."""
+    keeps it from running, the first first. ``everything``: where trials take their time, too, more than the first that does. Empty
+    where nothing is known that would."""
     setting = Setting(standing, causes)
     trials = Trials(setting)
-    found = list(islice(_working(setting, trials), ENOUGH_LARGE if trials.sifted else ENOUGH))
+    found = list(islice(_working(setting, trials), _enough(trials, everything)))
     if not found and causes:
         found = list(islice(_pairs(setting, trials), 1))
     return tuple(one.step for one in sorted(found, key=_order))
+
+
+def _enough(trials: Trials, everything: bool) -> int:
+    if not trials.sifted:
+        return ENOUGH
+    return 1 if trials.slow and not everything else 2
 
 
 def _order(tried: Tried) -> tuple[bool, bool, Disturbance]:
@@ -75,7 +79,7 @@ def _pairs(setting: Setting, trials: Trials) -> Iterator[Tried]:
             return
         with closing(fork(setting.lab)) as copy:
             try:
-                carry_out(copy, read_changes([dict(change) for change in one.changes]))
+                trials.carry_out(copy, one)
                 there = setting.subject.standing(copy)
                 causes = causes_now(there)
             except KailabError:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from kailab.errors import KailabError
 from kailab.lab.change import carry_out, read_changes
 from kailab.lab.explain.answer import Outcome, Step
-from kailab.lab.explain.steps.proposal import Change, Proposal, Way
+from kailab.lab.explain.steps.proposal import Proposal, Way
 from kailab.lab.explain.steps.setting import Setting
 from kailab.lab.explain.steps.sifting import can_ask, promising
 from kailab.lab.fork import fork
@@ -25,6 +25,10 @@ AFFORDABLE = 12_000
 """Pods that all trials of one answer may look at."""
 SIFTED_FROM = 500
 """Pods from which on only that is tried of which the engine says that it may work."""
+
+
+SLOW_FROM = 2_000
+"""Pods from which on one trial takes a good part of a second."""
 
 
 class Tried(NamedTuple):
@@ -43,7 +47,7 @@ class Trials:
 
     def __init__(self, setting: Setting) -> None:
         pods = max(1, len(setting.picture.pods))
-        self.sifted = pods >= SIFTED_FROM
+        self.sifted, self.slow = pods >= SIFTED_FROM, pods >= SLOW_FROM
         self.left = max(LEAST, min(MOST, AFFORDABLE // pods))
         self._running = len(setting.standing.running)
         self._evictions = len(setting.picture.log.evictions)
@@ -68,8 +72,17 @@ class Trials:
         if not self.spend():
             return None
         with closing(fork(setting.lab)) as copy:
-            outcome = self._outcome(setting, copy) if _done(copy, proposal.changes) else None
+            try:
+                self.carry_out(copy, proposal)
+            except KailabError:
+                return None
+            outcome = self._outcome(setting, copy)
         return None if outcome is None else Tried(proposal, outcome)
+
+    def carry_out(self, copy: Lab, proposal: Proposal) -> None:
+        """Make its changes. Raises KailabError for what the lab refuses."""
+        # In a large lab to settle takes its time: what one command changes is changed together.
+        carry_out(copy, read_changes([dict(change) for change in proposal.changes]), together=self.sifted)
 
     def _by_halving(self, setting: Setting, proposals: Sequence[Proposal]) -> Tried | None:
         best = self.of(setting, proposals[-1])
@@ -93,11 +106,3 @@ class Trials:
         own = {id(entry) for entry in after.evictions}
         evicted = [entry for entry in picture.log.evictions[self._evictions :] if id(entry) not in own]
         return Outcome(len(after.running), tuple(dict.fromkeys(entry.pod for entry in evicted)))
-
-
-def _done(copy: Lab, changes: Sequence[Change]) -> bool:
-    try:
-        carry_out(copy, read_changes([dict(change) for change in changes]))
-    except KailabError:
-        return False
-    return True
