@@ -29,7 +29,9 @@ if TYPE_CHECKING:
 @click.option(
     "--nodes", is_flag=True, help="What each node says to its pods: that it takes them, or the rule that refuses."
 )
-@click.option("--all", "all_of_it", is_flag=True, help="Everything known, not only a screen of it.")
+@click.option(
+    "--all", "all_of_it", is_flag=True, help="Everything known, not only a screen of it; in a large lab more is tried."
+)
 @click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Of a test, from its evidence alone."
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from kailab.engine.config import EngineConfig
@@ -20,10 +20,14 @@ def by_identity(snapshot: Snapshot) -> Kinds:
 
 
 class Draft:
-    """``subject``: UIDs of the PodGroups that the question is about. ``config`` and ``now`` may be set to others."""
+    """``subject``: UIDs of the PodGroups that the question is about, ``members`` of their tasks. ``config`` and ``now`` may be set to
+    others."""
 
-    def __init__(self, before: Kinds, config: EngineConfig, now: float, subject: tuple[str, ...]) -> None:
+    def __init__(
+        self, before: Kinds, config: EngineConfig, now: float, subject: tuple[str, ...], members: Collection[str]
+    ) -> None:
         self._before = before
+        self._members = members
         self._changed: Kinds = {kind: {} for kind in IDENTITY}  # None: removed
         self.config = config
         self.now = now
@@ -61,8 +65,11 @@ class Draft:
 
     def tasks(self) -> list[Task]:
         """Of the subject."""
-        subject = set(self.subject)
-        return [task for task in self.records("tasks") if task.podgroup in subject]
+        changed = self._changed["tasks"]
+        # All records are not gone through: there may be very many, and few of the subject.
+        found = (changed.get(uid, self._before["tasks"][uid]) for uid in self._members)
+        added = (task for uid, task in changed.items() if uid not in self._before["tasks"])
+        return [task for task in (*found, *added) if task is not None and task.podgroup in self.subject]
 
     def way(self, name: str) -> list[Queue]:
         """A queue and its ancestors, up to the root, as far as they are there."""

@@ -119,6 +119,12 @@ class Trials:
         """Of the snapshot as it is. Whoever changes it puts it back."""
         return WorkingSet.of(self.snapshot) if self._of is None else self._of.working
 
+    @cached_property
+    def _members(self) -> tuple[str, ...]:
+        """Tasks (UIDs) of the subject, in the order of the records."""
+        subject = set(self.subject)
+        return tuple(uid for uid, task in self._records["tasks"].items() if task.podgroup in subject)
+
     def about(self, *subject: str) -> Trials:
         """The same moment, another subject; asked for again, with the outcomes that were found."""
         found = self._about.get(subject)
@@ -166,7 +172,7 @@ class Trials:
 
     def draft(self, *relaxations: Relaxation) -> Draft:
         """The input with all of these."""
-        draft = Draft(self._records, self.config, self.now, self.subject)
+        draft = Draft(self._records, self.config, self.now, self.subject, self._members)
         for relaxation in relaxations:
             relaxation.change(draft)
         return draft

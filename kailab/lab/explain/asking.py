@@ -51,7 +51,7 @@ def answered(standing: Standing, *, tried: bool = True, everything: bool = False
         if tried:
             from kailab.lab.explain.steps import steps_for
 
-            steps = steps_for(standing, causes, everything)
+            steps = steps_for(standing, causes, verdict is Verdict.NEVER, everything)
     return _composed(standing, verdict, causes, groups, steps)
 
 

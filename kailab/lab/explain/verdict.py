@@ -11,6 +11,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, until_decided
 from kailab.engine.decisions import Decisions
 from kailab.engine.relaxing.others import OthersGone
+from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Trials
 from kailab.engine.snapshot.records import Status
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -77,7 +78,7 @@ def verdict_of(standing: Standing, first: Cause | None) -> Verdict:
         if first is not None and first.code == Code.PRIORITY_CLASS_MISSING:
             return Verdict.NEVER  # its controller tries on, and each pod of it is refused
         return _without_pods(standing)
-    return Verdict.LATER if _runs_alone(standing) else Verdict.NEVER
+    return Verdict.LATER if could_run(standing) else Verdict.NEVER
 
 
 def not_whole_since_evicted(standing: Standing) -> bool:
@@ -105,12 +106,15 @@ def _without_pods(standing: Standing) -> Verdict:
     return Verdict.LATER if waits else Verdict.NEVER
 
 
-def _runs_alone(standing: Standing) -> bool:
+def could_run(standing: Standing, *relaxations: Relaxation) -> bool:
+    """Whether its pods that wait all get places where other work has gone, now or a day later, with these made."""
     pods = standing.picture.pods_by_name
     tasks = {pods[row.name]["metadata"]["uid"] for row in standing.waiting}
     if not tasks <= {task.uid for task in standing.moment.snapshot.tasks}:
         return False  # nobody considers it, whatever else goes
-    left = standing.trials.about(*sorted(kept(standing))).after(OthersGone())
+    left = standing.trials.about(*sorted(kept(standing))).after(OthersGone(), *relaxations)
+    if relaxations:
+        tasks &= {task.uid for task in left.snapshot.tasks}
     # A day is longer than delays, graces and protections usually are.
     return any(runs_alone(left, at, tasks) for at in (left.now, left.now + DAY))
 

@@ -28,6 +28,7 @@ def own_change(
     if grouped:
         yield Proposal(do, tuple(grouped), Disturbance.OWN, seen)
     patched: list[Change] = []
+    remade: list[str] = []
     deleted: list[Change] = []
     made: list[Object] = []
     fixed = False
@@ -38,13 +39,14 @@ def own_change(
         first = in_place(work, edit)
         fixed |= first is None
         patched += first or ()
+        remade.append(named(work))
         deleted.append(delete(work))
         made.append(new)
     restarts = bool(setting.standing.running)
     if patched and not fixed:
         yield Proposal(do, (*grouped, *patched), Disturbance.RESTARTED if restarts else Disturbance.OWN, seen)
     if made:
-        names = some([named(work) for work in setting.works])
+        names = some(remade)
         disturbance = Disturbance.RESTARTED if restarts else Disturbance.REPLACED
         yield Proposal(
             f"{do}: delete {names}, and apply with that change", (*grouped, *deleted, apply(*made)), disturbance, seen

@@ -25,14 +25,17 @@ PAIRED = 4
 """First halves of a pair that are looked at."""
 
 
-def steps_for(standing: Standing, causes: Sequence[Cause], everything: bool = False) -> tuple[Step, ...]:
+def steps_for(
+    standing: Standing, causes: Sequence[Cause], never: bool = False, everything: bool = False
+) -> tuple[Step, ...]:
     """Changes that let the subject run, each tried: those that evict nobody first, then by how much they disturb. ``causes``: what
-    keeps it from running, the first first. ``everything``: where trials take their time, too, more than the first that does. Empty
-    where nothing is known that would."""
-    setting = Setting(standing, causes)
+    keeps it from running, the first first. ``never``: it does not run where nothing else is, so that some changes need no trial.
+    ``everything``: where trials take their time, too, more than the first change that does, and pairs of changes. Empty where nothing
+    is known that would."""
+    setting = Setting(standing, causes, never)
     trials = Trials(setting)
     found = list(islice(_working(setting, trials), _enough(trials, everything)))
-    if not found and causes:
+    if not found and causes and (everything or not trials.slow):
         found = list(islice(_pairs(setting, trials), 1))
     return tuple(one.step for one in sorted(found, key=_order))
 

@@ -22,11 +22,12 @@ if TYPE_CHECKING:
 
 
 class Setting:
-    """One question's surroundings, at one moment. ``causes``: the first one first."""
+    """One question's surroundings, at one moment. ``causes``: the first one first. ``never``: it does not run where nothing else is."""
 
-    def __init__(self, standing: Standing, causes: Sequence[Cause]) -> None:
+    def __init__(self, standing: Standing, causes: Sequence[Cause], never: bool = False) -> None:
         self.standing = standing
         self.causes = tuple(causes)
+        self.never = never
 
     @property
     def lab(self) -> Lab:

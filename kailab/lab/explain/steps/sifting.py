@@ -18,8 +18,9 @@ from kailab.engine.policies.settings import SearchBudget
 from kailab.engine.relaxing.draft import Draft
 from kailab.engine.relaxing.relaxation import Relaxation
 from kailab.engine.relaxing.trials import Outcome, Trials
-from kailab.lab.explain.steps.proposal import Change, Proposal, Way
+from kailab.lab.explain.steps.proposal import Change, Disturbance, Proposal, Way
 from kailab.lab.explain.steps.setting import Setting, title
+from kailab.lab.explain.verdict import could_run
 from kailab.scheduler.reading.nodes import node_record
 from kailab.scheduler.reading.queues import queue_record
 
@@ -56,9 +57,11 @@ def can_ask(way: Way) -> bool:
 
 def promising(setting: Setting, way: Way) -> Iterator[Proposal]:
     """What of a way may work, by the engine, looked for as it is asked for: of one that grows only the smallest that does."""
+    # Where it does not run without others as it is, what becomes of them changes nothing.
+    proposals = [one for one in way.proposals if not (setting.never and one.disturbance is Disturbance.OTHERS)]
     if not way.grows:
-        yield from (one for one in way.proposals if _may_serve(setting, one))
-    elif way.proposals and (found := _smallest(setting, way.proposals)) is not None:
+        yield from (one for one in proposals if _may_serve(setting, one) and _could_run(setting, one))
+    elif proposals and (found := _smallest(setting, proposals)) is not None:
         yield found
 
 
@@ -67,7 +70,7 @@ def _smallest(setting: Setting, proposals: Sequence[Proposal]) -> Proposal | Non
     the subject alone mostly is enough, or all that waits before it has to be served as well. What a smaller change does a larger one does
     too, so it is not asked again."""
     last = len(proposals) - 1
-    if not _serves(setting, proposals[last], before=False):
+    if not _serves(setting, proposals[last], before=False) or not _could_run(setting, proposals[last]):
         return None
 
     def whole(place: int, before: bool = True) -> bool:
@@ -77,15 +80,13 @@ def _smallest(setting: Setting, proposals: Sequence[Proposal]) -> Proposal | Non
     # Where each of many PodGroups has a turn, they alone take as long as all that come before them.
     if low and whole(last, before=False):
         low = _first(0, last, lambda place: whole(place, before=False))
-    if low < last and whole(low):
-        return proposals[low]
-    if not _serves(setting, proposals[low], before=True) and not _serves(setting, proposals[last], before=True):
-        return None
-    # Of surplus pods an evicting action takes one a cycle: where even the largest change serves only some of them at once, nothing
-    # shows which smaller one is enough.
-    if low + 1 >= last or not whole(last - 1):
-        return proposals[last]
-    return proposals[_first(low + 1, last - 1, whole)]
+    # Of surplus pods an evicting action takes one a cycle: where even a large change serves only some of them at once, nothing shows
+    # which smaller one is enough.
+    before_last = max(low, last - 1)
+    if before_last < last and whole(before_last):
+        return proposals[low if whole(low) else _first(low + 1, before_last, whole)]
+    some = any(_serves(setting, proposals[place], before=True) for place in (before_last, last))
+    return proposals[last] if some else None
 
 
 def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
@@ -102,6 +103,11 @@ def _first(low: int, high: int, works: Callable[[int], bool]) -> int:
 def _may_serve(setting: Setting, proposal: Proposal) -> bool:
     """The subject alone is asked first, which costs little: what does not serve it then does not when others come before it."""
     return all(_serves(setting, proposal, before) for before in (False, True))
+
+
+def _could_run(setting: Setting, proposal: Proposal) -> bool:
+    """Whether all of it could run then, if there were nothing else: it may wait for two causes of which the proposal takes away one."""
+    return not setting.never or could_run(setting.standing, *_seen(setting, proposal))
 
 
 def _serves(setting: Setting, proposal: Proposal, before: bool) -> bool:
