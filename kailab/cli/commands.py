@@ -49,7 +49,7 @@ COMMANDS: Mapping[str, Entry] = {
     "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),
     "trial": Entry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
     "hunt": Entry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
-    "course": Entry("course", "group", "Learn by mending: challenges that start broken."),
+    "course": Entry("course", "group", "Learn: lessons that ask you first, challenges that start broken."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "top": Entry("top", "top", "Show the lab in the terminal as it changes."),
     "serve": Entry("serve", "serve", "Serve a live page of the lab: look, change, preview, undo."),

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, terminal
+from kailab.cli.course_class import class_command
+from kailab.cli.course_lessons import compare, lesson, list_lessons, predict, quiz
+from kailab.cli.course_progress import WIDTH, progress_of, progress_option
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -18,30 +21,29 @@ if TYPE_CHECKING:
     from kailab.course.judging import Judged, Verdict
     from kailab.course.progress import Progress
 
-WIDTH = 110
 MOST_LINES = 7
 """Of the reason why one condition does not hold."""
 _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes"}
 
-_progress = click.option(
-    "--progress", "file", type=options.PATH, help="The file of your progress, if not $KAILAB_COURSE or your own."
-)
-
 
 @click.group()
 def group() -> None:
-    """Learn by mending: challenges that start broken, judged by what comes of your files."""
+    """Learn how a GPU cluster is shared: lessons that ask you first, challenges that start broken."""
+
+
+for _command in (list_lessons, lesson, predict, compare, quiz, class_command):
+    group.add_command(_command)
 
 
 @group.command("challenges")
-@_progress
+@progress_option
 @options.output
 def list_challenges(file: Path | None, output: TextOrJson) -> None:
     """List the challenges, and which of them are solved."""
     from kailab.cli.table import render
     from kailab.course.reading import challenges
 
-    _, progress = _of(file)
+    _, progress = progress_of(file)
     every = challenges()
     if output is TextOrJson.json:
         data = [
@@ -66,7 +68,7 @@ def _status(progress: Progress, name: str) -> str:
 @click.argument("name", help="A challenge.")
 @click.argument("folder", required=False, type=options.PATH, help="Where your files and your lab will be: NAME.")
 @click.option("--fresh", is_flag=True, help="Begin anew where it was begun before; your files are kept beside.")
-@_progress
+@progress_option
 def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> None:
     """Prepare a challenge: its task, its files and a lab that starts broken, in a folder of yours."""
     from kailab.course import progress as record
@@ -74,7 +76,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
     from kailab.course.reading import challenge
 
     task = challenge(name)
-    path, progress = _of(file)
+    path, progress = progress_of(file)
     place = (folder or Path(name)).absolute()
     kept = workspace.start(task, place, fresh=fresh)
     done = progress.of(name)
@@ -94,7 +96,7 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
     "folder", required=False, type=options.PATH, help="The folder with your files, if not where it was begun."
 )
 @click.option("--open", "opened", is_flag=True, help="Have the folder's lab be one with your files, to look into.")
-@_progress
+@progress_option
 @options.output
 def check(name: str | None, folder: Path | None, opened: bool, file: Path | None, output: TextOrJson) -> None:
     """Judge your files by what comes of them, on a lab that is opened for it. Exits 1 if it is not solved."""
@@ -102,7 +104,7 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
     from kailab.course import workspace
     from kailab.course.judging import judge
 
-    path, progress = _of(file)
+    path, progress = progress_of(file)
     task, place = _begun(progress, name, folder)
     verdict = judge(task, place)
     if opened:
@@ -153,12 +155,12 @@ def _of_one(one: Judged, said: set[str]) -> Iterator[str]:
 
 @group.command()
 @click.argument("name", required=False, help="A challenge; that of the folder you are in if none is named.")
-@_progress
+@progress_option
 def hint(name: str | None, file: Path | None) -> None:
     """Show the next hint of a challenge, with those before it."""
     from kailab.course import progress as record
 
-    path, progress = _of(file)
+    path, progress = progress_of(file)
     task, _ = _begun(progress, name, None)
     done = progress.of(task.name)
     done.hints = min(done.hints + 1, len(task.hints))
@@ -177,7 +179,7 @@ def hint(name: str | None, file: Path | None) -> None:
 @click.option(
     "--check", "checked", type=options.PATH, help="Check a certificate: its digest, and each solution in it again."
 )
-@_progress
+@progress_option
 def certificate(student: str, out: Path, checked: Path | None, file: Path | None) -> None:
     """Write a certificate once all challenges are solved, or check one. Exits 1 if it does not hold."""
     from kailab.course import certificate as paper
@@ -189,24 +191,18 @@ def certificate(student: str, out: Path, checked: Path | None, file: Path | None
             terminal.complain(fault)
         if faults:
             raise click.exceptions.Exit(1)
-        terminal.say(
-            f"{found.student}: {len(found.challenges)} challenges, each decided again and solved ({found.digest})"
-        )
+        counted = f"{len(found.lessons)} lessons and {len(found.challenges)} challenges"
+        terminal.say(f"{found.student}: {counted}, each judged again and right ({found.digest})")
         return
-    made = paper.certificate(_of(file)[1], student)
+    made = paper.certificate(progress_of(file)[1], student)
     try:
         out.write_bytes(paper.encoded(made))
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(out))) from error
-    terminal.say(f"{out}: {made.student}, {len(made.challenges)} challenges, {made.digest}")
+    terminal.say(
+        f"{out}: {made.student}, {len(made.lessons)} lessons, {len(made.challenges)} challenges, {made.digest}"
+    )
     terminal.notice(f"Anyone can check it: kailab course certificate --check {out}")
-
-
-def _of(file: Path | None) -> tuple[Path, Progress]:
-    from kailab.course import progress as record
-
-    path = file or record.progress_file()
-    return path, record.read(path)
 
 
 def _begun(progress: Progress, name: str | None, folder: Path | None) -> tuple[Challenge, Path]:

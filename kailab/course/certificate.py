@@ -1,7 +1,7 @@
-"""A certificate: who solved what, when and with which files, under a digest of all of it.
+"""A certificate: who solved what, when and with which files and answers, under a digest of all of it.
 
 The digest shows that nothing was changed by mistake; that the work was done is shown by deciding it again: the files that solved each
-challenge are in the certificate, and ``check`` judges them anew.
+challenge and the answers to each quiz are in the certificate, and ``check`` judges them anew.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ import msgspec
 
 from kailab.course.challenge import Challenge
 from kailab.course.judging import judge
+from kailab.course.lesson import Lesson
+from kailab.course.lesson_reading import lessons
 from kailab.course.progress import Progress, now
 from kailab.course.reading import challenges
+from kailab.course.teaching import mark
 from kailab.errors import InputError, KailabError, Where
 from kailab.model.files import read_bytes
 
@@ -34,11 +37,21 @@ class Solved(msgspec.Struct, frozen=True):
     files: dict[str, str]
 
 
+class Passed(msgspec.Struct, frozen=True):
+    """``answers``: of its quiz, letters."""
+
+    name: str
+    title: str
+    passed: str
+    answers: list[str]
+
+
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     kind: str = KIND
     format: int = 1
     student: str
     written: str
+    lessons: tuple[Passed, ...]
     challenges: tuple[Solved, ...]
     digest: str = ""
 
@@ -55,9 +68,18 @@ def certificate(progress: Progress, student: str) -> Certificate:
     missing = [one.name for one in every if one.name not in progress.solved()]
     if missing:
         raise InputError(f"{len(missing)} of {len(every)} challenges are not solved yet: {', '.join(missing)}")
+    taught = lessons()
+    missing = [one.name for one in taught if one.name not in progress.passed()]
+    if missing:
+        raise InputError(f"the quiz of {len(missing)} of {len(taught)} lessons is not passed yet: {', '.join(missing)}")
     if not student.strip():
         raise InputError("a certificate has a name on it; expected --name NAME")
-    made = Certificate(student=student.strip(), written=now(), challenges=tuple(_solved(progress, every)))
+    made = Certificate(
+        student=student.strip(),
+        written=now(),
+        lessons=tuple(_passed(progress, taught)),
+        challenges=tuple(_solved(progress, every)),
+    )
     return msgspec.structs.replace(made, digest=digest_of(made))
 
 
@@ -65,6 +87,12 @@ def _solved(progress: Progress, every: Iterable[Challenge]) -> Iterable[Solved]:
     for one in every:
         done = progress.challenges[one.name]
         yield Solved(one.name, one.title, done.solved, done.checks, done.hints, dict(done.files))
+
+
+def _passed(progress: Progress, taught: Iterable[Lesson]) -> Iterable[Passed]:
+    for one in taught:
+        taken = progress.lessons[one.name]
+        yield Passed(one.name, one.title, taken.quiz, list(taken.answers))
 
 
 def encoded(made: Certificate) -> bytes:
@@ -84,9 +112,23 @@ def check(path: Path) -> tuple[Certificate, list[str]]:
     known = {one.name: one for one in challenges()}
     told = {one.name: one for one in found.challenges}
     faults += [f"{name}: is not in it" for name in known if name not in told]
-    for name, one in told.items():
-        faults += _decided_again(known[name], one) if name in known else [f"{name}: this kailab has no such challenge"]
+    passed = {one.name: one for one in found.lessons}
+    for taught in lessons():
+        there = passed.get(taught.name)
+        faults += [f"{taught.name}: the lesson is not in it"] if there is None else _marked_again(taught, there)
+    for name, solved in told.items():
+        faults += (
+            _decided_again(known[name], solved) if name in known else [f"{name}: this kailab has no such challenge"]
+        )
     return found, faults
+
+
+def _marked_again(lesson: Lesson, told: Passed) -> list[str]:
+    try:
+        marked = mark(lesson, told.answers)
+    except InputError as error:
+        return [f"{lesson.name}: {error}"]
+    return [f"{lesson.name}: {one.given} is not the answer to: {one.ask}" for one in marked if not one.right]
 
 
 def _decided_again(challenge: Challenge, told: Solved) -> list[str]:

@@ -80,7 +80,7 @@ def failure_of(lab: Lab, one: Mapping[str, Any]) -> str:
     that it is about."""
 
     def condition() -> None:
-        found = expect(_subject(lab, one["about"]))
+        found = expect(subject_of(lab, one["about"]))
         for word, arguments in one["expect"].items():
             getattr(found, word)(**_arguments(arguments))
 
@@ -99,7 +99,8 @@ def failure_of(lab: Lab, one: Mapping[str, Any]) -> str:
     return ""
 
 
-def _subject(lab: Lab, about: Mapping[str, Any]) -> Subject | Lab:
+def subject_of(lab: Lab, about: Mapping[str, Any]) -> Subject | Lab:
+    """What ``{queue: team-a}`` or ``{lab: true}`` names. Raises NotFound."""
     [(kind, name)] = about.items()
     subject: Subject | Lab = lab if kind == "lab" else getattr(lab, kind)(name)
     return subject

@@ -32,16 +32,39 @@ class Done(msgspec.Struct, omit_defaults=True):
     files: Mapping[str, str] = {}
 
 
+class Taken(msgspec.Struct, omit_defaults=True):
+    """Of a lesson. ``predicted``: when the ``prediction`` was made; ``compared``: when it was with what was ``seen``. ``quiz``: when
+    all ``answers`` were right, after so many ``tries``."""
+
+    folder: str = ""
+    started: str = ""
+    predicted: str = ""
+    prediction: list[float] = []
+    compared: str = ""
+    seen: list[float] = []
+    tries: int = 0
+    quiz: str = ""
+    answers: list[str] = []
+
+
 class Progress(msgspec.Struct, omit_defaults=True):
     format: int = FORMAT
     challenges: dict[str, Done] = {}
+    lessons: dict[str, Taken] = {}
 
     def of(self, name: str) -> Done:
         """Kept from now on, if it was not."""
         return self.challenges.setdefault(name, Done())
 
+    def of_lesson(self, name: str) -> Taken:
+        return self.lessons.setdefault(name, Taken())
+
     def solved(self) -> set[str]:
         return {name for name, done in self.challenges.items() if done.solved}
+
+    def passed(self) -> set[str]:
+        """Lessons whose quiz is answered."""
+        return {name for name, taken in self.lessons.items() if taken.quiz}
 
 
 def progress_file() -> Path:

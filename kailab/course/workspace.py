@@ -13,6 +13,7 @@ from typing import Any
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.course.challenge import Challenge
 from kailab.course.judging import act
+from kailab.course.lesson import Lesson
 from kailab.errors import EvidenceError, InputError, Where
 from kailab.evidence.journal import Journal
 from kailab.fleet import load_fleet
@@ -22,7 +23,7 @@ from kailab.scheduler import settings_of
 from kailab.undertest.naming import chosen
 
 STATE = Path(".kailab/lab.state")
-TASK = "TASK.md"
+TASK, LESSON = "TASK.md", "LESSON.md"
 
 
 def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Path]:
@@ -47,6 +48,28 @@ def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Pa
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
     open_lab(challenge, folder / STATE)
     return kept
+
+
+def lay_out(lesson: Lesson, folder: Path, *, fresh: bool = False) -> None:
+    """Write a lesson's files; its lab is the student's to begin. ``fresh``: also where it was begun before; the lab there ends. Raises
+    InputError where something else is in the folder, or it can't be written."""
+    try:
+        there = folder.is_dir() and any(folder.iterdir())
+        if there and not (folder / LESSON).is_file():
+            raise InputError("is not empty; expected a new folder", Where(file=str(folder)))
+        if there and not fresh:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in lesson.files:
+            _keep(folder / name, lesson.folder / name)
+            (folder / name).write_bytes((lesson.folder / name).read_bytes())
+        (folder / LESSON).write_text(f"# {lesson.title}\n\n{lesson.concept}\n", encoding="utf-8")
+        state = folder / STATE
+        if state.exists():
+            with StateLock(state):
+                end(state)
+    except OSError as error:
+        raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
 
 
 def _keep(own: Path, shipped: Path) -> list[Path]:

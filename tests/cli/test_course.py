@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kailab.course.lesson_reading import lessons
 from kailab.course.reading import challenge
 from tests.course.answers import answers
 
@@ -157,19 +158,27 @@ def test_a_certificate_is_decided_again(kailab, home: Path, record: Path) -> Non
             files = {name: (folder / name).read_text() for name in task.files.edit}
             solved[answer.challenge] = {"solved": "2026-01-01T00:00:00Z", "checks": 1, "files": files}
     record.write_text(json.dumps({"format": 1, "challenges": solved}))
+    assert "the quiz of 8 of 8 lessons is not passed yet" in kailab("course", "certificate", "--name", "Ada").err
+    passed = {
+        one.name: {"quiz": "2026-01-01T00:00:00Z", "answers": [right.answer for right in one.answers]}
+        for one in lessons()
+    }
+    record.write_text(json.dumps({"format": 1, "challenges": solved, "lessons": passed}))
     assert kailab("course", "certificate").code == 2  # nobody's
     written = kailab("course", "certificate", "--name", "Ada")
     assert written.code == 0
     checked = kailab("course", "certificate", "--check", "certificate.json")
     assert (checked.code, checked.err) == (0, "")
-    assert f"Ada: {len(solved)} challenges" in checked.out
+    assert f"Ada: 8 lessons and {len(solved)} challenges" in checked.out
 
     paper = json.loads(Path("certificate.json").read_text())
     paper["student"] = "Bob"
+    paper["lessons"][0]["answers"] = ["c", "c", "c"]
     [one] = [one for one in paper["challenges"] if one["name"] == NAME]
     one["files"]["render.yaml"] = (challenge(NAME).folder / "render.yaml").read_text()
     Path("forged.json").write_text(json.dumps(paper))
     forged = kailab("course", "certificate", "--check", "forged.json")
     assert forged.code == 1
     assert "the digest is another" in forged.err
+    assert "quota: c is not the answer" in forged.err
     assert f"{NAME}: All 16 renderers run" in forged.err

@@ -1,4 +1,4 @@
-"""A challenge's folder: what is wrong with it is told by file, line and field."""
+"""The folder of a challenge or lesson: what is wrong with it is told by file, line and field."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from kailab.course.lesson_reading import LESSONS, lessons, read_lesson
 from kailab.course.reading import CHALLENGES, challenges, read_challenge
 from kailab.errors import InputError
 
@@ -58,6 +59,36 @@ def test_a_folder_as_it_is_meant_is_read(folder: Path) -> None:
 def test_each_challenge_leads_to_an_exercise() -> None:
     there = {path.name for path in (ROOT / "exercises").iterdir() if path.is_dir()}
     assert {one.exercise for one in challenges()} <= there
+    assert {one.exercise for one in lessons()} <= there
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "said"),
+    [
+        ("lesson.yaml", "number: 1\n", "", "number: is required"),
+        (
+            "lesson.yaml",
+            "[queues.yaml, services.yaml]\npredict",
+            "[queues.yaml, service.yaml]\npredict",
+            "there is no file",
+        ),
+        ("lesson.yaml", "count: pods", "count: cores", "count: 'cores' is not valid; expected pods or gpus"),
+        ("lesson.yaml", "look: [kailab explain", "look: [kailab delete", "expected a kailab command that only looks"),
+        ("lesson.yaml", "explain: queue team-a\n", "explain: queue team-a\n    after: 2\n", "there are 1 steps"),
+        ("answers.yaml", "answer: b", "answer: e", "answer 1 is 'e'; expected a, b, c"),
+        ("answers.yaml", "- answer: a", "- {answer: a, why: more}\n- answer: a", "4 answers; expected 3"),
+        ("answers.yaml", "answer: b", "answers: b", "answer"),
+    ],
+)
+def test_a_fault_of_a_lesson_is_told_with_its_place(tmp_path: Path, file: str, old: str, new: str, said: str) -> None:
+    folder = Path(shutil.copytree(LESSONS / "quota", tmp_path / "own"))
+    text = (folder / file).read_text()
+    assert old in text
+    (folder / file).write_text(text.replace(old, new, 1))
+    with pytest.raises(InputError) as error:
+        read_lesson(folder)
+    assert str(folder / file) in str(error.value)
+    assert said in str(error.value)
 
 
 def test_no_solution_is_given_out() -> None:

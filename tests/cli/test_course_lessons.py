@@ -1,0 +1,152 @@
+"""The lessons from the command line: foretell, do what they say, compare, be asked; and a class of students."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pytest
+
+from kailab.course.lesson import Lesson
+from kailab.course.lesson_reading import LESSONS, lessons
+from kailab.course.teaching import counted, walk
+from kailab.lab import Lab
+
+NAMES = [one.name for one in lessons()]
+
+
+@pytest.fixture(autouse=True)
+def record(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = home / "course.json"
+    monkeypatch.setenv("KAILAB_COURSE", str(path))
+    return path
+
+
+def named(name: str) -> Lesson:
+    return next(one for one in lessons() if one.name == name)
+
+
+def test_there_are_eight_and_the_first_takes_three_commands() -> None:
+    assert [one.number for one in lessons()] == list(range(1, 9))
+    assert [command for step in lessons()[0].commands() for command in step] == [
+        "kailab up",
+        "kailab apply -f queues.yaml -f services.yaml",
+        "kailab explain queue team-a",
+    ]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_lessons_commands_bring_about_what_is_compared(kailab, home: Path, name: str, monkeypatch) -> None:
+    task = named(name)
+    assert kailab("course", "lesson", name).code == 0
+    assert kailab("course", "predict", name, *("1" for _ in task.predict)).code == 0
+    monkeypatch.chdir(home / name)
+    last = len(task.steps)
+    seen = {}
+    for number, commands in enumerate(task.commands(), 1):
+        for command in commands:
+            done = kailab(*shlex.split(command)[1:])
+            assert (done.code, done.out != "") == (0, True), f"{command}: {done.err}"
+        with Lab.resume(".kailab/lab.state", read_only=True) as lab:
+            for place, one in enumerate(task.predict):
+                if (one.after or last) == number:
+                    seen[place] = counted(lab, one.about, one.count)
+    assert tuple(seen[place] for place in sorted(seen)) == walk(task).seen
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_happened_is_told_from_explain(kailab, name: str, record: Path) -> None:
+    task = named(name)
+    kailab("course", "lesson", name)
+    kailab("course", "predict", name, *("1" for _ in task.predict))
+    compared = json.loads(kailab("course", "compare", name, "-o", "json").out)
+    assert [one["predicted"] for one in compared["predictions"]] == [1] * len(task.predict)
+    assert [one["what"] for one in compared["why"]] == [one.explain for one in task.why]
+    assert all(len(one["lines"]) > 1 for one in compared["why"])
+    assert json.loads(record.read_text())["lessons"][name]["seen"] == [one["seen"] for one in compared["predictions"]]
+
+
+def test_a_prediction_comes_before_the_lab_and_once(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kailab("course", "lesson", "quota")
+    assert "nothing was foretold yet" in kailab("course", "compare", "quota").err
+    monkeypatch.chdir(home / "quota")
+    kailab("up")
+    late = kailab("course", "predict", "quota", "16", "8")
+    assert (late.code, "the lab runs already" in late.err) == (2, True)
+    monkeypatch.chdir(home)
+    assert kailab("course", "lesson", "quota", "--fresh").code == 0
+    assert kailab("course", "predict", "quota", "24", "12").code == 0
+    again = kailab("course", "predict", "quota", "16", "8")
+    assert (again.code, "made once" in again.err) == (2, True)
+    compared = kailab("course", "compare", "quota")
+    assert "foretold 24, seen 16" in compared.out
+
+
+def test_a_quiz_is_judged_and_gives_nothing_away(kailab) -> None:
+    kailab("course", "lesson", "quota")
+    asked = kailab("course", "quiz", "quota")
+    right = [one.answer for one in named("quota").answers]
+    assert all(one.why not in asked.out for one in named("quota").answers)
+    wrong = kailab("course", "quiz", "quota", right[0], *("c" for _ in right[1:]))
+    assert wrong.code == 1
+    assert [line.split(" ")[1] for line in wrong.out.splitlines()] == ["right:", "wrong:", "wrong:"]
+    assert all(one.why not in wrong.out for one in named("quota").answers[1:])
+    assert kailab("course", "quiz", "quota", *right).code == 0
+    status = {one["name"]: one["status"] for one in json.loads(kailab("course", "lessons", "-o", "json").out)}
+    assert (status["quota"], status["borrow"]) == ("passed", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("lesson", "quotta"), "did you mean quota?"),
+        (("lesson", "quota", "full"), "is not empty"),
+        (("predict", "borrow", "1", "2"), "was not begun"),
+        (("predict", "quota", "1"), "1 numbers; expected 2"),
+        (("predict", "quota", "many", "8"), "made of numbers"),
+        (("predict", "quota", "nan", "8"), "made of numbers"),
+        (("quiz", "quota", "a"), "1 answers; expected 3"),
+        (("quiz", "quota", "a", "b", "z"), "expected a, b, c"),
+        (("class", "nowhere.yaml"), "nowhere.yaml"),
+        (("class", "full/class.yaml"), "expected name, and students"),
+    ],
+)
+def test_what_can_not_be_done_is_said(kailab, home: Path, arguments: tuple[str, ...], said: str) -> None:
+    (home / "full").mkdir()
+    (home / "full" / "class.yaml").write_text("name: Spring\nstudents: [Ada]\n")
+    kailab("course", "lesson", "quota")
+    refused = kailab("course", *arguments)
+    assert refused.code == 2
+    assert said in refused.err
+
+
+def test_no_answers_are_on_the_page_of_the_question() -> None:
+    for task in lessons():
+        pages = "".join(file.read_text() for file in task.folder.iterdir() if file.name != "answers.yaml")
+        assert all(one.why not in " ".join(pages.split()) for one in task.answers)
+    assert {path.suffix for path in LESSONS.rglob("*") if path.is_file()} == {".yaml", ".md"}
+
+
+def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, numbers in (("ada", ("16", "8")), ("bob", ("24", "8"))):
+        monkeypatch.setenv("KAILAB_COURSE", str(home / f"{name}.json"))
+        kailab("course", "lesson", "quota", f"quota-{name}")
+        kailab("course", "predict", "quota", *numbers)
+        kailab("course", "compare", "quota")
+    kailab("course", "start", "lost-queue", "lost")
+    kailab("course", "check", "lost-queue")
+    kailab("course", "hint", "lost-queue")
+    (home / "class.yaml").write_text(
+        "name: Spring\nstudents:\n- {name: Ada, progress: ada.json}\n- {name: Bob, progress: bob.json}\n- {name: Eve, progress: eve.json}\n"
+    )
+    told = kailab("course", "class", "class.yaml")
+    assert told.code == 0
+    assert "no file of progress yet: Eve" in told.err
+    ada, bob, eve = json.loads(kailab("course", "class", "class.yaml", "-o", "json").out)["students"]
+    assert (ada["foretold_right"], ada["foretold"], ada["begun"]) == (2, 2, {})
+    assert (bob["foretold_right"], bob["hints"], bob["begun"]) == (1, 1, {"lost-queue": 1})
+    assert eve["missing"]
+    (home / "bob.json").write_text("{]")
+    damaged = kailab("course", "class", "class.yaml")
+    assert (damaged.code, "Bob: " in damaged.err) == (2, True)
