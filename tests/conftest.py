@@ -29,6 +29,7 @@ MAY_SKIP = (
     "tests/serve/test_live_page.py",
     "tests/snapshots/test_beside_kai.py",
     "tests/trials/test_upgrade.py",
+    "tests/vcluster/",
 )
 DATA = "KAILAB_SHARED"
 

@@ -49,6 +49,7 @@ class By(StrEnum):
 @click.option("--again", is_flag=True, help="Get also the programs that are here already.")
 @click.option("--kind", is_flag=True, help="Get also the program kind, for the backend kind.")
 @click.option("--helm", is_flag=True, help="Get also the program helm, for schedulers installed by their chart.")
+@click.option("--vcluster", is_flag=True, help="Get also the program vcluster, for the backend vcluster.")
 @_addons("Get")
 def get(
     kubernetes: str | None,
@@ -57,18 +58,19 @@ def get(
     again: bool,
     kind: bool,
     helm: bool,
+    vcluster: bool,
     addons: tuple[str, ...],
 ) -> None:
     """Get what is missing, into the cache that all labs share."""
     import sys
 
-    from kailab.components import HELM, KIND, Way, get_addon, get_components, get_program
+    from kailab.components import HELM, KIND, VCLUSTER, VCLUSTER_CHART, Way, get_addon, get_components, get_program
     from kailab.components.pins import addon_pins
     from kailab.errors import InputError
 
-    if source is not None and (by is not None or kind or helm or addons):
+    if source is not None and (by is not None or kind or helm or vcluster or addons):
         raise InputError(
-            "--from copies the programs of a control plane and gets nothing else: leave out --by, --kind, --helm and --with"
+            "--from copies the programs of a control plane and gets nothing else: leave out --by, --kind, --helm, --vcluster and --with"
         )
     for name in addons:
         addon_pins(name)  # before anything is got
@@ -85,7 +87,12 @@ def get(
         )
         paths = list(found.paths.values())
         shown = progress if sys.stderr.isatty() else None
-        for pin in (*([KIND] if kind else []), *([HELM] if helm else [])):
+        tools = [
+            pin
+            for pin, wanted in ((KIND, kind), (HELM, helm), (VCLUSTER, vcluster), (VCLUSTER_CHART, vcluster))
+            if wanted
+        ]
+        for pin in tools:
             paths.append(get_program(pin, way=way, again=again, tell=terminal.notice, progress=shown))
         for name in addons:
             addon = get_addon(name, way=way, again=again, tell=terminal.notice, progress=shown)

@@ -35,7 +35,7 @@ def group() -> None:
 @_paths
 @_expression
 @options.scheduler
-@click.option("--backend", default="embedded", help="Where: embedded, controlplane, kind or kubeconfig.")
+@click.option("--backend", default="embedded", help="Where: embedded, controlplane, kind, vcluster or kubeconfig.")
 @click.option(
     "--labs",
     type=click.IntRange(min=1),

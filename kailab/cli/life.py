@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--backend",
     default="embedded",
-    help="Where the cluster lives: embedded, controlplane, kind, or kubeconfig (any cluster).",
+    help="Where the cluster lives: embedded, controlplane, kind, vcluster, or kubeconfig (any cluster).",
 )
 @click.option(
     "--scheduler-config",

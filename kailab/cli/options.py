@@ -70,16 +70,16 @@ evidence = click.option(
 )
 settle = click.option("--settle/--no-settle", default=True, help="Run the lab until nothing changes.")
 kubeconfig = click.option(
-    "--kubeconfig", type=PATH, help="Backend kubeconfig: the file, if not $KUBECONFIG or ~/.kube/config."
+    "--kubeconfig", type=PATH, help="Backends kubeconfig, vcluster: the file, if not $KUBECONFIG or ~/.kube/config."
 )
-context = click.option("--context", help="Backend kubeconfig: the context to use, if not the current one.")
+context = click.option("--context", help="Backends kubeconfig, vcluster: the context to use, if not the current one.")
 components = click.option(
     "--components",
     type=PATH,
-    help="Backends controlplane, kind: folder of etcd, kube-apiserver ..., if not $KAILAB_COMPONENTS.",
+    help="Backends controlplane, kind, vcluster: folder of etcd, kube-apiserver ..., if not $KAILAB_COMPONENTS.",
 )
 kubernetes = click.option(
-    "--kubernetes", help="Backends controlplane, kind: version of Kubernetes, if not the default one."
+    "--kubernetes", help="Backends controlplane, kind, vcluster: version of Kubernetes, if not the default one."
 )
 operators = click.option(
     "--with",

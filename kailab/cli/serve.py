@@ -19,7 +19,8 @@ DEFAULT = "lesson"
     help=f"Where no lab is up: begin one with this fleet (a name or a file), if not {DEFAULT}.",
 )
 @click.option(
-    "--backend", help="Where no lab is up: begin one on this backend (embedded, controlplane, kind, kubeconfig)."
+    "--backend",
+    help="Where no lab is up: begin one on this backend (embedded, controlplane, kind, vcluster, kubeconfig).",
 )
 @click.option("--scheduler", help="Where no lab is up: begin one with this scheduler (`kailab up --help`).")
 @options.state

@@ -61,6 +61,15 @@ BACKENDS: Registry[Backend] = Registry(
             real_nodes=True,
             why_not={"operators": "their webhooks are on this machine, where its API server can't call them"},
         ),
+        "vcluster": Backend(
+            "a virtual cluster in a host cluster that a kubeconfig names, with KWOK",
+            _PLANE | {"kubeconfig", "context"},
+            "kailab.lab.venues.vcluster:VclusterProvider",
+            why_not={
+                "operators": "their webhooks are on this machine, where its API server can't call them",
+                **dict.fromkeys(_CHARTS, "its pods are played inside, and the host runs none of them"),
+            },
+        ),
         "kubeconfig": Backend(
             "any cluster that a kubeconfig names",
             frozenset({"kubeconfig", "context", "devices", "venue"}) | _CHARTS,

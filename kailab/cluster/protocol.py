@@ -48,7 +48,7 @@ class Cluster(Protocol):
 
     @property
     def name(self) -> str:
-        """Backend name: ``embedded``, ``controlplane``, ``kind``, ``kubeconfig``."""
+        """Backend name: ``embedded``, ``controlplane``, ``kind``, ``vcluster``, ``kubeconfig``."""
 
     def now(self) -> float: ...
 

@@ -21,7 +21,7 @@ import tenacity
 
 from kailab.components.failures import BuildFailed
 from kailab.components.manifests import write_files, write_manifests
-from kailab.components.pins import MANIFESTS, NODE_FILES, Pin, this_machine
+from kailab.components.pins import FILES, MANIFESTS, Pin, this_machine
 from kailab.components.process_group import group
 from kailab.components.recipes import RECIPES, usual_seconds
 
@@ -87,7 +87,7 @@ def build(pin: Pin, go: Go, folder: Path, progress: Progress) -> Path:
         if pin.name == MANIFESTS:
             write_manifests(program, Path(lender["Dir"]), recipe.manifests)
             return program
-        if pin.name == NODE_FILES:
+        if pin.name in FILES:
             write_files(program, Path(lender["Dir"]), recipe.files)
             return program
         (place / "go.mod").write_text(_go_mod(pin, go, lender, place, told), encoding="utf-8")
@@ -172,13 +172,15 @@ def _lend_checksums(modules: Sequence[Path], place: Path) -> None:
 
 
 def _linked(pin: Pin) -> str:
-    """Flags of the linker: no debugging data; the version, which programs of Kubernetes and Helm know in no other way."""
+    """Flags of the linker: no debugging data; the version, which programs of Kubernetes, Helm and vCluster know in no other way."""
     flags = ["-s", "-w"]
     if pin.project == "kubernetes":
         major, minor, _ = pin.version.removeprefix("v").split(".", 2)
         values = {"gitVersion": pin.version, "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
             flags += [f"-X {package}.{name}={value}" for name, value in values.items()]
+    if pin.project == "vcluster":
+        flags.append(f"-X main.version={pin.version.removeprefix('v')}")
     if pin.project == "helm":
         flags.append(f"-X helm.sh/helm/v3/internal/version.version={pin.version}")
     return " ".join(flags)

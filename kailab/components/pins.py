@@ -20,7 +20,7 @@ PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
 
 
 class Pin(NamedTuple):
-    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``helm``, ``coredns`` or an add-on's;
+    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``helm``, ``vcluster``, ``coredns`` or an add-on's;
     ``version``: with its ``v``."""
 
     name: str
@@ -37,8 +37,19 @@ KIND = Pin("kind", "kind", "v0.30.0")
 HELM = Pin("helm", "helm", "v3.22.0")
 """For schedulers that are installed by their chart."""
 
+VCLUSTER = Pin("vcluster", "vcluster", "v0.30.0")
+"""For the backend of that name."""
+
+CHART = "chart.zip"
+"""The chart of a project, by path in its module, as one file."""
+
+VCLUSTER_CHART = Pin(CHART, "vcluster", VCLUSTER.version)
+
 NODE_FILES = "node-files.zip"
 """What kind wants to find in the image of a node, by path in its module, as one file."""
+
+FILES = (NODE_FILES, CHART)
+"""What is kept of a module file by file, and is no program."""
 
 _NODE_PROGRAMS = ("kubeadm", "kubelet", "kube-proxy")
 _COREDNS = {"v1.34": "v1.12.1", "v1.35": "v1.13.1"}

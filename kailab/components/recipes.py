@@ -9,7 +9,7 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kailab.components.pins import MANIFESTS, NODE_FILES, Pin
+from kailab.components.pins import FILES, MANIFESTS, Pin
 
 _USUAL_CORES = 2
 _BESIDE_KUEUE = ("sigs.k8s.io/kueue v0.19.2",)
@@ -54,6 +54,14 @@ RECIPES: Mapping[str, Recipe] = {
     "kwok": Recipe("sigs.k8s.io/kwok", seconds={"kwok": 120}),
     "kind": Recipe("sigs.k8s.io/kind", packages={"kind": ""}, seconds={"kind": 20}, files=("images/base/files",)),
     "helm": Recipe("helm.sh/helm/v3", seconds={"helm": 130}, megabytes={"helm": 60}),
+    "vcluster": Recipe(
+        "github.com/loft-sh/vcluster",
+        packages={"vcluster": "cmd/vclusterctl"},
+        seconds={"vcluster": 420},
+        megabytes={"vcluster": 110},
+        lent=True,
+        files=("chart",),
+    ),
     "coredns": Recipe("github.com/coredns/coredns", packages={"coredns": ""}, seconds={"coredns": 300}, lent=True),
     "kueue": Recipe(
         "sigs.k8s.io/kueue",
@@ -143,4 +151,4 @@ def usual_seconds(pin: Pin) -> int:
 
 def usual_megabytes(pin: Pin) -> int:
     """How large the program is, about; 0: nobody has said."""
-    return 0 if pin.name in (MANIFESTS, NODE_FILES) else RECIPES[pin.project].megabytes.get(pin.name, 0)
+    return 0 if pin.name in (MANIFESTS, *FILES) else RECIPES[pin.project].megabytes.get(pin.name, 0)

@@ -11,11 +11,12 @@ import os
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from kailab.components.pins import ADDONS, NODE_FILES, Machine, Pin
+from kailab.components.pins import ADDONS, FILES, Machine, Pin
 
 _ETCD = "etcd-io/etcd"
 _KWOK = "kubernetes-sigs/kwok"
 _KIND = "kubernetes-sigs/kind"
+_VCLUSTER = "loft-sh/vcluster"
 
 
 class Published(NamedTuple):
@@ -52,7 +53,7 @@ class Sources:
         """None: nobody publishes it for this machine."""
         if pin.project in ADDONS:
             return None  # their projects publish images
-        if pin.project == "coredns" or pin.name == NODE_FILES:
+        if pin.project == "coredns" or pin.name in FILES:
             return None
         kind = f"{machine.system}-{machine.architecture}"
         if pin.project == "kubernetes":
@@ -69,6 +70,9 @@ class Sources:
         if pin.name == "helm":
             url = f"{self.helm}/helm-{pin.version}-{kind}.tar.gz"
             return Published(url, f"{url}.sha256sum", f"{kind}/helm")
+        if pin.name == "vcluster":
+            base = f"{self.github}/{_VCLUSTER}/releases/download/{pin.version}"
+            return Published(f"{base}/vcluster-{kind}", f"{base}/checksums.txt")
         if pin.name == "kind":
             url = f"{self.github}/{_KIND}/releases/download/{pin.version}/{pin.name}-{kind}"
             return Published(url, f"{url}.sha256sum")

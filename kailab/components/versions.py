@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kailab.components.buildinfo import module_version
 from kailab.components.failures import WrongComponent
-from kailab.components.pins import ADDONS, MANIFESTS, NODE_FILES, Pin
+from kailab.components.pins import ADDONS, FILES, MANIFESTS, Pin
 from kailab.components.recipes import RECIPES
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def reported_version(name: str, path: Path) -> str:
 
 def check_version(pin: Pin, path: Path) -> None:
     """Raises WrongComponent."""
-    if pin.name in (MANIFESTS, NODE_FILES):
+    if pin.name in (MANIFESTS, *FILES):
         return  # written by us, from the module of that version
     told = _built_version(pin, path) if pin.project in ADDONS else reported_version(pin.name, path)
     if told != pin.version:

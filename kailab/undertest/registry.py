@@ -105,6 +105,11 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
                     elsewhere=False,
                 ),
                 Clash(
+                    "vcluster",
+                    "Kueue's webhooks are on this machine, where the API server of a virtual cluster can't call them",
+                    elsewhere=False,
+                ),
+                Clash(
                     "kubeconfig",
                     "Kueue is started beside a control plane, and not in a cluster that is somebody else's",
                     elsewhere=False,

@@ -55,7 +55,7 @@ def test_all_that_is_refused_is_told_at_once(kailab) -> None:
         (("--backend", "kubeconfig", "--kubernetes", "v9"), "it is for the backends controlplane and kind"),
         (("--backend", "kubeconfig", "--adopt-default-scheduler"), "kailab scheduler run"),
         (("--backend", "kubeconfig", "--scheduler", "kai", "--scheduler-config", "x"), "configuration of its own"),
-        (("--backend", "vcluster"), "expected one of: embedded, controlplane, kind, kubeconfig"),
+        (("--backend", "cloud"), "expected one of: embedded, controlplane, kind, vcluster, kubeconfig"),
         (("--fresh", "--keep"), "give one of them"),
         (
             ("--dra", "--scheduler", "kube-scheduler"),

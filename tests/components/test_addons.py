@@ -140,7 +140,7 @@ def test_the_command_line(go: Go, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     code, _, said = run("get", "--with", "nonesuch")
     assert (code, "'nonesuch' is no add-on; there are kueue" in said) == (2, True)
     code, _, said = run("get", "--from", str(tmp_path), "--with", "kueue")
-    assert (code, "leave out --by, --kind, --helm and --with" in said) == (2, True)
+    assert (code, "leave out --by, --kind, --helm, --vcluster and --with" in said) == (2, True)
     get_addon("kueue")
     code, listed, _ = run("list", "--with", "kueue", "-o", "json")
     mine = [item for item in json.loads(listed) if item["version"] == "v0.19.2"]

@@ -145,7 +145,10 @@ def test_a_scheduler_under_test(run: Run, tmp_path: Path) -> None:
 
 def test_a_name_that_nobody_brings_is_refused_with_those_that_there_are(run: Run) -> None:
     told = run("kailab", "up", "--backend", "flakey", code=2).stderr
-    assert "there is no backend 'flakey'; expected one of: embedded, controlplane, kind, kubeconfig, flaky" in told
+    assert (
+        "there is no backend 'flakey'; expected one of: embedded, controlplane, kind, vcluster, kubeconfig, flaky"
+        in told
+    )
     assert "Traceback" not in told
 
 

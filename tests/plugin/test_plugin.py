@@ -300,7 +300,7 @@ def test_loading_the_plugin_loads_none_of_the_lab():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (("--kailab-backend", "vcluster"), "'vcluster' is none of: embedded, controlplane, kind, kubeconfig"),
+        (("--kailab-backend", "cloud"), "'cloud' is none of: embedded, controlplane, kind, vcluster, kubeconfig"),
         (("--kailab-kubeconfig", "x"), "--kailab-kubeconfig: the backend embedded does not understand it"),
         (("--kailab-kai-bin", "x"), "--kailab-kai-bin: the backend embedded does not"),
         (

@@ -1,0 +1,106 @@
+"""The vcluster CLI, run as its documents say: create, connect, delete. Neither its own settings nor the user's kubeconfig are touched."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from kailab.cluster.controlplane.supervision import MARK
+from kailab.cluster.helm import Helm, HelmFailed, Release
+from kailab.cluster.vcluster.tools import Host, Tools
+from kailab.components.process_group import group
+from kailab.errors import ConnectError
+
+CREATE_SECONDS = 600.0
+CONNECT_SECONDS = 600.0
+DELETE_SECONDS = 300.0
+_LOOK_SECONDS = 2.0
+_LAST_LINES = 5
+
+
+@dataclass(frozen=True)
+class Maker:
+    """``folder``: of the virtual cluster; the CLI's settings and log are there."""
+
+    tools: Tools
+    host: Host
+    folder: Path
+
+    def create(self, name: str, values: Path, chart: Path | None, look: Callable[[], None]) -> None:
+        """Returns once its objects are there; they are ready later. ``look``: called all the while. Raises ConnectError."""
+        own = () if chart is None else ("--local-chart-dir", str(chart))
+        self._run(
+            "create", name, "--namespace", name, "--values", str(values), *own,
+            "--connect=false", "--expose-local=false", "--background-proxy=false", "--add=false",
+            seconds=CREATE_SECONDS, look=look,
+        )  # fmt: skip
+
+    def kubeconfig(self, name: str, server: str, look: Callable[[], None]) -> str:
+        """Of somebody who may do everything there. ``server``: where its API server is reached. Raises ConnectError."""
+        return self._run(
+            "connect", name, "--namespace", name, "--print", "--silent", "--background-proxy=false", f"--server={server}",
+            seconds=CONNECT_SECONDS, look=look,
+        )  # fmt: skip
+
+    def delete(self, name: str) -> None:
+        """Also where there is none of that name, or only half of it. Raises ConnectError."""
+        self._run(
+            "delete", name, "--namespace", name, "--ignore-not-found", "--delete-context=false", seconds=DELETE_SECONDS
+        )
+        # Of one that was cut short the CLI finds nothing to delete, while Helm keeps its cluster roles.
+        try:
+            Helm(self.tools.helm, self.host.kubeconfig, self.host.context).uninstall(
+                Release(name, name), DELETE_SECONDS
+            )
+        except HelmFailed as error:
+            raise ConnectError(f"virtual cluster {name!r}: {error}") from error
+
+    def _run(self, *arguments: str, seconds: float, look: Callable[[], None] = lambda: None) -> str:
+        where = ["--config", str(self.folder / "vcluster-cli.json"), "--driver", "helm"]
+        where += ["--context", self.host.context] if self.host.context else []
+        (self.folder / "logs").mkdir(parents=True, exist_ok=True)
+        with (
+            (self.folder / "logs" / "vcluster.log").open("ab") as log,
+            (self.folder / f"vcluster-{arguments[0]}.out").open("w+b") as output,
+        ):
+            begin = log.tell()
+            command = [str(self.tools.vcluster), *arguments, *where]
+            with group(command, cwd=self.folder, env=self._environment(), stdout=output, stderr=log) as process:
+                until = time.monotonic() + seconds
+                while not _ended(process):
+                    look()
+                    if time.monotonic() > until:
+                        raise ConnectError(f"vcluster {arguments[0]} {arguments[1]} took over {seconds:.0f} s")
+            output.seek(0)
+            said = output.read().decode("utf-8", "replace")
+        Path(output.name).unlink(missing_ok=True)
+        if process.returncode:
+            told = said.encode() + (self.folder / "logs" / "vcluster.log").read_bytes()[begin:]
+            lines = [line.strip() for line in told.decode("utf-8", "replace").splitlines() if line.strip()]
+            raise ConnectError(
+                f"vcluster {arguments[0]} {arguments[1]} failed: {'; '.join(lines[-_LAST_LINES:]) or 'it said nothing'}"
+            )
+        return said
+
+    def _environment(self) -> dict[str, str]:
+        return {
+            **os.environ,
+            # The CLI takes the first helm that it finds, and would fetch one otherwise.
+            "PATH": f"{self.tools.helm.parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "KUBECONFIG": str(self.host.kubeconfig),
+            "VCLUSTER_SKIP_VERSION_CHECK": "true",
+            # What it started is found by it if we can't end it any more.
+            MARK: str(self.folder),
+        }
+
+
+def _ended(process: subprocess.Popen[bytes]) -> bool:
+    try:
+        process.wait(timeout=_LOOK_SECONDS)
+    except subprocess.TimeoutExpired:
+        return False
+    return True

@@ -1,0 +1,60 @@
+"""The backend vcluster: virtual clusters in one host cluster, which a kubeconfig names; each with KWOK beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kailab.cluster.kubernetes import Connection
+from kailab.cluster.vcluster import Host, VclusterPlane, find_tools, take_down, tools_reason
+from kailab.lab.venues.contract import Request, Tell
+from kailab.lab.venues.kubeconfig import kubeconfig_of
+from kailab.lab.venues.plane import PlaneProvider, PlaneVenue
+
+if TYPE_CHECKING:
+    from kailab.components import ComponentSet
+
+BACKEND = "vcluster"
+
+
+class Vclusters:
+    """``host`` None: those that are there are only attached to and taken down; each knows its own."""
+
+    def __init__(self, host: Host | None = None) -> None:
+        self._host = host
+
+    def check(self) -> None:
+        """Raises InputError for a host whose kubeconfig can't be used, ConnectError for a program that is not here."""
+        find_tools()
+        host = self._of_host()
+        Connection.from_kubeconfig(host.kubeconfig, host.context)
+
+    def up(self, folder: Path, programs: ComponentSet, tell: Tell) -> Any:
+        return VclusterPlane.up(folder, host=self._of_host(), components=programs, tell=tell)
+
+    def attach(self, folder: Path) -> Any:
+        return VclusterPlane.attach(folder)
+
+    def remove(self, folder: Path) -> None:
+        take_down(folder)
+
+    def _of_host(self) -> Host:
+        return self._host or Host(kubeconfig_of(None).absolute())
+
+
+class VclusterProvider(PlaneProvider):
+    def __init__(self) -> None:
+        super().__init__(BACKEND, Vclusters())
+
+    def lacking(self) -> str | None:
+        return tools_reason()
+
+    def completed(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        return {**options, "kubeconfig": kubeconfig_of(options.get("kubeconfig"))}
+
+    def open(self, request: Request) -> PlaneVenue:
+        """Understands ``kubeconfig`` and ``context``, too: of the host."""
+        path = kubeconfig_of(request.options.get("kubeconfig")).absolute()
+        host = Host(path, request.options.get("context"))
+        return PlaneProvider(BACKEND, Vclusters(host)).open(request)
