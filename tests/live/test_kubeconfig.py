@@ -3,15 +3,16 @@
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.waiting import wait_until
-from kailab.errors import InputError
+from kailab.errors import InputError, KailabError
 from kailab.lab import Lab, expect
-from kailab.lab.venues.clearing import MARK
+from kailab.lab.venues.clearing import MARK, clear
 
 pytestmark = pytest.mark.slow
 
@@ -113,6 +114,55 @@ def test_a_node_that_is_theirs_is_not_taken_over(plane, owner):
         assert len(owner.list("Node")) == 1
     finally:
         owner.delete("Node", "a100-0")
+
+
+QUEUES_OF_ANOTHER = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "queues.scheduling.volcano.sh"},
+    "spec": {
+        "group": "scheduling.volcano.sh",
+        "scope": "Cluster",
+        "names": {"kind": "Queue", "plural": "queues", "singular": "queue"},
+        "versions": [
+            {
+                "name": "v1beta1",
+                "served": True,
+                "storage": True,
+                "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}},
+            }
+        ],
+    },
+}
+
+
+def test_queues_of_another_scheduler_outlast_their_pods(plane, owner):
+    """Volcano's scheduler panics where a queue is gone whose pods are still there."""
+    kind, mark = "Queue.scheduling.volcano.sh", {MARK: "some-lab"}
+    owner.apply(QUEUES_OF_ANOTHER)
+    queue = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q", "labels": mark}}
+    held = {"name": "held", "namespace": "default", "labels": mark, "finalizers": ["kailab.dev/test"]}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": held, "spec": {"containers": [{"name": "c", "image": "c"}]}}
+
+    def served() -> bool:
+        try:
+            owner.apply(queue)
+        except KailabError:
+            return False
+        return True
+
+    assert wait_until(served, 300)
+    owner.apply(pod)
+    other = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), "clearing")
+    with ThreadPoolExecutor(1) as pool:
+        cleared = pool.submit(clear, other, "some-lab", kinds=("Pod", kind))
+        assert wait_until(lambda: "deletionTimestamp" in owner.get("Pod", "held", "default")["metadata"], 300)
+        assert [one["metadata"].get("deletionTimestamp") for one in owner.list(kind)] == [None]
+        owner.patch("Pod", "held", "default", {"metadata": {"finalizers": None}})
+        cleared.result(timeout=300)
+    other.close()
+    assert owner.list(kind) == []
+    owner.delete("CustomResourceDefinition", "queues.scheduling.volcano.sh")
 
 
 LONG = """

@@ -24,7 +24,8 @@ PATIENCE_SECONDS = 180.0
 _MAKERS = ("ReplicaSet", "Job", "StatefulSet", "Deployment")
 _FOLLOWERS = ("Pod", "PodGroup")
 _LAST = ("Node", "Queue", "Topology", "PriorityClass", "Namespace", "CustomResourceDefinition")
-"""Deleted when everything else is gone: what others stand on. Owners whose objects were not marked come before."""
+"""Deleted when everything else is gone: what others stand on. Owners whose objects were not marked come before. Kinds of these names are
+of any group: Volcano's scheduler ends where a queue of its own goes before the pods that it holds."""
 
 Found: TypeAlias = list[tuple[str, Object]]
 
@@ -45,7 +46,7 @@ def clear(
     found = [
         (kind, obj)
         for kind in looked_at
-        if kind not in ("Event", *_LAST)
+        if kind != "Event" and not _is_last(kind)
         for obj in cluster.list(kind, labels={MARK: mark})
     ]
     gone = {obj["metadata"]["uid"] for _, obj in found}
@@ -60,7 +61,8 @@ def clear(
         return [f"{kind} {_name(obj)}" for kind, obj in hanging]
 
     _until_gone(cluster, left)
-    last = [(kind, obj) for kind in _LAST if kind in looked_at for obj in cluster.list(kind, labels={MARK: mark})]
+    kinds_last = sorted(filter(_is_last, looked_at), key=lambda kind: _LAST.index(_bare(kind)))
+    last = [(kind, obj) for kind in kinds_last for obj in cluster.list(kind, labels={MARK: mark})]
     _delete(cluster, last)
     _until_gone(
         cluster,
@@ -70,6 +72,15 @@ def clear(
             for obj in cluster.list(kind, labels={MARK: mark})
         ],
     )
+
+
+def _is_last(kind: str) -> bool:
+    return _bare(kind) in _LAST
+
+
+def _bare(kind: str) -> str:
+    """Without the group that tells it from another kind of its name."""
+    return kind.partition(".")[0]
 
 
 def _hanging(cluster: KubernetesCluster, mark: str, gone: set[str], nodes: set[str], makers: Iterable[str]) -> Found:
