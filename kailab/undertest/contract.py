@@ -271,6 +271,8 @@ class SchedulerUnderTest(ABC):
     waiting pods as no more than so many."""
     one_a_machine: ClassVar[bool] = False
     """Two of it can't run on one machine at once, as where a port is fixed in its code: those who start several wait."""
+    anew_for_each_lab: ClassVar[bool] = False
+    """It remembers for a while what is gone, by name: in the next lab it would take new work for the old."""
     steps_everywhere: ClassVar[bool] = False
     """It decides in the process of a test on a real cluster too, where others are processes of their own."""
     quiet_seconds: ClassVar[float] = PROCESS_QUIET_SECONDS

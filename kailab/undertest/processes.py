@@ -36,7 +36,7 @@ class Processes:
     def ensure(
         self, cluster: Cluster, scheduler: SchedulerUnderTest, settings: SchedulerSettings, tell: Tell = lambda _: None
     ) -> None:
-        """Have this one decide in the cluster, and none that would take its pods. Raises what ``Beside.start`` does."""
+        """For a lab that begins: have this one decide in the cluster, and none that would take its pods. Raises what ``Beside.start`` does."""
         wanted = self._completed(scheduler)
         # One that can't be told how to decide is the same under any settings, and is not started anew for them.
         start = Start(settings if "config" in SCHEDULERS[wanted.kind].options else settings_of(None))
@@ -47,6 +47,8 @@ class Processes:
         beside = self._of(wanted)
         if beside is None or wanted.steps_everywhere:
             return
+        if wanted.anew_for_each_lab and wanted in self._running:
+            self._end(wanted)
         if wanted not in self._running:
             beside.start(cluster, start, tell)
             self._running[wanted] = start

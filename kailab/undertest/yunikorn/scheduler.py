@@ -22,6 +22,9 @@ class YuniKorn(SchedulerUnderTest):
     title = "YuniKorn"
     scheduler_name = words.SCHEDULER_NAME
     one_a_machine = True  # the port of its REST API is fixed in its code
+    # An application of which all pods are gone is there for 30 s more (``completingTimeout``), and a gang that comes by its name is let in
+    # pod by pod: its room counts as held already.
+    anew_for_each_lab = True
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         from kailab.undertest.yunikorn.translation import translate
