@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import labfile, options, terminal
+from kailab.cli import options, terminal
 
 if TYPE_CHECKING:
     from kailab.cli.top_standing import Standing
@@ -47,8 +47,9 @@ def top(once: bool, state: Path) -> None:
 
 def _look(state: Path) -> Standing:
     from kailab.cli.top_standing import standing
+    from kailab.lab import kept
 
-    with labfile.looked_at(state) as lab:
+    with kept.looked_at(state, again=True) as lab:
         return standing(lab)
 
 

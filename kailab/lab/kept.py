@@ -33,12 +33,12 @@ def stamp(path: Path) -> Stamp:
 
 
 @contextmanager
-def looked_at(path: Path) -> Iterator[Lab]:
-    """The saved lab, to read. Raises StateError."""
-    from kailab.lab.garbage import collector_off_for_good
+def looked_at(path: Path, *, again: bool = False) -> Iterator[Lab]:
+    """The saved lab, to read. ``again``: by a process that goes on and looks more than once. Raises StateError."""
+    from kailab.lab.garbage import collector_off, collector_off_for_good
     from kailab.lab.lab import Lab
 
-    with collector_off_for_good(), Lab.resume(path, read_only=True) as lab:
+    with collector_off() if again else collector_off_for_good(), Lab.resume(path, read_only=True) as lab:
         yield lab
 
 

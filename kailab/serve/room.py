@@ -75,10 +75,20 @@ class Room:
             if self._session.stale and stamp != told:
                 # A lab that can't be looked at is not looked at again before it changes.
                 told = stamp
-                self._session.said = ""
-                await self.look()
+            elif not await self._moved():
+                continue
+            self._session.said = ""
+            await self.look()
+
+    async def _moved(self) -> bool:
+        try:
+            return await self.ask(lambda session: session.moved())
+        # A cluster that does not answer is asked again; what is done to it says so.
+        except KailabError:
+            return False
 
     def close(self) -> None:
         """What is being done is done to its end; what waits is not begun."""
         with contextlib.suppress(RuntimeError):
             self._thread.shutdown(wait=True, cancel_futures=True)
+        self._session.close()

@@ -22,6 +22,7 @@ from kailab.lab.settle import CYCLE_SECONDS
 from kailab.lab.whatif.trial import Alternative, what_if
 from kailab.lab.wording import elapsed
 from kailab.serve import past
+from kailab.serve.onlooker import Onlooker
 from kailab.serve.view import View, view_of
 from kailab.serve.wishes import Wish, Wished, wished
 
@@ -56,6 +57,7 @@ class Session:
         self._past = past.Past()
         self._previews: OrderedDict[str, Preview] = OrderedDict()
         self._virtual = True
+        self._onlooker: Onlooker | None = None
 
     # --- looked at -----------------------------------------------------------------------------------------------
 
@@ -67,9 +69,14 @@ class Session:
                 # Somebody else did something to it, or began another: what was kept is not what came before.
                 self._past.forget()
                 self._stamp = stamp
-            with kept.looked_at(self.path) as lab:
+                self.close()
+            with kept.looked_at(self.path, again=True) as lab:
                 self._virtual = isinstance(lab.cluster, VirtualTime)
-                return view_of(lab, self.path)
+                view = view_of(lab, self.path)
+        # What changes while it is looked at is news again.
+        if not self._virtual and self._onlooker is None:
+            self._onlooker = Onlooker(self.path)
+        return view
 
     def stamp(self) -> Stamp:
         """Of the file as it is; None where there is none."""
@@ -79,6 +86,16 @@ class Session:
     def stale(self) -> bool:
         """Whether somebody else changed the lab since it was looked at."""
         return self.stamp() != self._stamp
+
+    def moved(self) -> bool:
+        """Whether a cluster that goes on by itself has changed since this was asked last."""
+        return self._onlooker is not None and self._onlooker.moved()
+
+    def close(self) -> None:
+        """Nobody looks on any more."""
+        if self._onlooker is not None:
+            self._onlooker.close()
+            self._onlooker = None
 
     def controls(self) -> Mapping[str, Any]:
         """What can be done beside changes of objects; ``why`` it can't be."""
@@ -105,7 +122,7 @@ class Session:
     def preview(self, wish: Wish) -> dict[str, Any]:
         """What would become of the lab: tried on a copy, beside the lab left alone. Raises InputError, NotSettled."""
         stamp = self.stamp()
-        with kept.looked_at(self.path) as lab:
+        with kept.looked_at(self.path, again=True) as lab:
             found = wished(lab, wish)
             tried = what_if(lab, [Alternative(found.title, found.changes)])
         number = secrets.token_hex(8)
@@ -118,7 +135,7 @@ class Session:
             "title": found.title,
             "notes": list(found.notes),
             "summary": comparison.summary(),
-            "after": elapsed(tried.end - tried.start),
+            "after": elapsed(max(0.0, tried.end - tried.start)),  # a real clock goes on meanwhile
             "scheduler": tried.scheduler,
             **{part: comparison.data()[part] for part in ("workloads", "queues")},
         }
