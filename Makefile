@@ -13,7 +13,7 @@ BACKEND ?= embedded
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup components lab lab-up lab-down exercises evidence test test-lowest lint format docs bench lock clean
+.PHONY: help setup components lab lab-up lab-down exercises evidence test test-lowest lint format docs course-site bench lock clean
 
 help: ## Show this help
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -78,9 +78,16 @@ format: $(READY) ## Put the code in its format
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-docs: $(READY) ## Write docs/api.md from the docstrings, and the examples into docs/extending.md
+docs: $(READY) ## Write what docs/ has from the code: the API, examples, the pages of the course
 	@$(BIN)/python -m tools.api_reference
 	@$(BIN)/python -m tools.included_files
+	@$(BIN)/python -m tools.course_site
+
+course-site: $(READY) ## Build the course as a site, in build/course
+	@$(PYTHON) -m venv build/course-tools
+	@build/course-tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-course.lock
+	@build/course-tools/bin/mkdocs build --quiet --clean
+	@echo build/course/index.html
 
 bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes
 	@$(BIN)/python -m benchmarks.engine
@@ -92,6 +99,8 @@ bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes
 lock: $(READY) ## Lock the dependencies anew
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --extra dev \
 		-o requirements-dev.lock pyproject.toml requirements-tools.in
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header \
+		-o requirements-course.lock requirements-course.in
 
 clean: ## Remove the lab, the environment and all caches; evidence stays
 	@rm -rf .kailab $(VENV) $(LOWEST) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache allure-results

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import options, terminal
-from kailab.cli.course_class import class_command
+from kailab.cli.course_class import class_command, slides
 from kailab.cli.course_lessons import compare, lesson, list_lessons, predict, quiz
 from kailab.cli.course_progress import WIDTH, progress_of, progress_option
 from kailab.cli.options import TextOrJson
@@ -31,7 +31,7 @@ def group() -> None:
     """Learn how a GPU cluster is shared: lessons that ask you first, challenges that start broken."""
 
 
-for _command in (list_lessons, lesson, predict, compare, quiz, class_command):
+for _command in (list_lessons, lesson, predict, compare, quiz, class_command, slides):
     group.add_command(_command)
 
 

@@ -1,4 +1,4 @@
-"""``course class``: how far each student of a class is."""
+"""For whoever teaches: ``course class``, how far each student is, and ``course slides``."""
 
 from __future__ import annotations
 
@@ -39,3 +39,23 @@ def class_command(file: Path, output: TextOrJson) -> None:
     terminal.say(render(("STUDENT", "LESSONS", "FORETOLD", "CHALLENGES", "HINTS", "AT WORK ON (CHECKS)", "LAST"), rows))
     if missing := [one.name for one in found.students if one.missing]:
         terminal.warn(f"no file of progress yet: {', '.join(missing)}")
+
+
+@click.command()
+@click.argument("name", help="A lesson: its name or number.")
+@click.option("--out", type=options.PATH, help="The file to write, if not NAME.html.")
+def slides(name: str, out: Path | None) -> None:
+    """Write a lesson's slides as one HTML file without anything to load."""
+    from kailab.course.lesson_reading import lesson
+    from kailab.course.slides import deck, html
+    from kailab.errors import InputError, Where
+
+    task = lesson(name)
+    file = out or Path(f"{task.name}.html")
+    made = deck(task)
+    try:
+        file.write_text(html(made), encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(file))) from error
+    terminal.say(str(file))
+    terminal.notice(f"{len(made.slides)} slides: arrow keys, Home, End; one page each in print")

@@ -128,6 +128,14 @@ def test_no_answers_are_on_the_page_of_the_question() -> None:
     assert {path.suffix for path in LESSONS.rglob("*") if path.is_file()} == {".yaml", ".md"}
 
 
+def test_slides_are_written_as_one_file(kailab, home: Path) -> None:
+    written = kailab("course", "slides", "gang")
+    assert (written.code, written.out) == (0, "gang.html\n")
+    assert "<td>20</td>" in (home / "gang.html").read_text()
+    refused = kailab("course", "slides", "gang", "--out", "nowhere/gang.html")
+    assert (refused.code, "nowhere/gang.html: can't be written" in refused.err) == (2, True)
+
+
 def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, numbers in (("ada", ("16", "8")), ("bob", ("24", "8"))):
         monkeypatch.setenv("KAILAB_COURSE", str(home / f"{name}.json"))

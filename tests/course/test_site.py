@@ -1,0 +1,76 @@
+"""The course's pages: as the data have them, whole, and without answers where the questions are."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+import pytest
+import yaml
+
+from kailab.course.lesson_reading import lessons
+from kailab.course.slides import deck, html
+from kailab.course.teaching import Explained, Walked
+from tools.course_site import MADE, ROOT, TARGET, pages
+
+_LINK = re.compile(r"\]\(([^)#]+)")
+_NAMED = re.compile(r"`([a-z]+(?:-[a-z]+)+)`")
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, str]:
+    return {name: text.rstrip("\n") + "\n" for name, text in pages().items()}
+
+
+def test_the_pages_are_current(made: dict[str, str]) -> None:
+    there = {
+        path.relative_to(TARGET).as_posix()
+        for folder in MADE
+        for path in (TARGET / folder).rglob("*")
+        if path.is_file()
+    }
+    assert there == {name for name in made if name.startswith(MADE)}, "run `make docs`"
+    assert {name for name, text in made.items() if (TARGET / name).read_text("utf-8") != text} == set(), (
+        "run `make docs`"
+    )
+
+
+def test_every_page_is_in_the_menu_and_every_link_leads_somewhere() -> None:
+    menu = set(re.findall(r"\S+\.md", (ROOT / "mkdocs.yml").read_text("utf-8")))
+    there = {path.relative_to(TARGET).as_posix(): path.read_text("utf-8") for path in TARGET.rglob("*.md")}
+    assert menu == set(there)
+    for name, text in there.items():
+        for link in _LINK.findall(text):
+            if not link.startswith("https://"):
+                assert (TARGET / PurePosixPath(name).parent / link).is_file(), f"{name}: {link}"
+
+
+def test_the_menu_can_be_read() -> None:
+    configured = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
+    assert (configured["docs_dir"], configured["strict"], configured["theme"]["font"]) == ("docs/course", True, False)
+
+
+def test_challenges_that_pages_name_are_there(made: dict[str, str]) -> None:
+    known = set(re.findall(r"^`([a-z-]+)`, about", made["challenges.md"], re.MULTILINE))
+    assert len(known) == 26
+    for page in ("cases.md", "instructor.md"):
+        named = set(_NAMED.findall((TARGET / page).read_text("utf-8")))
+        assert named <= known, named - known
+
+
+def test_no_answer_is_on_the_page_of_its_question(made: dict[str, str]) -> None:
+    for one in lessons():
+        for page in (f"lessons/{one.name}.md", f"slides/{one.name}.html"):
+            assert all(right.why not in " ".join(made[page].split()) for right in one.answers), page
+        assert all(right.why in made[f"after/{one.name}.md"] for right in one.answers)
+
+
+def test_slides_load_nothing_and_show_what_is_given_as_text() -> None:
+    one = lessons()[0]
+    walked = Walked(tuple(7.0 for _ in one.predict), (Explained("queue <b>", ("<script>alert(1)</script>",)),))
+    text = html(deck(one, walked))
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert" in text
+    assert text.count("<section") == len(deck(one, walked).slides)
+    assert not re.search(r"""(src|href)=|@import|url\(|https?://""", text)
+    assert ">7</td>" in text

@@ -1,0 +1,114 @@
+"""The pages of docs/course that are made from the course's data: ``python -m tools.course_site``.
+
+``after/`` has what the questions of a lesson's page are answered with, so that no answer is on the page of its question.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from kailab.course.challenge import Challenge
+from kailab.course.lesson import Lesson
+from kailab.course.lesson_reading import LETTERS, lessons
+from kailab.course.reading import challenges
+from kailab.course.slides import deck, html
+from kailab.course.teaching import Walked, walk
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = ROOT / "docs" / "course"
+MADE = ("lessons", "after", "slides")
+"""Folders of which everything is made."""
+
+_HEAD = "<!-- Made from kailab/course by `make docs`; change that, not this file. -->\n\n"
+_LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes, or a trade"}
+
+
+def pages() -> dict[str, str]:
+    """Text by path, seen from docs/course."""
+    found = {"challenges.md": _HEAD + "\n".join(_challenges(challenges())), "timing.md": _HEAD + "\n".join(_timing())}
+    for one in lessons():
+        walked = walk(one)
+        found[f"lessons/{one.name}.md"] = _HEAD + "\n".join(_lesson(one))
+        found[f"after/{one.name}.md"] = _HEAD + "\n".join(_after(one, walked))
+        found[f"slides/{one.name}.html"] = html(deck(one, walked))
+    return found
+
+
+def _lesson(one: Lesson) -> Iterator[str]:
+    yield f"# {one.number}. {one.title}\n\nAbout {one.minutes} minutes. [Slides](../slides/{one.name}.html)\n"
+    yield f"    kailab course lesson {one.name}\n\n## The idea\n\n{one.concept}\n\n## Predict first\n"
+    yield f"Before anything runs: `kailab course predict {one.name} {' '.join('N' for _ in one.predict)}`\n"
+    yield from (f"{number}. {asked.ask}" for number, asked in enumerate(one.predict, 1))
+    yield f"\n## See for yourself\n\nIn the lesson's folder (`cd {one.name}`):\n"
+    for step, commands in zip(one.steps, one.commands(), strict=True):
+        yield f"{step['told']}\n" if "told" in step else ""
+        yield "\n".join(f"    {command}" for command in commands) + "\n"
+    yield f"Then: `kailab course compare {one.name}`, or [what happened](../after/{one.name}.md).\n\n## Ask yourself\n"
+    for number, question in enumerate(one.quiz, 1):
+        yield f"**{number}. {question.ask}**\n"
+        yield (
+            "\n".join(f"- {letter}) {choice}" for letter, choice in zip(LETTERS, question.choices, strict=False)) + "\n"
+        )
+    yield f"Answer with `kailab course quiz {one.name} {' '.join('a' for _ in one.quiz)}`."
+    yield f"\n## What fake GPUs show, and what not\n\n{one.fakes}\n\n## Its files\n"
+    for name in one.files:
+        yield f'??? note "{name}"\n\n    ```yaml\n{_indented((one.folder / name).read_text(encoding="utf-8"))}\n    ```\n'
+
+
+def _after(one: Lesson, walked: Walked) -> Iterator[str]:
+    yield f"# After lesson {one.number}: {one.title}\n\nThis page has the answers to [the lesson's]({'../lessons/' + one.name}.md) questions.\n"
+    yield "## What happened\n\n| foretold | seen |\n|---|---|"
+    yield from (f"| {asked.ask} | {seen:g} |" for asked, seen in zip(one.predict, walked.seen, strict=True))
+    yield f"\n{one.happened}\n\n## Why, as the lab tells it\n"
+    for why in walked.why:
+        yield f"    $ kailab explain {why.what}\n" + "\n".join(f"    {line}" for line in why.lines) + "\n"
+    yield "## The quiz\n"
+    for question, right in zip(one.quiz, one.answers, strict=True):
+        yield f"**{question.ask}**\n\n{right.answer}) {question.choices[LETTERS.index(right.answer)]}\n\n{right.why}\n"
+
+
+def _challenges(every: list[Challenge]) -> Iterator[str]:
+    yield f"# Challenges\n\n{len(every)} labs that start broken. Each is solved by editing YAML, and judged by what comes of it:\n"
+    yield "    kailab course start will-not-borrow\n    cd will-not-borrow\n    kailab course check\n"
+    yield "Hints come one by one: `kailab course hint NAME`. Solutions are nowhere here; any right way passes.\n"
+    for level, what in _LEVELS.items():
+        yield f"## Level {level}: {what}\n"
+        for one in every:
+            if one.level == level:
+                yield f"### {one.title}\n\n`{one.name}`, about {one.minutes} minutes, the idea is in the exercise `{one.exercise}`\n\n{one.task}\n"
+
+
+def _timing() -> Iterator[str]:
+    taught, every = lessons(), challenges()
+    yield "# Timing\n\nLessons by themselves take the times given; in a class add ten minutes each for talk.\n"
+    yield "| lesson | alone | in a class | then |\n|---|---|---|---|"
+    for one in taught:
+        fitting = ", ".join(f"`{task.name}`" for task in every if task.exercise == one.exercise) or "-"
+        yield f"| [{one.number}. {one.title}](lessons/{one.name}.md) | {one.minutes} min | {one.minutes + 10} min | {fitting} |"
+    alone = sum(one.minutes for one in taught)
+    yield f"| all | {alone / 60:.1f} h | {(alone + 10 * len(taught)) / 60:.1f} h | |\n"
+    yield "| challenges | how many | alone |\n|---|---|---|"
+    for level, what in _LEVELS.items():
+        of_level = [one for one in every if one.level == level]
+        yield f"| level {level}: {what} | {len(of_level)} | {sum(one.minutes for one in of_level) / 60:.1f} h |"
+    yield f"| all | {len(every)} | {sum(one.minutes for one in every) / 60:.1f} h |"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"    {line}" if line else "" for line in text.rstrip("\n").splitlines())
+
+
+def write() -> None:
+    """All pages anew; what is no longer made goes."""
+    for folder in MADE:
+        shutil.rmtree(TARGET / folder, ignore_errors=True)
+    for name, text in pages().items():
+        path = TARGET / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.rstrip("\n") + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write()
