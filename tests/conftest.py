@@ -23,6 +23,7 @@ MAY_SKIP = (
     "tests/components/test_building.py",
     "tests/cli/test_options.py::test_kind_is_looked_for",
     "tests/controlplane/test_faults.py",
+    "tests/course/test_slides_in_a_browser.py",
     "tests/evidence/test_signing.py",
     "tests/plugin/test_kind.py",
     "tests/report/test_viewer.py",

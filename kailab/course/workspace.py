@@ -87,7 +87,7 @@ def task_text(challenge: Challenge) -> str:
     steps = [f"{number}. {_step(step)}" for number, step in enumerate(challenge.steps, 1)]
     goals = [f"- {one['say']}" for one in challenge.judged if not one.get("rule")]
     rules = [f"- {one['say']}" for one in challenge.judged if one.get("rule")]
-    upto = f"the first {challenge.shown} of the steps" if challenge.shown else "the steps"
+    upto = f"the steps up to {challenge.shown}" if challenge.shown else "the steps"
     parts = [
         f"# {challenge.title}",
         challenge.task,
@@ -97,8 +97,7 @@ def task_text(challenge: Challenge) -> str:
         "\n".join(goals),
         *(["## And these hold", "\n".join(rules)] if rules else []),
         "## Your files",
-        f"- edit: {', '.join(challenge.files.edit)}",
-        f"- given, and to stay as they are: {', '.join(challenge.files.given)}",
+        f"- edit: {', '.join(challenge.files.edit)}\n- given, and to stay as they are: {', '.join(challenge.files.given)}",
         f"The lab in this folder has gone through {upto} with the files as they are. Look with `kailab get pods` and\n"
         "`kailab get queues`, ask with `kailab explain`, try changes with `kailab apply`. Then:",
         f"    kailab course check {challenge.name}\n    kailab course hint {challenge.name}",

@@ -1,0 +1,72 @@
+"""A lesson's slides in a browser: shown one by one by keys and buttons, read by a screen reader, and asking for nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kailab.course.lesson_reading import lessons
+from kailab.course.slides import deck, html
+from kailab.course.teaching import walk
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
+
+CHROMIUM = Path("/usr/bin/chromium")
+LONG = 240_000
+"""Milliseconds: a condition is waited for, however busy the machine is."""
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM} (apt-get install chromium)"),
+]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as running:
+        found = running.chromium.launch(
+            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"], timeout=LONG
+        )
+        yield found
+        found.close()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_slides_are_gone_through_by_keys(browser: Any, tmp_path: Path, scheme: str) -> None:
+    lesson = lessons()[0]
+    walked = walk(lesson)
+    made = deck(lesson, walked)
+    (tmp_path / "slides.html").write_text(html(made))
+    tab = browser.new_page(color_scheme=scheme)
+    tab.set_default_timeout(LONG)
+    said: list[str] = []
+    asked: list[str] = []
+    tab.on("console", lambda message: said.append(message.text))
+    tab.on("pageerror", lambda error: said.append(str(error)))
+    tab.on("request", lambda request: asked.append(request.url))
+    tab.goto(f"file://{tmp_path / 'slides.html'}", timeout=LONG)
+
+    seen = []
+    for number, slide in enumerate(made.slides, 1):
+        shown = tab.locator("section:visible")
+        assert shown.count() == 1
+        assert shown.locator("h1, h2").inner_text() == slide.title
+        assert tab.locator("#where").inner_text() == f"{number} / {len(made.slides)}"
+        seen += [float(text) for text in shown.locator("td:last-child").all_inner_texts()]
+        found = axe_playwright.Axe().run(tab, options={"resultTypes": ["violations"]}).response["violations"]
+        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+        tab.keyboard.press("ArrowRight")
+    assert seen == list(walked.seen)
+
+    tab.keyboard.press("Home")
+    assert tab.locator("section:visible h1").inner_text() == made.slides[0].title
+    tab.locator("#on").click()
+    assert tab.locator("section:visible h2").inner_text() == made.slides[1].title
+    tab.emulate_media(media="print")
+    assert tab.locator("section:visible").count() == len(made.slides)
+    assert said == []
+    assert [url for url in asked if not url.startswith("file:")] == []
