@@ -215,7 +215,11 @@ class Beside(ABC):
 
     @abstractmethod
     def stop(self) -> None:
-        """End its processes, those that run."""
+        """End its processes, those that run. Another may decide there next."""
+
+    def end(self) -> None:
+        """The same for good: no lab comes after it."""
+        self.stop()
 
     @property
     @abstractmethod

@@ -108,7 +108,7 @@ class InstalledOnes(Processes):
         self._running.clear()
         for beside in self._beside.values():
             if beside is not None:
-                beside.stop()
+                beside.end()
 
     def _of(self, one: SchedulerUnderTest) -> Beside | None:
         return super()._of(one) if one.installed else None

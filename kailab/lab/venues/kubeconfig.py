@@ -88,7 +88,7 @@ class _Left(KubernetesVenue):
             known = msgspec.json.decode(told)
             one = remade(known["kind"], known["name"], known["options"])
             if (there := one.beside(SomebodyElses(self.kubeconfig, self.place.context))) is not None:
-                there.stop()
+                there.end()
 
 
 def kubeconfig_of(given: str | Path | None) -> Path:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -74,13 +74,20 @@ class KaiInstalled(Beside):
                 raise SchedulerFailed(f"KAI {self._release} does not run: {why}")
 
     def stop(self) -> None:
+        """Its kinds and classes go with it, which the labs after this one need all the same: those of labs take their place. Raises
+        SchedulerFailed where something of it stays."""
+        self._taken_out(lambda cluster: install(cluster))
+
+    def end(self) -> None:
         """Raises SchedulerFailed where something of it stays."""
+        self._taken_out(lambda _: None)
+
+    def _taken_out(self, then: Callable[[Cluster], None]) -> None:
         self._prepared = False
         with _connected(self._plane) as cluster:
             if standing.installed_release(cluster) == self._release:
                 take_out(cluster, self._helm)
-                # The kinds and classes went with it, which the labs after this one need all the same.
-                install(cluster)
+                then(cluster)
 
     @property
     def names(self) -> Sequence[str]:
