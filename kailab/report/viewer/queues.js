@@ -16,7 +16,7 @@ export class Queues {
       Object.entries(RESOURCES).map(([value, name]) => h("option", { value }, name)));
     const number = (least) => `minmax(${least}rem, .5fr)`;
     this.rows = new Rows({ label: "Queues", columns: [
-      { title: "Queue", width: "minmax(5.4rem, 1.6fr)" }, { title: "Quota", width: number(4.3) }, { title: "Limit", width: number(4.3) },
+      { title: "Queue", width: "minmax(7rem, 1.6fr)" }, { title: "Quota", width: number(4.3) }, { title: "Limit", width: number(4.3) },
       { title: "Fair share", width: number(4.4) }, { title: "Allocated", width: number(4.4) }, { title: "Borrowed", width: number(4.4) },
       { title: "Requested", width: number(4.6) }, { title: "Held", width: "minmax(2.4rem, 1fr)" },
     ], most: 520, file: "cycles.jsonl, queues" });
