@@ -3,8 +3,9 @@ whatif`` and ``kailab simulate``.
 
 The labs are those of ``benchmarks.labs``. Figures are seconds of processor time, the
 least of several runs: of a command with the start of Python, of a fork in a process that holds the lab already, of the settling that
-follows, in which the scheduler's records are made anew, and of one answer about each of three that wait, in a process that holds the lab
-as a command does: a gang that no node holds, a Deployment beyond its queue's quota, a Job beyond its queue's fair share.
+follows, in which the scheduler's records are made anew, and of one answer about each of four that wait, in a process that holds the lab
+as a command does: a gang that no node holds, a Deployment beyond its queue's quota, a Job beyond its queue's fair share, and the queue
+of the gang, in which much else waits.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def waiting(path: Path) -> list[tuple[str, str]]:
         names = [pod["metadata"]["name"] for pod in lab.get("Pod") if not pod["spec"].get("nodeName")]
     api = next((name.rsplit("-", 2)[0] for name in names if name.startswith("api-")), None)
     train = next((name.rsplit("-", 1)[0] for name in names if name.startswith("train-")), None)
-    found = (("Job", "gang-0"), ("Deployment", api), ("Job", train))
+    found = (("Job", "gang-0"), ("Deployment", api), ("Job", train), ("Queue", "team-0"))
     return [(kind, name) for kind, name in found if name is not None]
 
 

@@ -50,9 +50,9 @@ def test_all_that_is_refused_is_told_at_once(kailab) -> None:
             ("--backend", "controlplane", "--scheduler", "kai", "--adopt-default-scheduler"),
             "the scheduler kai does not",
         ),
-        (("--backend", "controlplane", "--kubeconfig", "x"), "it is for the backend kubeconfig"),
+        (("--backend", "controlplane", "--kubeconfig", "x"), "it is for the backends vcluster and kubeconfig"),
         (("--backend", "controlplane", "--kai-bin", "x"), "it is for the scheduler kai"),
-        (("--backend", "kubeconfig", "--kubernetes", "v9"), "it is for the backends controlplane and kind"),
+        (("--backend", "kubeconfig", "--kubernetes", "v9"), "it is for the backends controlplane, kind and vcluster"),
         (("--backend", "kubeconfig", "--adopt-default-scheduler"), "kailab scheduler run"),
         (("--backend", "kubeconfig", "--scheduler", "kai", "--scheduler-config", "x"), "configuration of its own"),
         (("--backend", "cloud"), "expected one of: embedded, controlplane, kind, vcluster, kubeconfig"),
@@ -104,10 +104,10 @@ def test_keep_leaves_another_lab_and_says_so(started, state: Path) -> None:
         (("bench", "fill", "--kai-pods", "9"), "--kai-pods: the backend embedded"),
         (("bench", "fill", "--backend", "controlplane", "--kai-pods", "9"), "give --kai-bin too"),
         (("bench", "fill", "--backend", "kubeconfig"), "a cluster of its own"),
-        (("bench", "fill", "--backend", "vcluster"), "there is no backend 'vcluster'"),
+        (("bench", "fill", "--backend", "minikube"), "there is no backend 'minikube'"),
         (("conformance", "scenarios", "--labs", "2"), "--labs: the backend embedded"),
         (("conformance", "scenarios", "--context", "x"), "--context: the backend embedded"),
-        (("conformance", "scenarios", "--backend", "vcluster"), "there is no backend 'vcluster'"),
+        (("conformance", "scenarios", "--backend", "minikube"), "there is no backend 'minikube'"),
         (("delete", "-f", "x.yaml", "--all"), "go with a KIND"),
         (("delete", "-f", "x.yaml", "-l", "a=b"), "go with a KIND"),
         (("components", "get", "--from", "x", "--by", "build"), "leave out --by"),
@@ -136,7 +136,7 @@ def test_the_nodes_of_a_fleet_as_json(kailab) -> None:
             {"backend": "controlplane", "scheduler": "kai", "adopt_default_scheduler": True},
             "adopt_default_scheduler: the scheduler kai",
         ),
-        ({"backend": "vcluster"}, "there is no backend 'vcluster'"),
+        ({"backend": "minikube"}, "there is no backend 'minikube'"),
     ],
 )
 def test_lab_open_refuses_keywords_without_a_use(how: dict[str, object], said: str) -> None:
@@ -145,8 +145,8 @@ def test_lab_open_refuses_keywords_without_a_use(how: dict[str, object], said: s
 
 
 def test_no_venue_for_a_backend_that_there_is_not(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no backend 'vcluster'"):
-        open_venue("vcluster", folder=tmp_path / "plane")
+    with pytest.raises(InputError, match="there is no backend 'minikube'"):
+        open_venue("minikube", folder=tmp_path / "plane")
     assert not (tmp_path / "plane").exists()
 
 
