@@ -19,7 +19,6 @@ from kailab.cluster.protocol import Cluster
 from kailab.cluster.waiting import look_until, wait_until
 from kailab.errors import AlreadyExists, InputError, NotFound
 from kailab.fleet.fleet import Pool
-from kailab.model.kinds import key_of
 from kailab.undertest.contract import SchedulerFailed, Tell
 from kailab.undertest.crds import bring_in
 from kailab.undertest.kai.chart import standing
@@ -41,7 +40,7 @@ _LOOK_SECONDS = 1.0
 PROBE = "kailab-probe"
 _PROBE_QUEUES = ("kailab-probes", PROBE)
 _FAKE_GPUS = "run.ai/fake.gpu"  # by a node with this label KAI's operator tells that GPUs here are fake
-_SHARD, _SHARD_NAME = key_of("kai.scheduler/v1", "SchedulingShard"), "default"
+_SHARD, _SHARD_NAME = "SchedulingShard", "default"
 
 
 @dataclass(frozen=True)
