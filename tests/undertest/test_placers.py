@@ -15,6 +15,7 @@ from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab, at_least, at_most, eventually, expect
 from kailab.lab.venues import open_venue
 from kailab.lab.venues.contract import Venue
+from kailab.undertest.contract import NotExpressible
 from kailab.undertest.naming import chosen
 
 pytestmark = pytest.mark.slow
@@ -132,6 +133,18 @@ def test_an_eviction_says_for_whose_queue(lab: Lab, contender: str) -> None:
 def test_a_limit_holds_though_there_is_room(lab: Lab) -> None:
     lab.apply(EXERCISES / "borrow" / "manifests" / "queues-limit.yaml", [job("a", "team-a", 16)])
     expect(lab.queue("team-a")).running(gpus=12)
+
+
+def test_a_limit_of_nothing_lets_nothing_in(lab: Lab, contender: str) -> None:
+    """A queue of which no resources are said has a limit of 0, which Volcano can't be told."""
+    given = [EXERCISES / "quota" / "manifests" / "queue-without-resources.yaml", job("a", "team-a", 1)]
+    if contender == "volcano":
+        with pytest.raises(NotExpressible, match="limit of 0"):
+            lab.apply(*given)
+    else:
+        lab.apply(*given)
+        lab.settle()
+        expect(lab.queue("team-a")).running(gpus=0).pending(pods=1)
 
 
 def test_a_gang_runs_whole_or_not_at_all(lab: Lab) -> None:

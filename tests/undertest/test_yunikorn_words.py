@@ -73,11 +73,12 @@ def test_the_configuration_is_always_that_of_all_queues(lab: Lab) -> None:
     }
     (became,) = YUNIKORN.translate([added], lab.cluster)
     assert [one["name"] for one in queue(list(became), "org")["queues"]] == ["team-a", "team-b", "team-c"]
-    # Without resources its limit is 0, as with KAI.
+    # Without resources its limit is 0, as with KAI. YuniKorn ignores a max of zeros alone, so pods are named beside them.
     assert queue(list(became), "org", "team-c")["resources"]["max"] == {
         "nvidia.com/gpu": "0",
         "vcore": "0",
         "memory": "0",
+        "pods": "1000000",
     }
 
 

@@ -21,6 +21,9 @@ from kailab.undertest.yunikorn.words import CONFIG_KEY, CONFIG_MAP, NAME, NAMESP
 _NAMES = {**NAMES, "cpu": "vcore"}
 _QUEUE_NAME = re.compile(r"[a-zA-Z0-9_:#/@-]{1,64}")
 _PREEMPTION_DELAY = "1s"
+_NO_BOUND = {"pods": "1000000"}
+"""A ``max`` of which every amount is 0 YuniKorn ignores (``setResources`` in pkg/scheduler/objects/queue.go of yunikorn-core 1.8.0), so
+another resource stands beside the zeros, which every pod has one of."""
 
 Amounts = dict[str, int]
 
@@ -62,7 +65,10 @@ def _queue(queues: Queues, queue: Queue, above: Amounts) -> dict[str, Any]:
     found: dict[str, Any] = {"name": queue.name}
     if children:
         found["parent"] = True
-    resources = {"guaranteed": _said(least), "max": _said(most)}
+    resources = {
+        "guaranteed": _said(least),
+        "max": _said(most) | (_NO_BOUND if most and not any(most.values()) else {}),
+    }
     found["resources"] = {name: amounts for name, amounts in resources.items() if amounts}
     found["properties"] = {
         "priority.policy": "fence",
