@@ -17,6 +17,7 @@ REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
 # skipped anywhere else would be missed by nobody.
 MAY_SKIP = (
     "tests/kind/",
+    "tests/metrics/test_alerts.py",
     "tests/operators/",
     "tests/undertest/",
     "tests/components/test_addons.py",

@@ -9,10 +9,10 @@ from typing import Any
 
 from kailab.cli.table import age
 from kailab.evidence.entries import PodRow
+from kailab.evidence.shares import QueueStanding
 from kailab.evidence.standing import phase
 from kailab.lab import Lab
 from kailab.lab.picture import Picture
-from kailab.lab.shares import QueueStanding
 from kailab.model import labels
 from kailab.model.kind import AGE, NAME, Column, field_of
 from kailab.model.kinds import part

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from kailab.cli.columns import View, gpus
-from kailab.lab.shares import QueueStanding
+from kailab.evidence.shares import QueueStanding
 
 Object = dict[str, Any]
 HEADERS = ["NAME", "QUOTA", "LIMIT", "FAIR-SHARE", "ALLOCATED", "BORROWED", "WAITING", "STANDS"]

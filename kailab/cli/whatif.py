@@ -15,9 +15,9 @@ from kailab.cli.alternatives import WithAlternatives
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
+    from kailab.evidence.shares import QueueStanding
     from kailab.lab import Lab
     from kailab.lab.change import Change
-    from kailab.lab.shares import QueueStanding
     from kailab.lab.whatif import Alternative, Comparison, WhatIf
     from kailab.lab.whatif.comparison import WorkloadChange
     from kailab.lab.whatif.outcome import Standing

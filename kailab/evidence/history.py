@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from kailab.cluster.protocol import Object
 from kailab.evidence import cycles as cycle_files
@@ -15,10 +16,12 @@ from kailab.evidence.cycles import Cycle
 from kailab.evidence.entries import Bound, Decision, Evicted, PodRow, Promised, Reason, State, Step
 from kailab.evidence.recording import Recording
 from kailab.evidence.standing import owner
-from kailab.evidence.store import TestEvidence
 from kailab.grouping.ownermeta import TOP_OWNER_METADATA
 from kailab.model import labels
 from kailab.model.times import parse_time
+
+if TYPE_CHECKING:
+    from kailab.evidence.store import TestEvidence
 
 _TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
 # The hash that a Deployment puts behind its name; Kubernetes' are up to 10 characters long.
@@ -86,7 +89,7 @@ class History:
             head, cycles = cycle_files.read(folder)
             opened = head.opened
         looks = {
-            look: {kind: test.objects(lab, look, kind) for kind in ("pods", "podgroups", "queues")}
+            look: {kind: test.objects(lab, look, kind) for kind in ("pods", "podgroups", "queues", "priorityclasses")}
             for look in ("before", "after")
         }
         decisions = test.decisions(lab)

@@ -16,6 +16,7 @@ need (``kailab.evidence.redaction``), and free text that quotes the rest is, too
     pending.json            what stayed pending, and why
     expectations.jsonl      what was expected and seen
     timeline.json, timeline.txt
+    metrics.jsonl           how queues, waits, gangs, decisions and use went over time, as series (kailab.evidence.metrics)
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ LOOKED_AT = {
     "priorityclasses": "PriorityClass",
 }
 """File -> the kind of which it has every object, before and after."""
+METRICS = "metrics.jsonl"
 
 
 class Recorder(Observer):
@@ -190,6 +192,10 @@ class Recorder(Observer):
             # A list, because what was cut is known only once all of them are through.
             kept = list(cutter.cycles(self.cycles))
             cycles.write(folder, recording.opened, len(cutter.cut), kept)
+        # With numpy under it, what reckons is loaded when there is something to write.
+        from kailab.evidence.metrics.written import series_of
+
+        files[METRICS] = series_of(recording)
         if recording.fleet is not None:
             files["fleet.yaml"] = keeping.fleet(recording.fleet)
         for name, content in files.items():

@@ -16,6 +16,7 @@ from operator import methodcaller
 from typing import TYPE_CHECKING
 
 from kailab.errors import ExpectationFailed, InputError
+from kailab.evidence.shares import QueueStanding
 from kailab.lab import subjects
 from kailab.lab.amounts import Amount, at_least, at_most, between, holds, no_more, said
 from kailab.lab.explain.answer import Answer
@@ -24,7 +25,6 @@ from kailab.lab.explain.explanation import Explanation
 from kailab.lab.explain.gone import eviction_lines
 from kailab.lab.names import known_action
 from kailab.lab.picture import group_of
-from kailab.lab.shares import QueueStanding
 from kailab.lab.subjects import Subject
 from kailab.lab.watching import inside, note
 from kailab.lab.wording import count, gpus, some

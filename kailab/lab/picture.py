@@ -13,8 +13,8 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.decisions import Turn
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
+from kailab.evidence.shares import Shares, lineage
 from kailab.evidence.standing import pod_row
-from kailab.lab.shares import Shares, lineage
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.reading.podgroups import last_condition

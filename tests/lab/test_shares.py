@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kailab.lab.shares import NOBODY, QueueStanding, Shares
+from kailab.evidence.shares import NOBODY, QueueStanding, Shares
 
 
 def shares(*queues: QueueStanding) -> Shares:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kailab.evidence.shares import UNLIMITED, QueueStanding
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.audit.sharing import RESOURCES, Resource, standings
 from kailab.lab.picture import Picture
-from kailab.lab.shares import UNLIMITED, QueueStanding
 from kailab.lab.wording import amount_text, some
 
 

@@ -10,10 +10,10 @@ from typing import Any, Literal
 from kailab.engine.decisions import TaskAmounts
 from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
+from kailab.evidence.shares import NOBODY, QueueStanding, Shares
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.explain.queue_returns import entitled, return_data, stops
 from kailab.lab.picture import Picture
-from kailab.lab.shares import NOBODY, QueueStanding, Shares
 from kailab.lab.wording import amount_text, gpus, some
 
 SHOWN = 3

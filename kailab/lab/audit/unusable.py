@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterable
 
 from kailab.cluster.protocol import Object
+from kailab.evidence.shares import lineage
 from kailab.lab.audit.finding import Finding, FindingCode, Severity
 from kailab.lab.audit.sharing import RESOURCES, standings
 from kailab.lab.picture import Picture
 from kailab.lab.pools import served_pool
-from kailab.lab.shares import lineage
 from kailab.lab.wording import count, some
 from kailab.scheduler.reading.podgroups import node_pool
 

@@ -11,11 +11,11 @@ import msgspec
 from kailab.engine.queueing.returns import Return
 from kailab.engine.working.queues import QueueResource
 from kailab.errors import NotFound
+from kailab.evidence.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
 from kailab.lab.explain.explanation import Explanation
 from kailab.lab.explain.queue_returns import claim_lines, claims, entitled, return_data, return_lines, stops
 from kailab.lab.explain.queue_share import divided, share_lines
 from kailab.lab.picture import Picture
-from kailab.lab.shares import NOBODY, UNLIMITED, QueueStanding, Shares, lineage
 from kailab.lab.wording import amount_text, count, gpus
 
 RESOURCES: tuple[QueueResource, ...] = ("GPU", "CPU", "Memory")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from kailab.cluster.protocol import Object
+from kailab.evidence.shares import NOBODY, QueueStanding, lineage
 from kailab.lab.explain.cause import Cause, Code, Ref
 from kailab.lab.explain.queues import borrowing_lines
 from kailab.lab.explain.subject import Standing
 from kailab.lab.explain.wanted import min_member
-from kailab.lab.shares import NOBODY, QueueStanding, lineage
 from kailab.lab.wording import gpus, some
 from kailab.model.labels import STALE_SINCE
 from kailab.model.times import format_time, parse_time

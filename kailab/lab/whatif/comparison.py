@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from kailab.lab.shares import QueueStanding
+from kailab.evidence.shares import QueueStanding
 from kailab.lab.whatif.outcome import Eviction, Outcome, Standing, Workload, queue_data
 from kailab.lab.wording import count
 

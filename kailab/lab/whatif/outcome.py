@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kailab.errors import NotFound
 from kailab.evidence.entries import Evicted, PodRow
+from kailab.evidence.shares import QueueStanding
 from kailab.lab.owners import top_of
 from kailab.lab.picture import group_of
-from kailab.lab.shares import QueueStanding
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.model.kinds import kind_key
 from kailab.model.times import format_time

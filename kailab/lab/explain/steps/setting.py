@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState, TaskAmounts
 from kailab.evidence.entries import PodRow
+from kailab.evidence.shares import lineage
 from kailab.lab.explain.cause import Cause
 from kailab.lab.explain.subject import Standing, Subject
 from kailab.lab.owners import top_of
 from kailab.lab.picture import Picture
-from kailab.lab.shares import lineage
 from kailab.model.validation.hints import pod_templates
 from kailab.scheduler.reading.podgroups import Priorities
 

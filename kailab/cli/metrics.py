@@ -1,0 +1,138 @@
+"""``metrics``: what Prometheus is told of the lab, or of a run, with a dashboard and alert rules for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kailab.cli import labfile, options, terminal
+
+if TYPE_CHECKING:
+    from kailab.evidence.history import History
+    from kailab.evidence.metrics.look import Look
+    from kailab.lab import Lab
+
+
+@click.group(invoke_without_command=True)
+@click.option(
+    "--evidence",
+    "past",
+    default="",
+    metavar="RUN/TEST",
+    show_default=False,
+    help="Of a test, from its evidence alone: all of its time.",
+)
+@click.option("--over-time", is_flag=True, help="Of the lab: all that was recorded of it, and not only how it stands.")
+@click.option("--every", help="Over time: so long between samples: 15s, 1m.  [default: 15s]")
+@click.option(
+    "--listen",
+    metavar="[ADDRESS:]PORT",
+    help="Serve the lab's metrics over HTTP, as the lab is at each scrape, until Ctrl-C.",
+)
+@options.state
+@click.pass_context
+def group(
+    context: click.Context, past: str, over_time: bool, every: str | None, listen: str | None, state: Path
+) -> None:
+    """Print the metrics of the lab as OpenMetrics text: queues and their quota, share and use, what waits and for how long, gangs,
+    decisions, evictions. KAI's keep KAI's names (docs/metrics.md).
+
+    Over time each sample has its time on the lab's clock, as `promtool tsdb create-blocks-from openmetrics` takes it.
+    """
+    given = [name for name, value in (("--evidence", past), ("--over-time", over_time), ("--listen", listen)) if value]
+    if context.invoked_subcommand is not None:
+        if given or every:
+            raise click.UsageError(f"{(given or ['--every'])[0]} is not for `{context.invoked_subcommand}`")
+        return
+    if len(given) > 1:
+        raise click.UsageError(f"{given[0]} and {given[1]} can't be used together")
+    if every is not None and not (past or over_time):
+        raise click.UsageError("--every is for samples over time: it needs --evidence or --over-time")
+    if listen:
+        _serve(listen, state)
+    elif past or over_time:
+        from kailab.cli.durations import seconds_of
+
+        _say_series(_of_evidence(past) if past else _of_lab(state), seconds_of("--every", every or "15s"))
+    else:
+        from kailab.evidence.metrics import text
+
+        terminal.say(text.of_look(_look(state)).rstrip("\n"))
+
+
+@group.command()
+def dashboard() -> None:
+    """Print a dashboard for Grafana, as JSON to import."""
+    _say_file("grafana.json")
+
+
+@group.command()
+def rules() -> None:
+    """Print alert rules for Prometheus, as a rule file."""
+    _say_file("alerts.yaml")
+
+
+def _say_file(name: str) -> None:
+    from kailab.evidence.metrics import packaged
+
+    terminal.say(packaged(name).rstrip("\n"))
+
+
+def _say_series(history: History, every: float) -> None:
+    from kailab.evidence.metrics import text
+    from kailab.evidence.metrics.of_run import looks
+    from kailab.evidence.metrics.series import of_looks
+
+    terminal.say(text.of_series(of_looks(looks(history)), history.opened, every).rstrip("\n"))
+
+
+def _look(state: Path) -> Look:
+    """What was recorded of a lab tells more than the lab itself remembers."""
+    from kailab.errors import EvidenceError
+    from kailab.evidence.metrics.of_run import looks
+    from kailab.lab.metered import look_at
+
+    with labfile.looked_at(state) as lab:
+        try:
+            recorded = list(looks(_history(state, lab)))
+        except EvidenceError as error:
+            terminal.notice(f"only what the lab itself remembers: {error}")
+            recorded = []
+        return look_at(lab, recorded[-1] if recorded else None)
+
+
+def _of_lab(state: Path) -> History:
+    with labfile.looked_at(state) as lab:
+        return _history(state, lab)
+
+
+def _history(state: Path, lab: Lab) -> History:
+    from kailab.evidence.history import History
+    from kailab.evidence.journal import Journal
+    from kailab.lab.capture import recorded
+
+    return History.of_recording(recorded(lab, Journal(state)).recording)
+
+
+def _of_evidence(past: str) -> History:
+    from kailab.evidence.history import History
+    from kailab.evidence.store import find_lab
+
+    return History.of_test(*find_lab(options.EVIDENCE, past))
+
+
+def _serve(listen: str, state: Path) -> None:
+    from kailab.errors import InputError
+    from kailab.evidence.metrics.endpoint import Endpoint
+
+    address, _, port = listen.rpartition(":")
+    if not (port.isascii() and port.isdigit() and int(port) < 65536):
+        raise InputError(f"--listen: {listen!r}: expected [ADDRESS:]PORT, with a port from 0 to 65535")
+    # A lab that is not there is told now, and not to Prometheus.
+    _look(state)
+    with Endpoint(address.strip("[]") or "127.0.0.1", int(port), lambda: _look(state)) as endpoint:
+        terminal.say(f"metrics at {endpoint.url}")
+        terminal.notice("Ctrl-C ends it")
+        endpoint.serve()

@@ -1,0 +1,85 @@
+"""What metrics tell of a lab as it is."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from kailab.evidence.entries import PodRow
+from kailab.evidence.metrics.look import Fleet, Group, Look, Tally, Waiting
+from kailab.evidence.shares import Shares
+from kailab.lab.picture import group_of
+from kailab.model.times import parse_time
+
+if TYPE_CHECKING:
+    from kailab.lab.lab import Lab
+    from kailab.lab.picture import Picture
+
+
+def look_at(lab: Lab, recorded: Look | None = None) -> Look:
+    """What the lab itself knows. It keeps evictions and forgets other decisions: counts of them and past waits are what was ``recorded``
+    (the last of ``of_run.looks``), else they are left out."""
+    picture = lab.picture()
+    queues = picture.cluster.list("Queue")
+    fleet = Fleet(
+        gpus=sum(picture.accounts.offered(node) for node in picture.nodes.values()),
+        used=sum(picture.used.values()),
+        largest_free=max(
+            (picture.accounts.offered(node) - picture.used.get(name, 0) for name, node in picture.nodes.items()),
+            default=0,
+        ),
+    )
+    return Look(
+        t=picture.now - lab.opened,
+        shares=_shares(picture),
+        display={
+            one["metadata"]["name"]: text for one in queues if (text := (one.get("spec") or {}).get("displayName"))
+        },
+        waiting=_waiting(picture, lab.opened),
+        pods=Counter((row.queue, row.phase) for row in picture.rows),
+        fleet=fleet,
+        tally=_tally(picture) if recorded is None else recorded.tally,
+    )
+
+
+def _shares(picture: Picture) -> dict[str, Shares]:
+    if not picture.scheduler.knows_queues:
+        return {"gpu": picture.shares}
+    queues, fair = picture.present.queues, picture.scheduler.tells_shares
+    return {
+        "gpu": picture.shares,
+        "cpu": Shares.counted(queues, fair=fair, resource="cpu"),
+        "memory": Shares.counted(queues, fair=fair, resource="memory"),
+    }
+
+
+def _waiting(picture: Picture, opened: float) -> tuple[Waiting, ...]:
+    """Pods without a PodGroup stand for themselves."""
+    rows: dict[str, list[PodRow]] = {}
+    for row in picture.rows:
+        if row.phase == "Pending" and not row.node:
+            rows.setdefault(group_of(row) if row.podgroup else row.name, []).append(row)
+    found = []
+    for name, pods in rows.items():
+        since = min(parse_time(picture.pods_by_name[row.name]["metadata"]["creationTimestamp"]) for row in pods)
+        group = _group(picture, name, pods[0].queue)
+        found.append(Waiting(group, picture.code_of(pods[0]), since - opened, len(pods)))
+    return tuple(found)
+
+
+def _group(picture: Picture, name: str, queue: str) -> Group:
+    namespace, _, own = name.partition("/")
+    obj = picture.podgroups.get((namespace, own))
+    if obj is None:
+        return Group(name, queue)
+    spec = obj.get("spec") or {}
+    return Group(name, queue, spec.get("priorityClassName", ""), spec.get("minMember") or 1)
+
+
+def _tally(picture: Picture) -> Tally:
+    tally = Tally()
+    for entry in picture.log.evictions:
+        tally.evict(entry, _group(picture, entry.podgroup, entry.queue).priority)
+    there = {"/".join(name) for name in picture.podgroups}
+    tally.evicted = {group: actions for group, actions in tally.evicted.items() if group in there}
+    return tally
