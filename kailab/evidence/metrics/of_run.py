@@ -49,14 +49,23 @@ def looks(history: History) -> Iterator[Look]:
     before = 0.0
     if not events or events[0].t > 0:
         yield past.look(0.0)
-    least = end / (2 * MOST_LOOKS)
+    least, skipped = end / (2 * MOST_LOOKS), None
     for t, happened in groupby(events, key=lambda event: event.t):
+        # What came right after another look is told before time goes on.
+        if skipped is not None and t - before >= least:
+            yield past.look(skipped)
+            before, skipped = skipped, None
         yield from past.waits(before, t, every)
         for event in happened:
             past.take(event)
         if t - before >= least or t in (0.0, end):
             yield past.look(t)
-            before = t
+            before, skipped = t, None
+        else:
+            skipped = t
+    if skipped is not None:
+        yield past.look(skipped)
+        before = skipped
     yield from past.waits(before, end, every)
     if end > before:
         yield past.look(end)
