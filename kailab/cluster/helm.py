@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 import tempfile
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,13 +11,12 @@ from typing import Any, NamedTuple
 
 import yaml
 
-from kailab.components import HELM, Cache
-from kailab.components.process_group import group
+from kailab.components import HELM, find_program
+from kailab.components.process_group import ended, group
 from kailab.errors import ConnectError, InputError
 
 HELM_VARIABLE = "KAILAB_HELM"
 _ANSWER_SECONDS = 120.0
-_LOOK_SECONDS = 2.0
 _LAST_LINES = 6
 
 
@@ -48,20 +44,8 @@ class Release(NamedTuple):
 
 def find_helm(path: Path | None = None) -> Path:
     """The helm program: this one, else KAILAB_HELM's, else PATH's, else the cache's. Raises ConnectError, DamagedComponent."""
-    told = path or (Path(os.environ[HELM_VARIABLE]).expanduser() if os.environ.get(HELM_VARIABLE) else None)
-    if told is not None:
-        if not (told.is_file() and os.access(told, os.X_OK)):
-            raise ConnectError(f"{told} is no helm program; it was named as one (by {HELM_VARIABLE} or the caller)")
-        return told.resolve()
-    if (on_path := shutil.which("helm")) is not None:
-        return Path(on_path)
-    cached = Cache().checked(HELM)
-    if cached is None:
-        raise ConnectError(
-            f"there is no helm here, neither in PATH nor named by {HELM_VARIABLE}; `kailab components get --helm` downloads it, "
-            "or builds it with Go"
-        )
-    return cached
+    how = "`kailab components get --helm` downloads it, or builds it with Go"
+    return find_program(HELM, HELM_VARIABLE, how, path)
 
 
 @dataclass(frozen=True)
@@ -124,11 +108,8 @@ class Helm:
             tempfile.TemporaryFile() as errors,
             group([str(self.program), *arguments, *where], stdout=output, stderr=errors) as process,
         ):
-            until = time.monotonic() + seconds
-            while not _ended(process):
-                look()
-                if time.monotonic() > until:
-                    raise HelmFailed(f"helm {arguments[0]} did not end within {seconds:.0f} s")
+            if not ended(process, seconds, look):
+                raise HelmFailed(f"helm {arguments[0]} did not end within {seconds:.0f} s")
             output.seek(0), errors.seek(0)
             said, complained = output.read().decode("utf-8", "replace"), errors.read().decode("utf-8", "replace")
         if process.returncode:
@@ -137,14 +118,6 @@ class Helm:
                 f"helm {arguments[0]} failed: {'; '.join(lines[-_LAST_LINES:])[:1500] or 'it said nothing'}"
             )
         return said
-
-
-def _ended(process: subprocess.Popen[bytes]) -> bool:
-    try:
-        process.wait(timeout=_LOOK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
 
 
 class _AsFile:

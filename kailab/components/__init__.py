@@ -24,6 +24,7 @@ from kailab.components.pins import (
     kubernetes_version,
     pins,
 )
+from kailab.components.programs import find_program
 from kailab.components.sets import FOLDER, ComponentSet, find_components
 from kailab.components.sources import Sources
 
@@ -52,6 +53,7 @@ __all__ = [
     "WrongComponent",
     "find_addon",
     "find_components",
+    "find_program",
     "get_addon",
     "get_components",
     "get_program",

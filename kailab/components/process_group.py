@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Any
 
+_LOOK_SECONDS = 2.0
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 """Signals that end a process unless it says otherwise. They reach us alone: the command is in a group of its own."""
 
@@ -31,6 +33,18 @@ def group(command: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             raise
+
+
+def ended(process: subprocess.Popen[bytes], seconds: float, look: Callable[[], None] = lambda: None) -> bool:
+    """Wait for a command. ``look``: called all the while; what it raises ends the waiting. False: it goes on after these seconds."""
+    until = time.monotonic() + seconds
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=_LOOK_SECONDS)
+            return True
+        look()
+        if time.monotonic() > until:
+            return False
 
 
 class _Endings:

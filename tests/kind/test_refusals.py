@@ -94,7 +94,7 @@ class TestChoices:
 
     def test_a_kind_that_is_none(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("KAILAB_KIND", str(tmp_path / "missing"))
-        with pytest.raises(ConnectError, match=r"missing is no kind binary.*KAILAB_KIND"):
+        with pytest.raises(ConnectError, match=r"missing is no kind program.*KAILAB_KIND"):
             find_kind()
 
     def test_image_and_configuration(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

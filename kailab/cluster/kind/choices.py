@@ -8,15 +8,14 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 from pathlib import Path
 from typing import NamedTuple
 
 from kailab.cluster.kind.creation import library_reason
 from kailab.cluster.kind.engine import demand, docker_reason
 from kailab.cluster.kind.node_image import node_image
-from kailab.components import DEFAULT_KUBERNETES, KIND, Cache
-from kailab.errors import ConnectError, InputError, KailabError
+from kailab.components import DEFAULT_KUBERNETES, KIND, find_program
+from kailab.errors import InputError, KailabError
 
 KIND_VARIABLE = "KAILAB_KIND"
 IMAGE_VARIABLE = "KAILAB_KIND_IMAGE"
@@ -47,22 +46,9 @@ def choose(
 
 
 def find_kind(path: Path | None = None) -> Path:
-    """The kind binary: this one, else KAILAB_KIND's, else PATH's, else the cache's. Raises ConnectError, DamagedComponent."""
-    told = path or _path(KIND_VARIABLE)
-    if told is not None:
-        if not (told.is_file() and os.access(told, os.X_OK)):
-            raise ConnectError(f"{told} is no kind binary; it was named as one (by {KIND_VARIABLE} or the caller)")
-        return told.resolve()
-    on_path = shutil.which("kind")
-    if on_path is not None:
-        return Path(on_path)
-    cached = Cache().checked(KIND)
-    if cached is None:
-        raise ConnectError(
-            f"there is no kind here, neither in PATH nor named by {KIND_VARIABLE}; `kailab components get --kind` downloads "
-            "it, or builds it with Go"
-        )
-    return cached
+    """The kind program: this one, else KAILAB_KIND's, else PATH's, else the cache's. Raises ConnectError, DamagedComponent."""
+    how = "`kailab components get --kind` downloads it, or builds it with Go"
+    return find_program(KIND, KIND_VARIABLE, how, path)
 
 
 def kind_reason() -> str | None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +10,12 @@ from pathlib import Path
 from kailab.cluster.controlplane.supervision import MARK
 from kailab.cluster.helm import Helm, HelmFailed, Release
 from kailab.cluster.vcluster.tools import Host, Tools
-from kailab.components.process_group import group
+from kailab.components.process_group import ended, group
 from kailab.errors import ConnectError
 
 CREATE_SECONDS = 600.0
 CONNECT_SECONDS = 600.0
 DELETE_SECONDS = 300.0
-_LOOK_SECONDS = 2.0
 _LAST_LINES = 5
 
 
@@ -70,11 +67,8 @@ class Maker:
             begin = log.tell()
             command = [str(self.tools.vcluster), *arguments, *where]
             with group(command, cwd=self.folder, env=self._environment(), stdout=output, stderr=log) as process:
-                until = time.monotonic() + seconds
-                while not _ended(process):
-                    look()
-                    if time.monotonic() > until:
-                        raise ConnectError(f"vcluster {arguments[0]} {arguments[1]} took over {seconds:.0f} s")
+                if not ended(process, seconds, look):
+                    raise ConnectError(f"vcluster {arguments[0]} {arguments[1]} took over {seconds:.0f} s")
             output.seek(0)
             said = output.read().decode("utf-8", "replace")
         Path(output.name).unlink(missing_ok=True)
@@ -96,11 +90,3 @@ class Maker:
             # What it started is found by it if we can't end it any more.
             MARK: str(self.folder),
         }
-
-
-def _ended(process: subprocess.Popen[bytes]) -> bool:
-    try:
-        process.wait(timeout=_LOOK_SECONDS)
-    except subprocess.TimeoutExpired:
-        return False
-    return True

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from kailab.cluster.helm import Chart, Helm, find_helm
-from kailab.components import VCLUSTER, VCLUSTER_CHART, Cache
-from kailab.errors import ConnectError, InputError, KailabError
+from kailab.components import VCLUSTER, VCLUSTER_CHART, Cache, find_program
+from kailab.errors import InputError, KailabError
 
 VCLUSTER_VARIABLE = "KAILAB_VCLUSTER"
 CHART_VARIABLE = "KAILAB_VCLUSTER_CHART"
@@ -36,7 +35,7 @@ class Tools:
 
 def find_tools() -> Tools:
     """Raises ConnectError for a program that is not here, InputError for a chart that is none."""
-    return Tools(_vcluster(), find_helm(), _chart())
+    return Tools(find_program(VCLUSTER, VCLUSTER_VARIABLE, _HOW), find_helm(), _chart())
 
 
 def tools_reason() -> str | None:
@@ -63,21 +62,6 @@ def packed_chart(tools: Tools, folder: Path) -> Path | None:
     made = folder / "packed"
     made.mkdir(parents=True, exist_ok=True)
     return Path(Helm(tools.helm).package(Chart(str(source)), VCLUSTER.version.removeprefix("v"), made).ref)
-
-
-def _vcluster() -> Path:
-    """KAILAB_VCLUSTER's, else PATH's, else the cache's."""
-    if told := os.environ.get(VCLUSTER_VARIABLE):
-        path = Path(told).expanduser()
-        if not (path.is_file() and os.access(path, os.X_OK)):
-            raise ConnectError(f"{path} is no vcluster program; it was named as one by {VCLUSTER_VARIABLE}")
-        return path.resolve()
-    if (on_path := shutil.which("vcluster")) is not None:
-        return Path(on_path)
-    cached = Cache().checked(VCLUSTER)
-    if cached is None:
-        raise ConnectError(f"there is no vcluster here, neither in PATH nor named by {VCLUSTER_VARIABLE}; {_HOW}")
-    return cached
 
 
 def _chart() -> Path | None:
