@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Generator, Iterator
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, settings
 from kailab.cli.error_messages import DEBUG
 from kailab.cluster.unreadable import STRICT
 from kailab.components import ComponentSet, MissingComponents, find_components
+from tests import browser as browsers
 from tests import waiting
 
 REQUIRED = "KAILAB_REQUIRE_CONTROLPLANE"
@@ -65,6 +67,12 @@ def components() -> ComponentSet:
         if os.environ.get(REQUIRED) == "1":
             pytest.fail(f"{REQUIRED}=1, but {missing}", pytrace=False)
         pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with browsers.launched() as found:
+        yield found
 
 
 @pytest.fixture(autouse=True)

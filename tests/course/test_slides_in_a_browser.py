@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +10,9 @@ import pytest
 from kailab.course.lesson_reading import lessons
 from kailab.course.slides import deck, html
 from kailab.course.teaching import walk
+from tests.browser import LONG, WITH_A_BROWSER, serious
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-
-CHROMIUM = Path("/usr/bin/chromium")
-LONG = 240_000
-"""Milliseconds: a condition is waited for, however busy the machine is."""
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM} (apt-get install chromium)"),
-]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(
-            executable_path=str(CHROMIUM), args=["--no-sandbox", "--disable-gpu"], timeout=LONG
-        )
-        yield found
-        found.close()
+pytestmark = WITH_A_BROWSER
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -57,8 +37,7 @@ def test_slides_are_gone_through_by_keys(browser: Any, tmp_path: Path, scheme: s
         assert shown.locator("h1, h2").inner_text() == slide.title
         assert tab.locator("#where").inner_text() == f"{number} / {len(made.slides)}"
         seen += [float(text) for text in shown.locator("td:last-child").all_inner_texts()]
-        found = axe_playwright.Axe().run(tab, options={"resultTypes": ["violations"]}).response["violations"]
-        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+        assert serious(tab) == []
         tab.keyboard.press("ArrowRight")
     assert seen == list(walked.seen)
 

@@ -12,29 +12,9 @@ import pytest
 from kailab.evidence import cycles, store
 from kailab.evidence.entries import Evicted
 from kailab.report import page as pages
+from tests.browser import LONG, WITH_A_BROWSER, Tab, expects, serious
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-
-CHROMIUM = Path("/usr/bin/chromium")
-LONG = 240_000
-"""Milliseconds: a condition is waited for, however busy the machine is."""
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM} (apt-get install chromium)"),
-]
-
-Tab = Any  # playwright's Page; it may not be installed
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=str(CHROMIUM), args=switches, timeout=LONG)
-        yield found
-        found.close()
+pytestmark = WITH_A_BROWSER
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +112,7 @@ def test_a_number_opens_the_entry_that_it_is_from(tab: Tab, run: Path, written: 
     opened(tab, written, lab_address(run, "fair/test_reclaim", 1))
     tab.click('button[aria-label="team-a: allocated 32"]')
     text = tab.locator("dialog details[open] pre")
-    playwright.expect(text).to_contain_text("allocated", timeout=LONG)
+    expects(text).to_contain_text("allocated", timeout=LONG)
     found = json.loads(text.inner_text())
     _, recorded = cycles.read(run / "fair/test_reclaim/lab")
     file = next((run / "fair/test_reclaim/lab").glob("cycles.jsonl*")).name
@@ -140,7 +120,7 @@ def test_a_number_opens_the_entry_that_it_is_from(tab: Tab, run: Path, written: 
     [queue] = [one for one in list(cycles.whole(recorded))[1][2].queues if one.name == "team-a"]
     assert (found["name"], found["gpu"]["allocated"]) == ("team-a", queue.gpu.allocated)
     tab.keyboard.press("Escape")
-    playwright.expect(tab.locator("dialog")).to_be_hidden(timeout=LONG)
+    expects(tab.locator("dialog")).to_be_hidden(timeout=LONG)
 
 
 def test_evictions_point_to_whom_they_served(tab: Tab, run: Path, written: Path) -> None:
@@ -194,18 +174,15 @@ def test_names_and_sentences_are_text(tab: Tab, run: Path, tmp_path: Path) -> No
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_no_serious_fault(tab: Tab, run: Path, written: Path, scheme: str) -> None:
     tab.emulate_media(color_scheme=scheme)
-    axe = axe_playwright.Axe()
     for address in ("#/", lab_address(run, "fair/test_reclaim", 2)):
         opened(tab, written, address)
         tab.reload()
         tab.wait_for_selector("#app[data-ready]")
-        found = axe.run(tab, options={"resultTypes": ["violations"]}).response["violations"]
-        assert [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")] == []
+        assert serious(tab) == []
     tab.keyboard.press("e")
     tab.locator("#evictions .body button").first.click()
     tab.wait_for_selector("dialog pre")
-    found = axe.run(tab, context="dialog").response["violations"]
-    assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+    assert serious(tab, "dialog") == []
 
 
 def test_on_paper_lists_show_their_rows(tab: Tab, run: Path, written: Path) -> None:

@@ -11,29 +11,10 @@ from typing import Any
 import pytest
 
 from kailab.lab import Lab
+from tests.browser import LONG, WITH_A_BROWSER, Tab, expects, serious
 from tests.serve.conftest import PATIENCE_SECONDS, TEXTS, Served, begun
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-axe_playwright = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe is not installed")
-
-CHROMIUM = Path("/usr/bin/chromium")
-LONG = 1000 * PATIENCE_SECONDS
-
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(not CHROMIUM.exists(), reason=f"no Chromium at {CHROMIUM} (apt-get install chromium)"),
-]
-
-Tab = Any  # playwright's Page; it may not be installed
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with playwright.sync_playwright() as running:
-        found = running.chromium.launch(executable_path=str(CHROMIUM), args=switches, timeout=LONG)
-        yield found
-        found.close()
+pytestmark = WITH_A_BROWSER
 
 
 @pytest.fixture
@@ -135,7 +116,7 @@ def test_an_example_is_previewed_applied_and_seen(tab: Tab, served: Served) -> N
     assert tab.inner_text(".moment").startswith("now,")
     # The raw object behind a number of this moment.
     tab.click('button[aria-label="team-b: allocated 16"]')
-    playwright.expect(tab.locator("dialog details[open] pre")).to_contain_text("team-b", timeout=LONG)
+    expects(tab.locator("dialog details[open] pre")).to_contain_text("team-b", timeout=LONG)
 
 
 def test_a_quota_is_changed_by_keys_alone_and_taken_back(tab: Tab, served: Served) -> None:
@@ -264,10 +245,3 @@ def test_axe_finds_no_serious_fault(tab: Tab, served: Served, scheme: str) -> No
         tab.keyboard.press("Escape")
     preview(tab, "80-third-team")
     assert serious(tab, "dialog[open]") == []
-
-
-def serious(tab: Tab, context: str | None = None) -> list[Any]:
-    found = (
-        axe_playwright.Axe().run(tab, context=context, options={"resultTypes": ["violations"]}).response["violations"]
-    )
-    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
