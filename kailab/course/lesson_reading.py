@@ -9,19 +9,19 @@ lessons/NAME/
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from kailab.course.description import described
 from kailab.course.lesson import Lesson, Right
-from kailab.errors import InputError, InputErrors, Where
+from kailab.errors import InputError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
-from kailab.model.manifests import line_of
-from kailab.model.schema_faults import Fault, faults, read_schema
+from kailab.model.meant import meant
+from kailab.model.schema_faults import Fault
 
 LESSONS = Path(__file__).with_name("lessons")
 LETTERS = "abcdef"
@@ -41,7 +41,7 @@ def lesson(name: str) -> Lesson:
     found = next((one for one in every if name in (one.name, str(one.number))), None)
     if found is None:
         names = [one.name for one in every]
-        close = difflib.get_close_matches(name, names, n=1)
+        close = meant(name, names)
         hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
         raise InputError(f"there is no lesson {name!r:.80}; {hint}")
     return found
@@ -49,13 +49,7 @@ def lesson(name: str) -> Lesson:
 
 def read_lesson(folder: Path) -> Lesson:
     """Raises InputError, or InputErrors with every fault of its description."""
-    file = folder / _FILE
-    value, lines = yamltext.read_document(read_text(file), str(file), "one lesson")
-    found = list(faults(value, read_schema(_SCHEMA))) or list(_faults(value, folder))
-    if found:
-        raise InputErrors.of(
-            [InputError(one.message, Where(str(file), line_of(lines, one.path), "", one.path)) for one in found]
-        )
+    value = described(folder / _FILE, _SCHEMA, "one lesson", _faults)
     told = {
         **value,
         "folder": folder,

@@ -8,7 +8,6 @@ challenges/NAME/
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,11 +16,11 @@ import msgspec
 
 from kailab.course.challenge import Challenge
 from kailab.course.conditions import condition_faults
-from kailab.errors import InputError, InputErrors, Where
-from kailab.model import yamltext
+from kailab.course.description import described
+from kailab.errors import InputError
 from kailab.model.files import read_text
-from kailab.model.manifests import line_of
-from kailab.model.schema_faults import Fault, faults, read_schema
+from kailab.model.meant import meant
+from kailab.model.schema_faults import Fault
 
 CHALLENGES = Path(__file__).with_name("challenges")
 _SCHEMA = Path(__file__).with_name("schema.json")
@@ -38,7 +37,7 @@ def challenge(name: str) -> Challenge:
     """Raises InputError where there is none of that name."""
     if not (name.strip() and "/" not in name and (CHALLENGES / name / _FILE).is_file()):
         names = sorted(folder.name for folder in CHALLENGES.iterdir() if (folder / _FILE).is_file())
-        close = difflib.get_close_matches(name, names, n=1)
+        close = meant(name, names)
         hint = f"did you mean {close[0]}?" if close else "`kailab course challenges` lists them"
         raise InputError(f"there is no challenge {name!r:.80}; {hint}")
     return read_challenge(CHALLENGES / name)
@@ -46,13 +45,7 @@ def challenge(name: str) -> Challenge:
 
 def read_challenge(folder: Path) -> Challenge:
     """Raises InputError, or InputErrors with every fault of its description."""
-    file = folder / _FILE
-    value, lines = yamltext.read_document(read_text(file), str(file), "one challenge")
-    found = list(faults(value, read_schema(_SCHEMA))) or list(_faults(value, folder))
-    if found:
-        raise InputErrors.of(
-            [InputError(one.message, Where(str(file), line_of(lines, one.path), "", one.path)) for one in found]
-        )
+    value = described(folder / _FILE, _SCHEMA, "one challenge", _faults)
     told = {**value, "folder": folder, "name": folder.name, "task": read_text(folder / _TASK).strip()}
     return msgspec.convert(told, Challenge, dec_hook=lambda kind, path: path)
 

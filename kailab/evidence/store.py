@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from kailab.evidence.record import RESULT, Written, check_format
 from kailab.evidence.run import PARTIAL, RUN, SIGNATURES, run_digest, test_folders
 from kailab.evidence.sums import Problem
 from kailab.model import typed
+from kailab.model.meant import meant
 
 LATEST = "latest"
 T = TypeVar("T")
@@ -183,8 +183,8 @@ def _one_lab(test: TestEvidence, lab: str) -> tuple[TestEvidence, str]:
 def _near(text: str, known: list[str]) -> str:
     by_last = {name.rpartition("/")[2]: name for name in known}
     close = [name for name in known if name.startswith(text)]
-    close += difflib.get_close_matches(text, known, n=3, cutoff=0.6)
-    close += [by_last[last] for last in difflib.get_close_matches(text.rpartition("/")[2], by_last, n=3, cutoff=0.6)]
+    close += meant(text, known, 3)
+    close += [by_last[last] for last in meant(text.rpartition("/")[2], by_last, 3)]
     named = list(dict.fromkeys(close))[:3]
     return f"did you mean {' or '.join(named)}? " if named else ""
 

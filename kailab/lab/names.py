@@ -7,12 +7,12 @@ deleted through the lab, and by whose pods there were.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kailab.errors import InputError
 from kailab.lab.wording import some
 from kailab.model.kinds import is_namespaced, kind_key
+from kailab.model.meant import meant
 from kailab.scheduler.observers import Observer
 
 if TYPE_CHECKING:
@@ -80,5 +80,5 @@ def there_are(names: Iterable[str], wanted: str) -> str:
 
 def closest_first(names: Collection[str], wanted: str) -> list[str]:
     ordered = sorted(names)
-    close = get_close_matches(wanted, ordered, SHOWN)
+    close = meant(wanted, ordered, SHOWN)
     return [*close, *(name for name in ordered if name not in close)]

@@ -5,13 +5,14 @@ Of the schema's own words one is kailab's: ``expected`` beside a ``pattern`` say
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from kailab.model.meant import meant
 
 _WORDS = {
     "string": "text",
@@ -85,9 +86,8 @@ def _unknown(key: str, known: Mapping[str, Any], patterns: Mapping[str, Any]) ->
     for described in patterns.values():
         if "expected" in described:
             return str(described["expected"])
-    lowered = {name.lower(): name for name in known}
-    close = difflib.get_close_matches(key.lower(), lowered, n=1, cutoff=0.6)
-    hint = f"did you mean {lowered[close[0]]}?" if close else f"expected one of {', '.join(known)}"
+    close = meant(key, known)
+    hint = f"did you mean {close[0]}?" if close else f"expected one of {', '.join(known)}"
     return f"unknown field; {hint}"
 
 
