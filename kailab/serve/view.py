@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 
 from kailab.engine.snapshot import jsonform
+from kailab.errors import NotFound
 from kailab.evidence import store
 from kailab.evidence.journal import Journal
 from kailab.evidence.standing import standing
@@ -95,8 +97,9 @@ def _workload(lab: Lab, one: Workload) -> dict[str, Any]:
     known = KINDS.get(one.kind)
     replicas = None
     if known is not None and known.scalable:
-        found = [obj for obj in lab.get(one.kind, namespace=one.namespace) if obj["metadata"]["name"] == one.name]
-        replicas = found[0]["spec"].get("replicas", 1) if found else None
+        # Pods may be left of what is gone.
+        with suppress(NotFound):
+            replicas = lab.get(one.kind, one.name, one.namespace)["spec"].get("replicas", 1)
     return {**one.data(), "replicas": replicas}
 
 
