@@ -13,7 +13,7 @@ from kailab.course.challenge import Challenge
 from kailab.course.lesson import Lesson
 from kailab.course.lesson_reading import LETTERS, lessons
 from kailab.course.reading import challenges
-from kailab.course.slides import deck, html
+from kailab.course.slides import SCRIPT, STYLE, deck, html
 from kailab.course.teaching import Walked, walk
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,7 +32,8 @@ def pages() -> dict[str, str]:
         walked = walk(one)
         found[f"lessons/{one.name}.md"] = _HEAD + "\n".join(_lesson(one))
         found[f"after/{one.name}.md"] = _HEAD + "\n".join(_after(one, walked))
-        found[f"slides/{one.name}.html"] = html(deck(one, walked))
+        found[f"slides/{one.name}.html"] = html(deck(one, walked), beside=True)
+    found |= {f"slides/{path.name}": path.read_text(encoding="utf-8") for path in (STYLE, SCRIPT)}
     return found
 
 

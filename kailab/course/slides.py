@@ -1,4 +1,4 @@
-"""Slides of a lesson: one HTML file without anything to load, made from the lesson's data and from what is seen on its lab."""
+"""Slides of a lesson: one HTML file, made from the lesson's data and from what is seen on its lab."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from kailab.course.lesson import Lesson
 from kailab.course.teaching import Walked, walk
 
 _TEMPLATE = Path(__file__).with_name("slides.html")
+STYLE = _TEMPLATE.with_suffix(".css")
+SCRIPT = _TEMPLATE.with_suffix(".js")
 _LINES = 5
 """Of an explanation on one slide."""
 _MARKS = re.compile(r"[*`]+")
@@ -61,11 +63,13 @@ def _plain(markdown: str) -> str:
     return _MARKS.sub("", " ".join(markdown.split()))
 
 
-def html(made: Deck) -> str:
-    """The whole file."""
+def html(made: Deck, *, beside: bool = False) -> str:
+    """The whole file. ``beside``: its style and its script are files beside it, as where many decks are."""
     import jinja2
 
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.from_string(_TEMPLATE.read_text(encoding="utf-8")).render(deck=made).rstrip("\n") + "\n"
+    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
+    style, script = (path.read_text(encoding="utf-8") for path in (STYLE, SCRIPT))
+    return template.render(deck=made, beside=beside, style=style, script=script).rstrip("\n") + "\n"
