@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kailab.errors import NotFound, NothingThere
+from kailab.cluster.there import is_there
+from kailab.errors import NothingThere
 from kailab.evidence.entries import Evicted, PodRow
 from kailab.lab.names import owners, there_are
 from kailab.lab.owners import owner_names
@@ -130,7 +131,7 @@ def workload(lab: Lab, kind: str, name: str, namespace: str) -> Subject:
         return in_namespace and f"{kind}/{name}" in owner_names(picture, row.owner, namespace)
 
     def names(picture: Picture) -> set[str]:
-        if _is_there(picture, kind, name, namespace):
+        if is_there(picture.cluster, kind, name, namespace):
             return {f"{namespace}/{name}"}
         there = {
             f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}" for obj in picture.cluster.list(kind)
@@ -153,14 +154,6 @@ def node(lab: Lab, name: str) -> Subject:
 def everything(lab: Lab) -> Subject:
     """All pods outside the system's namespaces."""
     return Subject(lab, "the lab", "", lambda _, row: row.name.partition("/")[0] not in SYSTEM_NAMESPACES)
-
-
-def _is_there(picture: Picture, kind: str, name: str, namespace: str) -> bool:
-    try:
-        picture.cluster.get(kind, name, namespace)
-    except NotFound:
-        return False
-    return True
 
 
 def _logged(picture: Picture, kind: str) -> set[str]:

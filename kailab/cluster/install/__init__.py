@@ -2,9 +2,10 @@
 
 from kailab.cluster.install.definitions import crds
 from kailab.cluster.install.devices import claimed_nodes, fleet_devices, furnishings
-from kailab.cluster.install.installation import INSTALLED_BY, await_established, install, installed, uninstall
+from kailab.cluster.install.installation import CRD, INSTALLED_BY, await_established, install, installed, uninstall
 
 __all__ = [
+    "CRD",
     "INSTALLED_BY",
     "await_established",
     "claimed_nodes",

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kailab.cluster.connected import connected
 from kailab.cluster.controlplane.kwok import arguments
 from kailab.cluster.controlplane.ports import free_ports
 from kailab.cluster.controlplane.supervision import Process, Supervision, record
@@ -27,15 +28,10 @@ def with_fake_nodes(kubeconfig: Path, components: ComponentSet, context: str | N
                 with Lab.open(backend="kubeconfig", kubeconfig=kind_cluster.kubeconfig_path) as lab: ...
 
     Raises ConnectError."""
-    from kailab.cluster.kubernetes import Connection, KubernetesCluster
-
     kubeconfig = Path(kubeconfig).resolve()
-    cluster = KubernetesCluster(Connection.from_kubeconfig(kubeconfig, context), "kubeconfig")
-    try:
+    # Only to prepare: tests open connections of their own.
+    with connected(kubeconfig, context) as cluster:
         nodes.prepare(cluster)
-    finally:
-        # Only to prepare: tests open connections of their own.
-        cluster.close()
     with tempfile.TemporaryDirectory(prefix="kailab-kwok-") as made:
         # Processes are marked with the resolved path, which may differ where the temporary folder is a link.
         folder = Path(made).resolve()

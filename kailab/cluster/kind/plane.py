@@ -8,14 +8,15 @@ kubeconfig and context are never touched.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import tenacity
 
+from kailab.cluster.connected import connected
 from kailab.cluster.controlplane.certificates import write_private
 from kailab.cluster.controlplane.kwok import arguments
 from kailab.cluster.controlplane.planefolder import resolved
@@ -32,7 +33,6 @@ from kailab.cluster.kind.node_image import provide_image
 from kailab.errors import ConnectError, StateError
 
 if TYPE_CHECKING:
-    from kailab.cluster.protocol import Cluster
     from kailab.components import ComponentSet
 
 SPAWNED_GRACE_SECONDS = 5.0
@@ -99,7 +99,7 @@ class KindPlane(Supervised):
                 tell(f"making the kind cluster {name}")
                 maker.create(name, folder, choices.image, kindfolder.write_config(folder, described))
                 tell("waiting for its nodes")
-                with plane._connected() as cluster:
+                with connected(plane.kubeconfig, name="kind") as cluster:
                     nodes.prepare(cluster)
                 plane._start_kwok(components.path("kwok"), stages)
                 plane._known = known.done()
@@ -183,7 +183,7 @@ class KindPlane(Supervised):
 
     def start_kube_scheduler(self) -> None:
         """Return when it works: the node has one, as kubeadm makes it. Raises ConnectError if that takes too long."""
-        with self._connected() as cluster:
+        with connected(self.kubeconfig, name="kind") as cluster:
             nodes.await_kube_scheduler(cluster)
 
     def load_images(self, archives: Sequence[Path]) -> None:
@@ -231,16 +231,6 @@ class KindPlane(Supervised):
 
     def _write_kubeconfig(self) -> None:
         write_private(self.kubeconfig, f"{self._maker.kubeconfig(self.name).strip()}\n".encode())
-
-    @contextmanager
-    def _connected(self) -> Iterator[Cluster]:
-        from kailab.cluster.kubernetes import Connection, KubernetesCluster
-
-        cluster = KubernetesCluster(Connection.from_kubeconfig(self.kubeconfig), "kind")
-        try:
-            yield cluster
-        finally:
-            cluster.close()
 
     def _start_kwok(self, program: Path, stages: Path | None) -> None:
         kwok.prepare(self.folder, stages)

@@ -8,8 +8,7 @@ that made it ends; ``down`` deletes it, and removes the folder.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,6 +22,7 @@ from kailab.cluster.controlplane.planefolder import made, resolved
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
 from kailab.cluster.controlplane.supervised import Supervised
 from kailab.cluster.controlplane.supervision import Record, record
+from kailab.cluster.images import without_image
 from kailab.cluster.kind import kwok
 from kailab.cluster.kind.choices import name_for
 from kailab.cluster.processes import find, this_process
@@ -44,7 +44,6 @@ FORWARD = "port-forward"
 READY_SECONDS = 600.0
 GONE_SECONDS = 180.0
 _LOOK_SECONDS = 1.0
-_NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName")
 
 # It ends with the connection, as when the control plane's pod was restarted.
 _AGAIN = 'while :; do "$@"; sleep 0.3; done'
@@ -140,7 +139,7 @@ class VclusterPlane(Supervised):
         name, maker = self.name, Maker(tools, self._known.host, self.folder)
         told = self.folder / "values.yaml"
         told.write_text(yaml.safe_dump(values(components.kubernetes), sort_keys=False), encoding="utf-8")
-        with _connected(self._known.host) as host:
+        with self._known.host.connected() as host:
             tell(f"making the virtual cluster {name}")
             maker.create(name, told, packed_chart(tools, self.folder / "chart"), partial(_has_images, host, name))
             tell("waiting for its control plane")
@@ -176,7 +175,7 @@ class VclusterPlane(Supervised):
     def _await_answer(self) -> None:
         def problem() -> str:
             try:
-                with _connected(Host(self.kubeconfig)) as cluster:
+                with Host(self.kubeconfig).connected() as cluster:
                     cluster.get("Namespace", "default")
             except (ConnectError, NotFound) as error:
                 return str(error)
@@ -195,7 +194,7 @@ class VclusterPlane(Supervised):
 
     def _delete(self) -> None:
         Maker(find_tools(), self._known.host, self.folder).delete(self.name)
-        with _connected(self._known.host) as host:
+        with self._known.host.connected() as host:
 
             def left() -> bool:
                 try:
@@ -242,27 +241,12 @@ def _clear_unfinished(folder: Path) -> None:
 
 
 def _has_images(host: Cluster, namespace: str) -> None:
-    """Raises ConnectError where a pod's image is not to be had: waiting would not help."""
+    """Raises ConnectError where a pod's image is not to be had."""
     for pod in host.list("Pod", namespace):
-        status = pod.get("status") or {}
-        for box in (*(status.get("initContainerStatuses") or ()), *(status.get("containerStatuses") or ())):
-            waiting = (box.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason") in _NO_IMAGE:
-                told = " ".join(str(waiting.get("message") or waiting["reason"]).split())[:300]
-                raise ConnectError(f"pod {namespace}/{pod['metadata']['name']} has no image {box.get('image')}: {told}")
+        if lacking := without_image(pod):
+            raise ConnectError(f"namespace {namespace}: {lacking}")
 
 
 def _is_ready(pod: Object) -> bool:
     conditions = (pod.get("status") or {}).get("conditions") or ()
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-
-
-@contextmanager
-def _connected(host: Host) -> Iterator[Cluster]:
-    from kailab.cluster.kubernetes import Connection, KubernetesCluster
-
-    cluster = KubernetesCluster(Connection.from_kubeconfig(host.kubeconfig, host.context), "vcluster")
-    try:
-        yield cluster
-    finally:
-        cluster.close()

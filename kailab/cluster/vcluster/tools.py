@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import zipfile
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from kailab.cluster.connected import connected
 from kailab.cluster.helm import Chart, Helm, find_helm
+from kailab.cluster.protocol import Cluster
 from kailab.components import VCLUSTER, VCLUSTER_CHART, Cache, find_program
 from kailab.errors import InputError, KailabError
 
@@ -22,6 +25,10 @@ class Host:
 
     kubeconfig: Path
     context: str | None = None
+
+    def connected(self) -> AbstractContextManager[Cluster]:
+        """Raises ConnectError, InputError."""
+        return connected(self.kubeconfig, self.context, "vcluster")
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ pods are not sent to it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
+from kailab.cluster.connected import connected
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import KailabError, NotFound
 from kailab.model import labels
@@ -66,16 +66,5 @@ def forgotten(cluster: Cluster) -> None:
 
 def forgotten_by(plane: Plane) -> None:
     """The same by a plane's own credentials; nothing happens where its API server is away, and with it all that could ask."""
-    with suppress(KailabError), _cluster(plane) as cluster:
+    with suppress(KailabError), connected(plane.kubeconfig, name=NAME) as cluster:
         forgotten(cluster)
-
-
-@contextmanager
-def _cluster(plane: Plane) -> Iterator[Cluster]:
-    from kailab.cluster.kubernetes import Connection, KubernetesCluster
-
-    cluster = KubernetesCluster(Connection.from_kubeconfig(plane.kubeconfig), NAME)
-    try:
-        yield cluster
-    finally:
-        cluster.close()

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
 
+from kailab.cluster.connected import connected
 from kailab.cluster.controlplane.ports import LOOPBACK, free_ports
+from kailab.cluster.install import CRD
 from kailab.cluster.protocol import Cluster, Object
-from kailab.errors import KailabError, NotFound
+from kailab.cluster.there import is_there
+from kailab.errors import KailabError
 from kailab.undertest import programs
 from kailab.undertest.beside import AddonBeside, on_free_ports
 from kailab.undertest.contract import Rest, Start, Tell
@@ -35,7 +38,7 @@ class KueueBeside(AddonBeside):
         """Its kinds, and its namespace. Raises MissingComponents, too."""
         definitions = self._addon.manifests.objects(_DEFINITIONS)
         # Where they are there they may have been told of the server that converts them.
-        missing = [one for one in definitions if not _is_there(cluster, one)]
+        missing = [one for one in definitions if not is_there(cluster, CRD, one["metadata"]["name"])]
         bring_in(cluster, missing, "Kueue")
         cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
 
@@ -78,7 +81,7 @@ class KueueBeside(AddonBeside):
 
     def stop(self) -> None:
         # Before its end: until they are gone, nobody could make a Job.
-        with suppress(KailabError), self._cluster() as cluster:
+        with suppress(KailabError), connected(self._plane.kubeconfig, name=NAME) as cluster:
             for kind in CONFIGURATIONS:
                 for found in cluster.list(f"{kind}.admissionregistration.k8s.io"):
                     if found["metadata"]["name"].startswith(_PREFIX):
@@ -87,21 +90,3 @@ class KueueBeside(AddonBeside):
 
     def rest(self, cluster: Cluster) -> Rest:
         return KueueRest(self._plane, cluster, self.names)
-
-    @contextmanager
-    def _cluster(self) -> Iterator[Cluster]:
-        from kailab.cluster.kubernetes import Connection, KubernetesCluster
-
-        cluster = KubernetesCluster(Connection.from_kubeconfig(self._plane.kubeconfig), NAME)
-        try:
-            yield cluster
-        finally:
-            cluster.close()
-
-
-def _is_there(cluster: Cluster, definition: Object) -> bool:
-    try:
-        cluster.get("CustomResourceDefinition.apiextensions.k8s.io", definition["metadata"]["name"])
-    except NotFound:
-        return False
-    return True

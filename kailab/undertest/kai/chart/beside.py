@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
 from pathlib import Path
 
+from kailab.cluster.connected import connected
 from kailab.cluster.helm import Helm, find_helm
 from kailab.cluster.install import install
 from kailab.cluster.protocol import Cluster, Object
@@ -110,13 +111,5 @@ def helm_for(plane: Plane) -> Helm:
     return Helm(find_helm(), Path(plane.kubeconfig).absolute(), getattr(plane, "context", None))
 
 
-@contextmanager
-def _connected(plane: Plane) -> Iterator[Cluster]:
-    from kailab.cluster.kubernetes import Connection, KubernetesCluster
-
-    connection = Connection.from_kubeconfig(plane.kubeconfig, getattr(plane, "context", None))
-    cluster = KubernetesCluster(connection, "kai-chart")
-    try:
-        yield cluster
-    finally:
-        cluster.close()
+def _connected(plane: Plane) -> AbstractContextManager[Cluster]:
+    return connected(plane.kubeconfig, getattr(plane, "context", None), "kai-chart")

@@ -15,7 +15,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from kailab.cluster.helm import Chart, Helm, HelmFailed
+from kailab.cluster.install import CRD
 from kailab.cluster.protocol import Cluster
+from kailab.cluster.there import is_there
 from kailab.cluster.waiting import look_until, wait_until
 from kailab.errors import AlreadyExists, InputError, NotFound
 from kailab.fleet.fleet import Pool
@@ -145,7 +147,7 @@ def take_out(cluster: Cluster, helm: Helm) -> None:
     with suppress(HelmFailed):
         helm.uninstall(RELEASE, GONE_SECONDS)
     noted = standing.noted_objects(cluster)
-    crds = [(standing.CRD, crd["metadata"]["name"]) for crd in standing.definitions(cluster)]
+    crds = [(CRD, crd["metadata"]["name"]) for crd in standing.definitions(cluster)]
     # Webhooks before all else: nobody serves them any more. The namespace with the note last, so that an interruption is found.
     going = [*standing.webhooks(cluster), *crds, *noted, ("Node", PROBE)]
     last = ("Namespace", RELEASE.namespace)
@@ -154,18 +156,10 @@ def take_out(cluster: Cluster, helm: Helm) -> None:
             cluster.delete(kind, name)
 
     def left() -> list[str]:
-        return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if _is_there(cluster, kind, name)]
+        return [f"{kind} {name}" for kind, name in dict.fromkeys([*going, last]) if is_there(cluster, kind, name)]
 
     if rest := look_until(left, lambda found: not found, GONE_SECONDS, pause=_LOOK_SECONDS):
         raise SchedulerFailed(f"of KAI's chart there is left after {GONE_SECONDS:.0f} s: {', '.join(rest)}")
-
-
-def _is_there(cluster: Cluster, kind: str, name: str) -> bool:
-    try:
-        cluster.get(kind, name)
-    except NotFound:
-        return False
-    return True
 
 
 def _can_start(cluster: Cluster) -> None:

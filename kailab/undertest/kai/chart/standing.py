@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kailab.cluster.install import INSTALLED_BY
+from kailab.cluster.images import without_image
+from kailab.cluster.install import CRD, INSTALLED_BY
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import NotFound
 from kailab.model.kinds import key_of
@@ -17,7 +18,6 @@ CHART_NOTE = "kailab.dev/kai-chart"
 OBJECTS_NOTE = "kailab.dev/kai-chart-objects"
 """Annotation of KAI's namespace: what that chart makes for the whole cluster, as ``Kind/name`` with commas between."""
 
-CRD = "CustomResourceDefinition"
 _ADMISSION = "admissionregistration.k8s.io"
 _WIDE = {
     "Namespace": "",
@@ -32,7 +32,6 @@ KEYS = {kind: key_of(f"{group}/v1" if group else "v1", kind) for kind, group in 
 
 _GROUPS = ("scheduling.run.ai", "kai.scheduler")
 _UNPLACED_SECONDS = 120.0
-_NO_IMAGE = ("ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "InvalidImageName")
 
 
 def installed_release(cluster: Cluster) -> str:
@@ -86,11 +85,8 @@ def cannot_start(cluster: Cluster) -> str:
     for pod in cluster.list("Pod", RELEASE.namespace):
         if refused := _unplaced(pod, cluster.now()):
             return refused
-        for container in (pod.get("status") or {}).get("containerStatuses") or ():
-            waiting = (container.get("state") or {}).get("waiting") or {}
-            if waiting.get("reason") in _NO_IMAGE:
-                told = " ".join(str(waiting.get("message") or waiting["reason"]).split())[:300]
-                return f"pod {pod['metadata']['name']} has no image {container.get('image')}: {told}"
+        if lacking := without_image(pod):
+            return lacking
     return ""
 
 
