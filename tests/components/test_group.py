@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,8 @@ from kailab.cluster.waiting import wait_until
 from kailab.components.process_group import group
 
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
+
+pytestmark = pytest.mark.usefixtures("signals_as_ever")
 
 
 def leave(script: str, ready: Callable[[subprocess.Popen[bytes]], object], error: BaseException) -> None:
@@ -41,15 +43,6 @@ def test_an_interruption_is_told_though_the_command_has_ended() -> None:
         leave("exit 0", lambda process: process.wait(), KeyboardInterrupt())
 
 
-@pytest.fixture
-def hears_interruptions() -> Iterator[None]:
-    """A process that a shell started in the background ignores SIGINT, tests that run in it too."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
-@pytest.mark.usefixtures("hears_interruptions")
 def test_an_interruption_while_the_last_of_it_ends() -> None:
     """Ctrl-C reaches who waits, and the wait takes note of the end before it goes on."""
     with pytest.raises(KeyboardInterrupt):
