@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from kailab.cli import ending, options, terminal
-from kailab.cli.options import TextOrJson
 from kailab.cli.trial_upgrade import upgrade
 
 if TYPE_CHECKING:
@@ -21,6 +21,18 @@ if TYPE_CHECKING:
 MOST_TOLD = 6
 """Differences of one test in one column where not all are asked for."""
 
+
+class Form(StrEnum):
+    """Of a result: for people, for programs, or for a document."""
+
+    text = "text"
+    json = "json"
+    markdown = "markdown"
+
+
+_output = click.option(
+    "--output", "-o", type=click.Choice(Form), default=Form.text, help="For people, for programs, or for a document."
+)
 _root = click.option(
     "--trials",
     "root",
@@ -87,10 +99,11 @@ group.add_command(upgrade)
 @options.context
 @options.components
 @options.kubernetes
+@options.operators
 @_reporting
 @_root
-@options.output
-def run(on: tuple[str, ...], root: Path, again: bool, output: TextOrJson, **given: Any) -> None:  # fmt: skip
+@_output
+def run(on: tuple[str, ...], root: Path, again: bool, output: Form, **given: Any) -> None:  # fmt: skip
     """Run a trial, or go on with one that was interrupted."""
     from kailab.trials.store import TrialFolder
     from kailab.trials.trial import carry_out
@@ -108,8 +121,8 @@ def run(on: tuple[str, ...], root: Path, again: bool, output: TextOrJson, **give
 @click.argument("trial", required=False, default="", help="Its name, or its folder; default: the one begun last.")
 @_reporting
 @_root
-@options.output
-def show(trial: str, root: Path, output: TextOrJson, **given: Any) -> None:
+@_output
+def show(trial: str, root: Path, output: Form, **given: Any) -> None:
     """Show how a trial came out, or how far it is."""
     from kailab.trials.store import find_trial
     from kailab.trials.trial import look
@@ -179,7 +192,7 @@ def _from_file(path: Path, given: dict[str, Any]) -> Trial:
     from kailab.trials.trialfile import read_trial
 
     said = {"configs": "--config", "isolations": "--isolation", "fleet": "--fleet", "kubeconfig": "--kubeconfig",
-            "context": "--context", "components": "--components", "kubernetes": "--kubernetes",
+            "context": "--context", "components": "--components", "kubernetes": "--kubernetes", "operators": "--with",
             "compared": "--compare", "reference": "--reference", "time_ratio": "--time-ratio"}  # fmt: skip
     both = [flag for name, flag in said.items() if given[name]]
     if both:
@@ -212,11 +225,12 @@ def _from_options(on: tuple[str, ...], given: dict[str, Any]) -> Trial:
             name: str(value.absolute()) if isinstance(value := given[name], Path) else value
             for name in known
             if given[name] is not None
-        },
+        }
+        | ({"operators": ",".join(given["operators"])} if given["operators"] else {}),
     )
 
 
-def _report(outcome: Outcome, output: TextOrJson, given: dict[str, Any]) -> None:
+def _report(outcome: Outcome, output: Form, given: dict[str, Any]) -> None:
     from kailab.trials import telling
 
     told = telling.data(outcome)
@@ -228,8 +242,12 @@ def _report(outcome: Outcome, output: TextOrJson, given: dict[str, Any]) -> None
         from kailab.trials import page
 
         _write(given["html"], page.render(told).encode())
-    if output is TextOrJson.json:
+    if output is Form.json:
         terminal.say(json.dumps(told, indent=2))
+    elif output is Form.markdown:
+        from kailab.trials import markdown
+
+        terminal.say(markdown.render(outcome))
     else:
         terminal.say("\n".join(_lines(outcome, told, given["verbose"])))
     if not outcome.same:

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
+from kailab.cluster.choices import FLAGS
 from kailab.errors import KailabError
 from kailab.trials.matrix import Cell
 from kailab.trials.results import CellResult
@@ -61,7 +62,7 @@ def _end_with_parent(pipe: int) -> None:
 def _exercise(folder: CellFolder, cell: Cell) -> int:
     import pytest
 
-    options = [f"--kailab-{name.replace('_', '-')}={value}" for name, value in cell.options.items()]
+    options = [f"--kailab-{FLAGS[name].removeprefix('--')}={value}" for name, value in cell.options.items()]
     arguments = [
         cell.subject.path,
         f"--kailab-scheduler={cell.contender.scheduler}",

@@ -32,7 +32,7 @@ def made(
     options: Mapping[str, str] | None = None,
 ) -> Trial:
     """``isolations`` none: a light control plane for each cell. ``reference`` empty: the first contender. ``compared`` none: everything
-    but time. Raises InputError."""
+    but time. Raises InputError, MissingComponents for operators that were not got."""
     if not contenders:
         raise InputError("say what is compared: --scheduler A --scheduler B")
     if not subjects:
@@ -54,14 +54,27 @@ def made(
         subjects=found,
         reference=reference or contenders[0].name,
         fleet=fleet,
-        options=dict(options or {}),
+        options=_options(options or {}),
         compared=tuple(compared) or KINDS[:-1],
         time_ratio=time_ratio,
         jobs=jobs,
         baseline=baseline,
     )
     check(trial.contenders, trial)
+    if "operators" in trial.options:
+        from kailab.operators.beside import found as programs_found
+
+        programs_found(trial.options["operators"].split(","))
     return trial
+
+
+def _options(said: Mapping[str, str]) -> dict[str, str]:
+    """Operators by name, with those that they need. Raises InputError."""
+    if "operators" not in said:
+        return dict(said)
+    from kailab.operators import chosen_operators
+
+    return {**said, "operators": ",".join(chosen_operators(said["operators"]))}
 
 
 def _named_apart(subjects: Sequence[Subject]) -> tuple[Subject, ...]:

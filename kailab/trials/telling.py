@@ -12,12 +12,13 @@ from kailab.errors import EvidenceError
 from kailab.evidence.store import load_test
 from kailab.trials.comparing import ratio
 from kailab.trials.comparing import told as verdict_told
+from kailab.trials.counting import counts
 from kailab.trials.first_decision import told as decision_told
 from kailab.trials.outcome import Outcome, Row
 
 
 def data(outcome: Outcome) -> dict[str, Any]:
-    """``differences``: by row and column, each with both sides' evidence, the first decision that differs, and the reason for which
+    """``counts``: of verdicts, by subject and column. ``differences``: by row and column, each with both sides' evidence, the first decision that differs, and the reason for which
     it is accepted, if it is."""
     return {
         "trial": outcome.trial.name,
@@ -29,6 +30,7 @@ def data(outcome: Outcome) -> dict[str, Any]:
              "version": _version(outcome, name), "reference": outcome.reference_of(name) == name}
             for name, one, isolation in outcome.trial.columns()
         ],
+        "counts": to_builtins(counts(outcome)),
         "rows": [_row(outcome, row) for row in outcome.rows],
         "differing": list(differing(outcome)),
         "staleBaseline": [str(one) for one in outcome.stale],
@@ -112,17 +114,24 @@ def differing(outcome: Outcome) -> Iterator[dict[str, Any]]:
 
 
 def table(outcome: Outcome) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows: the verdict of each test in each column; ``=`` where nothing else differs from the reference, ``~`` where all
-    that differs is accepted, ``!`` else."""
-    marks: dict[tuple[str, str], str] = {}
-    for one, accepted in outcome.all_differences:
-        key = (one.test, one.column)
-        marks[key] = "!" if accepted is None or marks.get(key) == "!" else "~"
+    """Headers and rows: the verdict of each test in each column, with its mark."""
+    found = marks(outcome)
     rows = []
     for row in outcome.rows:
-        cells = []
-        for column, result in row.results.items():
-            mark = "" if outcome.reference_of(column) == column else marks.get((row.test, column), "=")
-            cells.append(f"{verdict_told(result)} {mark}".strip())
+        cells = [
+            f"{verdict_told(result)} {found.get((row.test, column), '')}".strip()
+            for column, result in row.results.items()
+        ]
         rows.append([row.test, *cells])
     return ["TEST", *(column.upper() for column in outcome.columns)], rows
+
+
+def marks(outcome: Outcome) -> dict[tuple[str, str], str]:
+    """By test and column, none for the reference: ``=`` where nothing else differs from the reference, ``~`` where all that differs is
+    accepted, ``!`` else."""
+    compared = [column for column in outcome.columns if outcome.reference_of(column) != column]
+    found = {(row.test, column): "=" for row in outcome.rows for column in compared}
+    for one, accepted in outcome.all_differences:
+        key = (one.test, one.column)
+        found[key] = "!" if accepted is None or found[key] == "!" else "~"
+    return found

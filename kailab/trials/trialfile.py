@@ -93,6 +93,8 @@ class _Reading:
 
     def options(self) -> dict[str, str]:
         found = {key: self.value[key] for key in ("context", "kubernetes") if key in self.value}
+        if "with" in self.value:
+            found["operators"] = ",".join(self.value["with"])
         return found | {
             key: str(self.base / Path(self.value[key]).expanduser())
             for key in ("kubeconfig", "components")

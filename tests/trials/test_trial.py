@@ -12,8 +12,10 @@ import pytest
 
 from kailab.evidence.store import load_test
 from kailab.trials.contenders import contender
+from kailab.trials.counting import counted
 from kailab.trials.making import made
 from kailab.trials.outcome import Outcome
+from kailab.trials.results import TestResult, Verdict
 from kailab.trials.subjects import subjects_of
 from tests.trials.conftest import Done, Trial, begun, fill
 
@@ -67,6 +69,33 @@ def test_what_is_there_is_shown_again_and_not_run_again(trial: Trial) -> None:
     assert "4 of 4 cells are there already" in first.err
     shown = trial("show", "small", "-o", "json")
     assert (shown.code, told(shown)) == (1, told(first))
+
+
+def test_it_is_counted_by_subject(trial: Trial) -> None:
+    """By a program and for a document; what was not run is no test of which a scheduler decided anything."""
+    found = told(trial("show", "small", "-o", "json"))["counts"]
+    nothing = {"failed": 0, "notExpressible": 0, "skipped": 0, "notRun": 0}
+    assert found["lending"]["kailab"] == {**nothing, "passed": 2}
+    assert found["lending"]["kube-scheduler"] == {**nothing, "passed": 1, "failed": 1}
+    shown = trial("show", "small", "-o", "markdown")
+    assert shown.code == 1
+    lines = shown.out.splitlines()
+    assert lines[:2] == ["| passed, of those that ran | kailab | kube-scheduler |", "| --- | --- | --- |"]
+    assert "| `lending` | 2 of 2 | 1 of 2 |" in lines
+    assert "| `returning/the-owner-returns` | passed | **failed** ! |" in lines
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "told"),
+    [
+        (("passed", "failed", "skipped"), "1 of 2"),
+        (("passed", "not expressible", "error"), "1 of 1, 1 not expressible, 1 not run"),
+        (("not expressible", "not expressible"), "2 not expressible"),
+        (("skipped",), "–"),
+    ],
+)
+def test_a_count_in_words(verdicts: tuple[Verdict, ...], told: str) -> None:
+    assert str(counted(TestResult(name=f"t{n}", verdict=one) for n, one in enumerate(verdicts))) == told
 
 
 def test_a_contender_alone_is_run_and_compared_with_nobody(trial: Trial, home: Path) -> None:
