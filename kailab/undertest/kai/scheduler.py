@@ -10,11 +10,12 @@ from kailab.cluster.choices import FLAGS
 from kailab.cluster.protocol import Cluster, Object
 from kailab.errors import InputError
 from kailab.model import labels
-from kailab.undertest.contract import Beside, Plane, SchedulerUnderTest, Told
+from kailab.undertest.contract import Beside, Plane, SchedulerUnderTest, Stopped, Told
 from kailab.undertest.kai import words
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
+    from kailab.undertest.kai.dialects import Dialect
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,25 @@ class Kai(SchedulerUnderTest):
         from kailab.undertest.kai.topologies import in_its_words
 
         return in_its_words(objects, there)
+
+    def stopped(self, there: Cluster) -> Stopped | None:
+        from kailab.undertest.kai.evictions import Evictions
+
+        dialect = self._dialect()
+        leaves_a_condition = dialect is None or dialect.has_flag("scheduler", "update-pod-eviction-condition")
+        return None if leaves_a_condition else Evictions(there)
+
+    def _dialect(self) -> Dialect | None:
+        """None: its release is not known, as of one that runs in somebody else's cluster."""
+        from kailab.undertest.kai.folder import find_kai
+        from kailab.undertest.kai.releases import dialect_of
+
+        try:
+            if self.installed:
+                return dialect_of(str(self.option("kai_release")))
+            return find_kai(self.option("kai"), self.option("kai_crds")).dialect
+        except InputError:
+            return None
 
     def eviction(self, message: str) -> Told | None:
         return words.eviction(message)
