@@ -155,6 +155,15 @@ def test_a_new_shared_device_needs_a_slot_for_the_pod_that_reserves_it(team):
     assert team.decide().nothing
 
 
+@pytest.mark.parametrize(("group", "bound"), [("0", {"more-0": "node-1"}), ("of-a-pod", {})])
+def test_a_share_of_a_device_in_use_needs_that_slot_too_but_where_devices_are_numbered(team, group, bound):
+    """KAI tells a device in use from a new one by its name, and takes all for new but numbers, which no cluster has."""
+    team.node("node-1", gpus=8, pods=2)
+    team.job("a", gpus=0.5, on="node-1", groups=[(group,)])
+    team.job("more", gpus=0.5)
+    assert team.decide().bound == bound
+
+
 def web(key="kubernetes.io/hostname"):
     return (PodTerm(topology_key=key, requirements=(needs("app", "In", "web"),), namespaces=("default",)),)
 

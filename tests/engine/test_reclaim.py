@@ -199,6 +199,19 @@ def test_minimum_run_time_protects_the_core_of_an_elastic_job_only(world):
     assert world.decide().lost == {"b-2"}
 
 
+@pytest.mark.parametrize(
+    ("claims", "lost"),
+    [([3], set()), ([1, 1], {"b-3", "b-2"}), ([1, 1, 1], {"b-3", "b-2", "b-1", "b-0"})],
+)
+def test_for_that_minimum_pods_count_as_running_that_others_took_in_the_same_cycle(world, claims, lost):
+    """As in KAI: the first two take a surplus pod each, and the third holds the core of two against four running pods."""
+    two_queues(world, gpus=4, owner=3, reclaim_min_runtime=60.0)
+    world.job("b", queue="borrower", tasks=4, gang=2, on="node-1", last_start=1_000_000.0 - 1)
+    for number, gpus in enumerate(claims):
+        world.job(f"mine{number}", queue="owner", gpus=gpus)
+    assert world.decide().lost == lost
+
+
 def test_minimum_run_time_is_inherited_from_the_department(world):
     world.node("node-1", gpus=1)
     world.queue("owners")

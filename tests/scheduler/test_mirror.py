@@ -8,8 +8,8 @@ import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
 from kailab.engine.snapshot.records import GpuRequest, Status
+from kailab.engine.working.layout import GPUS, PODS
 from kailab.scheduler import Mirror
-from kailab.scheduler.mirror.lone_reservations import LoneReservations
 
 
 @pytest.fixture
@@ -253,16 +253,54 @@ def test_a_reserved_gpu_counts_through_those_who_share_it_and_by_itself_without_
     for name in ("a", "b"):
         cluster.bind("default", name, "n")
         mirror.update()
-        assert "reservation" not in tasks(mirror)
+        assert tasks(mirror)["reservation"].shape.gpu == GpuRequest()
+        assert tasks(mirror)["reservation"].status is not Status.RELEASING
+    assert int(mirror.working.table.idle[GPUS, 0]) == 7_000
     cluster.delete("Pod", "a", "default", 0)
     mirror.update()
-    assert set(tasks(mirror)) == {"b"}
+    assert set(tasks(mirror)) == {"reservation", "b"}
     cluster.delete("Pod", "b", "default", 0)
     mirror.update()
     assert set(tasks(mirror)) == {"reservation"}
     cluster.delete("Pod", "reservation", "kai-resource-reservation", 0)
     mirror.update()
     assert not mirror.tasks
+
+
+def test_a_shared_gpu_takes_a_pod_slot_whether_its_reservation_is_there_or_not(cluster, build) -> None:
+    cluster.create(build.node("n"))
+    cluster.create(build.podgroup("g", "q"))
+    mirror = mirrored(cluster)
+
+    def free() -> int:
+        mirror.update()
+        late = mirrored(cluster)
+        assert late.agrees(mirror)
+        assert late.working.table.idle.tolist() == mirror.working.table.idle.tolist()
+        return int(mirror.working.table.idle[PODS, 0])
+
+    def reserved(name: str) -> None:
+        space = "kai-resource-reservation"
+        cluster.create(build.pod(name, namespace=space, labels={"runai-gpu-group": "g1"}, nodeName="n"))
+
+    assert free() == 110
+    for name, group in (("a", "g1"), ("b", "g1"), ("c", "g2")):
+        labels, half = {"runai-gpu-group": group}, {"gpu-fraction": "0.5"}
+        cluster.create(build.member(name, "g", 0, labels=labels, annotations=half))
+        cluster.bind("default", name, "n")
+    assert free() == 105, "three pods, two shared GPUs"
+    reserved("of-g1")
+    assert free() == 105
+    cluster.delete("Pod", "a", "default", 0)
+    assert free() == 106
+    cluster.patch("Pod", "of-g1", "kai-resource-reservation", {"status": {"phase": "Failed"}}, "status")
+    assert free() == 106, "it is to be made anew"
+    for name in ("b", "c"):
+        cluster.delete("Pod", name, "default", 30)
+    assert free() == 106, "they are still there"
+    for name in ("b", "c"):
+        cluster.delete("Pod", name, "default", 0)
+    assert free() == 110
 
 
 def test_a_missing_config_map_blocks_until_it_is_there(cluster, build) -> None:
@@ -372,12 +410,3 @@ def test_a_mirror_begun_later_sees_the_same(cluster, build) -> None:
     assert late.podgroups == early.podgroups
     assert late.nodes == early.nodes
     assert late.queues == early.queues
-
-
-def test_reservations_of_many_shared_gpus_are_told_in_the_order_of_the_gpus() -> None:
-    lone = LoneReservations()
-    groups = tuple(f"gpu-{index}" for index in range(12))
-    for group in reversed(groups):
-        assert lone.reserves(f"of {group}", (group,))
-    assert lone.shares("pod", groups) == [f"of {group}" for group in groups]
-    assert lone.shares("pod", groups[:3]) == [f"of {group}" for group in groups]

@@ -5,6 +5,7 @@ Source: KAI's allocateTask, OrderedNodesByTask and gpu_sharing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from typing import NamedTuple
 
@@ -23,6 +24,9 @@ NodeMask = np.ndarray | None  # None: all nodes
 
 # How shared devices are ordered: how much a full one is liked, and where a whole one stands (the lowest first).
 _SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
+
+
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 class Pick(NamedTuple):
@@ -216,7 +220,7 @@ class Placer:
 
     def _narrow_shared(self, task: WTask, info: ShapeInfo, candidates: np.ndarray) -> None:
         """Shares count as parts of the node's own devices, so limits are checked per node; a new shared device needs a
-        second pod slot for the pod that reserves it."""
+        second pod slot, for the pod that reserves it."""
         table, gpu = self.table, info.shape.gpu
         job = task.job
         assert job is not None
@@ -235,7 +239,9 @@ class Placer:
 
     def _opens_device(self, info: ShapeInfo, i: int) -> bool:
         chosen = self._choose_groups(info, i, False)
-        return chosen is None or "" in chosen[0]
+        # As KAI tells a new device (isNewGpuGroup): by a name that is no number. In a cluster no name is one, so that a share
+        # of a device in use needs the second slot as well.
+        return chosen is None or not all(_NUMBER.fullmatch(name) for name in chosen[0])
 
     def _put(self, task: WTask, info: ShapeInfo, i: int, fits_now: bool, pipeline_only: bool) -> bool:
         session, name = self.session, self.table.nodes[i].name

@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import msgspec
-
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.cluster.unreadable import Tell, UnreadableObjects
 from kailab.engine.snapshot.records import PodGroup, Queue, Status, Task
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels as names
+from kailab.scheduler.mirror.gpu_reservations import GpuReservations
 from kailab.scheduler.mirror.kinds import CLAIM_KINDS, KINDS
-from kailab.scheduler.mirror.lone_reservations import LoneReservations
 from kailab.scheduler.mirror.news import same_but_status, state
 from kailab.scheduler.mirror.node_records import NodeRecords
 from kailab.scheduler.mirror.pod_shapes import PodShapes
@@ -68,7 +66,7 @@ class Mirror:
         self._uids: dict[GroupName, str] = {}
         self._members: dict[GroupName, dict[str, None]] = {}
         self._group_of: dict[str, GroupName] = {}
-        self._lone = LoneReservations()
+        self._reservations = GpuReservations(self.working, self._refresh)
         self._leaving: dict[str, float] = {}
         self._now = 0.0
         self._before: Mirror | None = None
@@ -346,18 +344,13 @@ class Mirror:
         group = self._group_of.get(uid)
         if group is not None:
             self._leave_group(uid, group)
-        self._lone.gone(uid)
         self._drop_task(uid)
 
     def _drop_task(self, uid: str) -> None:
         self._leaving.pop(uid, None)
         if self.tasks.pop(uid, None) is not None:
             self.working.remove_task(uid)
-            self._shares(uid, ())
-
-    def _shares(self, uid: str, groups: tuple[str, ...]) -> None:
-        for reservation in self._lone.shares(uid, groups):
-            self._refresh(reservation)
+            self._reservations.forget(uid)
 
     def _refresh_all(self) -> None:
         for uid in self.pods:
@@ -387,14 +380,12 @@ class Mirror:
             self._drop_task(uid)
             return
         if task.namespace == names.RESERVATION_NAMESPACE:
-            if not self._lone.reserves(uid, gpu_groups(pod["metadata"].get("labels") or _NOTHING)):
-                self._drop_task(uid)  # the pods that share its GPU count
-                return
-            task = msgspec.structs.replace(task, status=Status.RELEASING)
+            task = self._reservations.reserves(task, gpu_groups(pod["metadata"].get("labels") or _NOTHING))
+        else:
+            self._reservations.shares(uid, node or "", task.gpu_groups if status is not Status.SUCCEEDED else ())
         # Nothing is told when it gets stuck: only time passes, so somebody has to look again.
         if status is Status.RELEASING and (pod.get("status") or _NOTHING).get("phase") == "Running":
             self._leaving[uid] = stuck_at(pod["metadata"]["deletionTimestamp"])
         if self.tasks.get(uid) != task:
             self.tasks[uid] = task
             self.working.set_task(task)
-            self._shares(uid, task.gpu_groups if node and status is not Status.SUCCEEDED else ())
