@@ -80,6 +80,7 @@ format: $(READY) ## Put the code in its format
 
 docs: $(READY) ## Write what docs/ has from the code: the API, examples, the pages of the course
 	@$(BIN)/python -m tools.api_reference
+	@$(BIN)/python -m tools.own_tests
 	@$(BIN)/python -m tools.included_files
 	@$(BIN)/python -m tools.course_site
 

@@ -31,7 +31,7 @@ def reference() -> str:
     parts = [_HEAD, f"Contents: {contents}\n"]
     home: dict[str, str] = {}
     for module in modules:
-        parts += [f"## {module.path}\n", _text(module)]
+        parts += [f"## {module.path}\n", text_of(module)]
         for name, found in exported(module).items():
             parts += _told(f"{module.path}.{name}", found, home)
     return "\n".join(part for part in parts if part).rstrip() + "\n"
@@ -80,25 +80,25 @@ def _told(path: str, found: griffe.Object, home: dict[str, str]) -> Iterator[str
     if isinstance(found, griffe.Class):
         yield from _class(found)
     elif isinstance(found, griffe.Function):
-        yield _code(str(found.signature()))
-        yield _text(found)
+        yield code_block(str(found.signature()))
+        yield text_of(found)
     elif isinstance(found, griffe.Attribute):
-        yield _code(_shape(found))
-        yield _text(found)
+        yield code_block(_shape(found))
+        yield text_of(found)
 
 
 def _class(found: griffe.Class) -> Iterator[str]:
     bases = ", ".join(str(base) for base in found.bases)
-    yield _code(f"class {found.name}({bases})" if bases else f"class {found.name}")
-    yield _text(found)
+    yield code_block(f"class {found.name}({bases})" if bases else f"class {found.name}")
+    yield text_of(found)
     members = (member for name, member in members_of(found).items() if not name.startswith("_"))
     fields = [member for member in members if isinstance(member, griffe.Attribute) and _declared(member)]
     if fields:
         yield "\n".join(_field(member) for member in fields) + "\n"
     for method in methods(found):
         yield f"#### {found.name}.{method.name}\n"
-        yield _code(str(method.signature()).replace("(self, ", "(").replace("(self)", "()"))
-        yield _text(method)
+        yield code_block(str(method.signature()).replace("(self, ", "(").replace("(self)", "()"))
+        yield text_of(method)
 
 
 def _declared(member: griffe.Attribute) -> bool:
@@ -107,7 +107,7 @@ def _declared(member: griffe.Attribute) -> bool:
 
 
 def _field(member: griffe.Attribute) -> str:
-    told = " ".join(_text(member).split())
+    told = " ".join(text_of(member).split())
     return f"- `{_shape(member)}`: {told}" if told else f"- `{_shape(member)}`"
 
 
@@ -117,17 +117,17 @@ def _shape(member: griffe.Attribute) -> str:
     return f"{member.name}{annotation}{value}"
 
 
-def _code(text: str) -> str:
+def code_block(text: str) -> str:
     return f"```python\n{text}\n```\n"
 
 
-def _text(found: griffe.Object) -> str:
+def text_of(found: griffe.Object) -> str:
     """The docstring as Markdown: double backquotes are code there too, and examples are blocks of it."""
     if found.docstring is None:
         return ""
     text = found.docstring.value.replace("``", "`").strip()
     text = re.sub(
-        r"(?:^>>> .*\n?(?:^(?!>>>).+\n?)*)+", lambda example: _code(example.group().strip()), text, flags=re.M
+        r"(?:^>>> .*\n?(?:^(?!>>>).+\n?)*)+", lambda example: code_block(example.group().strip()), text, flags=re.M
     )
     return text.rstrip() + "\n"
 

@@ -82,5 +82,11 @@ class Looking:
 
         return fork.fork(cast("Lab", self))
 
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        from kailab.lab import html
+
+        return html.lab(self)
+
     def _present(self, promised: tuple[str, ...]) -> Present:
         raise NotImplementedError

@@ -49,6 +49,12 @@ class Subject:
             self.lab.noted_expectation(self.title, f"{self.title}: it is there", told, False)
             raise NothingThere(told)
 
+    def _repr_html_(self) -> str:
+        """For notebooks: where it stands, and its pods."""
+        from kailab.lab import html
+
+        return html.subject(self)
+
     def pods(self, picture: Picture) -> list[PodRow]:
         """Its pods that exist now; finished ones too."""
         return [row for row in picture.rows if self.belongs(picture, row)]

@@ -118,6 +118,11 @@ class Answer:
     def __str__(self) -> str:
         return "\n".join(self.lines(everything=True))
 
+    def _repr_html_(self) -> str:
+        from kailab.lab import html
+
+        return html.lines(self.lines(everything=True))
+
     def indented(self, by: str = "  ") -> str:
         """The short text with the first line outdented, for use inside a longer message."""
         first, *rest = self.lines()

@@ -19,6 +19,11 @@ class Explanation:
     def __str__(self) -> str:
         return "\n".join(self.lines)
 
+    def _repr_html_(self) -> str:
+        from kailab.lab import html
+
+        return html.lines(self.lines)
+
     def indented(self, by: str = "  ") -> str:
         """The text with the first line outdented, for use inside a longer message."""
         first, *rest = self.lines

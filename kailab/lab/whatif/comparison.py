@@ -156,6 +156,11 @@ class Comparison:
             return "nothing changes"
         return f"pods: {told or 'as before'}; {count(len(self.workloads), 'workload')} changed, {alike} as before"
 
+    def _repr_html_(self) -> str:
+        from kailab.lab import html
+
+        return html.comparison(self)
+
     def data(self) -> dict[str, Any]:
         """What differs, for programs."""
         return {

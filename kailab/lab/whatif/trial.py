@@ -43,6 +43,11 @@ class WhatIf:
     alternatives: tuple[Alternative, ...]
     comparisons: tuple[Comparison, ...]
 
+    def _repr_html_(self) -> str:
+        from kailab.lab import html
+
+        return html.what_if(self)
+
     def data(self) -> dict[str, Any]:
         """For programs."""
         return {

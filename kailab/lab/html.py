@@ -1,0 +1,97 @@
+"""What a notebook shows of labs, queues, explanations and comparisons: one renderer, which escapes all text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from kailab.lab.wording import elapsed, gpus
+
+if TYPE_CHECKING:
+    from kailab.evidence.entries import PodRow
+    from kailab.evidence.shares import Shares
+    from kailab.lab.looking import Looking
+    from kailab.lab.subjects import Subject
+    from kailab.lab.whatif.comparison import Comparison
+    from kailab.lab.whatif.trial import WhatIf
+
+SHOWN = 200
+"""Rows of a table; the rest is counted."""
+
+
+def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """With the caption above it. A number of any kind stands at the right."""
+    every = [list(row) for row in rows]
+    body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in every[:SHOWN])
+    more = f"<tr><td colspan={len(heads)}>and {len(every) - SHOWN} more</td></tr>" if len(every) > SHOWN else ""
+    head = "".join(f'<th scope="col">{escape(one)}</th>' for one in heads)
+    return (
+        f'<table><caption style="text-align: left">{escape(caption)}</caption>'
+        f"<thead><tr>{head}</tr></thead><tbody>{body}{more}</tbody></table>"
+    )
+
+
+def lines(told: Iterable[str]) -> str:
+    """Text as it stands."""
+    return f"<pre>{escape(chr(10).join(told))}</pre>"
+
+
+def lab(one: Looking) -> str:
+    picture = one.picture()
+    caption = f"Lab: fleet {one.spec.fleet}, scheduler {one.scheduler}, {elapsed(picture.now - one.spec.opened)} after it opened"
+    return shares(picture.shares, caption)
+
+
+def shares(told: Shares, caption: str = "Queues") -> str:
+    heads = ("queue", "parent", "quota", "limit", "fair share", "holds", "borrows", "waits for")
+    rows = (
+        (
+            queue.name, queue.parent, gpus(queue.quota), gpus(queue.limit),
+            "" if queue.fair_share is None else gpus(queue.fair_share), gpus(queue.allocated), gpus(queue.borrowed),
+            gpus(queue.waiting),
+        )
+        for _, queue in sorted(told.queues.items())
+    )  # fmt: skip
+    return table(caption, heads, rows)
+
+
+def subject(one: Subject) -> str:
+    """Of a queue where it stands, then its pods."""
+    picture = one.lab.picture()
+    one.look_up(picture)
+    pods = table(
+        f"Pods of {one.title}", ("pod", "phase", "node", "queue", "GPUs", "why it waits"), map(_pod, one.pods(picture))
+    )
+    if one.kind != "queue" or one.name not in picture.shares:
+        return pods
+    standing = {one.name: picture.shares[one.name]}
+    return shares(type(picture.shares)(standing), one.title) + pods
+
+
+def _pod(row: PodRow) -> tuple[object, ...]:
+    return row.name, row.phase, row.node, row.queue, row.milli_gpus / 1000, row.message
+
+
+def comparison(one: Comparison, caption: str = "What changes") -> str:
+    rows = (
+        (
+            str(change.workload), change.queue, ", ".join(change.what),
+            change.before.running if change.before else "", change.after.running if change.after else "",
+            len(change.evicted),
+        )
+        for change in one.workloads
+    )  # fmt: skip
+    heads = ("workload", "queue", "what", "ran", "runs", "evicted")
+    return table(f"{caption}: {one.summary()}", heads, rows)
+
+
+def what_if(one: WhatIf) -> str:
+    pairs = zip(one.alternatives, one.comparisons, strict=True)
+    return "".join(comparison(compared, alternative.title) for alternative, compared in pairs)
+
+
+def _cell(value: object) -> str:
+    if isinstance(value, int | float):
+        return f'<td style="text-align: right">{value:g}</td>'
+    return f"<td>{escape(str(value))}</td>"

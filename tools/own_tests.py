@@ -1,0 +1,100 @@
+"""docs/write-your-own-tests.md from the docstrings of fixtures, marks and expectations: ``python -m tools.own_tests``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import griffe
+
+from kailab.pytest_plugin.settings import MARKERS, add_options
+from tools.api_reference import ROOT
+from tools.api_reference import code_block as code
+from tools.api_reference import text_of as told
+
+TARGET = ROOT / "docs" / "write-your-own-tests.md"
+PARTS = ROOT / "tools" / "own_tests_page"
+FIXTURES = ("lab", "baseline_lab", "lab_factory", "manifests")
+SUBJECTS = ("queue", "app", "job", "deployment", "workload", "pod", "podgroup", "node")
+CHANGES = ("apply", "delete", "scale", "patch", "settle", "advance", "now", "explain")
+
+
+def page() -> str:
+    """The text of the page."""
+    package = griffe.load("kailab", search_paths=[str(ROOT)])
+    lab, words = package["lab.lab.Lab"], package["lab.expectations.Expectation"]
+    vocabulary = [
+        ("kailab.lab.at_least", package["lab.amounts.at_least"]),
+        ("kailab.lab.at_most", package["lab.amounts.at_most"]),
+        ("kailab.lab.between", package["lab.amounts.between"]),
+    ]
+    sections = {
+        "FIXTURES": _fixtures(package["pytest_plugin.fixtures"]),
+        "MARKS": _marks(),
+        "SUBJECTS": _functions("lab", ((name, lab.all_members[name]) for name in SUBJECTS)),
+        "CHANGES": _functions("lab", ((name, lab.all_members[name]) for name in CHANGES)),
+        "WORDS": _functions(
+            "expect(...)", ((name, one) for name, one in words.members.items() if not name.startswith("_"))
+        ),
+        "AMOUNTS": _functions("", ((path.rpartition(".")[2], one) for path, one in vocabulary)),
+        "TIME": _functions("", ((name, package["lab.temporal"][name]) for name in ("eventually", "stays", "never"))),
+        "OPTIONS": _options(),
+    }
+    text = (PARTS / "page.md").read_text(encoding="utf-8")
+    for name, lines in sections.items():
+        text = text.replace(f"<!-- {name} -->", "\n".join(lines).strip())
+    return text
+
+
+def _fixtures(module: griffe.Module) -> Iterator[str]:
+    for name in FIXTURES:
+        yield f"- `{name}`: {_flat(module[name])}"
+
+
+def _marks() -> Iterator[str]:
+    for marker in MARKERS:
+        name, _, text = marker.partition(": ")
+        yield f"- `@pytest.mark.{name}`: {text}"
+
+
+def _functions(owner: str, found: Iterable[tuple[str, Any]]) -> Iterator[str]:
+    for name, one in found:
+        one = one.final_target if isinstance(one, griffe.Alias) else one
+        before = f"{owner}." if owner else ""
+        if isinstance(one, griffe.Function):
+            shape = str(one.signature()).replace("(self, ", "(").replace("(self)", "()").partition(" -> ")[0]
+            yield f"#### {before}{name}\n\n{code(f'{before}{shape}')}\n{told(one)}"
+        else:
+            yield f"#### {before}{name}\n\n{told(one)}"
+
+
+def _options() -> Iterator[str]:
+    taken: list[tuple[str, str]] = []
+
+    class Group:
+        def addoption(self, name: str, **how: Any) -> None:
+            shown = f"{name} {how['metavar']}" if how.get("metavar") else name
+            taken.append((shown, how["help"]))
+
+    class Parser:
+        def getgroup(self, *names: str) -> Group:
+            return Group()
+
+        def addini(self, *names: str, **how: Any) -> None:
+            pass
+
+    parser: Any = Parser()
+    add_options(parser)
+    yield from (f"- `{shown}`: {text}" for shown, text in taken)
+
+
+def _flat(one: griffe.Object) -> str:
+    return " ".join(told(one).split())
+
+
+def main() -> None:
+    TARGET.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
