@@ -48,6 +48,7 @@ COMMANDS: Mapping[str, Entry] = {
     "metrics": Entry("metrics", "group", "Print metrics for Prometheus: of the lab, or of a run over time."),
     "simulate": Entry("simulate", "simulate", "Say whether work would run: now, after a time, or never."),
     "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),
+    "replay": Entry("replay", "replay", "Replay a trace of a real cluster in virtual time."),
     "trial": Entry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
     "hunt": Entry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
     "course": Entry("course", "group", "Learn: lessons that ask you first, challenges that start broken."),

@@ -1,0 +1,81 @@
+"""Following the pods of a replay through the cluster's own watch, and what follows for their Jobs."""
+
+from __future__ import annotations
+
+from kailab.cluster.protocol import Cluster, Object
+from kailab.model import labels
+from kailab.model.times import parse_time
+from kailab.replay.manifests import NAMESPACE
+from kailab.replay.work import Accounts, Work
+
+_JOB = "batch.kubernetes.io/job-name"
+_INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+class PodFollower:
+    """Tells the accounts what becomes of each pod, has an evicted pod's successor go on where it left off, and takes away Jobs that are done: a
+    trace has more than a cluster ever holds at once."""
+
+    def __init__(self, cluster: Cluster, accounts: Accounts) -> None:
+        self._cluster = cluster
+        self._accounts = accounts
+        self._watch = cluster.watch(("Pod",))
+
+    def look(self) -> None:
+        """Take in what has happened up to this moment of the cluster's clock, to which nothing was missed."""
+        now = int(self._cluster.now())
+        accounts = self._accounts
+        accounts.pass_to(now)
+        events = self._watch.poll()
+        if not events:
+            return
+        ended: list[Work] = []
+        for event in events:
+            pod = event.object
+            name = (pod["metadata"].get("labels") or {}).get(_JOB)
+            work = accounts.works.get(name) if name else None
+            if work is None:
+                continue
+            if event.type == "DELETED":
+                if pod["metadata"]["uid"] in work.lives:
+                    accounts.evict(work, pod["metadata"]["uid"], now)
+            else:
+                self._see(work, pod, now)
+                if work.ended == now:
+                    ended.append(work)
+        for work in dict.fromkeys(ended):
+            self._cluster.delete("Job", work.name, NAMESPACE)
+        accounts.note(now)
+
+    def close(self) -> None:
+        self._watch.close()
+
+    def _see(self, work: Work, pod: Object, now: int) -> None:
+        uid, phase = pod["metadata"]["uid"], (pod.get("status") or {}).get("phase")
+        life = work.lives.get(uid)
+        if life is None:
+            if phase in ("Succeeded", "Failed"):
+                return  # told when it ended
+            index = int((pod["metadata"].get("annotations") or {}).get(_INDEX, 0))
+            if pod["spec"].get("nodeName"):
+                self._accounts.bind(work, uid, index, now)
+                life = work.lives[uid]
+            elif saved := work.saved.get(index):
+                self._go_on(work, pod, saved)
+        if life is None:
+            return
+        if life.begun is None and phase != "Pending" and (since := pod["status"].get("startTime")):
+            # As the pod itself has it: it is seen a moment later.
+            self._accounts.begin(work, life, int(parse_time(since)))
+        if phase == "Succeeded":
+            self._accounts.complete(work, uid, now)
+        elif phase == "Failed":
+            self._accounts.evict(work, uid, now)
+
+    def _go_on(self, work: Work, pod: Object, saved: int) -> None:
+        """A successor has only the rest to do."""
+        rest = str(work.job.seconds - saved)
+        notes = pod["metadata"].get("annotations") or {}
+        if labels.RUN_SECONDS in notes and notes[labels.RUN_SECONDS] != rest:
+            change = {"metadata": {"annotations": {labels.RUN_SECONDS: rest}}}
+            self._cluster.patch("Pod", pod["metadata"]["name"], NAMESPACE, change)

@@ -1,0 +1,74 @@
+"""A job of a trace as the object that its user would have applied: a batch Job, a gang where it has several pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError
+from kailab.model import labels
+from kailab.replay.job import WHOLE, TraceJob
+
+NAMESPACE = "default"
+PATIENT = 1_000_000
+"""A backoffLimit that no number of evictions uses up: an evicted pod counts as a failure of its Job."""
+
+
+def pods_of(job: TraceJob, largest: int) -> int:
+    """In how many equal pods a job comes: as the trace says, else as few as nodes of ``largest`` GPUs allow.
+
+    >>> pods_of(TraceJob(name="a", arrival=0, seconds=1, gpus=12), 8), pods_of(TraceJob(name="b", arrival=0, seconds=1, gpus=1), 8)
+    (2, 1)
+    """
+    if job.pods or not job.gpus or job.gpus <= largest:
+        return job.pods or 1
+    return next(
+        (pods for pods in range(2, job.gpus + 1) if not job.gpus % pods and job.gpus // pods <= largest), job.gpus
+    )
+
+
+def job_object(name: str, job: TraceJob, queue: str, pods: int, *, endless: bool) -> Object:
+    """``pods``: see ``pods_of``. ``endless``: it does not end by itself."""
+    # Pods start as they are bound: the trace's run time begins where its cluster had placed the job.
+    notes = {labels.READY_SECONDS: "0"}
+    if not endless:
+        notes[labels.RUN_SECONDS] = str(job.seconds)
+    if job.share != WHOLE:
+        notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
+    meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": {labels.QUEUE: queue}}
+    template_labels = {labels.QUEUE: queue}
+    if job.priority:
+        template_labels[labels.PRIORITY_CLASS] = job.priority
+        meta["labels"] = template_labels
+    spec: dict[str, Any] = {"parallelism": pods, "completions": pods, "backoffLimit": PATIENT}
+    if pods > 1:
+        meta["annotations"] = {labels.BATCH_MIN_MEMBER: str(pods)}
+        # So that it is known of which pod an evicted one's successor goes on.
+        spec["completionMode"] = "Indexed"
+    spec["template"] = {"metadata": {"labels": template_labels, "annotations": notes}, "spec": _pod_spec(job, pods)}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _pod_spec(job: TraceJob, pods: int) -> Object:
+    requests: dict[str, str] = {}
+    if job.cpu_millis:
+        requests["cpu"] = f"{job.cpu_millis}m"
+    if job.memory_mib:
+        requests["memory"] = f"{job.memory_mib}Mi"
+    resources: dict[str, Any] = {"requests": requests} if requests else {}
+    if job.gpus and job.share == WHOLE:
+        if job.gpus % pods:
+            raise InputError(f"{job.name}: {job.gpus} GPUs in {pods} pods; expected equal pods")
+        resources["limits"] = {labels.GPU_RESOURCE: str(job.gpus // pods)}
+    spec: dict[str, Any] = {
+        "schedulerName": labels.SCHEDULER_NAME,
+        "restartPolicy": "Never",
+        "tolerations": [{"key": labels.FAKE_NODE_TAINT, "operator": "Exists", "effect": "NoSchedule"}],
+        "containers": [{"name": "main", "image": "registry.k8s.io/pause:3.10", "resources": resources}],
+    }
+    if job.models:
+        term = {"matchExpressions": [{"key": labels.GPU_PRODUCT, "operator": "In", "values": list(job.models)}]}
+        spec["affinity"] = {
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        }
+    return spec

@@ -1,0 +1,115 @@
+"""Whose jobs go to which queue: a queue for each team of a trace, with quotas from a file, from each team's share, or without."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kailab.cluster.protocol import Object
+from kailab.errors import InputError, Where
+from kailab.model.kinds import api_version_of
+from kailab.replay.trace import Trace
+
+NOBODYS = "trace"
+"""The queue of jobs for which the trace names no team."""
+_ODD = re.compile(r"[^a-z0-9.-]+", re.ASCII)
+_BOUNDLESS = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+
+
+@dataclass(frozen=True)
+class Queues:
+    """``objects``: to be applied before the first job comes. ``of_team``: team -> name of its queue. ``quotas``: queue -> GPUs, -1 without
+    bound."""
+
+    objects: Sequence[Object]
+    of_team: Mapping[str, str]
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(set(self.of_team.values()))
+
+
+def queue_name(team: str) -> str:
+    """The name of a team's queue, as Kubernetes takes it.
+
+    >>> queue_name("6214e9"), queue_name("Vision & Speech"), queue_name("")
+    ('6214e9', 'vision-speech', 'trace')
+    """
+    return _ODD.sub("-", team.lower()).strip("-.")[:63].strip("-.") or NOBODYS
+
+
+def without_quota(trace: Trace) -> Queues:
+    """A queue for each team, which owes its GPUs to nobody: all share alike."""
+    return _with_quotas(trace, dict.fromkeys(_teams(trace).values(), 0.0))
+
+
+def by_share(trace: Trace, gpus: int) -> Queues:
+    """Quotas as large a part of ``gpus`` as the GPU time that each team's jobs ask for is of the trace's; to a thousandth, rounded down so
+    that no more is promised than there is."""
+    of_team = _teams(trace)
+    asked = dict.fromkeys(of_team.values(), 0)
+    for job in trace.jobs:
+        asked[of_team[job.team]] += job.demand
+    total = sum(asked.values())
+    return _with_quotas(
+        trace, {name: (1000 * gpus * own // total if total else 0) / 1000 for name, own in asked.items()}
+    )
+
+
+def from_file(trace: Trace, path: Path) -> Queues:
+    """The queues of a file of manifests; each team of the trace has a leaf of its name there. Raises InputError."""
+    from kailab.lab import intake
+
+    read = intake.read([path])
+    objects = [obj for _, part in read.parts for obj in part]
+    if strange := next((obj for obj in objects if obj["kind"] != "Queue"), None):
+        raise InputError(
+            f"{strange['kind']}/{strange['metadata']['name']} is no Queue; expected queues only", Where(file=str(path))
+        )
+    names = {obj["metadata"]["name"] for obj in objects}
+    leaves = names - {obj["spec"].get("parentQueue") for obj in objects}
+    of_team = _teams(trace)
+    if missing := sorted({name for name in of_team.values() if name not in leaves}):
+        raise InputError(
+            f"no queue for the trace's {', '.join(missing)}; it has: {', '.join(sorted(leaves)) or 'none without queues below'}",
+            Where(file=str(path)),
+        )
+    return Queues(objects, of_team)
+
+
+def one_queue(trace: Trace) -> Queues:
+    """All jobs in one queue, whoever's they are."""
+    return Queues([_queue(NOBODYS, -1.0)], dict.fromkeys(trace.teams, NOBODYS))
+
+
+def _teams(trace: Trace) -> dict[str, str]:
+    """Raises InputError where two teams would be one queue."""
+    of_team: dict[str, str] = {}
+    taken: dict[str, str] = {}
+    for team in trace.teams:
+        name = of_team[team] = queue_name(team)
+        if taken.setdefault(name, team) != team:
+            first = next(job for job in trace.jobs if job.team == team)
+            raise InputError(
+                f"the teams {taken[name]!r:.80} and {team!r:.80} would both have the queue {name}; expected names that differ",
+                trace.where(first.line),
+            )
+    return of_team
+
+
+def _with_quotas(trace: Trace, quotas: Mapping[str, float]) -> Queues:
+    return Queues([_queue(name, quotas[name]) for name in sorted(quotas)], _teams(trace))
+
+
+def _queue(name: str, quota: float) -> Object:
+    gpu: dict[str, Any] = {**_BOUNDLESS, "quota": int(quota) if quota == int(quota) else quota}
+    resources = {"gpu": gpu, "cpu": _BOUNDLESS, "memory": _BOUNDLESS}
+    return {
+        "apiVersion": api_version_of("Queue"),
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {"resources": resources},
+    }

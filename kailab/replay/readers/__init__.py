@@ -1,0 +1,1 @@
+"""Forms of traces, each read line by line into jobs."""

@@ -1,0 +1,51 @@
+"""The plain form: a CSV file with declared columns.
+
+``submit`` and ``seconds`` and ``gpus`` must be there; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``, ``models`` and ``priority``
+may. A file whose columns have other names is read with a declaration of which is which.
+"""
+
+from __future__ import annotations
+
+from kailab.replay.job import WHOLE, TraceJob
+from kailab.replay.readers.fields import BrokenLine, Fields
+
+NEEDED = ("submit", "seconds", "gpus")
+KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority")
+
+
+def job(fields: Fields, line: int) -> TraceJob:
+    """One line. Raises BrokenLine."""
+    gpus = fields.number("gpus")
+    share = fields.number("share", 1.0)
+    # A part of a GPU may be written either way.
+    if gpus != int(gpus):
+        if gpus > 1:
+            raise BrokenLine(f"gpus is {gpus:g}; expected a whole number, or less than 1")
+        share, gpus = share * gpus, 1
+    milli = round(share * WHOLE)
+    if gpus and not 0 < milli <= WHOLE:
+        raise BrokenLine(f"share is {share:g}; expected more than 0 and at most 1")
+    if milli < WHOLE and gpus > 1:
+        raise BrokenLine(f"a share of {share:g} of each of {gpus:g} GPUs; expected a share of one GPU")
+    pods = fields.whole("pods", 0)
+    if pods and int(gpus) % pods:
+        raise BrokenLine(f"{gpus:g} GPUs in {pods} pods; expected equal pods")
+    return TraceJob(
+        name=fields.text("name") or f"line-{line}",
+        arrival=fields.moment("submit"),
+        seconds=fields.seconds("seconds"),
+        gpus=int(gpus),
+        share=milli if gpus else WHOLE,
+        pods=pods,
+        cpu_millis=round(fields.number("cpu", 0.0) * 1000),
+        memory_mib=round(fields.number("memory_mib", 0.0)),
+        models=models(fields.text("models")),
+        team=fields.text("team"),
+        priority=fields.text("priority"),
+        line=line,
+    )
+
+
+def models(text: str) -> tuple[str, ...]:
+    """Names between bars, each once, in their order."""
+    return tuple(dict.fromkeys(name for part in text.split("|") if (name := part.strip())))

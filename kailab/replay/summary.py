@@ -1,0 +1,185 @@
+"""What a replay is told by: waiting, completion and GPU time, over all, by queue and by size of job.
+
+Seconds are the lab's; GPU-hours and shares are rounded for telling only. Nothing in it depends on the machine, so the same trace gives the same text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from kailab.replay.balance import Balance
+from kailab.replay.job import WHOLE
+from kailab.replay.replaying import Replayed
+from kailab.replay.work import Work
+
+HOUR = 3600
+LEAST_SECONDS = 10
+"""Of the bounded slowdown: shorter jobs count as if they ran so long (Feitelson and Rudolph)."""
+_BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64)
+
+
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Of some numbers: percentiles are those of the nearest rank, so each is a number that there was."""
+
+    mean: float
+    p50: float
+    p99: float
+    most: float
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs of one sort. ``waited``: seconds from arrival until all pods ran, of those that began; None where none did. ``took``: seconds from arrival to end, and ``slowdown``: that by the
+    run time in the trace, bounded; of those that ended. ``asked`` and ``lost``: GPU-hours."""
+
+    name: str
+    jobs: int
+    began: int
+    ended: int
+    waited: Spread | None
+    took: Spread | None
+    slowdown: Spread | None
+    evictions: int
+    asked: float
+    lost: float
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """``balance``: in milli-GPU-seconds. ``allocated``: the mean part of the fleet's GPUs that was bound, over all time and until the last
+    arrival. ``in_trace``: jobs that there are; with a replay that was cut off not all arrived. ``left_out``: lines of the trace that gave no job,
+    by their reason."""
+
+    trace: str
+    form: str
+    fleet: str
+    gpus: int
+    seconds: int
+    cycles: int
+    allocated: float
+    allocated_arriving: float
+    in_trace: int
+    broken_lines: int
+    left_out: dict[str, int]
+    total: Row
+    queues: list[Row]
+    sizes: list[Row]
+    balance: Balance
+
+
+def summary(replayed: Replayed) -> Summary:
+    """The figures of a replay."""
+    works = list(replayed.accounts.works.values())
+    trace = replayed.plan.trace
+    left_out: dict[str, int] = {}
+    for one in trace.left_out:
+        reason = "can't be read" if one.broken else one.reason
+        left_out[reason] = left_out.get(reason, 0) + 1
+    return Summary(
+        trace=trace.file,
+        form=trace.form,
+        fleet=replayed.plan.fleet.name,
+        gpus=replayed.gpus,
+        seconds=replayed.ended - replayed.began,
+        cycles=replayed.cycles,
+        allocated=allocated(replayed, replayed.ended),
+        allocated_arriving=allocated(replayed, min(replayed.last_arrival, replayed.ended)),
+        in_trace=len(trace.jobs),
+        broken_lines=len(trace.broken),
+        left_out=left_out,
+        total=_row("all", works),
+        queues=_rows(works, lambda work: work.queue),
+        sizes=[row for name in _sizes() if (row := _row(name, [work for work in works if size(work) == name])).jobs],
+        balance=replayed.balance,
+    )
+
+
+def allocated(replayed: Replayed, until: int) -> float:
+    """The mean part of the fleet's GPUs that was bound from the first arrival until a moment."""
+    timeline = replayed.accounts.timeline
+    total = 0
+    ends = [entry[0] for entry in timeline[1:]] + [replayed.ended]
+    for (at, held, _, _), end in zip(timeline, ends, strict=True):
+        total += held * max(0, min(end, until) - at)
+    span = (until - replayed.began) * replayed.gpus * WHOLE
+    return round(total / span, 4) if span > 0 else 0.0
+
+
+def size(work: Work) -> str:
+    """The name of its class by GPUs."""
+    milli = work.job.milli
+    if not milli:
+        return "no GPU"
+    if milli < WHOLE:
+        return "part of a GPU"
+    gpus = -(-milli // WHOLE)
+    return _class(next((low for low in reversed(_BOUNDS) if gpus > low), 0))
+
+
+def _class(low: int) -> str:
+    index = _BOUNDS.index(low)
+    if index == len(_BOUNDS) - 1:
+        return f"more than {low} GPUs"
+    high = _BOUNDS[index + 1]
+    return f"{high} GPU{'s' if high > 1 else ''}" if high - low == 1 else f"{low + 1}-{high} GPUs"
+
+
+def _sizes() -> list[str]:
+    return ["no GPU", "part of a GPU", *(_class(low) for low in _BOUNDS)]
+
+
+def _rows(works: Sequence[Work], key: Callable[[Work], str]) -> list[Row]:
+    grouped: dict[str, list[Work]] = {}
+    for work in works:
+        grouped.setdefault(key(work), []).append(work)
+    return [_row(name, grouped[name]) for name in sorted(grouped)]
+
+
+def _row(name: str, works: Iterable[Work]) -> Row:
+    works = list(works)
+    ended = [work for work in works if work.ended is not None]
+    return Row(
+        name=name,
+        jobs=len(works),
+        began=sum(1 for work in works if work.began is not None),
+        ended=len(ended),
+        waited=spread([work.began - work.arrived for work in works if work.began is not None]),
+        took=spread([_took(work) for work in ended]),
+        slowdown=spread([max(1.0, _took(work) / max(LEAST_SECONDS, work.job.seconds)) for work in ended]),
+        evictions=sum(work.evictions for work in works),
+        asked=gpu_hours(sum(work.job.demand for work in works)),
+        lost=gpu_hours(sum(work.lost for work in works)),
+    )
+
+
+def _took(work: Work) -> int:
+    assert work.ended is not None
+    return work.ended - work.arrived
+
+
+def gpu_hours(milli_seconds: int) -> float:
+    """Milli-GPU-seconds as GPU-hours, for telling."""
+    return round(milli_seconds / WHOLE / HOUR, 3)
+
+
+def spread(numbers: Sequence[float]) -> Spread | None:
+    """None of no numbers."""
+    if not numbers:
+        return None
+    ordered = sorted(numbers)
+    return Spread(
+        mean=round(sum(ordered) / len(ordered), 3),
+        p50=round(_rank(ordered, 50), 3),
+        p99=round(_rank(ordered, 99), 3),
+        most=round(ordered[-1], 3),
+    )
+
+
+def _rank(ordered: Sequence[float], percent: int) -> float:
+    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
+
+
+def as_json(found: Summary) -> dict[str, Any]:
+    """Plain values."""
+    data: dict[str, Any] = msgspec.to_builtins(found)
+    return data

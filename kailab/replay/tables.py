@@ -1,0 +1,78 @@
+"""A replay as tables for programs: one row a job, and how much was held from when on; as CSV, or as Parquet where pyarrow is installed."""
+
+from __future__ import annotations
+
+import csv
+import importlib
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.replay.replaying import Replayed
+
+JOBS = (
+    "name", "team", "queue", "line", "gpu_milli", "pods", "run_seconds", "arrived", "began", "ended", "waited", "evictions",
+    "lost_gpu_milli_seconds",
+)  # fmt: skip
+TIMELINE = ("seconds", "held_gpu_milli", "waiting_jobs", "running_jobs")
+_FORMS = (".csv", ".parquet")
+
+
+def check_target(path: Path) -> None:
+    """Before anything is replayed: whether a table can be written there. Raises InputError."""
+    if path.suffix not in _FORMS:
+        raise InputError(f"{path}: expected a file that ends in {' or '.join(_FORMS)}")
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}")
+    if path.suffix == ".parquet":
+        _pyarrow(path)
+
+
+def job_rows(replayed: Replayed) -> Iterable[tuple[Any, ...]]:
+    """In the order of arrival. Times are seconds after the first arrival; None where it did not come to that."""
+    zero = replayed.began
+    for work in replayed.accounts.works.values():
+        began = None if work.began is None else work.began - zero
+        ended = None if work.ended is None else work.ended - zero
+        waited = None if work.began is None else work.began - work.arrived
+        job = work.job
+        yield (
+            job.name, job.team, work.queue, job.line, job.milli, work.pods, job.seconds, work.arrived - zero, began, ended,
+            waited, work.evictions, work.lost,
+        )  # fmt: skip
+
+
+def timeline_rows(replayed: Replayed) -> Iterable[tuple[int, int, int, int]]:
+    """From each moment on, until the next row's."""
+    for at, held, waiting, running in replayed.accounts.timeline:
+        yield at - replayed.began, held, waiting, running
+
+
+def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """By the file's ending. Raises InputError."""
+    try:
+        if path.suffix == ".parquet":
+            _write_parquet(path, columns, list(rows))
+        else:
+            with path.open("w", encoding="utf-8", newline="") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows(rows)
+    except OSError as error:
+        raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
+
+
+def _write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    arrow, parquet = _pyarrow(path)
+    table = arrow.table({name: [row[index] for row in rows] for index, name in enumerate(columns)})
+    parquet.write_table(table, path)
+
+
+def _pyarrow(path: Path) -> tuple[Any, Any]:
+    try:
+        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
+    except ImportError:
+        raise InputError(
+            f"{path}: Parquet needs pyarrow, which is not installed: pip install 'kailab[parquet]'"
+        ) from None

@@ -1,0 +1,129 @@
+"""A trace: its file read as one of the known forms, in the order of arrival."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from kailab.errors import InputError, InputErrors, Where
+from kailab.replay.job import LeftOut, TraceJob
+from kailab.replay.readers import lines, openb, philly, plain
+from kailab.replay.readers.fields import Fields
+
+MOST_TOLD = 20
+"""Broken lines that an error tells one by one."""
+
+
+class Form(NamedTuple):
+    """``columns``: those by which it is known, and which must be there. ``make``: a job of a line's fields."""
+
+    title: str
+    columns: tuple[str, ...]
+    make: Callable[[Fields, int], TraceJob | LeftOut]
+
+
+FORMS: Mapping[str, Form] = {
+    "openb": Form("Alibaba cluster-trace-gpu-v2023: pods", openb.COLUMNS, openb.pod),
+    "philly": Form("Microsoft Philly: jobs as CSV", philly.COLUMNS, philly.job),
+    "csv": Form("a CSV file with declared columns", plain.NEEDED, plain.job),
+}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """``jobs``: by arrival, those of one moment in the order of the file. ``left_out``: lines that gave none."""
+
+    file: str
+    form: str
+    jobs: list[TraceJob] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+
+    @property
+    def broken(self) -> list[LeftOut]:
+        return [one for one in self.left_out if one.broken]
+
+    @property
+    def teams(self) -> list[str]:
+        """In the order of their names."""
+        return sorted({job.team for job in self.jobs})
+
+    def where(self, line: int) -> Where:
+        return Where(file=self.file, line=line)
+
+
+def read_trace(
+    path: Path, form: str = "", columns: Mapping[str, str] | None = None, *, skip_broken: bool = False
+) -> Trace:
+    """The whole file, read line by line. ``form``: one of ``FORMS``; empty: by its columns. ``columns``: of the plain form, its names ->
+    those of the file. Raises InputError: for a file that can't be read as that, and, without ``skip_broken``, for broken lines."""
+    header = lines.header_of(path)
+    if columns:
+        if form not in ("", "csv"):
+            raise InputError(f"columns are declared of a trace of the form csv, not {form}")
+        form = "csv"
+        _check_declared(path, header, columns)
+    form = form or _recognised(path, header, FORMS)
+    if form not in FORMS:
+        raise InputError(f"no form of traces is called {form!r:.80}; there are: {', '.join(FORMS)}")
+    there = {*header, *(columns or {})}
+    if missing := [name for name in FORMS[form].columns if name not in there]:
+        raise InputError(
+            f"no column {', '.join(missing)}, which the form {form} needs; it has: {', '.join(header)}",
+            Where(file=str(path), line=1),
+        )
+    trace = Trace(str(path), form)
+    for one in lines.jobs(path, FORMS[form].make, columns):
+        if isinstance(one, LeftOut):
+            trace.left_out.append(one)
+        else:
+            trace.jobs.append(one)
+    if trace.broken and not skip_broken:
+        raise broken(trace)
+    # A trace's lines need not be in the order of time. Sorting is stable: the file decides among equals.
+    trace.jobs.sort(key=lambda job: job.arrival)
+    if not trace.jobs:
+        raise InputError("no line of it is a job that can be replayed", Where(file=str(path)))
+    return trace
+
+
+def told_broken(trace: Trace) -> Iterator[str]:
+    """A line for each of the first broken ones, and how many there are."""
+    found = trace.broken
+    for one in found[:MOST_TOLD]:
+        yield f"{trace.where(one.line)}: {one.reason}"
+    if len(found) > MOST_TOLD:
+        yield f"{trace.file}: {len(found) - MOST_TOLD} more lines can't be read"
+
+
+def broken(trace: Trace) -> InputError:
+    """The error of a trace with lines that can't be read."""
+    errors = [InputError(one.reason, trace.where(one.line)) for one in trace.broken[:MOST_TOLD]]
+    count, total = len(trace.broken), len(trace.jobs) + len(trace.left_out)
+    errors.append(
+        InputError(f"{count} of {total} lines can't be read; --skip-broken replays the others", Where(file=trace.file))
+    )
+    return InputErrors(errors)
+
+
+def _recognised(path: Path, header: list[str], forms: Mapping[str, Form]) -> str:
+    for name, form in forms.items():
+        if set(form.columns) <= set(header):
+            return name
+    raise InputError(
+        f"the columns {', '.join(header)} are those of no known form; expected those of one of "
+        f"{', '.join(forms)}, or a declaration: --columns submit=...,seconds=...,gpus=...",
+        Where(file=str(path), line=1),
+    )
+
+
+def _check_declared(path: Path, header: list[str], columns: Mapping[str, str]) -> None:
+    for own, named in columns.items():
+        if own not in plain.KNOWN:
+            raise InputError(f"--columns: {own!r:.80} is no column of the form csv; it has: {', '.join(plain.KNOWN)}")
+        if named not in header:
+            raise InputError(
+                f"--columns: there is no column {named!r:.80}; there are: {', '.join(header)}",
+                Where(file=str(path), line=1),
+            )

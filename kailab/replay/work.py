@@ -1,0 +1,161 @@
+"""What becomes of the jobs of a replay: when each arrived, began, was evicted and ended, and where its GPU time went.
+
+Amounts are milli-GPU-seconds, whole numbers: nothing is rounded, so that what goes in can be held against what comes out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from kailab.replay.job import TraceJob
+
+
+class Life:
+    """A pod from its binding to its end. ``begun``: when it ran, None before."""
+
+    __slots__ = ("begun", "bound", "index")
+
+    def __init__(self, index: int, bound: int) -> None:
+        self.index = index
+        self.bound = bound
+        self.begun: int | None = None
+
+
+class Work:
+    """A job of a trace in the lab. ``milli``: GPU of each pod. ``arrived``, ``began``, ``ended``: seconds on the lab's clock; it began when all its
+    pods ran for the first time. ``saved``: seconds of work that a pod's successor need not do again, by index."""
+
+    __slots__ = (
+        "arrived", "began", "done", "ended", "evictions", "job", "lives", "lost", "milli", "name", "pods", "queue", "saved",
+    )  # fmt: skip
+
+    def __init__(self, name: str, job: TraceJob, queue: str, pods: int, arrived: int) -> None:
+        self.name = name
+        self.job = job
+        self.queue = queue
+        self.pods = pods
+        self.milli = job.milli // pods
+        self.arrived = arrived
+        self.began: int | None = None
+        self.ended: int | None = None
+        self.evictions = 0
+        self.lost = 0
+        self.done = 0
+        self.lives: dict[str, Life] = {}
+        self.saved: dict[int, int] = {}
+
+    @property
+    def running(self) -> bool:
+        """All its pods run."""
+        return len(self.lives) + self.done == self.pods and all(one.begun is not None for one in self.lives.values())
+
+    def left(self, now: int) -> int:
+        """What it has still to do."""
+        if self.ended is not None:
+            return 0
+        missing = (self.pods - self.done) * self.job.seconds - sum(self.saved.values())
+        ran = sum(now - life.begun for life in self.lives.values() if life.begun is not None)
+        return (missing - ran) * self.milli
+
+
+class Accounts:
+    """All jobs, and sums kept while they live. ``held``: milli-GPU bound now; ``held_time``: that over time. ``checkpoint``: seconds after which a
+    running pod saves what it has done, again and again; None: an evicted pod begins anew.
+
+    ``useful``, ``lost``, ``overhead``: of lives that have ended: what need not be done again, what has to, and what was bound and did not run."""
+
+    def __init__(self, checkpoint: int | None, *, endless: bool = False) -> None:
+        self.checkpoint = checkpoint
+        self.endless = endless
+        self.works: dict[str, Work] = {}
+        self.held = 0
+        self.held_time = 0
+        self.useful = 0
+        self.lost = 0
+        self.overhead = 0
+        self.submitted = 0
+        self.evictions = 0
+        self.unfinished: dict[str, Work] = {}
+        self.timeline: list[tuple[int, int, int, int]] = []
+        self._waiting = 0
+        self._since: int | None = None
+
+    # --- what happens ------------------------------------------------------------------------------------------------
+
+    def pass_to(self, now: int) -> None:
+        """Time has come to ``now`` with what was held before."""
+        if self._since is not None:
+            self.held_time += self.held * (now - self._since)
+        self._since = now
+
+    def arrive(self, work: Work) -> None:
+        self.works[work.name] = self.unfinished[work.name] = work
+        self.submitted += work.job.demand
+        self._waiting += 1
+
+    def bind(self, work: Work, uid: str, index: int, now: int) -> None:
+        work.lives[uid] = Life(index, now)
+        self.held += work.milli
+
+    def begin(self, work: Work, life: Life, now: int) -> None:
+        life.begun = now
+        if work.began is None and work.running:
+            work.began = now
+            self._waiting -= 1
+
+    def complete(self, work: Work, uid: str, now: int) -> None:
+        """A pod has done its work."""
+        life = self._end(work, uid, now)
+        work.done += 1
+        # All that its predecessors kept is done with it: nothing is left to go on from.
+        work.saved.pop(life.index, None)
+        if work.done == work.pods:
+            work.ended = now
+            del self.unfinished[work.name]
+
+    def evict(self, work: Work, uid: str, now: int) -> None:
+        """A pod is gone before it had done its work."""
+        life = work.lives[uid]
+        ran = self._ran(life, now)
+        self._end(work, uid, now)
+        before = work.saved.get(life.index, 0)
+        kept = before
+        if self.checkpoint is not None and ran:
+            # It saves after each interval of its own work, whoever did that.
+            kept = max(before, (before + ran) // self.checkpoint * self.checkpoint)
+        lost = (before + ran - kept) * work.milli
+        work.saved[life.index] = kept
+        work.evictions += 1
+        work.lost += lost
+        self.evictions += 1
+        self.lost += lost
+        self.useful -= lost
+
+    def note(self, now: int) -> None:
+        """How things stand now, on the timeline: (time, milli-GPU held, jobs that have not begun yet, jobs that run or did)."""
+        entry = (now, self.held, self._waiting, len(self.unfinished) - self._waiting)
+        if self.timeline and self.timeline[-1][1:] == entry[1:]:
+            return
+        if self.timeline and self.timeline[-1][0] == now:
+            self.timeline[-1] = entry
+        else:
+            self.timeline.append(entry)
+
+    def _end(self, work: Work, uid: str, now: int) -> Life:
+        life = work.lives.pop(uid)
+        ran = self._ran(life, now)
+        self.held -= work.milli
+        self.useful += ran * work.milli
+        self.overhead += (now - life.bound - ran) * work.milli
+        return life
+
+    @staticmethod
+    def _ran(life: Life, now: int) -> int:
+        return 0 if life.begun is None else now - life.begun
+
+    # --- what it comes to --------------------------------------------------------------------------------------------
+
+    def live(self) -> Iterator[tuple[Work, Life]]:
+        """Pods that are bound now."""
+        for work in self.unfinished.values():
+            for life in work.lives.values():
+                yield work, life

@@ -1,0 +1,84 @@
+"""``replay`` on the command line."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+
+import pytest
+
+TRACE = "name,submit,seconds,gpus,team\na,0,3600,8,blue\nb,60,3600,4,red\nc,120,1800,0.5,red\n"
+
+
+@pytest.fixture
+def trace(home):
+    path = home / "trace.csv"
+    path.write_text(TRACE)
+    return path
+
+
+def test_a_replay_tells_waiting_by_queue_and_size(kailab, trace) -> None:
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--quota-by-share")
+    assert done.code == 0, done.err
+    assert "3 jobs of trace.csv (csv) on lesson" in done.out
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["blue", "1", "1", "1", "0s", "0s", "0s", "60m", "1.00", "0", "8.0", "0.0"] in lines
+    assert any(line[:4] == ["part", "of", "a", "GPU"] for line in lines)
+    assert "12.250 submitted = 12.250 done" in done.out
+
+
+def test_for_programs_and_in_files(kailab, trace, home) -> None:
+    done = kailab(
+        "replay", "trace.csv", "--fleet", "lesson", "-o", "json", "--jobs", "jobs.csv", "--timeline", "time.csv"
+    )
+    assert done.code == 0, done.err
+    found = json.loads(done.out)
+    assert found["total"]["ended"] == 3
+    assert found["balance"]["submitted"] == found["balance"]["done"]
+    with (home / "jobs.csv").open() as file:
+        assert [(row["name"], row["began"], row["ended"]) for row in csv.DictReader(file)] == [
+            ("a", "0", "3600"), ("b", "60", "3660"), ("c", "120", "1920"),
+        ]  # fmt: skip
+    with (home / "time.csv").open() as file:
+        assert max(int(row["held_gpu_milli"]) for row in csv.DictReader(file)) == 12_500
+
+
+def test_broken_lines_end_it_unless_told_to_go_on(kailab, trace) -> None:
+    trace.write_text(TRACE + "d,200,oops,1,red\n")
+    done = kailab("replay", "trace.csv", "--fleet", "lesson")
+    assert done.code == 2
+    assert "trace.csv:5: seconds is 'oops'; expected a number" in done.err
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--skip-broken")
+    assert done.code == 0
+    assert "warning: trace.csv:5: seconds is 'oops'; expected a number" in done.err
+    assert "Left out: 1 lines: can't be read" in done.out
+
+
+@pytest.mark.parametrize(
+    "options, told",
+    [
+        (("--one-queue", "--quota-by-share"), "expected one of them at most"),
+        (("--arrivals-only", "--checkpoint", "5m"), "no job has an end"),
+        (("--for", "0s"), "expected whole seconds, one or more"),
+        (("--columns", "submit"), "expected NAME=COLUMN"),
+        (("--jobs", "jobs.txt"), "expected a file that ends in .csv or .parquet"),
+        (("--jobs", "nowhere/jobs.csv"), "there is no folder nowhere"),
+        (("--format", "acme"), "no form of traces is called 'acme'; there are: openb, philly, csv"),
+        (("--format", "openb"), "trace.csv:1: no column cpu_milli"),
+    ],
+)
+def test_options_that_can_not_be_are_refused(kailab, trace, options, told) -> None:
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", *options)
+    assert done.code == 2
+    assert told in done.err
+
+
+def test_parquet_is_written_where_it_can_be(kailab, trace, home) -> None:
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--jobs", "jobs.parquet")
+    if importlib.util.find_spec("pyarrow") is None:
+        assert done.code == 2
+        assert "Parquet needs pyarrow, which is not installed: pip install 'kailab[parquet]'" in done.err
+    else:
+        assert done.code == 0
+        assert (home / "jobs.parquet").read_bytes()[:4] == b"PAR1"

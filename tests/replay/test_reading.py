@@ -1,0 +1,167 @@
+"""Forms of traces: what is read, and what is told of lines that can't be."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from kailab.errors import InputError
+from kailab.replay.fleets import fleet_of_nodes
+from kailab.replay.job import TraceJob
+from kailab.replay.trace import read_trace
+
+OPENB = "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+PHILLY = "timestamp,duration,num_gpus,gpu_time,cluster"
+
+
+def test_the_plain_form_has_jobs_by_arrival(trace_file) -> None:
+    trace = read_trace(trace_file("late,90,60,2", "early,30,45.4,1", "also early,30,1,0.25"))
+    assert trace.form == "csv"
+    assert trace.jobs == [
+        TraceJob(name="early", arrival=30, seconds=45, gpus=1, line=3),
+        TraceJob(name="also early", arrival=30, seconds=1, gpus=1, share=250, line=4),
+        TraceJob(name="late", arrival=90, seconds=60, gpus=2, line=2),
+    ]
+
+
+def test_all_columns_of_the_plain_form(trace_file) -> None:
+    header = "submit,seconds,gpus,name,team,pods,share,cpu,memory_mib,models,priority"
+    line = "2017-10-09 07:01:55,60,4,j,t,2,1,0.5,1024,A100|H100|A100,build"
+    assert read_trace(trace_file(line, header=header)).jobs == [
+        TraceJob(
+            name="j", arrival=1507532515, seconds=60, gpus=4, pods=2, cpu_millis=500, memory_mib=1024,
+            models=("A100", "H100"), team="t", priority="build", line=2,
+        )
+    ]  # fmt: skip
+
+
+def test_columns_of_other_names_are_declared(trace_file) -> None:
+    path = trace_file("x,5,60,2,eve", header="id,start,length,cards,user")
+    declared = {"submit": "start", "seconds": "length", "gpus": "cards", "team": "user"}
+    (job,) = read_trace(path, columns=declared).jobs
+    assert (job.arrival, job.seconds, job.gpus, job.team) == (5, 60, 2, "eve")
+
+
+@pytest.mark.parametrize(
+    "columns, told",
+    [
+        ({"submit": "start", "seconds": "nothing"}, "there is no column 'nothing'; there are: id, start"),
+        ({"when": "start"}, "'when' is no column of the form csv; it has: submit, seconds, gpus"),
+    ],
+)
+def test_a_declaration_that_does_not_fit_is_refused(trace_file, columns, told) -> None:
+    with pytest.raises(InputError, match=told):
+        read_trace(trace_file("x,5", header="id,start"), columns=columns)
+
+
+def test_openb_has_shares_models_and_how_long_a_place_was_held(trace_file) -> None:
+    path = trace_file(
+        "p0,12000,16384,1,460,V100M16|V100M32,LS,Running,100,400,150",
+        "p1,8000,1024,0,0,,BE,Pending,200,300,",
+        "p2,8000,1024,8,1000,,BE,Failed,300,300,300",
+        header=OPENB,
+    )
+    trace = read_trace(path)
+    assert trace.form == "openb"
+    assert trace.jobs == [
+        TraceJob(
+            name="p0", arrival=100, seconds=250, gpus=1, share=460, pods=1, cpu_millis=12000, memory_mib=16384,
+            models=("V100M16", "V100M32"), line=2,
+        ),
+        TraceJob(name="p1", arrival=200, seconds=100, gpus=0, pods=1, cpu_millis=8000, memory_mib=1024, line=3),
+        TraceJob(name="p2", arrival=300, seconds=1, gpus=8, pods=1, cpu_millis=8000, memory_mib=1024, line=4),
+    ]  # fmt: skip
+
+
+def test_philly_has_virtual_clusters_and_leaves_out_what_held_no_gpu(trace_file) -> None:
+    trace = read_trace(
+        trace_file("2017-10-09 07:01:55,66.0,16,66.0,11cb48", "2017-10-09 06:00:00,9.0,0,0,11cb48", header=PHILLY)
+    )
+    assert trace.form == "philly"
+    assert [(job.arrival, job.seconds, job.gpus, job.team) for job in trace.jobs] == [(1507532515, 66, 16, "11cb48")]
+    assert [(one.line, one.reason, one.broken) for one in trace.left_out] == [(3, "it held no GPU", False)]
+
+
+BROKEN = [
+    ("a,x,60,1", "submit is 'x'; expected seconds, or a date and time as 2017-10-09 07:01:55"),
+    ("a,0,-1,1", "seconds is '-1'; expected a number from 0 to 1e+12"),
+    ("a,0,nan,1", "seconds is 'nan'; expected a number from 0"),
+    ("a,0,60,", "gpus is empty; expected a number"),
+    ("a,0,60,1.5", "gpus is 1.5; expected a whole number, or less than 1"),
+    ("a,0,60", "3 fields; expected 4, as in the header"),
+    ("a,0,60,1,2", "5 fields; expected 4, as in the header"),
+    ("a\x07,0,60,1", "expected printable text in UTF-8"),
+]
+
+
+@pytest.mark.parametrize("line, reason", BROKEN)
+def test_a_broken_line_is_an_error_with_its_number_and_reason(trace_file, line, reason) -> None:
+    path = trace_file("fine,0,60,1", line)
+    with pytest.raises(InputError) as told:
+        read_trace(path)
+    assert f"{path}:3: " in str(told.value)
+    assert reason in str(told.value)
+    assert f"{path}: 1 of 2 lines can't be read; --skip-broken replays the others" in str(told.value)
+
+
+def test_broken_lines_can_be_left_out_and_are_counted(trace_file) -> None:
+    trace = read_trace(trace_file("fine,0,60,1", *(line for line, _ in BROKEN)), skip_broken=True)
+    assert [job.name for job in trace.jobs] == ["fine"]
+    assert [one.line for one in trace.broken] == list(range(3, 3 + len(BROKEN)))
+
+
+def test_bytes_that_are_no_utf8_are_a_broken_line(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"name,submit,seconds,gpus\nok,0,1,1\n\xff\xfe,0,1,1\n")
+    trace = read_trace(path, skip_broken=True)
+    assert [one.line for one in trace.broken] == [3]
+    assert [job.name for job in trace.jobs] == ["ok"]
+
+
+def test_a_packed_trace_is_read_as_it_is(tmp_path) -> None:
+    path = tmp_path / "t.csv.gz"
+    path.write_bytes(gzip.compress(b"submit,seconds,gpus\n0,60,1\n"))
+    assert [job.name for job in read_trace(path).jobs] == ["line-2"]
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (b"", "it is empty"),
+        (b"a,b\n1,2\n", "are those of no known form"),
+        (b"submit,seconds,gpus\n", "no line of it is a job"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_refused(tmp_path, content, told) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=told):
+        read_trace(path)
+
+
+def test_a_file_that_is_not_there_or_cut_off_is_refused(tmp_path) -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        read_trace(tmp_path / "nothing.csv")
+    cut = tmp_path / "t.csv.gz"
+    cut.write_bytes(gzip.compress(b"submit,seconds,gpus\n" + b"0,60,1\n" * 10_000)[:60])
+    with pytest.raises(InputError, match="can't be read"):
+        read_trace(cut)
+
+
+def test_a_list_of_nodes_is_a_fleet(trace_file) -> None:
+    path = trace_file("n-1,64000,262144,2,P100", "n-0,96000,393216,0,", header="sn,cpu_milli,memory_mib,gpu,model")
+    fleet = fleet_of_nodes(path)
+    first, second = fleet.nodes()
+    assert first["metadata"]["name"] == "n-1"
+    assert first["status"]["allocatable"] == {
+        "cpu": "64000m", "memory": "262144Mi", "pods": "1000", "nvidia.com/gpu": "2",
+    }  # fmt: skip
+    assert first["metadata"]["labels"]["nvidia.com/gpu.product"] == "P100"
+    assert "nvidia.com/gpu" not in second["status"]["allocatable"]
+
+
+def test_a_list_of_nodes_may_miss_no_line(trace_file) -> None:
+    path = trace_file("n-1,64000,262144,2,P100", "n-1,64000,262144,2,P100", header="sn,cpu_milli,memory_mib,gpu,model")
+    with pytest.raises(InputError, match=r"trace.csv:3: a second node n-1"):
+        fleet_of_nodes(path)

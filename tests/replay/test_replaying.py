@@ -1,0 +1,152 @@
+"""A trace in virtual time: who runs when, what evictions cost, and that no GPU time is lost or made."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kailab.errors import InputError
+from kailab.replay import tables
+from kailab.replay.balance import Unbalanced, balance
+from kailab.replay.fleets import fleet_of_nodes
+from kailab.replay.queues import by_share, from_file
+from kailab.replay.summary import allocated, as_json, summary
+from kailab.replay.trace import read_trace
+
+GPU_SECOND = 1000
+CONTENDED = ("early,0,3600,8,blue", "late,600,1200,4,red", "part,700,300,0.5,red", "gang,800,900,12,blue")
+TEAMS = "name,submit,seconds,gpus,team"
+
+
+def times(replayed):
+    """Name -> (began, ended), seconds after the first arrival."""
+    return {row[0]: (row[8], row[9]) for row in tables.job_rows(replayed)}
+
+
+def test_jobs_run_as_long_as_they_did_and_wait_for_each_other(trace_file, replayed) -> None:
+    done = replayed(trace_file("a,1000,60,8", "b,1010,30,4", "c,1020,30,4", "d,1025,10,8"), "one")
+    # b and c begin in the second after a has ended; d has to wait for both.
+    assert times(done) == {"a": (0, 60), "b": (60, 90), "c": (60, 90), "d": (90, 100)}
+    assert allocated(done, done.ended) == 1.0
+
+
+def test_time_without_jobs_costs_nothing(trace_file, replayed) -> None:
+    done = replayed(trace_file("a,0,60,1", f"b,{200 * 86_400},60,1"), "one")
+    assert times(done)["b"] == (200 * 86_400, 200 * 86_400 + 60)
+    assert done.cycles < 10
+
+
+def test_a_job_larger_than_a_node_is_a_gang(trace_file, replayed) -> None:
+    done = replayed(trace_file("whole,0,60,8", "gang,10,60,6"), "one")
+    rows = {row[0]: row for row in tables.job_rows(done)}
+    assert rows["gang"][5] == 2  # pods of three GPUs
+    assert times(done)["gang"] == (60, 120)
+
+
+def test_an_eviction_costs_what_was_done(trace_file, queue_file, replayed) -> None:
+    done = replayed(trace_file(*CONTENDED, header=TEAMS), queue_file({"blue": 2, "red": 6}))
+    works = {work.job.name: work for work in done.accounts.works.values()}
+    # It ran on 8 GPUs for 600 s, and for one more until its pods had gone; then all over again.
+    assert works["early"].evictions == 2
+    assert works["early"].lost == 8 * 601 * GPU_SECOND
+    assert works["early"].ended - works["early"].arrived == 1801 + 3600
+    assert works["gang"].began is None
+    assert done.balance.to_wait == 12 * 900 * GPU_SECOND
+    assert done.balance.lost == works["early"].lost
+
+
+def test_with_checkpoints_it_goes_on_from_the_last(trace_file, queue_file, replayed) -> None:
+    done = replayed(trace_file(*CONTENDED, header=TEAMS), queue_file({"blue": 2, "red": 6}), checkpoint=250)
+    early = next(work for work in done.accounts.works.values() if work.job.name == "early")
+    assert early.lost == 8 * (601 - 500) * GPU_SECOND
+    assert early.ended - early.arrived == 1801 + 3600 - 500
+
+
+def test_a_replay_can_be_cut_off(trace_file, replayed) -> None:
+    done = replayed(trace_file("a,0,100,8", "b,10,100,8", "c,500,100,8"), "one", lasting=50)
+    sums = done.balance
+    assert (sums.done, sums.to_run, sums.to_wait) == tuple(8 * s * GPU_SECOND for s in (50, 50, 100))
+    assert len(done.accounts.works) == 2
+
+
+def test_without_ends_jobs_stay(trace_file, replayed) -> None:
+    done = replayed(trace_file("a,0,1,4", "b,10,1,3", "c,20,1,2"), "one", endless=True)
+    assert times(done) == {"a": (0, None), "b": (10, None), "c": (None, None)}
+    assert done.accounts.held == 7 * GPU_SECOND
+
+
+def test_a_job_runs_on_its_models_only(trace_file, replayed) -> None:
+    nodes = trace_file(
+        "n-0,64000,65536,1,T4", "n-1,64000,65536,1,P100", header="sn,cpu_milli,memory_mib,gpu,model", name="n.csv"
+    )
+    path = trace_file("a,0,60,1,P100", "b,1,60,1,P100|V100", "c,2,60,1,", header="name,submit,seconds,gpus,models")
+    assert times(replayed(path, "one", fleet=fleet_of_nodes(nodes))) == {"a": (0, 60), "b": (60, 120), "c": (2, 62)}
+
+
+def test_quotas_by_share_promise_no_more_than_there_is(trace_file) -> None:
+    trace = read_trace(trace_file("a,0,60,1,blue", "b,0,60,1,red", "c,0,60,1,White & Co", header=TEAMS))
+    queues = by_share(trace, 8)
+    quotas = {obj["metadata"]["name"]: obj["spec"]["resources"]["gpu"]["quota"] for obj in queues.objects}
+    assert quotas == {"blue": 2.666, "red": 2.666, "white-co": 2.666}
+
+
+def test_a_team_without_a_queue_is_refused(trace_file, queue_file) -> None:
+    trace = read_trace(trace_file("a,0,60,1,blue", "b,0,60,1,green", header=TEAMS))
+    with pytest.raises(InputError, match=r"queues.yaml: no queue for the trace's green; it has: blue, red"):
+        from_file(trace, queue_file({"blue": 2, "red": 6}))
+
+
+def test_a_priority_that_there_is_not_is_refused(trace_file, replayed) -> None:
+    path = trace_file("a,0,60,1,train", "b,0,60,1,urgent", header="name,submit,seconds,gpus,priority")
+    with pytest.raises(InputError, match=r"trace.csv:3: no PriorityClass is called 'urgent'; there are: .*train"):
+        replayed(path, "one")
+
+
+def test_the_same_trace_gives_the_same_tables(trace_file, queue_file, replayed) -> None:
+    path, queues = trace_file(*CONTENDED, header=TEAMS), queue_file({"blue": 2, "red": 6})
+    found = []
+    for number in range(2):
+        done = replayed(path, queues)
+        target = path.with_name(f"jobs-{number}.csv")
+        tables.write(target, tables.JOBS, tables.job_rows(done))
+        found.append((target.read_bytes(), json.dumps(as_json(summary(done))), list(tables.timeline_rows(done))))
+    assert found[0] == found[1]
+
+
+def test_gpu_time_that_is_lost_on_the_way_is_noticed(trace_file, replayed) -> None:
+    done = replayed(trace_file("a,0,60,1"), "one")
+    done.accounts.held_time -= 1
+    with pytest.raises(Unbalanced, match="held 59999 is not done 60000"):
+        balance(done.accounts, done.ended)
+    done.accounts.held_time += 1
+    done.accounts.submitted += 5
+    with pytest.raises(Unbalanced, match="submitted 60005 is not done 60000"):
+        balance(done.accounts, done.ended)
+
+
+JOBS = st.tuples(
+    st.integers(0, 400),
+    st.integers(1, 300),
+    st.sampled_from([0.25, 0.5, 1, 2, 3, 4, 6, 8, 16]),
+    st.sampled_from(["blue", "red"]),
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(JOBS, min_size=1, max_size=12), st.sampled_from([None, 1, 40]), st.sampled_from([None, 150]))
+def test_gpu_time_balances_whatever_comes(trace_file, queue_file, replayed, jobs, checkpoint, lasting) -> None:
+    path = trace_file(
+        *(f"j{n},{at},{long},{gpus},{team}" for n, (at, long, gpus, team) in enumerate(jobs)), header=TEAMS
+    )
+    header_only = {team for *_, team in jobs}
+    done = replayed(
+        path, queue_file({"blue": 2, "red": 6}) if header_only else "", checkpoint=checkpoint, lasting=lasting
+    )
+    assert not done.balance.faults
+    fit = [work for work in done.accounts.works.values() if work.job.gpus <= 8]
+    # All that the fleet can hold is done in the end, if there is an end.
+    assert lasting is not None or all(work.ended is not None for work in fit)
+    assert max(held for _, held, _, _ in tables.timeline_rows(done)) <= 8 * GPU_SECOND
