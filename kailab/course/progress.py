@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 from kailab.errors import StateError
+from kailab.evidence.run import replace_file
 from kailab.model.files import read_bytes
 
 FORMAT = 1
@@ -93,14 +93,10 @@ def read(path: Path) -> Progress:
 
 def write(path: Path, progress: Progress) -> None:
     """Raises StateError."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
-        os.replace(partial, path)
+        replace_file(path, msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise StateError(f"{path}: the progress can't be written: {error.strerror or error}") from error
 
 
