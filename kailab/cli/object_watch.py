@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from kailab.cli import labfile, terminal
+from kailab.cli import terminal
 from kailab.cli.columns import View
 from kailab.cli.object_tables import Shown, table
 from kailab.cli.table import render, widths
 from kailab.errors import InputError
-from kailab.lab.kept import stamp as stamp_of
+from kailab.lab import kept
 
 if TYPE_CHECKING:
     from kailab.cli.listing import Asked
@@ -41,12 +41,12 @@ class Look(NamedTuple):
 def follow(state: Path, asked: Asked, shown: Shown) -> None:
     """Print the table; then the rows that are new or say something else, and what is gone, until the lab is down or Ctrl-C.
     Raises InputError for several kinds at once."""
-    stamp, look = stamp_of(state), _look(state, asked, shown)
+    stamp, look = kept.stamp(state), _look(state, asked, shown)
     room = widths(look.headers, list(look.rows.values()))
     terminal.say(render(look.headers, list(look.rows.values()), no_headers=shown.no_headers))
     while True:
         time.sleep(PAUSE_SECONDS)
-        now = stamp_of(state)
+        now = kept.stamp(state)
         if now is None:
             terminal.notice(f"{state}: the lab is down")
             return
@@ -63,7 +63,7 @@ def follow(state: Path, asked: Asked, shown: Shown) -> None:
 
 
 def _look(state: Path, asked: Asked, shown: Shown) -> Look:
-    with labfile.looked_at(state) as lab:
+    with kept.looked_at(state, again=True) as lab:
         _, found = asked.of(lab)
         if len(found) != 1:
             raise InputError("--watch shows one kind at a time")
