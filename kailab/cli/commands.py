@@ -51,6 +51,9 @@ COMMANDS: Mapping[str, Entry] = {
     "replay": Entry("replay", "replay", "Replay a trace of a real cluster in virtual time."),
     "trial": Entry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
     "hunt": Entry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
+    "translate": Entry(
+        "translate", "translate", "Say what of KAI's acts as the policies that documents about it show."
+    ),
     "course": Entry("course", "group", "Learn: lessons that ask you first, challenges that start broken."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "top": Entry("top", "top", "Show the lab in the terminal as it changes."),
