@@ -71,6 +71,12 @@ SITUATIONS: dict[str, tuple[Sequence[Any], Sequence[Any], Any, Code, Sequence[st
     ),
     "too little memory for a gang": ([ONE], [pod("h", 0, memory="200Gi", priority=FIRM)], job("x", 2, 1, memory="40Gi"), Code.NOT_ENOUGH_MEMORY, ["40", "56"], ["h"]),
     "no pod slots": ([slots(2)], [pod("h", priority=FIRM), pod("k", priority=FIRM)], pod("x"), Code.NO_POD_SLOTS, ["2", "n-0"], ["h"]),
+    "one pod slot for a share, and none for what reserves its GPU": (
+        [slots(3)], [pod("h", priority=FIRM), pod("k", priority=FIRM)], pod("x", 0.5), Code.NO_POD_SLOTS, ["2 free pod slots", "2 of 3", "n-0"], ["h"],
+    ),
+    "a pod slot that the reservation of a shared GPU has": (
+        [slots(4)], [pod("h", 0.2, priority=FIRM), pod("k", priority=FIRM)], pod("x", 0.2), Code.NO_POD_SLOTS, ["2 free pod slots", "3 of 4"], ["k"],
+    ),
     "no pod slots for work without GPUs": ([slots(1)], [pod("h", 0, priority=FIRM)], pod("x", 0), Code.NO_POD_SLOTS, ["1"], ["h"]),
     "too few pod slots for a gang": ([slots(3)], [pod("h", priority=FIRM)], job("x", 3), Code.NO_POD_SLOTS, ["3", "2"], ["h"]),
     "free in halves": (

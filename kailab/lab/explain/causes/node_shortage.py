@@ -94,6 +94,8 @@ def shortage(ground: Ground, code: Code, row: int) -> Cause:
     if row == PODS:
         full = f"{node} has {capacity - most} of {capacity}"
         text = f"The nodes {where} have as many pods as they take ({full})"
+        if task.info.shape.gpu.shared:
+            text = f"A share of a GPU needs 2 free pod slots, one for the pod that reserves the GPU; of the nodes {where} none has them ({full})"
         if len(tasks) > 1:
             text += f"; its {len(tasks)} pods must start together, and there is room for {_placed(ground)} of them"
     else:
