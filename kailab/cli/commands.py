@@ -54,6 +54,7 @@ COMMANDS: Mapping[str, Entry] = {
     "translate": Entry(
         "translate", "translate", "Say what of KAI's acts as the policies that documents about it show."
     ),
+    "lint": Entry("lint", "lint", "Hold manifests against what practice asks for."),
     "course": Entry("course", "group", "Learn: lessons that ask you first, challenges that start broken."),
     "run": Entry("life", "run", "Let time pass in the lab."),
     "top": Entry("top", "top", "Show the lab in the terminal as it changes."),

@@ -25,23 +25,27 @@ KAI_NAMESPACE = "kai-scheduler"
 _QUEUE_LABELS = {labels.QUEUE, labels.QUEUE_RUNAI, PROJECT}
 
 
-def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool, alone: bool = False) -> list[str]:
-    """Warnings about work that KAI's rules treat in another way than its manifest suggests. ``adopted``: pods that name no
+def under_kai(
+    cluster: Cluster, manifests: Manifests, namespace: str, adopted: bool, alone: bool = False
+) -> list[Notice]:
+    """What is to be said about work that KAI's rules treat in another way than its manifest suggests. ``adopted``: pods that name no
     scheduler are KAI's too. ``alone``: no other scheduler is in the cluster. Each class is told once, where it is first named."""
     work = [one for one in manifests if _is_kais(one)]
-    found = [] if adopted else _told(manifests, advise_scheduler)
+    found = [] if adopted else _told(manifests, advise_scheduler, "no-scheduler")
     if alone and not adopted:
-        found += _told((one for one in manifests if one not in work), _advise_unplaced)
-    found += _told([*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored)
-    found += _told((one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim)
-    found += [str(notice) for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
+        found += _told((one for one in manifests if one not in work), _advise_unplaced, "no-scheduler")
+    found += _told(
+        [*(one for one in manifests if one.kind == "PriorityClass"), *work], advise_ignored, "ignored-by-kai"
+    )
+    found += _told(
+        (one for one in manifests if one.kind in ("ResourceClaim", "ResourceClaimTemplate")), advise_claim, "not-meant"
+    )
+    found += [notice for one in work if (notice := _in_kais_namespace(one, namespace)) is not None]
     # With the queues that come in the same manifests: what is applied together is judged together.
     queues = {
         one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
     }
-    found += [
-        str(notice) for one in work if DEFAULT_QUEUE not in queues and (notice := _without_queue(one)) is not None
-    ]
+    found += [notice for one in work if DEFAULT_QUEUE not in queues and (notice := _without_queue(one)) is not None]
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {
         one["metadata"]["name"]: one["value"]
@@ -58,12 +62,13 @@ def under_kai(cluster: Cluster, manifests: Manifests, namespace: str, adopted: b
         for path, name in _classes(one) if not _says_preemptibility(one) else ():
             # Taken out where it is told, so that each class is told once.
             if (value := high.pop(name, None)) is not None:
-                found.append(
-                    f"{one.where(path)}: {name!r} has the value {value}: from {NON_PREEMPTIBLE_FROM} on KAI takes work as "
+                text = (
+                    f"{name!r} has the value {value}: from {NON_PREEMPTIBLE_FROM} on KAI takes work as "
                     "non-preemptible: it runs only inside its queue's quota and is never evicted. If it may be evicted, use a "
                     f"value below {NON_PREEMPTIBLE_FROM} or the label {labels.PREEMPTIBILITY}: preemptible; if not, say so "
                     "with non-preemptible"
                 )
+                found.append(Notice(text, one.where(path), "class-non-preemptible"))
     return found
 
 
@@ -77,12 +82,12 @@ def _advise_unplaced(faults: Faults, obj: dict[str, Any]) -> None:
             )
 
 
-def _told(manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None]) -> list[str]:
-    found: list[str] = []
+def _told(manifests: Iterable[Manifest], advise: Callable[[Faults, dict[str, Any]], None], rule: str) -> list[Notice]:
+    found: list[Notice] = []
     for one in manifests:
         faults = Faults()
         advise(faults, one.object)
-        found += [str(Notice(text, one.where(path))) for path, text in faults.found]
+        found += [Notice(text, one.where(path), rule) for path, text in faults.found]
     return found
 
 
@@ -106,7 +111,7 @@ def _in_kais_namespace(one: Manifest, namespace: str) -> Notice | None:
         f"{KAI_NAMESPACE} is where KAI itself runs: its webhooks pass over pods there, so that shared GPUs are neither checked nor "
         "set up for them, and KAI's guide asks to keep work out of it; use a namespace of your own"
     )
-    return Notice(text, one.where("metadata.namespace"))
+    return Notice(text, one.where("metadata.namespace"), "kais-namespace")
 
 
 def _without_queue(one: Manifest) -> Notice | None:
@@ -115,7 +120,7 @@ def _without_queue(one: Manifest) -> Notice | None:
     if one.kind == "PodGroup" or any(_labels(each).keys() & _QUEUE_LABELS for each in holders):
         return None
     text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which is not there, and stays pending (QueueDoesNotExist)"
-    return Notice(text, one.where(f"metadata.labels[{labels.QUEUE}]"))
+    return Notice(text, one.where(f"metadata.labels[{labels.QUEUE}]"), "no-queue")
 
 
 def _classes(one: Manifest) -> Iterator[tuple[str, str]]:

@@ -43,7 +43,8 @@ class Changing(Looking):
                 warnings = intake.check(self.cluster, read.manifests, namespace)
                 if self.under_test.speaks_kai:
                     adopted, alone = self.spec.adopt_default_scheduler, self.venue.exclusive
-                    warnings += advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
+                    told = advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
+                    warnings += map(str, told)
                 manifests = intake.translated(read.manifests, self.under_test, self.cluster)
                 applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
         except InputError:

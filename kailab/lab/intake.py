@@ -163,7 +163,7 @@ def check(cluster: Cluster, manifests: Manifests, namespace: str = "default") ->
     errors += faults
     if errors:
         raise InputErrors.of(errors)
-    advice += check_workload_queues(_queues_named(manifests), tree)
+    advice += check_workload_queues(queues_named(manifests), tree)
     return warnings + [str(notice) for notice in advice]
 
 
@@ -183,7 +183,7 @@ def impossible_gangs(manifests: Manifests) -> list[InputError]:
     return errors
 
 
-def _queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
+def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
     """Queues that work names by label, on itself or on a pod template, each with its place."""
     for one in manifests:
         for path, holder in (("", one.object), *pod_templates(one.object)):

@@ -34,10 +34,12 @@ _STEP = re.compile(r"\[([^\]]*)\]|([^.\[\]]+)")
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something about the input that is no error but worth saying."""
+    """Something about the input that is no error but worth saying. ``rule``: what it goes against, of those that
+    ``kailab.lab.practice`` lists; empty for none."""
 
     message: str
     where: Where
+    rule: str = ""
 
     def __str__(self) -> str:
         place = str(self.where)
@@ -235,7 +237,9 @@ class _Loading:
             self.errors.extend(InputError(message, manifest.where(path)) for path, message in faults)
             # Advice takes it for granted that the shape is right.
             if not faults:
-                self.notices.extend(Notice(text, manifest.where(path)) for path, text in advise(obj, manifest.kind))
+                self.notices.extend(
+                    Notice(text, manifest.where(path), "not-meant") for path, text in advise(obj, manifest.kind)
+                )
         self.tell_unknown(manifest)
         self.tell_duplicate(manifest)
         # Also one with faults, so that names are told that are given twice; ``done`` gives nothing if there are errors.
@@ -248,10 +252,10 @@ class _Loading:
             text = (
                 f"kind {manifest.object['kind']} of {api_version} is not known to kailab: kept, and nothing acts on it"
             )
-            self.notices.append(Notice(text, manifest.where()))
+            self.notices.append(Notice(text, manifest.where(), "unknown-kind"))
         elif api_version.rpartition("/")[2] not in known.versions:
             text = f"{api_version} is not a version kailab knows: read as {known.api_version}"
-            self.notices.append(Notice(text, manifest.where("apiVersion")))
+            self.notices.append(Notice(text, manifest.where("apiVersion"), "unknown-version"))
 
     def tell_duplicate(self, manifest: Manifest) -> None:
         meta = manifest.object["metadata"]

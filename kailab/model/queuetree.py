@@ -44,7 +44,7 @@ def check_queues(queues: Iterable[Object | Manifest]) -> tuple[list[InputError],
         parent = parents[name]
         if parent and parent not in tree:
             text = f"there is no queue {parent!r}: until there is, work in this queue stays pending (QueueDoesNotExist)"
-            warnings.append(Notice(text, _where(queue, "spec.parentQueue")))
+            warnings.append(Notice(text, _where(queue, "spec.parentQueue"), "parent-missing"))
     _check_quotas(tree, parents, warnings)
     return errors, warnings
 
@@ -59,10 +59,11 @@ def check_workload_queues(used: Iterable[tuple[str, Where]], queues: Iterable[Ob
     warnings = []
     for name, where in used:
         if name not in parents:
-            warnings.append(Notice(f"there is no queue {name!r}: the work stays pending (QueueDoesNotExist)", where))
+            text = f"there is no queue {name!r}: the work stays pending (QueueDoesNotExist)"
+            warnings.append(Notice(text, where, "queue-missing"))
         elif name in inner:
             text = f"queue {name!r} has queues below it; only queues without any schedule: the work stays pending"
-            warnings.append(Notice(text, where))
+            warnings.append(Notice(text, where, "queue-not-leaf"))
     return warnings
 
 
@@ -104,14 +105,15 @@ def _check_quotas(tree: Mapping[str, Object | Manifest], parents: Mapping[str, s
                     each_fits = False
                     shown = "unlimited" if quota == UNLIMITED else format_number(quota)
                     text = f"{shown} is beyond the {format_number(above)} {_UNITS[resource]} of its parent {parent!r}"
-                    warnings.append(Notice(text, _where(tree[name], path)))
+                    warnings.append(Notice(text, _where(tree[name], path), "quota-over-parent"))
                 # Unlimited is -1, which must not make the sum smaller.
                 total += max(quota, Fraction(0))
             # One child that is beyond its parent by itself was told already; the sum would only say it again.
             if each_fits and total > above:
                 sum_ = f"{format_number(total)} {_UNITS[resource]}"
                 text = f"the queues below ({', '.join(names)}) have quotas of {sum_}, more than the {format_number(above)} here"
-                warnings.append(Notice(text, _where(tree[parent], f"spec.resources.{resource}.quota")))
+                where = _where(tree[parent], f"spec.resources.{resource}.quota")
+                warnings.append(Notice(text, where, "children-over-parent"))
 
 
 def _object(queue: Object | Manifest) -> Object:

@@ -1,0 +1,86 @@
+"""All rules, over manifests that are to be applied together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from kailab.cluster.base import KAI_PRIORITY_CLASSES
+from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object
+from kailab.errors import InputErrors
+from kailab.fleet import Fleet
+from kailab.lab import advice, intake
+from kailab.lab.practice import work
+from kailab.lab.practice.queues import check_guaranteed, check_queues
+from kailab.lab.practice.rules import MOST_CLASSES, RULES, Finding
+from kailab.model import queuetree
+from kailab.model.labels import GPU_RESOURCE
+from kailab.model.manifests import Manifest, Manifests, Notice
+from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
+from kailab.undertest.translation.queues import Queues
+
+
+@dataclass(frozen=True)
+class Linted:
+    """Findings by place. ``unknown``: what could not be judged."""
+
+    findings: list[Finding]
+    unknown: list[str]
+
+
+def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
+    """``fleet``: what the cluster has; without it rules about its size find nothing. Raises InputError for queues that no cluster
+    takes."""
+    cluster = EmbeddedCluster()
+    nodes = fleet.nodes() if fleet is not None else []
+    for node in nodes:
+        cluster.create(node)
+    given = {one.object["metadata"]["name"]: one for one in manifests if one.kind == "Queue"}
+    errors, notices = queuetree.check_queues(given.values())
+    if errors:
+        raise InputErrors.of(errors)
+    queues = Queues([one.object for one in given.values()], cluster)
+    placed, unknown = work.read(manifests, cluster)
+    largest = max((_gpus(node) for node in nodes), default=0)
+    found = [
+        *map(Finding.of, (*manifests.notices, *notices, *_named(manifests), *_under_kai(manifests, cluster))),
+        *check_queues(given, queues),
+        *check_guaranteed(given, queues),
+        *_classes(manifests),
+        *work.check_room(placed, queues, largest),
+        *work.check_ends(placed),
+        *work.check_gang_labels(manifests),
+    ]
+    # A notice without a rule is about files, not about what is in them.
+    found = list(dict.fromkeys(one for one in found if one.rule in RULES))
+    found.sort(key=lambda one: (one.where.file, one.where.line, list(RULES).index(one.rule)))
+    return Linted(found, unknown)
+
+
+def _named(manifests: Manifests) -> list[Notice]:
+    queues = [one for one in manifests if one.kind == "Queue"]
+    return queuetree.check_workload_queues(intake.queues_named(manifests), queues)
+
+
+def _under_kai(manifests: Manifests, cluster: EmbeddedCluster) -> Iterator[Notice]:
+    """A class that is among the manifests is told of by itself."""
+    mine = {one.object["metadata"]["name"] for one in manifests if one.kind == "PriorityClass"}
+    for notice in advice.under_kai(cluster, manifests, "default", adopted=False):
+        if notice.rule != "class-non-preemptible" or not any(f"{name!r} has" in notice.message for name in mine):
+            yield notice
+
+
+def _classes(manifests: Sequence[Manifest]) -> Iterator[Finding]:
+    classes = [one for one in manifests if one.kind == "PriorityClass"]
+    if len(classes) > MOST_CLASSES:
+        yield Finding("many-classes", classes[-1].where(), f"is one of {len(classes)} PriorityClasses")
+    for one in classes:
+        value = one.object["value"]
+        if value >= NON_PREEMPTIBLE_FROM and one.object["metadata"]["name"] not in KAI_PRIORITY_CLASSES:
+            why = f"is {value}: from {NON_PREEMPTIBLE_FROM} on work is never evicted, and runs only within its queue's quota"
+            yield Finding("class-non-preemptible", one.where("value"), why)
+
+
+def _gpus(node: Object) -> int:
+    return int((node["status"]["allocatable"]).get(GPU_RESOURCE, 0)) * 1000
