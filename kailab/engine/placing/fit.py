@@ -180,12 +180,10 @@ def fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray | None = None) -> n
 def shared_fits(table: NodeTable, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
     """Where enough devices can take a share: whole ones of the pool, and groups with room."""
     gpu = info.shape.gpu
-    whole = np.maximum(pool[GPUS], 0) // GPU
-    mask: np.ndarray = whole >= gpu.devices
-    # Groups matter only where whole devices are too few, and few nodes have any.
-    for i, shared in table.shared.items():
-        if not mask[i] and shared.groups:
-            mask[i] = whole[i] + shared.fitting(gpu) >= gpu.devices
+    if gpu.devices == 1:
+        mask: np.ndarray = (pool[GPUS] >= GPU) | table.shares.some_fit(gpu)
+    else:
+        mask = np.maximum(pool[GPUS], 0) // GPU + table.shares.fitting(gpu) >= gpu.devices
     if gpu.memory_mib:
         mask &= table.gpu_memory >= gpu.memory_mib
     return mask

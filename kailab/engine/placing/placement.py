@@ -225,16 +225,14 @@ class Placer:
         job = task.job
         assert job is not None
         queue = self.session.queue_of(job)
-        verdicts: dict[int, bool] = {}
-        for i in np.flatnonzero(candidates):
-            memory = int(table.gpu_memory[i])
-            # The amount depends on nothing but the size of the devices.
-            verdict = verdicts.get(memory)
-            if verdict is None:
-                wanted = (info.shape.cpu, info.shape.memory, table.share_counted(gpu, int(i)))
-                verdict = queue is None or refuses(queue, wanted, job.record.preemptible) is None
-                verdicts[memory] = verdict
-            if not verdict or (table.idle[PODS, i] + table.releasing[PODS, i] < 2 and self._opens_device(info, int(i))):
+        if queue is not None:
+            # What it counts for depends on nothing but the size of the devices.
+            for size in table.shares.sizes:
+                wanted = (info.shape.cpu, info.shape.memory, table.share_counted(gpu, size.memory))
+                if refuses(queue, wanted, job.record.preemptible) is not None:
+                    candidates &= ~size.nodes
+        for i in np.flatnonzero(candidates & (table.idle[PODS] + table.releasing[PODS] < 2)):
+            if self._opens_device(info, int(i)):
                 candidates[i] = False
 
     def _opens_device(self, info: ShapeInfo, i: int) -> bool:

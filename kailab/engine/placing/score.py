@@ -69,9 +69,7 @@ def node_scores(
     ``gpu``, ``cpu``: binpack, spread, or anything else for neither."""
     scores: np.ndarray = np.where(fits_now, AVAILABLE, 0.0) if now_first else np.zeros(len(table))
     if info.shape.gpu.shared and share_first:
-        for i, shared in table.shared.items():
-            if shared.groups and shared.fitting(info.shape.gpu):
-                scores[i] += SHARING
+        scores += np.where(table.shares.some_fit(info.shape.gpu), SHARING, 0.0)
     if info.cpu_only:
         if cpu_nodes_first:
             scores += np.where(table.cpu_only, RESOURCE_TYPE, 0.0)

@@ -141,8 +141,7 @@ class TopologyPlan:
         # Generous for requests of several devices: what really fits is found out when the tasks are placed.
         if 0 < largest[GPUS] < GPU:
             free = free.copy()
-            for i, shared in table.shared.items():
-                free[GPUS, i] += shared.available_shares()
+            free[GPUS] += table.shares.available
         counts = np.full(len(table), np.iinfo(np.int64).max, dtype=np.int64)
         for row, amount in enumerate(largest):
             if amount > 0:

@@ -87,11 +87,22 @@ class SharedGpus:
         """MiB of a shared device that nobody holds."""
         return self.memory - group.allocated
 
-    def fits(self, group: Group, memory: int) -> bool:
-        """Whether a share fits on the group once leaving tasks are gone. A device that everyone leaves is a free one."""
+    def room(self, group: Group) -> int:
+        """MiB of a shared device that a share could take once leaving tasks are gone, -1 for none. A device that everyone leaves is a
+        free one."""
         # What was promised is not there for others; KAI takes it off the releasing memory of the device.
         leaving = group.leaving_memory - group.promised
-        return group.used != 0 and self.memory - group.allocated + leaving - memory >= 0 and group.allocated != leaving
+        if group.used == 0 or group.allocated == leaving:
+            return -1
+        return max(self.memory - group.allocated + leaving, -1)
+
+    def rooms(self) -> list[int]:
+        """``room`` of each group, the roomiest first."""
+        return sorted([self.room(group) for group in self.groups.values()], reverse=True)
+
+    def fits(self, group: Group, memory: int) -> bool:
+        """Whether a share fits on the group once leaving tasks are gone."""
+        return self.room(group) >= memory
 
     def fits_now(self, group: Group, memory: int) -> bool:
         return group.holders > 0 and self.left(group) >= memory

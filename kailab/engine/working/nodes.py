@@ -24,6 +24,7 @@ from kailab.engine.working.claims import Claims
 from kailab.engine.working.gpus import SharedGpus
 from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.working.numa import NumaNodes
+from kailab.engine.working.shares import Shares
 from kailab.engine.working.state import Place, ShapeInfo, WTask
 
 MIG_ENABLED = "node-role.kubernetes.io/mig-enabled"
@@ -61,7 +62,7 @@ class NodeTable:
         self.claimed_gpus = np.array([node.claimed_gpus for node in self.nodes], dtype=bool)
         self.cpu_only = np.array([not self.mig[i] and self.allocatable[GPUS, i] <= 0 for i in range(count)], dtype=bool)
         self.gpu_count = np.array([self._gpu_count(i) for i in range(count)], dtype=np.int64)
-        self.shared: dict[int, SharedGpus] = {}
+        self.shares = Shares(self.gpu_memory)
         # Tasks by node stand beside the arrays for what arrays can't tell: rules between pods, and reports.
         self.tasks: list[dict[str, WTask]] = [{} for _ in range(count)]
         self._residents: dict[ShapeInfo, dict[int, int]] | None = None  # kept once somebody asks
@@ -130,12 +131,13 @@ class NodeTable:
             found = self._columns[key] = (column, codes)
         return found
 
+    @property
+    def shared(self) -> dict[int, SharedGpus]:
+        """The shared devices of the nodes that have some, or once had. To be changed by ``place`` alone."""
+        return self.shares.nodes
+
     def sharing(self, i: int) -> SharedGpus:
-        shared = self.shared.get(i)
-        if shared is None:
-            # Made when first needed: most nodes share nothing.
-            shared = self.shared[i] = SharedGpus(int(self.gpu_memory[i]))
-        return shared
+        return self.shares.on(i)
 
     def place(self, task: WTask, status: Status, node: str, groups: tuple[str, ...], sign: int) -> None:
         """Add (1) or take away (-1) what a task in ``status`` means to ``node``. Unknown nodes are passed over."""
@@ -169,6 +171,7 @@ class NodeTable:
                 idle, releasing = shared.change(group, status, memory, sign)
                 self.idle[GPUS, i] += idle
                 self.releasing[GPUS, i] += releasing
+            self.shares.changed(i)
 
     def leave(self, task: WTask) -> None:
         """Take a task away from where it is, and its claims with it."""
@@ -296,15 +299,11 @@ class NodeTable:
         # Most clusters have no MIG, and then nothing needs to be looked up.
         if self.layout.rows:
             free += self._mig_pool(self.idle, i) + self._mig_pool(self.releasing, i)
-        shared = self.shared.get(i)
-        if shared is not None and shared.groups:
-            free += shared.idle_shares() + shared.releasing_shares()
-        return free
+        return free + int(self.shares.idle[i] + self.shares.releasing[i])
 
     def unheld_gpus(self, i: int) -> int:
         """Milli-GPU of a node that nobody holds, free parts of shared devices included."""
-        shared = self.shared.get(i)
-        return int(self.idle[GPUS, i]) + self._mig_pool(self.idle, i) + (shared.idle_shares() if shared else 0)
+        return int(self.idle[GPUS, i]) + self._mig_pool(self.idle, i) + int(self.shares.idle[i])
 
     def free_gpu_vector(self) -> np.ndarray:
         """``free_gpus`` of all nodes."""
@@ -313,17 +312,14 @@ class NodeTable:
             weight = mig_gpus(name)
             if weight and row < len(self.idle):
                 free = free + weight * (self.idle[row] + self.releasing[row])
-        for i, shared in self.shared.items():
-            if shared.groups:
-                free[i] += shared.idle_shares() + shared.releasing_shares()
+        if self.shared:
+            free = free + self.shares.idle + self.shares.releasing
         return free
 
-    def share_counted(self, gpu: GpuRequest, i: int) -> int:
-        """What a share of GPUs counts for in queues where it is on that node, in milli-GPUs."""
-        return gpu.devices * portion(self.request_memory(gpu, i), int(self.gpu_memory[i]))
-
-    def request_memory(self, gpu: GpuRequest, i: int) -> int:
-        return gpu.memory_mib or gpu.portion * int(self.gpu_memory[i]) // GPU
+    @staticmethod
+    def share_counted(gpu: GpuRequest, device: int) -> int:
+        """What a share of GPUs counts for in queues on a node with devices of ``device`` MiB, in milli-GPUs."""
+        return gpu.devices * portion(gpu.memory_mib or gpu.portion * device // GPU, device)
 
 
 def _count(changes: dict[str, list[int]], status: Status, node: str, left: Place | None, sign: int) -> None:
