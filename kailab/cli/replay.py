@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     type=options.PATH,
     help="The scheduler's configuration, as KAI reads it.",
 )
+@click.option(
+    "--policy", "policies", multiple=True, help="A policy by its name: fifo, fgd, best-fit ... May be repeated."
+)
+@click.option("--seed", type=int, help="Of the policy random.")
 @click.option("--jobs", "jobs_file", type=options.PATH, help="Write a row for each job there: .csv or .parquet.")
 @click.option(
     "--timeline", "timeline_file", type=options.PATH, help="Write the GPUs held over time there: .csv or .parquet."
@@ -63,6 +67,8 @@ def replay(
     checkpoint: str,
     arrivals_only: bool,
     config: Path | None,
+    policies: tuple[str, ...],
+    seed: int | None,
     jobs_file: Path | None,
     timeline_file: Path | None,
     output: TextOrJson,
@@ -72,6 +78,7 @@ def replay(
     from kailab.errors import InputError
     from kailab.replay import replaying, tables
     from kailab.replay.fleets import replay_fleet
+    from kailab.replay.policies import decided_by
     from kailab.replay.summary import as_json, summary
     from kailab.replay.trace import read_trace, told_broken
 
@@ -91,7 +98,7 @@ def replay(
         trace=read,
         fleet=described,
         queues=_queues(read, described, queues, quota_by_share, one_queue),
-        config=None if config is None else str(config),
+        config=decided_by(config, policies, read, described, seed),
         lasting=lasting,
         checkpoint=interval,
         endless=arrivals_only,

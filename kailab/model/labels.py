@@ -50,6 +50,7 @@ FAKE_NODE_TAINT = "kwok.x-k8s.io/node"
 RUN_SECONDS = "kailab.dev/run-seconds"
 READY_SECONDS = "kailab.dev/ready-seconds"
 FAIL = "kailab.dev/fail"
+EXPECTED_SECONDS = "kailab.dev/expected-seconds"  # how long its user says that it will run: for policies
 CHECKPOINT_SECONDS = "kailab.dev/checkpoint-seconds"  # it can save its state, and how long that takes
 CHECKPOINT_REQUESTED = "kailab.dev/checkpoint-requested"  # when it was asked to
 CHECKPOINT_DONE = "kailab.dev/checkpoint-done"  # it says so itself: no need to wait any longer

@@ -32,7 +32,7 @@ def job_object(name: str, job: TraceJob, queue: str, pods: int, *, endless: bool
     # Pods start as they are bound: the trace's run time begins where its cluster had placed the job.
     notes = {labels.READY_SECONDS: "0"}
     if not endless:
-        notes[labels.RUN_SECONDS] = str(job.seconds)
+        notes[labels.RUN_SECONDS] = notes[labels.EXPECTED_SECONDS] = str(job.seconds)
     if job.share != WHOLE:
         notes[labels.GPU_FRACTION] = f"{job.share / WHOLE:g}"
     meta: dict[str, Any] = {"name": name, "namespace": NAMESPACE, "labels": {labels.QUEUE: queue}}

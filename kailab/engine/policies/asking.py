@@ -18,6 +18,7 @@ from kailab.engine.policies.score import waiting_since
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.views import JobView, NodesView, Resources
 from kailab.engine.queueing.victims import held_by
+from kailab.engine.snapshot.records import GPU
 from kailab.engine.working.layout import CPU, GPUS, MEMORY
 from kailab.engine.working.queues import Amounts
 from kailab.engine.working.state import Job, WTask
@@ -164,7 +165,33 @@ class ChosenScore:
             leaving_cpu=_read_only(leaving[CPU]),
             leaving_memory=_read_only(leaving[MEMORY]),
             leaving_gpu=_read_only(leaving[GPUS]),
+            all_cpu=_read_only(self._table.allocatable[CPU]),
+            all_gpu=_read_only(self._table.allocatable[GPUS]),
+            look_at_devices=lambda: device_room(self._table),
+            look_at_requests=lambda: tuple(map(_requests, self._table.tasks)),
         )
+
+
+def device_room(table: NodeTable) -> np.ndarray:
+    """See ``NodesView.devices``. What is promised of a shared device counts as taken."""
+    owners = np.flatnonzero(table.allocatable[GPUS] > 0)
+    most = int(table.allocatable[GPUS].max(initial=0)) // GPU
+    whole = np.maximum(table.idle[GPUS], 0) // GPU
+    room = np.where(np.arange(most) < whole[:, None], GPU, 0)
+    for i in owners.tolist():
+        shared = table.sharing(i)
+        left = [
+            (shared.memory - group.used) * GPU // shared.memory for group in shared.groups.values() if group.holders
+        ]
+        if left:
+            first = min(int(whole[i]), most - len(left))
+            room[i, first : first + len(left)] = np.maximum(left, 0)
+    return room
+
+
+def _requests(tasks: dict[str, WTask]) -> frozenset[int]:
+    wanted = (task.info.shape.gpu for task in tasks.values())
+    return frozenset(0 if gpu.shared else gpu.devices for gpu in wanted if gpu.devices)
 
 
 def _read_only(row: np.ndarray) -> np.ndarray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -39,7 +40,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
 
 class NodesView(msgspec.Struct, frozen=True, kw_only=True):
     """All nodes by name, and what is free on each: one number a node, in the order of ``records``. Units as in ``Resources``; the
-    arrays can't be written. ``idle``: free now. ``leaving``: held by pods that are leaving, so free later. GPUs are whole devices
+    arrays can't be written. ``all``: what the node has. ``idle``: free now. ``leaving``: held by pods that are leaving, so free later. GPUs are whole devices
     here: a device that pods share is not idle."""
 
     records: tuple[Node, ...]
@@ -49,3 +50,34 @@ class NodesView(msgspec.Struct, frozen=True, kw_only=True):
     leaving_cpu: np.ndarray
     leaving_memory: np.ndarray
     leaving_gpu: np.ndarray
+    all_cpu: np.ndarray
+    all_gpu: np.ndarray
+    look_at_devices: Callable[[], np.ndarray]
+    look_at_requests: Callable[[], tuple[frozenset[int], ...]]
+
+    @property
+    def devices(self) -> np.ndarray:
+        """What is free on each GPU, in milli-GPU: one row a node, as many columns as the largest node has GPUs, in no order; 0 where it has fewer, and
+        for a GPU that is taken whole. Worked out when asked for."""
+        return self.look_at_devices()
+
+    @property
+    def free_gpu(self) -> np.ndarray:
+        """What is free of all GPUs of each node, shared ones included, in milli-GPU."""
+        free: np.ndarray = self.devices.sum(axis=1)
+        return free
+
+    @property
+    def gpu_requests(self) -> tuple[frozenset[int], ...]:
+        """Of the pods on each node, which sorts of requests there are: 0 for a share of a GPU, else the number of GPUs."""
+        return self.look_at_requests()
+
+    @property
+    def largest_cpu(self) -> int:
+        """CPU of the node that has most; 1 where none has any."""
+        return max(1, int(self.all_cpu.max(initial=0)))
+
+    @property
+    def largest_gpu(self) -> int:
+        """GPUs of the node that has most, in milli-GPU; 1 where none has any."""
+        return max(1, int(self.all_gpu.max(initial=0)))

@@ -183,7 +183,8 @@ class Task(_Record, frozen=True, kw_only=True):
     """One pod. ``node`` is set where it holds or is promised a place.
 
     ``gpu_groups``: the shared physical GPUs it sits on, by group id (one per device), for tasks with a share.
-    ``accepted``: what a placed task holds where that differs from what it asked for.
+    ``accepted``: what a placed task holds where that differs from what it asked for. ``expected_seconds``: how long it is said to
+    run, for policies that ask.
     """
 
     uid: str
@@ -204,6 +205,7 @@ class Task(_Record, frozen=True, kw_only=True):
     nominated_node: str = ""
     accepted: GpuRequest | None = None
     numa_zones: tuple[ZoneShare, ...] = ()  # what it holds of its node's NUMA zones, as far as known
+    expected_seconds: float | None = None
 
 
 class ResourceClaim(_Record, frozen=True, kw_only=True):

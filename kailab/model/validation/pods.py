@@ -129,7 +129,7 @@ def check_annotations(faults: Faults, meta: dict[str, Any], spec: dict[str, Any]
     """GPU sharing and timing annotations. KAI's webhook judges only pods that name its scheduler."""
     annotations = meta.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
-    for key in (labels.RUN_SECONDS, labels.READY_SECONDS):
+    for key in (labels.RUN_SECONDS, labels.READY_SECONDS, labels.EXPECTED_SECONDS):
         if key in annotations:
             _check_seconds(faults, annotations[key], f"{meta_path}.annotations[{key}]")
     if spec.get("schedulerName") != labels.SCHEDULER_NAME:

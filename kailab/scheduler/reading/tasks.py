@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kailab.cluster.lifecycle import seconds_of
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import Shape, Status, Task
 from kailab.model import labels as names
@@ -87,6 +88,7 @@ def task_record(pod: Object, podgroup: str, shape: Shape, now: float) -> Task:
         created=created(metadata),
         nominated_node=(pod.get("status") or _NOTHING).get("nominatedNodeName") or "",
         numa_zones=zones_held(annotations) if spec.get("nodeName") and annotations else (),
+        expected_seconds=seconds_of(annotations.get(names.EXPECTED_SECONDS), None) if annotations else None,
     )
 
 

@@ -1,4 +1,4 @@
-"""Policies that other distributions bring: found by the names in a configuration, loaded, checked, and told with their version."""
+"""Policies, kailab's own and those that other distributions bring: found by the names in a configuration, loaded, checked, and told with their version."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from kailab.engine.policies.contract import (
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import ExtensionError, InputError
 from kailab.extensions import POLICIES, Extension, named, names
+from kailab.policies.catalogue import SHIPPED, shipped
 
-BUILT_IN = ("binpack", "priority", "queue", "spread", "weighted")
+BUILT_IN = ("binpack", "priority", "queue", "spread", "weighted", *SHIPPED)
 """Names that no distribution's policy may have."""
 
 POLICY_FIELDS: dict[str, type[Policy]] = {
@@ -64,15 +65,30 @@ def load_policy(extension: Extension) -> type[Policy]:
     return policy
 
 
+def policy_class(name: str) -> type[Policy]:
+    """The class of a policy by its name, loaded and known in this process from now on. Raises ExtensionError."""
+    _loaded(PolicyChoice(name=name))
+    found = registered_policy(name)
+    assert found is not None
+    return found
+
+
 def _loaded(choice: PolicyChoice) -> PolicyChoice:
+    own = shipped(choice.name)
+    if own is not None:
+        register_policy(choice.name, own)
+        return msgspec.structs.replace(choice, distribution="", version="")
     extension = named(POLICIES, choice.name, BUILT_IN)
     if extension is not None:
         register_policy(choice.name, load_policy(extension))
         return msgspec.structs.replace(choice, distribution=extension.distribution, version=extension.version)
     if registered_policy(choice.name) is None:
         known = ", ".join(names(POLICIES)) or "none"
+        own_names = ", ".join(SHIPPED)
         # A configuration from recorded evidence says which distribution to install.
         was = f"; it was brought by {choice.brought_by}" if choice.distribution else ""
-        raise ExtensionError(f"no policy is called {choice.name!r}; installed distributions bring: {known}{was}")
+        raise ExtensionError(
+            f"no policy is called {choice.name!r}; installed distributions bring: {known}{was}; kailab has: {own_names}"
+        )
     # Registered in this process, by a test for example: no distribution brings it.
     return msgspec.structs.replace(choice, distribution="", version="")

@@ -1,0 +1,32 @@
+"""The names under which configurations know kailab's own policies; each is imported when it is named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+
+from kailab.engine.policies.contract import Policy
+
+SHIPPED: Mapping[str, str] = {
+    "fifo": "kailab.policies.orders:Fifo",
+    "shortest-job": "kailab.policies.orders:ShortestJob",
+    "smallest-job": "kailab.policies.orders:SmallestJob",
+    "tiresias": "kailab.policies.orders:Tiresias",
+    "most-attained": "kailab.policies.orders:MostAttained",
+    "random": "kailab.policies.placement:Random",
+    "best-fit": "kailab.policies.placement:BestFit",
+    "dot-product": "kailab.policies.placement:DotProduct",
+    "gpu-packing": "kailab.policies.placement:GpuPacking",
+    "gpu-clustering": "kailab.policies.placement:GpuClustering",
+    "fgd": "kailab.policies.fragmentation:Fgd",
+}
+
+
+def shipped(name: str) -> type[Policy] | None:
+    """The class of one of kailab's own; None if it has none of this name."""
+    place = SHIPPED.get(name)
+    if place is None:
+        return None
+    module, _, attribute = place.partition(":")
+    found: type[Policy] = getattr(import_module(module), attribute)
+    return found

@@ -1,0 +1,72 @@
+"""How is decided in a replay: a scheduler configuration, and policies named beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import structs
+
+from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, VictimOrder
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.engine.policies.switches import DEFAULT_PLUGINS
+from kailab.errors import InputError
+from kailab.fleet import Fleet
+from kailab.policies.catalogue import SHIPPED
+from kailab.policies.fragmentation import Fgd, Typical, typical
+from kailab.policies.placement import Random
+from kailab.replay.manifests import pods_of
+from kailab.replay.trace import Trace
+from kailab.scheduler import SchedulerSettings, settings_of
+from kailab.scheduler.settings.policies import policy_class
+
+_FIELDS: tuple[tuple[type[Policy], str], ...] = (
+    (JobOrder, "job_order_policy"),
+    (NodeScore, "node_score_policy"),
+    (VictimOrder, "victim_order_policy"),
+)
+_BEFORE_SCORES = ("gpusharingorder", "resourcetype")
+"""KAI's plugins whose scores outdo a policy's: shares to GPUs that are shared already, work without GPUs to nodes without."""
+
+
+def decided_by(
+    config: Path | None, names: Sequence[str], trace: Trace, fleet: Fleet, seed: int | None = None
+) -> SchedulerSettings:
+    """The configuration of a file, with policies by their names in the place of what it says. A score of nodes by name is alone in what it says: KAI's
+    preferences above it are off. FGD is told what pods the trace has. Raises InputError, ExtensionError."""
+    settings = settings_of(config)
+    engine = settings.engine
+    seeded = False
+    for name in names:
+        found = policy_class(name)
+        field = next(field for kind, field in _FIELDS if issubclass(found, kind))
+        if getattr(engine, field) is not None:
+            raise InputError(f"--policy {name}: another policy decides the same; expected one of a kind")
+        parameters: dict[str, Any] = {}
+        if found is Fgd:
+            parameters = {"workload": msgspec.to_builtins(workload(trace, fleet))}
+        elif found is Random and seed is not None:
+            parameters, seeded = {"seed": seed}, True
+        engine = structs.replace(engine, **{field: PolicyChoice(name=name, parameters=parameters)})
+        if issubclass(found, NodeScore):
+            plugins = tuple(one for one in engine.plugins or DEFAULT_PLUGINS if one not in _BEFORE_SCORES)
+            engine = structs.replace(engine, plugins=plugins, prefer_shared_devices=False)
+    if seed is not None and not seeded:
+        raise InputError(f"--seed is for the policy {_random()}; expected --policy {_random()}")
+    return structs.replace(settings, engine=engine)
+
+
+def workload(trace: Trace, fleet: Fleet) -> tuple[Typical, ...]:
+    """The sorts of pods that make up 95 % of a trace's."""
+    largest = max((pool.whole_gpus for pool in fleet.pools), default=0)
+    pods = []
+    for job in trace.jobs:
+        count = pods_of(job, largest)
+        pods += [(job.cpu_millis, job.gpus // count, job.share, tuple(sorted(job.models)))] * count
+    return typical(pods)
+
+
+def _random() -> str:
+    return next(name for name, place in SHIPPED.items() if place.endswith(":Random"))

@@ -1,0 +1,136 @@
+"""Scores of nodes: each as its source has it, on nodes of which a few GPUs are in use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from kailab.engine.policies.views import NodesView
+from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Shape, Task
+from kailab.policies.fragmentation import Fgd, Typical, fragments, typical
+from kailab.policies.placement import BestFit, DotProduct, GpuClustering, GpuPacking, Random
+
+
+class Nodes:
+    """Nodes by name: what is free on each GPU in milli-GPU, of ``size`` GPUs, and millicores free of 100,000."""
+
+    def __init__(self) -> None:
+        self._rows: list[tuple[str, list[int], int, str, frozenset[int]]] = []
+
+    def node(self, name: str, *devices: int, cpu: int = 100_000, model: str = "", held: tuple[int, ...] = ()) -> Nodes:
+        self._rows.append((name, list(devices), cpu, model, frozenset(held)))
+        return self
+
+    def view(self) -> NodesView:
+        most = max(len(devices) for _, devices, *_ in self._rows)
+        devices = np.array([row + [0] * (most - len(row)) for _, row, *_ in self._rows])
+        cpu = np.array([cpu for _, _, cpu, *_ in self._rows])
+        zeros = np.zeros(len(cpu), dtype=np.int64)
+        return NodesView(
+            records=tuple(
+                Node(name=name, labels=(("nvidia.com/gpu.product", model),) if model else ()) for name, _, _, model, _ in self._rows
+            ),
+            idle_cpu=cpu, idle_memory=zeros, idle_gpu=(devices == GPU).sum(axis=1) * GPU,
+            leaving_cpu=zeros, leaving_memory=zeros, leaving_gpu=zeros,
+            all_cpu=np.full(len(cpu), 100_000), all_gpu=np.array([len(row) * GPU for _, row, *_ in self._rows]),
+            look_at_devices=lambda: devices, look_at_requests=lambda: tuple(held for *_, held in self._rows),
+        )  # fmt: skip
+
+    def best(self, policy, task: Task) -> str:
+        return self.ranked(policy, task)[0]
+
+    def ranked(self, policy, task: Task) -> list[str]:
+        scores = policy.score(task, self.view())
+        assert ((scores >= 0) & (scores <= 1)).all()
+        return [self._rows[i][0] for i in np.argsort(-scores, kind="stable")]
+
+
+def pod(gpus: float, cpu: int = 0, name: str = "pod") -> Task:
+    whole = gpus >= 1
+    gpu = (
+        GpuRequest(devices=int(gpus) if whole else 1, portion=GPU if whole else round(gpus * GPU))
+        if gpus
+        else GpuRequest()
+    )
+    return Task(uid=name, name=name, namespace="d", podgroup="g", shape=Shape(cpu=cpu, gpu=gpu))
+
+
+def test_best_fit_leaves_the_least_over_all_resources() -> None:
+    nodes = Nodes().node("empty", 1000, 1000).node("tight", 1000, 300).node("half", 1000, 600, cpu=20_000)
+    assert nodes.ranked(BestFit(), pod(1, cpu=10_000)) == ["half", "tight", "empty"]
+
+
+def test_dot_product_takes_the_smallest_product_of_free_and_wanted() -> None:
+    nodes = Nodes().node("much", 1000, 1000).node("little-gpu", 1000, 0).node("little-cpu", 1000, 1000, cpu=10_000)
+    # GPU work weighs GPUs, CPU work CPU.
+    assert nodes.best(DotProduct(), pod(1, cpu=1_000)) == "little-gpu"
+    assert nodes.best(DotProduct(), pod(0, cpu=5_000)) == "little-cpu"
+
+
+def test_gpu_packing_shares_before_it_opens_a_gpu_and_that_before_it_opens_a_node() -> None:
+    nodes = Nodes().node("free", 1000, 1000).node("used", 1000, 0).node("shared", 600, 1000).node("fuller", 400, 1000)
+    assert nodes.ranked(GpuPacking(), pod(0.3)) == ["fuller", "shared", "used", "free"]
+    assert nodes.best(GpuPacking(), pod(0.5)) == "shared"
+    assert nodes.ranked(GpuPacking(), pod(1))[-1] == "free"
+
+
+def test_gpu_clustering_keeps_requests_of_one_size_together() -> None:
+    nodes = (
+        Nodes()
+        .node("other", 1000, 500, held=(8,))
+        .node("none", 1000, 1000)
+        .node("mixed", 1000, 500, held=(0, 1))
+        .node("alike", 1000, 500, held=(0,))
+        .node("alike-fuller", 300, 500, held=(0,))
+    )
+    assert nodes.ranked(GpuClustering(), pod(0.3)) == ["alike-fuller", "alike", "mixed", "none", "other"]
+
+
+def test_random_is_any_node_and_always_the_same_for_a_seed() -> None:
+    nodes = Nodes()
+    for number in range(10):
+        nodes.node(f"n{number}", 1000)
+    found = [nodes.best(Random(seed=seed), pod(1, name=f"p{number}")) for seed in (1, 2) for number in range(40)]
+    assert found == [
+        nodes.best(Random(seed=seed), pod(1, name=f"p{number}")) for seed in (1, 2) for number in range(40)
+    ]
+    assert found[:40] != found[40:]
+    assert len(set(found)) == 10
+
+
+# Fragmentation
+
+
+def free_on(*rows: list[int]) -> np.ndarray:
+    return np.array(rows)
+
+
+def test_what_a_pod_can_not_use_is_a_fragment_to_it() -> None:
+    half = Typical(cpu=1000, devices=1, portion=500, models=(), part=1.0)
+    devices, cpu = free_on([600, 300], [300, 300], [600, 300]), np.array([9000, 9000, 0])
+    # The small rest; all that is free where no device suffices; all that is free where the CPU does not.
+    assert fragments(devices, cpu, ["", "", ""], [half]).tolist() == [300, 600, 900]
+
+
+def test_to_work_on_other_models_and_without_gpus_all_is_a_fragment() -> None:
+    on_t4 = Typical(cpu=0, devices=1, portion=1000, models=("T4",), part=0.5)
+    no_gpu = Typical(cpu=0, devices=0, portion=1000, models=(), part=0.5)
+    devices, cpu = free_on([1000, 0], [1000, 0]), np.array([0, 0])
+    assert fragments(devices, cpu, ["T4", "P100"], [on_t4]).tolist() == [0, 500]
+    assert fragments(devices, cpu, ["T4", "P100"], [on_t4, no_gpu]).tolist() == [500, 1000]
+
+
+def test_fgd_descends_the_fragmentation() -> None:
+    # Pods of 0.5 and of two whole GPUs are to be expected: a share of 0.5 completes a device rather than break up the pair.
+    workload = (Typical(0, 1, 500, (), 0.5), Typical(0, 2, 1000, (), 0.5))
+    nodes = Nodes().node("pair", 1000, 1000).node("rest", 500, 0)
+    assert nodes.best(Fgd(workload=workload), pod(0.5)) == "rest"
+    # 0.3 in the rest would leave 0.2 that nobody can use; in the single GPU it leaves 0.7, of use to halves.
+    nodes = Nodes().node("rest", 500, 0).node("single", 1000, 0)
+    assert nodes.best(Fgd(workload=(Typical(0, 1, 500, (), 1.0),)), pod(0.3)) == "single"
+
+
+def test_typical_pods_are_the_most_frequent_up_to_a_part_of_all() -> None:
+    one, two, rare = (0, 1, 1000, ()), (0, 2, 1000, ()), (0, 8, 1000, ())
+    found = typical([one] * 60 + [two] * 36 + [rare] * 4)
+    assert [(sort.devices, sort.part) for sort in found] == [(1, pytest.approx(60 / 96)), (2, pytest.approx(36 / 96))]

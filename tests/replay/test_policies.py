@@ -1,0 +1,136 @@
+"""Policies by their names in a replay: they decide in the lab's own scheduler."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.fgd import drawn
+from kailab.errors import InputError, KailabError
+from kailab.policies.fragmentation import Typical
+from kailab.replay import tables
+from kailab.replay.job import TraceJob
+from kailab.replay.policies import decided_by, workload
+from kailab.replay.trace import read_trace
+from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.observers import Observer
+
+
+@pytest.fixture
+def began(trace_file, replayed, two_nodes):
+    """When each job of a trace began under these policies, in seconds after the first arrival."""
+
+    def run(*lines: str, policies=(), fleet=two_nodes, **header: str) -> dict[str, int]:
+        path = trace_file(*lines, **header)
+        config = decided_by(None, policies, read_trace(path), fleet)
+        return {row[0]: row[8] for row in tables.job_rows(replayed(path, "one", config=config, fleet=fleet))}
+
+    return run
+
+
+QUEUED = ("first,0,100,8", "long,10,500,8", "short,20,50,8", "small,30,400,1")
+
+
+@pytest.mark.parametrize(
+    "policies, order",
+    [
+        ((), ["first", "long", "short", "small"]),
+        (("fifo",), ["first", "long", "short", "small"]),
+        (("shortest-job",), ["first", "short", "small", "long"]),
+        (("smallest-job",), ["first", "small", "long", "short"]),
+    ],
+)
+def test_an_order_of_jobs_decides_who_begins(began, policies, order) -> None:
+    times = began(*QUEUED, policies=policies)
+    assert sorted(times, key=times.__getitem__) == order
+
+
+def test_fifo_knows_no_priority(began) -> None:
+    # What runs is not preemptible: those that wait are all that there is to order.
+    lines = ("first,0,100,8,build", "early,10,50,8,build", "urgent,20,50,8,inference")
+    header = {"header": "name,submit,seconds,gpus,priority"}
+    by_priority, by_arrival = began(*lines, **header), began(*lines, policies=("fifo",), **header)
+    assert by_priority["urgent"] < by_priority["early"]
+    assert by_arrival["early"] < by_arrival["urgent"]
+
+
+class Binds(Observer):
+    """Pod -> node of all that the scheduler bound, with names."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, str] = {}
+
+    def on_cycle(self, record: CycleRecord) -> None:
+        self.nodes.update((record.tasks[bind.task], bind.node) for bind in record.decisions.binds)
+
+
+@pytest.mark.parametrize(
+    "policy, node",
+    [
+        ("gpu-packing", "a-0"),  # a node in use first
+        ("best-fit", "a-0"),
+        ("dot-product", "a-0"),
+        ("fgd", "a-0"),  # its last GPU is of no use to pods of three
+        ("gpu-clustering", "a-1"),  # a node that holds none rather than one that holds requests of another size
+    ],
+)
+def test_a_score_of_nodes_says_where_pods_go(trace_file, replayed, two_nodes, policy, node) -> None:
+    path = trace_file("three,0,1000,3", "half,1,1000,0.5")
+    binds = Binds()
+    replayed(path, "one", config=decided_by(None, (policy,), read_trace(path), two_nodes), observers=(binds,))
+    assert list(binds.nodes.values()) == ["a-0", node]
+
+
+def test_random_goes_anywhere_and_the_same_way_again(trace_file, replayed, two_nodes) -> None:
+    path = trace_file(*(f"s{number},{number},1000,0.25" for number in range(12)))
+    found = []
+    for seed in (1, 1, 2):
+        binds = Binds()
+        config = decided_by(None, ("random",), read_trace(path), two_nodes, seed)
+        replayed(path, "one", config=config, observers=(binds,), endless=True)
+        found.append(list(binds.nodes.values()))
+    assert found[0] == found[1] != found[2]
+    assert set(found[0]) == {"a-0", "a-1"}
+
+
+def test_fgd_is_told_what_pods_the_trace_has(trace_file, two_nodes) -> None:
+    trace = read_trace(trace_file("a,0,60,1", "b,0,60,1", "c,0,60,6", "d,0,60,0.5"))
+    assert workload(trace, two_nodes) == (
+        Typical(cpu=0, devices=1, portion=1000, models=(), part=0.4),
+        Typical(cpu=0, devices=3, portion=1000, models=(), part=0.4),
+        Typical(cpu=0, devices=1, portion=500, models=(), part=0.2),
+    )
+
+
+@pytest.mark.parametrize(
+    "policies, seed, told",
+    [
+        (("fgd", "random"), None, "--policy random: another policy decides the same; expected one of a kind"),
+        (("fifo",), 3, "--seed is for the policy random"),
+        (
+            ("nothing",),
+            None,
+            "no policy is called 'nothing'; installed distributions bring: none; kailab has: fifo, shortest-job",
+        ),
+    ],
+)
+def test_policies_that_can_not_be_are_refused(trace_file, two_nodes, policies, seed, told) -> None:
+    with pytest.raises(KailabError) as error:
+        decided_by(None, policies, read_trace(trace_file("a,0,60,1")), two_nodes, seed)
+    assert told in str(error.value)
+
+
+def test_a_workload_is_drawn_until_the_demand_is_there() -> None:
+    jobs = [TraceJob(name=f"j{number}", arrival=0, seconds=1, gpus=number % 3) for number in range(30)]
+    found = drawn(jobs, 40, seed=7, step=5)
+    assert 52_000 <= sum(job.milli for job in found) < 55_000
+    assert found == drawn(jobs, 40, seed=7, step=5) != drawn(jobs, 40, seed=8, step=5)
+    assert [job.arrival for job in found[:11]] == [0] * 5 + [1] * 5 + [2]
+
+
+def test_a_policy_is_of_one_kind_at_a_time(trace_file, two_nodes) -> None:
+    config = decided_by(None, ("fgd", "tiresias", "most-attained"), read_trace(trace_file("a,0,60,1")), two_nodes)
+    named = [config.engine.job_order_policy, config.engine.node_score_policy, config.engine.victim_order_policy]
+    assert [one.name for one in named] == ["tiresias", "fgd", "most-attained"]
+    assert not config.engine.prefer_shared_devices
+    with pytest.raises(InputError, match="expected one of a kind"):
+        decided_by(None, ("fifo", "tiresias"), read_trace(trace_file("a,0,60,1")), two_nodes)
