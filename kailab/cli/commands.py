@@ -49,6 +49,7 @@ COMMANDS: Mapping[str, Entry] = {
     "simulate": Entry("simulate", "simulate", "Say whether work would run: now, after a time, or never."),
     "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),
     "replay": Entry("replay", "replay", "Replay a trace of a real cluster in virtual time."),
+    "sweep": Entry("sweep", "sweep", "Replay a trace under many settings, and tell which serve."),
     "trial": Entry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
     "hunt": Entry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
     "translate": Entry(

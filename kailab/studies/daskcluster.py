@@ -1,0 +1,76 @@
+"""Runs on a Dask cluster: each is a task, which whoever is left does again where a worker is lost.
+
+Workers need kailab, and the study's files under the same paths.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
+from typing import Any
+
+from kailab.errors import ConnectError, InputError
+from kailab.studies.measuring import Result, result_of
+from kailab.studies.study import Run
+
+CONNECT_SECONDS = 30
+MOST_TRIES = 50
+"""Dask gives a task up whose workers are lost a few times; it is the workers' fault, so it is asked for again."""
+
+Done = Callable[[Run, Result], None]
+
+
+def run_on_dask(address: str, runs: Sequence[Run], done: Done) -> None:
+    """``address``: of the cluster's scheduler, ``tcp://HOST:PORT``. ``done`` is told of each run once, as it ends. Raises InputError where Dask is
+    not installed here, ConnectError where there is no scheduler, or it is lost: what is done by then stays done."""
+    distributed = _distributed()
+    gone = (OSError, TimeoutError, CancelledError)  # CommClosedError is an OSError
+    try:
+        client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
+    except (*gone, ValueError) as error:
+        raise ConnectError(f"--dask {address}: there is no Dask scheduler: {error}") from error
+    try:
+        with client.as_current():
+            _follow(distributed, client, runs, done)
+    except gone as error:
+        raise ConnectError(f"--dask {address}: the scheduler is lost ({error}); begin again, and it goes on") from error
+    finally:
+        client.close(timeout=5)
+
+
+def check_dask() -> None:
+    """Raises InputError where it is not installed."""
+    _distributed()
+
+
+def _follow(distributed: Any, client: Any, runs: Sequence[Run], done: Done) -> None:
+    of: dict[str, tuple[Run, int]] = {}
+
+    def submit(run: Run, tries: int) -> Any:
+        # No two tasks have the same key: Dask would take the one for the other.
+        future = client.submit(result_of, run, key=f"kailab-{run.key}-{run.number}-{tries}", pure=False)
+        of[future.key] = run, tries
+        return future
+
+    ended = distributed.as_completed([submit(run, 1) for run in runs])
+    for future in ended:
+        run, tries = of.pop(future.key)
+        if future.status == "finished":
+            done(run, future.result())
+            continue
+        if future.status == "cancelled":
+            raise CancelledError("its tasks are cancelled")
+        error = future.exception()
+        if not isinstance(error, distributed.KilledWorker):
+            raise InputError(f"run {run.number}: a Dask worker can't do it: {type(error).__name__}: {error}") from error
+        if tries == MOST_TRIES:
+            raise ConnectError(f"run {run.number}: {MOST_TRIES} tasks were lost with their workers: {error}")
+        ended.add(submit(run, tries + 1))
+
+
+def _distributed() -> Any:
+    try:
+        return importlib.import_module("distributed")
+    except ImportError:
+        raise InputError("--dask needs Dask, which is not installed: pip install 'kailab[dask]'") from None

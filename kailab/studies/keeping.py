@@ -1,0 +1,78 @@
+"""The folder of a study: a file for each run that is done, written whole or not at all, and the table of all of them.
+
+STUDIES/NAME/runs/KEY.json
+STUDIES/NAME/results.csv
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kailab.cluster.embedded.storage.persistence import StateLock
+from kailab.errors import StateError
+from kailab.evidence.run import replace_file
+from kailab.replay import tables
+from kailab.studies.measuring import MEASURES, OF_FLEET, Result
+from kailab.studies.study import Run, Study, told
+
+TABLE = "results.csv"
+
+
+class StudyFolder:
+    def __init__(self, root: Path, name: str) -> None:
+        self.path = root / name
+        self._runs = self.path / "runs"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """By one process at a time. Raises StateError."""
+        try:
+            self._runs.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StateError(f"{self._runs}: can't be made: {error.strerror or error}") from error
+        with StateLock(self.path / "study"):
+            yield
+
+    def result(self, run: Run) -> Result | None:
+        """What is kept of a run that is done. Raises StateError."""
+        path = self._file(run)
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=Result)
+        except FileNotFoundError:
+            return None
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise StateError(f"{path}: is no result of a run: {error}; remove it, and the run is done again") from error
+
+    def keep(self, run: Run, result: Result) -> None:
+        """Raises StateError."""
+        path = self._file(run)
+        try:
+            replace_file(path, msgspec.json.encode(result, order="sorted") + b"\n")
+        except OSError as error:
+            raise StateError(f"{path}: can't be written: {error.strerror or error}") from error
+
+    def _file(self, run: Run) -> Path:
+        return self._runs / f"{run.key}.json"
+
+
+def columns(study: Study) -> list[str]:
+    """Of the table: what is varied, the seed, the queue, the measures."""
+    return [*study.grid, "seed", "queue", *MEASURES, *OF_FLEET]
+
+
+def rows(study: Study, runs: Sequence[Run], results: Mapping[str, Result]) -> Iterator[list[Any]]:
+    """In the order of the study, whoever was done first."""
+    for run in runs:
+        for row in results[run.key].rows:
+            setting = [told(run.setting[name]) for name in study.grid]
+            yield [*setting, run.seed, row["queue"], *(row[name] for name in (*MEASURES, *OF_FLEET))]
+
+
+def write_table(path: Path, study: Study, runs: Sequence[Run], results: Mapping[str, Result]) -> None:
+    """As CSV, or Parquet where the path ends so. Raises InputError."""
+    tables.write(path, columns(study), rows(study, runs, results))

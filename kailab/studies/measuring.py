@@ -1,0 +1,48 @@
+"""A run carried out, and its figures as rows: one for all jobs, one for each queue. Nothing of the machine is in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from kailab.errors import KailabError
+from kailab.replay.replaying import replay
+from kailab.replay.summary import Row, Summary, summary
+from kailab.studies.planning import plan_of
+from kailab.studies.study import Run
+
+ALL = "all"
+MEASURES = (
+    "jobs", "began", "ended", "waited_mean", "waited_p50", "waited_p99", "waited_most", "took_mean", "slowdown_mean", "evictions",
+    "asked", "lost",
+)  # fmt: skip
+OF_FLEET = ("gpus", "allocated", "allocated_arriving", "seconds")
+"""Measures of a run as a whole, the same in each of its rows."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """``rows``: measure -> value, with ``queue``; None where there is nothing to measure. ``error``: why there are none."""
+
+    key: str
+    rows: list[dict[str, Any]] = []
+    error: str = ""
+
+
+def result_of(run: Run) -> Result:
+    """Whatever kailab has to say against a run is its result, so that the others go on."""
+    try:
+        done = summary(replay(plan_of(run)))
+    except KailabError as error:
+        return Result(key=run.key, error=str(error))
+    rows = [_row(done, row, ALL if row is done.total else row.name) for row in (done.total, *done.queues)]
+    return Result(key=run.key, rows=rows)
+
+
+def _row(done: Summary, row: Row, queue: str) -> dict[str, Any]:
+    found: dict[str, Any] = {"queue": queue}
+    for name in MEASURES:
+        part, _, of = name.partition("_")
+        value = getattr(row, part)
+        found[name] = value if not of else None if value is None else getattr(value, of)
+    return found | {name: getattr(done, name) for name in OF_FLEET}

@@ -1,0 +1,89 @@
+"""Runs in processes here, each in one of its own: one that is killed takes no other with it, and is done again."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection, wait
+from typing import Any, NamedTuple
+
+from kailab.errors import StateError
+from kailab.studies.measuring import Result, result_of
+from kailab.studies.study import Run
+
+MOST_TRIES = 3
+Done = Callable[[Run, Result], None]
+
+
+class _Started(NamedTuple):
+    run: Run
+    process: Any
+    answer: Connection
+    tries: int
+
+
+def run_here(runs: Sequence[Run], workers: int, done: Done) -> None:
+    """At most ``workers`` at once; ``done`` is told of each as it ends. Raises StateError for one whose process ends by itself again and
+    again; what else raises ends all processes."""
+    waiting = [(run, 1) for run in reversed(runs)]
+    started: list[_Started] = []
+    try:
+        while waiting or started:
+            while waiting and len(started) < workers:
+                started.append(_start(*waiting.pop()))
+            ready = wait([one.answer for one in started])
+            for one in [one for one in started if one.answer in ready]:
+                started.remove(one)
+                result = _answer(one)
+                if result is not None:
+                    done(one.run, result)
+                elif one.tries < MOST_TRIES:
+                    waiting.append((one.run, one.tries + 1))
+                else:
+                    raise StateError(
+                        f"run {one.run.number}: its process ended {MOST_TRIES} times without a result, the last time with "
+                        f"exit code {one.process.exitcode}"
+                    )
+    finally:
+        for one in started:
+            one.process.kill()
+            one.process.join()
+
+
+def _start(run: Run, tries: int) -> _Started:
+    context = multiprocessing.get_context("spawn")
+    answer, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_work, args=(run, theirs), daemon=True)
+    process.start()
+    # Held by the child alone, so that its end is seen here.
+    theirs.close()
+    return _Started(run, process, answer, tries)
+
+
+def _answer(one: _Started) -> Result | None:
+    """None: it ended without a word."""
+    try:
+        result: Result | None = one.answer.recv()
+    except (EOFError, OSError):
+        result = None
+    one.answer.close()
+    one.process.join()
+    return result
+
+
+def _work(run: Run, answer: Connection) -> None:
+    # Ctrl-C reaches all of a terminal's processes; who waits for them ends them.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    answer.send(result_of(run))
+    answer.close()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

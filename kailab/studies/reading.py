@@ -1,0 +1,113 @@
+"""A study's file: YAML, with every fault named by line and field.
+
+    trace: philly.csv
+    fleet: scale-500
+    queues: by-share
+    grid:
+      config: [kai.yaml, fifo.yaml]
+      limits: [{vision: 100}, {vision: 150}]
+    seeds: 5
+    find: {measure: waited_p99, queue: vision, below: 10m, least: gpus}
+
+Paths are seen from the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kailab.errors import InputError, InputErrors, Where
+from kailab.model.files import read_text
+from kailab.model.manifests import line_of
+from kailab.model.schema_faults import Fault, faults, read_schema
+from kailab.model.times import duration_seconds
+from kailab.model.yamltext import read_document
+from kailab.studies.study import Find, Study
+
+_SCHEMA = Path(__file__).with_name("study.schema.json")
+_MODES = ("none", "by-share", "one")
+_OPTIONS = (
+    "trace", "format", "columns", "skipBroken", "fleet", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config",
+)  # fmt: skip
+_NAMED = "gpus"
+"""What a setting may have least of without being varied itself: the GPUs of its fleet."""
+
+
+def read_study(path: Path) -> Study:
+    """Raises InputError, or InputErrors with every fault of the file."""
+    value, lines = read_document(read_text(path), str(path), "one study")
+    found = list(faults(value, read_schema(_SCHEMA))) or list(_faults(value))
+    if found:
+        raise InputErrors.of(
+            [InputError(one.message, Where(str(path), line_of(lines, one.path), "", one.path)) for one in found]
+        )
+    base = path.absolute().parent
+    grid = {name: tuple(_placed(name, one, base) for one in values) for name, values in value.get("grid", {}).items()}
+    seeds = value.get("seeds", ())
+    return Study(
+        name=value.get("name", path.name.partition(".")[0]),
+        options={name: _placed(name, value[name], base) for name in _OPTIONS if name in value},
+        grid=grid,
+        seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
+        find=_find(value["find"]) if "find" in value else None,
+    )
+
+
+def _faults(value: dict[str, Any]) -> Iterator[Fault]:
+    """Of a study that has the form."""
+    for name, many in (("for", value), ("checkpoint", value)):
+        yield from _duration(many.get(name), name)
+        for place, one in enumerate(value.get("grid", {}).get(name, ())):
+            yield from _duration(one, f"grid.{name}[{place}]")
+    if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):
+        yield Fault("checkpoint", "with arrivalsOnly no job has an end that it could come nearer to")
+    find = value.get("find")
+    if find is None:
+        return
+    if ("below" in find) == ("above" in find):
+        yield Fault("find", "expected one of below and above")
+    for side in ("below", "above"):
+        if isinstance(find.get(side), str):
+            yield from _duration(find[side], f"find.{side}")
+    least = find.get("least", _NAMED)
+    known = (_NAMED, *value.get("grid", {}))
+    if least not in known:
+        yield Fault("find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
+
+
+def _duration(text: str | None, path: str) -> Iterator[Fault]:
+    if text is None:
+        return
+    try:
+        seconds = duration_seconds(text)
+    except InputError as error:
+        yield Fault(path, error.message)
+        return
+    if seconds < 1 or seconds != int(seconds):
+        yield Fault(path, f"{text}: expected whole seconds, one or more")
+
+
+def _placed(name: str, value: Any, base: Path) -> Any:
+    """Files with their whole path; durations in seconds."""
+    if name in ("for", "checkpoint"):
+        return int(duration_seconds(value))
+    if name in ("trace", "config"):
+        return str(base / Path(value).expanduser())
+    if name == "queues" and value not in _MODES:
+        return str(base / Path(value).expanduser())
+    if name == "fleet" and (base / Path(value).expanduser()).is_file():
+        return str(base / Path(value).expanduser())
+    return value
+
+
+def _find(told: dict[str, Any]) -> Find:
+    bounds = {
+        side: duration_seconds(bound) if isinstance(bound, str) else float(bound)
+        for side in ("below", "above")
+        if (bound := told.get(side)) is not None
+    }
+    return msgspec.convert({**told, **bounds}, Find)

@@ -1,0 +1,93 @@
+"""What a study varies, and the runs that follow from it: each combination of values, with each seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FILES = ("trace", "fleet", "queues", "config")
+"""Options whose value may be a file."""
+
+
+class Find(msgspec.Struct, frozen=True, kw_only=True):
+    """``measure`` of ``queue`` (``all``: of all jobs) is to be ``below`` or ``above`` a number; of the settings that do that, the one with the
+    least ``least``."""
+
+    measure: str
+    queue: str = "all"
+    below: float | None = None
+    above: float | None = None
+    least: str = "gpus"
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One replay. ``number``: from 0, in the study's order. ``options``: all of them, files with absolute paths. ``setting``: those that the
+    study varies. ``seed``: None for the trace as it is. ``key``: another where anything differs that can change the result, files' content too."""
+
+    number: int
+    options: dict[str, Any]
+    setting: dict[str, Any]
+    seed: int | None
+    key: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """``options``: of all runs. ``grid``: option -> its values. ``seeds``: none, for the trace as it is."""
+
+    name: str
+    options: Mapping[str, Any]
+    grid: Mapping[str, tuple[Any, ...]]
+    seeds: tuple[int, ...] = ()
+    find: Find | None = None
+
+    def settings(self) -> Iterator[dict[str, Any]]:
+        """Every combination of the grid's values, the last option varied first."""
+        for values in product(*self.grid.values()):
+            yield dict(zip(self.grid, values, strict=True))
+
+    def runs(self) -> list[Run]:
+        """Raises InputError for a file that can't be read."""
+        digests: dict[str, str] = {}
+        found: list[Run] = []
+        for setting in self.settings():
+            options = {**self.options, **setting}
+            for seed in self.seeds or (None,):
+                key = _key(options, seed, digests)
+                found.append(Run(number=len(found), options=options, setting=setting, seed=seed, key=key))
+        return found
+
+
+def told(value: Any) -> str:
+    """A value of an option as a table has it.
+
+    >>> told("kai.yaml"), told({"team-b": 200, "team-a": 8}), told(True)
+    ('kai.yaml', 'team-a=8 team-b=200', 'true')
+    """
+    if isinstance(value, dict):
+        return " ".join(f"{name}={value[name]:g}" for name in sorted(value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) -> str:
+    contents = {
+        name: _digest(str(options[name]), digests)
+        for name in FILES
+        if name in options and Path(str(options[name])).is_file()
+    }
+    whole = msgspec.json.encode({"options": dict(options), "seed": seed, "files": contents}, order="sorted")
+    return hashlib.sha256(whole).hexdigest()[:20]
+
+
+def _digest(path: str, digests: dict[str, str]) -> str:
+    from kailab.model.files import read_bytes
+
+    if path not in digests:
+        digests[path] = hashlib.sha256(read_bytes(path, None)).hexdigest()
+    return digests[path]

@@ -1,0 +1,47 @@
+"""``sweep`` on the command line."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+TRACE = "name,submit,seconds,gpus,team\na,0,3600,8,blue\nb,60,3600,4,red\nc,120,1800,8,red\n"
+
+
+@pytest.fixture
+def study(home):
+    (home / "trace.csv").write_text(TRACE)
+    path = home / "study.yaml"
+    path.write_text("trace: trace.csv\nfleet: lesson\ngrid: {limits: [{red: 8}, {red: 16}]}\n")
+    return path
+
+
+def test_settings_are_told_side_by_side_and_not_done_again(kailab, study, home) -> None:
+    done = kailab("sweep", "study.yaml", "--workers", "1", "--table", "all.csv")
+    assert done.code == 0, done.err
+    assert "2 runs of study: studies/study/results.csv" in done.out
+    lines = [line.split() for line in done.out.splitlines()]
+    assert ["red=16", "-", "3", "0s", "0s", "0"] in [line[:6] for line in lines]
+    with (home / "all.csv").open() as file:
+        red = [row for row in csv.DictReader(file) if row["queue"] == "red"]
+    assert [(row["limits"], row["waited_most"]) for row in red] == [("red=8", "3540"), ("red=16", "0")]
+
+    again = kailab("sweep", "study.yaml", "-o", "json")
+    assert again.code == 0, again.err
+    assert json.loads(again.out)["done_before"] == 2
+
+
+def test_what_can_not_be_is_refused(kailab, study, home) -> None:
+    for arguments, said in (
+        (("--dask", "tcp://h:1", "--workers", "2"), "--workers: with --dask"),
+        (("--table", "all.txt"), "expected a file that ends in"),
+    ):
+        done = kailab("sweep", "study.yaml", *arguments)
+        assert (done.code, said in done.err) == (2, True), done.err
+    study.write_text("trace: trace.csv\nfleet: lesson\ngrid: {limits: [{green: 8}]}\n")
+    done = kailab("sweep", "study.yaml")
+    assert done.code == 2
+    assert "there is no queue 'green'" in done.err
+    assert not (home / "studies").exists()

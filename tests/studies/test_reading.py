@@ -1,0 +1,57 @@
+"""A study's file: every fault is told by line and field, and each run is known by all that can change its result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kailab.errors import InputError, InputErrors
+from kailab.studies.reading import read_study
+from tests.studies.conftest import Write
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"fleet": ""}, "fleet"),
+        ({"gird": "{}"}, "did you mean grid?"),
+        ({"for": "soon"}, "expected a duration such as 30m, 12h or 7d"),
+        ({"for": "1500ms"}, "expected whole seconds"),
+        ({"grid": "{limits: []}"}, "grid.limits"),
+        ({"grid": "{checkpoint: [1h, 0s]}"}, "grid.checkpoint[1]"),
+        ({"grid": "{colour: [red]}"}, "unknown field"),
+        ({"arrivalsOnly": "true", "checkpoint": "1h"}, "no job has an end"),
+        ({"find": "{measure: waited_mean}"}, "expected one of below and above"),
+        ({"find": "{measure: waiting, below: 1}"}, "find.measure"),
+        ({"find": "{measure: lost, below: 1, least: quotas}"}, "nothing that the study varies"),
+        ({"seeds": "0"}, "seeds"),
+    ],
+)
+def test_what_is_wrong_is_told_by_field(study_file: Write, fields: dict[str, str], said: str) -> None:
+    path = study_file(**fields)
+    with pytest.raises((InputError, InputErrors)) as caught:
+        read_study(path)
+    assert said in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_study_has_each_combination_with_each_seed(study_file: Write) -> None:
+    study = read_study(study_file(grid="{for: [1h, 2h], limits: [{red: 4}, {red: 8}, {blue: 1}]}", seeds="[5, 9]"))
+    runs = study.runs()
+    assert [(run.setting["for"], run.setting["limits"], run.seed) for run in runs][:3] == [
+        (3600, {"red": 4}, 5),
+        (3600, {"red": 4}, 9),
+        (3600, {"red": 8}, 5),
+    ]
+    assert len(runs) == len({run.key for run in runs}) == 12
+    assert [run.number for run in runs] == list(range(12))
+
+
+def test_a_run_is_another_where_a_file_is(study_file: Write, tmp_path: Path) -> None:
+    path = study_file()
+    (before,) = read_study(path).runs()
+    assert [run.key for run in read_study(path).runs()] == [before.key]
+    trace = tmp_path / "trace.csv"
+    trace.write_text(trace.read_text() + "more,9000,60,1,red\n")
+    assert [run.key for run in read_study(path).runs()] != [before.key]

@@ -1,0 +1,135 @@
+"""Studies carried out in processes: the same table whoever does it, whatever is lost on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from kailab.errors import InputError, StateError
+from kailab.replay.trace import read_trace
+from kailab.studies import keeping
+from kailab.studies.finding import finding
+from kailab.studies.measuring import result_of
+from kailab.studies.reading import read_study
+from kailab.studies.resampling import resampled
+from kailab.studies.sweeping import sweep
+from tests.studies.conftest import Write, is_of_a_pool
+
+GRID = "{limits: [{red: 8}, {red: 16}]}"
+
+
+def test_a_lower_limit_makes_its_team_wait(study_file: Write, tmp_path: Path) -> None:
+    study = read_study(study_file(grid="{limits: [{red: 8}, {red: 32}]}"))
+    low, high = (result_of(run) for run in study.runs())
+    waited = [{row["queue"]: row["waited_mean"] for row in one.rows} for one in (low, high)]
+    assert waited[0]["red"] > waited[1]["red"]
+    assert low.rows[0]["ended"] == high.rows[0]["ended"] == 20
+
+
+@pytest.mark.slow
+def test_one_worker_or_three_write_the_same_table(study_file: Write, tmp_path: Path) -> None:
+    study = read_study(study_file(grid=GRID, seeds="2"))
+    tables = [sweep(study, tmp_path / str(workers), workers=workers).table.read_bytes() for workers in (1, 3)]
+    assert tables[0] == tables[1]
+    assert tables[0].count(b"\n") == 1 + 4 * 3  # all, red, blue
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_loses_nothing(study_file: Write, tmp_path: Path) -> None:
+    study = read_study(study_file(grid=GRID, seeds="2"))
+    expected = sweep(study, tmp_path / "undisturbed", workers=2).table.read_bytes()
+    killed: list[int] = []
+
+    def kill_one(what: str, done: int, total: int) -> None:
+        children = [one for one in psutil.Process().children() if is_of_a_pool(one)]
+        if children and len(killed) < 2:
+            killed.append(children[0].pid)
+            os.kill(children[0].pid, signal.SIGKILL)
+
+    assert sweep(study, tmp_path / "disturbed", workers=2, progress=kill_one).table.read_bytes() == expected
+    assert killed
+
+
+@pytest.mark.slow
+def test_what_was_done_before_an_interruption_is_not_done_again(study_file: Write, tmp_path: Path) -> None:
+    study = read_study(study_file(grid=GRID, seeds="2"))
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweep(study, tmp_path, workers=1, progress=interrupt)
+    kept = {path.name: path.stat().st_mtime_ns for path in (tmp_path / study.name / "runs").iterdir()}
+    assert len(kept) == 2
+
+    swept = sweep(study, tmp_path, workers=1)
+    assert swept.before == 2
+    now = {path.name: path.stat().st_mtime_ns for path in (tmp_path / study.name / "runs").iterdir()}
+    assert len(now) == 4
+    assert {name: now[name] for name in kept} == kept
+
+
+def test_a_setting_that_stands_for_no_replay_is_refused_before_anything_is_begun(
+    study_file: Write, tmp_path: Path
+) -> None:
+    study = read_study(study_file(grid="{limits: [{red: 8}, {rde: 8}]}"))
+    with pytest.raises(InputError, match=r"limits.*no queue 'rde'.*red"):
+        sweep(study, tmp_path / "studies")
+    assert not (tmp_path / "studies").exists()
+
+
+def test_a_configuration_that_nobody_takes_is_refused_before_anything_is_begun(
+    study_file: Write, tmp_path: Path
+) -> None:
+    (tmp_path / "odd.yaml").write_text("actions: nothing\n")
+    with pytest.raises(InputError, match=r"odd\.yaml"):
+        sweep(read_study(study_file(config="odd.yaml")), tmp_path / "studies")
+
+
+def test_a_result_that_is_damaged_is_told(study_file: Write, tmp_path: Path) -> None:
+    study = read_study(study_file())
+    folder = keeping.StudyFolder(tmp_path, study.name)
+    with folder.held():
+        (run,) = study.runs()
+        (folder.path / "runs" / f"{run.key}.json").write_text("{")
+    with pytest.raises(StateError, match="is no result of a run"):
+        sweep(study, tmp_path)
+
+
+def test_a_seed_draws_other_jobs_of_the_same_team(study_file: Write, tmp_path: Path) -> None:
+    study_file()
+    trace = read_trace(tmp_path / "trace.csv")
+    one, again, other = resampled(trace, 1), resampled(trace, 1), resampled(trace, 2)
+    assert one == again != other
+    assert [job.arrival for job in one.jobs] == [job.arrival for job in trace.jobs]
+    assert [job.team for job in one.jobs] == [job.team for job in trace.jobs]
+    of_red = {(job.seconds, job.gpus) for job in trace.jobs if job.team == "red"}
+    assert {(job.seconds, job.gpus) for job in other.jobs if job.team == "red"} <= of_red
+
+
+@pytest.mark.slow
+def test_of_the_settings_that_hold_the_one_with_the_least_is_best(study_file: Write, tmp_path: Path) -> None:
+    study = read_study(
+        study_file(
+            grid="{limits: [{red: 32}, {red: 8}, {red: 28}]}",
+            seeds="3",
+            find="{measure: waited_mean, queue: red, below: 30m, least: limits}",
+        )
+    )
+    found = finding(sweep(study, tmp_path, workers=2))
+    assert found is not None
+    for one in found.estimates:
+        assert len(one.values) == 3
+        assert one.mean is not None
+        assert one.bound is not None
+        assert one.mean <= one.bound
+        assert one.holds == (one.bound < 1800)
+    holding = [one.setting["limits"]["red"] for one in found.estimates if one.holds]
+    best = None if found.best is None else found.estimates[found.best].setting["limits"]["red"]
+    assert best == (min(holding) if holding else None)
+    assert holding, "a limit of all GPUs holds"
