@@ -41,14 +41,13 @@ def test_its_programs_tell_the_release_that_its_folder_says(kai: KaiFolder) -> N
     assert dialect.kueue_topology == kai.dialect.kueue_topology
 
 
-def test_what_is_lent_comes_back_when_its_owner_asks(lab: Lab, kai: KaiFolder) -> None:
+def test_what_is_lent_comes_back_when_its_owner_asks(lab: Lab) -> None:
     lab.apply(RECLAIM / "queues.yaml", RECLAIM / "borrower.yaml")
     expect(lab.queue("team-a")).running(gpus=32)
     lab.apply(RECLAIM / "owner.yaml")
     expect(lab.queue("team-b")).running(gpus=16)
     expect(lab.queue("team-a")).running(gpus=16)
-    if kai.dialect.has_flag("scheduler", "update-pod-eviction-condition"):
-        expect(lab.queue("team-a")).evicted(pods=16, by="reclaim", for_queue="team-b")
+    expect(lab.queue("team-a")).evicted(pods=16, by="reclaim", for_queue="team-b")
 
 
 def test_a_gang_waits_whole_and_starts_whole(lab: Lab, kai: KaiFolder) -> None:

@@ -21,7 +21,9 @@ from tests.undertest.test_kueue_words import job
 
 pytestmark = pytest.mark.slow
 
-QUEUES = Path(__file__).parents[2] / "exercises" / "borrow" / "manifests" / "queues.yaml"
+EXERCISES = Path(__file__).parents[2] / "exercises"
+QUEUES = EXERCISES / "borrow" / "manifests" / "queues.yaml"
+RECLAIM = EXERCISES / "reclaim" / "manifests"
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +38,17 @@ def venue(components: object) -> Iterator[Venue]:
 
 
 @pytest.fixture
-def lab(venue: Venue) -> Iterator[Lab]:
-    """32 GPUs; team-a and team-b own half of them each."""
+def bare(venue: Venue) -> Iterator[Lab]:
+    """32 GPUs, and no queues yet."""
     with Lab.open(backend="controlplane", scheduler="kueue", venue=venue, observers=[Recorder("lab")]) as opened:
-        opened.apply(QUEUES)
         yield opened
+
+
+@pytest.fixture
+def lab(bare: Lab) -> Lab:
+    """team-a and team-b own half of the GPUs each."""
+    bare.apply(QUEUES)
+    return bare
 
 
 def of(team: str, name: str, pods: int = 1, together: int | None = None, **labels: str) -> Object:
@@ -78,6 +86,30 @@ def test_a_gang_runs_whole_or_not_at_all(lab: Lab) -> None:
 def test_non_preemptible_work_stays_within_its_quota(lab: Lab) -> None:
     lab.apply([of("team-a", f"a-{number}", priorityClassName="build") for number in range(20)])
     expect(lab.queue("team-a")).running(gpus=16)
+
+
+def many(team: str, app: str, count: int) -> list[Object]:
+    """A Job for each pod: Kueue admits and preempts Jobs as wholes."""
+    return [of(team, f"{app}-{number}") for number in range(count)]
+
+
+def test_a_department_helps_its_own_first(bare: Lab) -> None:
+    """Two departments of 16 GPUs, team-a and team-b share the first. The owner takes from its sister, whose department is within its own;
+    the other department notices nothing."""
+    bare.apply(RECLAIM / "queues-departments.yaml", many("team-a", "a", 16), many("team-c", "c", 16))
+    expect(bare).running(gpus=32)
+    bare.apply(many("team-b", "b", 8))
+    expect(bare.queue("team-b")).running(gpus=8)
+    expect(bare.queue("team-a")).running(gpus=8).evicted(pods=8, by="reclaim", for_queue="team-b")
+    expect(bare.queue("team-c")).running(gpus=16).not_evicted()
+
+
+def test_a_department_gets_its_quota_back_from_another(bare: Lab) -> None:
+    bare.apply(RECLAIM / "queues-departments.yaml", many("team-a", "a", 32))
+    expect(bare.queue("dept-1")).running(gpus=32)
+    bare.apply(many("team-c", "c", 16))
+    expect(bare.queue("team-c")).running(gpus=16)
+    expect(bare.queue("dept-1")).running(gpus=16).evicted(pods=16, by="reclaim", for_queue="team-c")
 
 
 def test_its_version_is_told(lab: Lab) -> None:

@@ -102,6 +102,10 @@ def test_it_is_at_rest_when_all_work_is_decided_on_and_carried_out(monkeypatch: 
         assert not found.at_rest()  # room is being made
         say(told("QuotaReserved", "False", "insufficient unused quota"))
         assert found.at_rest()
+        say(told("QuotaReserved", "False", "ClusterQueue team-a is inactive"))
+        assert not found.at_rest()  # Kueue may not have read all queues yet
+        monkeypatch.setattr(rest, "NOT_READY_SECONDS", 0.0)
+        assert found.at_rest()
         say(told("QuotaReserved"), told("Admitted"))
         assert not found.at_rest()  # it is held yet
         lab.cluster.patch("Job", "a", "default", {"spec": {"suspend": False}})

@@ -23,9 +23,13 @@ MARK = "kailab.dev/lab"
 PATIENCE_SECONDS = 180.0
 _MAKERS = ("ReplicaSet", "Job", "StatefulSet", "Deployment")
 _FOLLOWERS = ("Pod", "PodGroup")
-_LAST = ("Node", "Queue", "Topology", "PriorityClass", "Namespace", "CustomResourceDefinition")
-"""Deleted when everything else is gone: what others stand on. Owners whose objects were not marked come before. Kinds of these names are
-of any group: Volcano's scheduler ends where a queue of its own goes before the pods that it holds."""
+_LAST = (
+    "Node", "ClusterQueue", "Cohort", "ResourceFlavor", "Queue", "Topology", "PriorityClass", "Namespace",
+    "CustomResourceDefinition",
+)  # fmt: skip
+"""Deleted when everything else is gone, and waited for: what others stand on. Owners whose objects were not marked come before. Kinds of these
+names are of any group: Volcano's scheduler ends where a queue of its own goes before the pods that it holds. Kueue holds a ResourceFlavor until no
+ClusterQueue names it: the next lab's, applied before, would go with it."""
 
 Found: TypeAlias = list[tuple[str, Object]]
 

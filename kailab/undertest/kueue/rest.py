@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.undertest.contract import Plane
+from kailab.undertest.kueue import words
 from kailab.undertest.kueue.names import MANAGED, QUEUE_NAME, WORKLOAD
-from kailab.undertest.kueue.words import PENDING_PREEMPTION
 from kailab.undertest.programs import check
 
 CHECK_SECONDS = 1.0
 SETTLED_SECONDS = 2.5  # it gathers changes for a second before it looks at them
+NOT_READY_SECONDS = 20.0
+"""So long a ClusterQueue may be missing or inactive before its work counts as refused: Kueue reads queues behind one another."""
 _GATE = "kueue.x-k8s.io/admission"
 _ENDS = ("Succeeded", "Failed")
 
@@ -32,6 +34,7 @@ class KueueRest:
         self._since = time.monotonic()
         self._checked = float("-inf")
         self._done = False
+        self._not_ready = False
 
     def changed(self) -> None:
         """Something has changed in the cluster."""
@@ -43,8 +46,9 @@ class KueueRest:
         if (now := time.monotonic()) - self._checked >= CHECK_SECONDS:
             check(self._plane, self._names)
             self._checked = now
+            self._not_ready = False
             self._done = not self._under_way()
-        return self._done and now - self._since >= SETTLED_SECONDS
+        return self._done and now - self._since >= (NOT_READY_SECONDS if self._not_ready else SETTLED_SECONDS)
 
     def _under_way(self) -> bool:
         submitted = {obj["metadata"]["uid"]: obj for obj in self._submitted()}
@@ -54,6 +58,7 @@ class KueueRest:
             decided |= owners
             if _condition(workload, "Finished"):
                 continue
+            self._not_ready |= words.code(_quota(workload)) == words.MISCONFIGURED
             admitted = _condition(workload, "Admitted")
             # Admitted work that is held yet, and work that is not any more and goes on.
             mine = [submitted[uid] for uid in owners if uid in submitted]
@@ -76,8 +81,13 @@ def _is_undecided(workload: Object) -> bool:
     """It has not been looked at, or waits until those that were evicted for it are gone."""
     if workload.get("spec", {}).get("active") is False:
         return False
-    told = [one for one in (workload.get("status") or {}).get("conditions") or () if one["type"] == "QuotaReserved"]
-    return not told or PENDING_PREEMPTION in told[0].get("message", "")
+    told = _conditions(workload, "QuotaReserved")
+    return not told or words.PENDING_PREEMPTION in _quota(workload)
+
+
+def _quota(workload: Object) -> str:
+    """What is said of its quota; empty where it has it, or nothing is said."""
+    return "".join(one.get("message", "") for one in _conditions(workload, "QuotaReserved") if one["status"] != "True")
 
 
 def _is_held(obj: Object) -> bool:
@@ -88,5 +98,8 @@ def _is_held(obj: Object) -> bool:
 
 def _condition(obj: Object, *types: str) -> bool:
     """Whether one of these holds."""
-    conditions = (obj.get("status") or {}).get("conditions") or ()
-    return any(one["type"] in types and one["status"] == "True" for one in conditions)
+    return any(one["status"] == "True" for one in _conditions(obj, *types))
+
+
+def _conditions(obj: Object, *types: str) -> list[Object]:
+    return [one for one in (obj.get("status") or {}).get("conditions") or () if one["type"] in types]

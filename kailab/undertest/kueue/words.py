@@ -13,6 +13,8 @@ from kailab.undertest.contract import Stop, Told
 from kailab.undertest.kueue.names import WORKLOAD
 
 PENDING_PREEMPTION = "Pending the preemption of"
+MISCONFIGURED = "Misconfigured"
+"""The code of work whose ClusterQueue or LocalQueue is not there, or not in order."""
 TERMINATION = "TerminationTarget"
 """The condition of a pod that Kueue stops, with its reason."""
 
@@ -30,8 +32,8 @@ _CODES = (
     (PENDING_PREEMPTION, "WaitingForPreemptedWorkloads"),
     ("insufficient quota", "ExceedsMaxQuota"),
     ("insufficient unused quota", "WaitingForQuota"),
-    ("doesn't exist", "Misconfigured"),
-    ("is inactive", "Misconfigured"),
+    ("doesn't exist", MISCONFIGURED),
+    ("is inactive", MISCONFIGURED),
 )
 
 
