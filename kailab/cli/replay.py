@@ -166,10 +166,24 @@ def _told(found: Summary) -> Iterator[str]:
         f"+ {gpu_hours(sums.to_wait):.3f} by what waits; {gpu_hours(sums.held):.3f} held = done + {gpu_hours(sums.lost):.3f} lost "
         f"+ {gpu_hours(sums.overhead):.3f} starting and leaving"
     )
+    if total.evictions:
+        lost = ", ".join(f"{hours:.3f} ({name})" for name, hours in found.lost_with_checkpoints.items())
+        yield f"Goodput: {found.goodput:.2%} of the GPU time held. Lost with work saved so often: {lost}"
+    if found.fairness.jain is not None:
+        yield f"Fairness: Jain's index {found.fairness.jain:.4f} of GPU time held by fair share"
+    if found.fragmentation is not None:
+        parts = found.fragmentation
+        yield f"Fragmentation (FGD's): {parts.of_all:.2%} of all GPUs, {parts.of_free:.2%} of the free ones; at the end {parts.last_of_all:.2%}"
     headers = ["JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN", "EVICTED", "GPU-HOURS", "LOST"]
-    for title, rows in (("QUEUE", found.queues), ("SIZE", found.sizes)):
-        yield ""
-        yield render([title, *headers], [_row(row) for row in (*rows, found.total)])
+    fair = {queue.name: queue for queue in found.fairness.queues}
+    rows = []
+    for row in found.queues:
+        own = fair.get(row.name)
+        rows.append([*_row(row), *((f"{own.held:.1f}", f"{own.fair:.1f}", f"{own.short:.2f}") if own else "---")])
+    yield ""
+    yield render(["QUEUE", *headers, "HELD", "FAIR", "SHORT"], [*rows, [*_row(found.total), *"---"]])
+    yield ""
+    yield render(["SIZE", *headers], [_row(row) for row in (*found.sizes, found.total)])
 
 
 def _row(row: Row) -> list[str]:

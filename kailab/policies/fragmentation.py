@@ -35,21 +35,20 @@ class Fgd(NodeScore, frozen=True):
     workload: tuple[Typical, ...]
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
-        models = [dict(node.labels).get(GPU_PRODUCT, "") for node in nodes.records]
-        before = fragments(nodes.devices, nodes.idle_cpu, models, self.workload)
-        after = fragments(placed(task, nodes.devices), nodes.idle_cpu - task.shape.cpu, models, self.workload)
+        devices, models = nodes.devices, nodes.label(GPU_PRODUCT)
+        before = fragments(devices, nodes.idle_cpu, models, self.workload)
+        after = fragments(placed(task, devices), nodes.idle_cpu - task.shape.cpu, models, self.workload)
         grows = np.clip((after - before) / GPU, -60, 60)
         result: np.ndarray = 1 / (1 + np.exp(grows))
         return result
 
 
-def fragments(devices: np.ndarray, cpu: np.ndarray, models: Sequence[str], workload: Sequence[Typical]) -> np.ndarray:
-    """The expected fragmentation of each node, in milli-GPU. ``devices``: one row a node, what is free on each of its GPUs; ``cpu``: millicores free.
+def fragments(devices: np.ndarray, cpu: np.ndarray, models: np.ndarray, workload: Sequence[Typical]) -> np.ndarray:
+    """The expected fragmentation of each node, in milli-GPU. ``devices``: one row a node, what is free on each of its GPUs; ``cpu``: millicores free; ``models``: of GPUs, as text.
 
     To a pod that a node could take the devices with less room than its share are fragments; to any other, and to a pod without GPUs, all that is free."""
     free = devices.sum(axis=1)
     found = np.zeros(len(devices))
-    told = np.array(models)
     by_portion: dict[int, tuple[np.ndarray, np.ndarray]] = {}
     for sort in workload:
         if not sort.devices:
@@ -61,7 +60,7 @@ def fragments(devices: np.ndarray, cpu: np.ndarray, models: Sequence[str], workl
         count, small = by_portion[sort.portion]
         usable = (count >= sort.devices) & (cpu >= sort.cpu)
         if sort.models:
-            usable &= np.isin(told, sort.models)
+            usable &= np.isin(models, sort.models)
         found += sort.part * np.where(usable, small, free)
     return found
 

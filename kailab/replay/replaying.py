@@ -16,15 +16,20 @@ from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
 from kailab.replay.balance import Balance, balance
 from kailab.replay.following import PodFollower
+from kailab.replay.fragmented import Fragmentation, FragmentSamples
 from kailab.replay.job import TraceJob
 from kailab.replay.manifests import job_object, pods_of
+from kailab.replay.policies import workload
 from kailab.replay.queues import Queues
+from kailab.replay.standing import Fairness, Standings
 from kailab.replay.trace import Trace
 from kailab.replay.work import Accounts, Work
 from kailab.scheduler import SchedulerSettings
 from kailab.scheduler.observers import Observer
 
 Progress = Callable[[str, int, int], None]
+SAMPLES = 300
+"""Looks at how fragmented the GPUs are, from the first arrival to the last."""
 LONGEST = 10**9
 """Seconds of virtual time after which a replay is given up: some thirty years."""
 
@@ -57,21 +62,31 @@ class Replayed:
     last_arrival: int
     gpus: int
     cycles: int
+    fairness: Fairness
+    fragmentation: Fragmentation | None
 
 
 def replay(plan: Plan, progress: Progress = lambda what, done, total: None) -> Replayed:
     """Carry it out. ``progress``: told what is done, how many jobs of how many. Raises InputError."""
-    with collector_off(), Lab.open(plan.fleet, config=plan.config, observers=plan.observers) as lab:
-        return _Run(lab, plan, progress).run()
+    jobs = plan.trace.jobs
+    standings = Standings()
+    interval = max(1, (jobs[-1].arrival - jobs[0].arrival) // SAMPLES)
+    samples = FragmentSamples(workload(plan.trace, plan.fleet), interval, plan.fleet.summary().gpus)
+    observers = (*plan.observers, standings, samples)
+    with collector_off(), Lab.open(plan.fleet, config=plan.config, observers=observers) as lab:
+        return _Run(lab, plan, progress, standings, samples).run()
 
 
 class _Run:
-    def __init__(self, lab: Lab, plan: Plan, progress: Progress) -> None:
+    def __init__(
+        self, lab: Lab, plan: Plan, progress: Progress, standings: Standings, samples: FragmentSamples
+    ) -> None:
         cluster = lab.cluster
         assert isinstance(cluster, EmbeddedCluster)
         self._lab = lab
         self._plan = plan
         self._progress = progress
+        self._standings, self._samples = standings, samples
         self._cluster = cluster
         self._accounts = Accounts(plan.checkpoint, endless=plan.endless)
         self._largest = max((pool.whole_gpus for pool in plan.fleet.pools), default=0)
@@ -101,6 +116,7 @@ class _Run:
         ended = int(lab.now)
         accounts = self._accounts
         accounts.note(ended)
+        self._samples.look()
         return Replayed(
             plan=plan,
             accounts=accounts,
@@ -110,6 +126,8 @@ class _Run:
             last_arrival=self._jobs[-1].arrival + self._shift,
             gpus=plan.fleet.summary().gpus,
             cycles=lab.log.cycle,
+            fairness=self._standings.fairness(ended),
+            fragmentation=self._samples.summary(),
         )
 
     # --- arrivals ----------------------------------------------------------------------------------------------------

@@ -10,13 +10,16 @@ from typing import Any
 import msgspec
 
 from kailab.replay.balance import Balance
+from kailab.replay.fragmented import Fragmentation
 from kailab.replay.job import WHOLE
 from kailab.replay.replaying import Replayed
+from kailab.replay.standing import Fairness
 from kailab.replay.work import Work
 
 HOUR = 3600
 LEAST_SECONDS = 10
 """Of the bounded slowdown: shorter jobs count as if they ran so long (Feitelson and Rudolph)."""
+_INTERVALS = {"1m": 60, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21_600}
 _BOUNDS = (0, 1, 2, 4, 8, 16, 32, 64)
 
 
@@ -48,7 +51,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """``balance``: in milli-GPU-seconds. ``allocated``: the mean part of the fleet's GPUs that was bound, over all time and until the last
     arrival. ``in_trace``: jobs that there are; with a replay that was cut off not all arrived. ``left_out``: lines of the trace that gave no job,
-    by their reason."""
+    by their reason. ``goodput``: the part of the GPU time held that is work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have
+    lost, had pods saved their work so often and all else gone the same way."""
 
     trace: str
     form: str
@@ -65,6 +69,10 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[Row]
     sizes: list[Row]
     balance: Balance
+    goodput: float
+    lost_with_checkpoints: dict[str, float]
+    fairness: Fairness
+    fragmentation: Fragmentation | None
 
 
 def summary(replayed: Replayed) -> Summary:
@@ -91,6 +99,12 @@ def summary(replayed: Replayed) -> Summary:
         queues=_rows(works, lambda work: work.queue),
         sizes=[row for name in _sizes() if (row := _row(name, [work for work in works if size(work) == name])).jobs],
         balance=replayed.balance,
+        goodput=round(replayed.balance.done / replayed.balance.held, 4) if replayed.balance.held else 1.0,
+        lost_with_checkpoints={
+            name: gpu_hours(replayed.accounts.lost_with(seconds)) for name, seconds in _INTERVALS.items()
+        },
+        fairness=replayed.fairness,
+        fragmentation=replayed.fragmentation,
     )
 
 

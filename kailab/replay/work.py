@@ -61,6 +61,7 @@ class Accounts:
     """All jobs, and sums kept while they live. ``held``: milli-GPU bound now; ``held_time``: that over time. ``checkpoint``: seconds after which a
     running pod saves what it has done, again and again; None: an evicted pod begins anew.
 
+    ``cut_short``: of each eviction the pod's milli-GPU, and the seconds of work that were behind it.
     ``useful``, ``lost``, ``overhead``: of lives that have ended: what need not be done again, what has to, and what was bound and did not run."""
 
     def __init__(self, checkpoint: int | None, *, endless: bool = False) -> None:
@@ -75,6 +76,7 @@ class Accounts:
         self.submitted = 0
         self.evictions = 0
         self.unfinished: dict[str, Work] = {}
+        self.cut_short: list[tuple[int, int]] = []
         self.timeline: list[tuple[int, int, int, int]] = []
         self._waiting = 0
         self._since: int | None = None
@@ -123,6 +125,7 @@ class Accounts:
             # It saves after each interval of its own work, whoever did that.
             kept = max(before, (before + ran) // self.checkpoint * self.checkpoint)
         lost = (before + ran - kept) * work.milli
+        self.cut_short.append((work.milli, before + ran))
         work.saved[life.index] = kept
         work.evictions += 1
         work.lost += lost
@@ -153,6 +156,10 @@ class Accounts:
         return 0 if life.begun is None else now - life.begun
 
     # --- what it comes to --------------------------------------------------------------------------------------------
+
+    def lost_with(self, interval: int) -> int:
+        """What evictions would have lost, had each pod saved its work so often and all else gone the same way."""
+        return sum(milli * (done % interval) for milli, done in self.cut_short)
 
     def live(self) -> Iterator[tuple[Work, Life]]:
         """Pods that are bound now."""

@@ -23,7 +23,7 @@ def test_a_replay_tells_waiting_by_queue_and_size(kailab, trace) -> None:
     assert done.code == 0, done.err
     assert "3 jobs of trace.csv (csv) on lesson" in done.out
     lines = [line.split() for line in done.out.splitlines()]
-    assert ["blue", "1", "1", "1", "0s", "0s", "0s", "60m", "1.00", "0", "8.0", "0.0"] in lines
+    assert ["blue", "1", "1", "1", "0s", "0s", "0s", "60m", "1.00", "0", "8.0", "0.0", "8.0", "8.0", "0.00"] in lines
     assert any(line[:4] == ["part", "of", "a", "GPU"] for line in lines)
     assert "12.250 submitted = 12.250 done" in done.out
 

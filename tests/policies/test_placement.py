@@ -34,6 +34,7 @@ class Nodes:
             leaving_cpu=zeros, leaving_memory=zeros, leaving_gpu=zeros,
             all_cpu=np.full(len(cpu), 100_000), all_gpu=np.array([len(row) * GPU for _, row, *_ in self._rows]),
             look_at_devices=lambda: devices, look_at_requests=lambda: tuple(held for *_, held in self._rows),
+            look_at_label=lambda key: np.array([model for _, _, _, model, _ in self._rows]),
         )  # fmt: skip
 
     def best(self, policy, task: Task) -> str:
@@ -109,15 +110,15 @@ def test_what_a_pod_can_not_use_is_a_fragment_to_it() -> None:
     half = Typical(cpu=1000, devices=1, portion=500, models=(), part=1.0)
     devices, cpu = free_on([600, 300], [300, 300], [600, 300]), np.array([9000, 9000, 0])
     # The small rest; all that is free where no device suffices; all that is free where the CPU does not.
-    assert fragments(devices, cpu, ["", "", ""], [half]).tolist() == [300, 600, 900]
+    assert fragments(devices, cpu, np.array(["", "", ""]), [half]).tolist() == [300, 600, 900]
 
 
 def test_to_work_on_other_models_and_without_gpus_all_is_a_fragment() -> None:
     on_t4 = Typical(cpu=0, devices=1, portion=1000, models=("T4",), part=0.5)
     no_gpu = Typical(cpu=0, devices=0, portion=1000, models=(), part=0.5)
     devices, cpu = free_on([1000, 0], [1000, 0]), np.array([0, 0])
-    assert fragments(devices, cpu, ["T4", "P100"], [on_t4]).tolist() == [0, 500]
-    assert fragments(devices, cpu, ["T4", "P100"], [on_t4, no_gpu]).tolist() == [500, 1000]
+    assert fragments(devices, cpu, np.array(["T4", "P100"]), [on_t4]).tolist() == [0, 500]
+    assert fragments(devices, cpu, np.array(["T4", "P100"]), [on_t4, no_gpu]).tolist() == [500, 1000]
 
 
 def test_fgd_descends_the_fragmentation() -> None:

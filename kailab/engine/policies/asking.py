@@ -169,17 +169,23 @@ class ChosenScore:
             all_gpu=_read_only(self._table.allocatable[GPUS]),
             look_at_devices=lambda: device_room(self._table),
             look_at_requests=lambda: tuple(map(_requests, self._table.tasks)),
+            look_at_label=lambda key: label_texts(self._table, key),
         )
+
+
+def label_texts(table: NodeTable, key: str) -> np.ndarray:
+    """See ``NodesView.label``."""
+    codes, values = table.column(key)
+    found: np.ndarray = np.array([*values, ""])[codes]  # absent is -1, which is the last
+    return found
 
 
 def device_room(table: NodeTable) -> np.ndarray:
     """See ``NodesView.devices``. What is promised of a shared device counts as taken."""
-    owners = np.flatnonzero(table.allocatable[GPUS] > 0)
     most = int(table.allocatable[GPUS].max(initial=0)) // GPU
     whole = np.maximum(table.idle[GPUS], 0) // GPU
     room = np.where(np.arange(most) < whole[:, None], GPU, 0)
-    for i in owners.tolist():
-        shared = table.sharing(i)
+    for i, shared in table.shares.nodes.items():
         left = [
             (shared.memory - group.used) * GPU // shared.memory for group in shared.groups.values() if group.holders
         ]

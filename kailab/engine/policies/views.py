@@ -54,6 +54,7 @@ class NodesView(msgspec.Struct, frozen=True, kw_only=True):
     all_gpu: np.ndarray
     look_at_devices: Callable[[], np.ndarray]
     look_at_requests: Callable[[], tuple[frozenset[int], ...]]
+    look_at_label: Callable[[str], np.ndarray]
 
     @property
     def devices(self) -> np.ndarray:
@@ -71,6 +72,10 @@ class NodesView(msgspec.Struct, frozen=True, kw_only=True):
     def gpu_requests(self) -> tuple[frozenset[int], ...]:
         """Of the pods on each node, which sorts of requests there are: 0 for a share of a GPU, else the number of GPUs."""
         return self.look_at_requests()
+
+    def label(self, key: str) -> np.ndarray:
+        """The value of a label of each node, as text; empty where it has none."""
+        return self.look_at_label(key)
 
     @property
     def largest_cpu(self) -> int:

@@ -1,0 +1,67 @@
+"""How fragmented the free GPUs are over time, by FGD's measure: to the pods that the trace has, which part of what is free is of no use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kailab.engine.policies.asking import device_room, label_texts
+from kailab.engine.working.layout import CPU
+from kailab.model.labels import GPU_PRODUCT
+from kailab.policies.fragmentation import Typical, fragments
+from kailab.replay.job import WHOLE
+from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.observers import Deciding, Observer
+
+
+class Fragmentation(msgspec.Struct, frozen=True, kw_only=True):
+    """Expected fragments as parts of all GPUs of the fleet, and of the free ones: the mean over ``samples``, and the last."""
+
+    samples: int
+    of_all: float
+    of_free: float
+    last_of_all: float
+    last_of_free: float
+
+
+class FragmentSamples(Observer):
+    """Looks at the nodes as a cycle found them, at most once in ``interval`` seconds."""
+
+    def __init__(self, workload: Sequence[Typical], interval: int, gpus: int) -> None:
+        self._workload = workload
+        self._interval = interval
+        self._total = gpus * WHOLE
+        self._due = float("-inf")
+        self._scheduler: Deciding | None = None
+        self._found: list[tuple[float, float]] = []
+
+    def on_begin(self, scheduler: Deciding) -> None:
+        self._scheduler = scheduler
+
+    def on_cycle(self, record: CycleRecord) -> None:
+        if record.now >= self._due and self._total:
+            self._due = record.now + self._interval
+            self.look()
+
+    def look(self) -> None:
+        """Take a sample of now."""
+        if self._scheduler is None or not self._total:
+            return
+        table = self._scheduler.mirror.working.table
+        devices = device_room(table)
+        lost = fragments(devices, table.idle[CPU], label_texts(table, GPU_PRODUCT), self._workload)
+        self._found.append((float(lost.sum()), float(devices.sum())))
+
+    def summary(self) -> Fragmentation | None:
+        """None where there was nothing to look at."""
+        if not self._found:
+            return None
+        parts = [(lost / self._total, lost / free if free else 0.0) for lost, free in self._found]
+        return Fragmentation(
+            samples=len(parts),
+            of_all=round(sum(part for part, _ in parts) / len(parts), 4),
+            of_free=round(sum(part for _, part in parts) / len(parts), 4),
+            last_of_all=round(parts[-1][0], 4),
+            last_of_free=round(parts[-1][1], 4),
+        )

@@ -1,0 +1,85 @@
+"""How queues stood over time, as the scheduler itself has it: what each held, against its fair share and its quota."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from kailab.engine.decisions import QueueState
+from kailab.replay.job import WHOLE
+from kailab.scheduler.cycle_record import CycleRecord
+from kailab.scheduler.observers import Observer
+
+HOUR = 3600
+
+
+class QueueFairness(msgspec.Struct, frozen=True, kw_only=True):
+    """GPU-hours of a queue: ``held``, and ``fair``, what its fair share came to over time. ``short``: GPUs that it had less than its quota while it asked for them, in
+    the mean over all time."""
+
+    name: str
+    held: float
+    fair: float
+    short: float
+
+
+class Fairness(msgspec.Struct, frozen=True, kw_only=True):
+    """``jain``: Jain's index of what queues held by their fair share, of those that had one: 1 where all got alike, 1/n where one got all. None without such."""
+
+    jain: float | None
+    queues: list[QueueFairness]
+
+
+class Standings(Observer):
+    """Sums up cycle by cycle: where queues stood when one began holds until the next begins."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, Sequence[QueueState]] | None = None
+        self._begun: float | None = None
+        self._sums: dict[str, list[float]] = {}
+
+    def on_cycle(self, record: CycleRecord) -> None:
+        self.until(record.now)
+        parents = {queue.parent for queue in record.decisions.queues}
+        self._last = record.now, [queue for queue in record.decisions.queues if queue.name not in parents]
+
+    def until(self, now: float) -> None:
+        """Time has come to ``now``."""
+        if self._begun is None:
+            self._begun = now
+        if self._last is None:
+            return
+        since, queues = self._last
+        for queue in queues:
+            gpu = queue.gpu
+            wanted = 0 if gpu.quota < 0 else min(gpu.quota, gpu.requested)
+            sums = self._sums.setdefault(queue.name, [0.0, 0.0, 0.0])
+            for index, amount in enumerate((gpu.allocated, gpu.fair_share, max(0, wanted - gpu.allocated))):
+                sums[index] += amount * (now - since)
+        self._last = now, queues
+
+    def fairness(self, now: float) -> Fairness:
+        """As of ``now``."""
+        self.until(now)
+        span = now - (self._begun or now)
+        queues = [
+            QueueFairness(
+                name=name,
+                held=round(held / WHOLE / HOUR, 3),
+                fair=round(fair / WHOLE / HOUR, 3),
+                short=round(short / WHOLE / span, 3) if span else 0.0,
+            )
+            for name, (held, fair, short) in sorted(self._sums.items())
+        ]
+        return Fairness(jain=jain([held / fair for held, fair, _ in self._sums.values() if fair > 0]), queues=queues)
+
+
+def jain(parts: Sequence[float]) -> float | None:
+    """Jain's index of fairness. Source: Jain, Chiu, Hawe, "A Quantitative Measure of Fairness", DEC-TR-301, 1984.
+
+    >>> jain([1, 1, 1]), jain([3, 0, 0]), jain([])
+    (1.0, 0.3333, None)
+    """
+    squares = sum(part * part for part in parts)
+    return round(sum(parts) ** 2 / (len(parts) * squares), 4) if squares else None

@@ -1,0 +1,84 @@
+"""What a replay is measured by: figures that can be worked out by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.replay.standing import jain
+from kailab.replay.summary import spread, summary
+
+TEAMS = "name,submit,seconds,gpus,team"
+HOURS = 8 * 1000 / 3600  # GPU-hours of all 8 GPUs for 1000 s
+
+
+def test_percentiles_are_numbers_that_there_were() -> None:
+    found = spread(list(range(1, 201)))
+    assert (found.mean, found.p50, found.p99, found.most) == (100.5, 100, 198, 200)
+    assert spread([]) is None
+
+
+def test_jobs_are_told_by_queue_and_size(trace_file, queue_file, replayed) -> None:
+    path = trace_file("a,0,100,8,blue", "b,10,100,4,red", "c,20,100,0.5,red", "d,30,100,16,red", header=TEAMS)
+    found = summary(replayed(path, queue_file({"blue": 8, "red": 0})))
+    rows = {row.name: row for row in (*found.queues, *found.sizes)}
+    assert [row.name for row in found.sizes] == ["part of a GPU", "3-4 GPUs", "5-8 GPUs", "9-16 GPUs"]
+    assert (rows["red"].jobs, rows["red"].began, rows["red"].ended) == (3, 2, 2)
+    assert (rows["3-4 GPUs"].waited.mean, rows["part of a GPU"].waited.mean) == (90, 80)
+    assert rows["3-4 GPUs"].slowdown.mean == pytest.approx(1.9)
+    assert rows["9-16 GPUs"].waited is None
+    assert rows["red"].asked == pytest.approx((4 + 0.5 + 16) * 100 / 3600, abs=1e-3)
+    # Full until 100 s, then 4.5 of 8 GPUs until 200 s.
+    assert found.allocated == pytest.approx((1 + 4.5 / 8) / 2, abs=1e-4)
+
+
+def test_short_jobs_count_as_ten_seconds_in_the_slowdown(trace_file, replayed) -> None:
+    found = summary(replayed(trace_file("a,0,20,8", "b,0,1,8"), "one"))
+    assert found.total.slowdown.most == pytest.approx(21 / 10)
+
+
+def test_what_queues_held_stands_beside_their_fair_share(trace_file, queue_file, replayed) -> None:
+    path = trace_file("a,0,1000,8,blue", "b,0,1000,8,red", header=TEAMS)
+    # Both want all, and each job needs all of it: one runs, and the quota of the other is short all the time.
+    found = summary(replayed(path, queue_file({"blue": 4, "red": 4}), lasting=1000)).fairness
+    queues = {queue.name: queue for queue in found.queues}
+    assert sorted(queue.held for queue in queues.values()) == pytest.approx([0, HOURS], abs=0.01)
+    assert [queue.fair for queue in queues.values()] == pytest.approx([HOURS / 2, HOURS / 2], abs=0.01)
+    assert sorted(queue.short for queue in queues.values()) == pytest.approx([0, 4], abs=0.01)
+    assert found.jain == pytest.approx(0.5, abs=0.001)
+
+
+def test_queues_that_get_their_share_are_fair(trace_file, queue_file, replayed) -> None:
+    path = trace_file("a,0,1000,4,blue", "b,0,1000,4,red", header=TEAMS)
+    found = summary(replayed(path, queue_file({"blue": 4, "red": 4}))).fairness
+    assert found.jain == 1.0
+    assert [queue.short for queue in found.queues] == pytest.approx([0, 0], abs=0.01)
+
+
+def test_jain_s_index() -> None:
+    assert jain([1, 1, 1, 1]) == 1.0
+    assert jain([4, 0, 0, 0]) == 0.25
+    assert jain([]) is None
+
+
+def test_what_is_lost_by_how_often_work_is_saved(trace_file, queue_file, replayed) -> None:
+    path = trace_file("early,0,3600,8,blue", "late,700,1200,8,red", header=TEAMS)
+    found = summary(replayed(path, queue_file({"blue": 0, "red": 8})))
+    lost = found.lost_with_checkpoints
+    # 701 s of 8 GPUs were behind it, the last of them while its pods left.
+    assert found.total.lost == pytest.approx(8 * 701 / 3600, abs=1e-3)
+    assert [lost[name] for name in ("1m", "10m", "30m")] == pytest.approx(
+        [8 * 41 / 3600, 8 * 101 / 3600, 8 * 701 / 3600], abs=1e-3
+    )
+    assert found.goodput == pytest.approx((3600 + 1200) / (3600 + 1200 + 701), abs=1e-4)
+
+
+def test_free_gpus_that_the_trace_s_pods_can_not_use_are_fragments(trace_file, replayed) -> None:
+    # Three jobs of three GPUs, of which two run: a GPU is left on each node, of no use to the third.
+    found = summary(replayed(trace_file("a,0,900,3", "b,1,900,3", "c,2,900,3"), "one", endless=True)).fragmentation
+    assert (found.last_of_all, found.last_of_free) == (0.25, 1.0)
+    assert 0 < found.of_all < 0.25
+
+
+def test_gpus_that_all_can_use_are_no_fragments(trace_file, replayed) -> None:
+    found = summary(replayed(trace_file("a,0,900,1", "b,1,900,1", "c,2,900,1"), "one", endless=True)).fragmentation
+    assert (found.of_all, found.last_of_all) == (0.0, 0.0)
