@@ -16,6 +16,7 @@ from kailab.cluster.embedded import EmbeddedCluster
 from kailab.cluster.install.devices import furnishings
 from kailab.cluster.protocol import Object
 from kailab.engine.config import EngineConfig
+from kailab.engine.snapshot.records import GPU
 from kailab.errors import KailabError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.fleet import Fleet
@@ -91,10 +92,16 @@ _PHASES = {
 
 
 class TimedLab(AbstractContextManager["TimedLab"], Observer):
-    """``cluster`` with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement."""
+    """``cluster`` with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement. ``reservations``: of
+    shared GPUs, where some are submitted."""
 
     def __init__(
-        self, fleet: str | Path | Fleet, config: EngineConfig | None = None, progress: Progress | None = None
+        self,
+        fleet: str | Path | Fleet,
+        config: EngineConfig | None = None,
+        progress: Progress | None = None,
+        *,
+        reservations: bool = False,
     ) -> None:
         self._progress = progress or _nobody
         self._progress("building the fleet", 0, 0)
@@ -107,8 +114,8 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self.gpus = sum(int(node["status"]["allocatable"].get(labels.GPU_RESOURCE, 0)) for node in nodes)
         self._watch = Stopwatch(self._on_activity)
         self._log = DecisionLog(Names(self.cluster), self.cluster.now(), keep_all=False)
-        # Neither claims nor shared GPUs are submitted, and nothing of them is to be timed.
-        wanted = Composition(config=config or EngineConfig(), claims=False, reservations=False, sparing=False)
+        # No claims are submitted, and nothing of them is to be timed.
+        wanted = Composition(config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False)
         self._workloads = WorkloadControllers(self.cluster)
         self._composed = wanted.over(self.cluster, self)
         self._scheduler = self._composed.scheduler
@@ -197,6 +204,10 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
             for pod in self.cluster.list("Pod", labels={labels.QUEUE: queue})
             if pod["status"].get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
         )
+
+    def allocated(self, queue: str) -> float:
+        """GPUs that a queue's work holds."""
+        return next(one.gpu.allocated for one in self._scheduler.present().queues if one.name == queue) / GPU
 
     def require(self, what: str, seen: int, wanted: int) -> None:
         """Raises WrongOutcome unless they are equal."""

@@ -118,6 +118,23 @@ def gang(nodes_per_rack: int, output: TextOrJson) -> None:
 
 
 @group.command()
+@click.option(
+    "--trace", type=options.PATH, help="The trace, as of `kailab replay`; default: openb's of $KAILAB_SHARED."
+)
+@click.option("--fleet", default="", help="The fleet: a name, a file, or a list of nodes (.csv).")
+@click.option("--load", type=click.IntRange(min=1), default=130, help="Per cent of the GPUs that the jobs ask for.")
+@click.option("--seed", type=int, default=0, help="Which jobs are drawn.")
+@options.output
+def mixed(trace: Path | None, fleet: str, load: int, seed: int, output: TextOrJson) -> None:
+    """Jobs drawn from a trace, shares of GPUs beside whole ones, until all that fits is placed."""
+    from kailab import bench
+
+    with terminal.progress_bars() as tell:
+        outcome = bench.mixed(trace, fleet, load, seed, tell)
+    _show(outcome, output)
+
+
+@group.command()
 @click.option("--for", "duration", default="5m", help="How long: 60s, 30m.")
 @click.option("--fleet", default="lesson", help="The fleet: a name or a file.")
 @options.components

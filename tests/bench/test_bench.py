@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -52,6 +53,42 @@ def test_unschedulable() -> None:
     assert measured.facts["verdict"]
     assert measured.facts["gang_gpus"] == 24
     assert accounted(measured)
+
+
+PODS = """\
+name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,creation_time,deletion_time
+whole,2000,1024,1,1000,,0,10
+half,1000,1024,1,500,,0,10
+third,500,512,1,330,,0,10
+many,4000,4096,4,1000,,0,10
+none,1000,1024,0,0,,0,10
+"""
+
+
+def test_mixed(tmp_path: Path) -> None:
+    trace = tmp_path / "pods.csv"
+    trace.write_text(PODS)
+    outcome = bench.mixed(trace, "lesson", load=150, seed=3)
+    (measured,) = outcome.measured
+    assert (outcome.nodes, outcome.gpus, measured.facts["unlike_jobs"]) == (5, 32, 5)
+    assert 0 < measured.pods < measured.facts["pods_submitted"]
+    assert 50 < measured.facts["gpus_allocated_percent"] <= 100
+    assert accounted(measured)
+    again = bench.mixed(trace, "lesson", load=150, seed=3).measured[0]
+    assert (again.pods, again.facts["jobs"]) == (measured.pods, measured.facts["jobs"])
+
+
+def test_mixed_needs_gpus_to_measure_by(tmp_path: Path) -> None:
+    trace = tmp_path / "pods.csv"
+    trace.write_text(PODS.splitlines()[0] + "\nnone,1000,1024,0,0,,0,10\n")
+    with pytest.raises(InputError, match="expected a trace and a fleet with some"):
+        bench.mixed(trace, "lesson")
+
+
+def test_mixed_without_a_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAILAB_SHARED", str(tmp_path))
+    with pytest.raises(InputError, match="give --trace and --fleet"):
+        bench.mixed()
 
 
 @pytest.mark.slow

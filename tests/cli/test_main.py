@@ -17,7 +17,7 @@ COMMANDS = (
     ("evidence",), ("evidence", "list"), ("evidence", "show"), ("evidence", "verify"), ("evidence", "diff"),
     ("conformance",), ("conformance", "scenarios"), ("conformance", "cases"), ("conformance", "fairshare"),
     ("conformance", "grouping"), ("conformance", "fuzz"), ("conformance", "odd"),
-    ("bench",), ("bench", "fill"), ("bench", "reclaim"), ("bench", "unschedulable"), ("bench", "gang"),
+    ("bench",), ("bench", "fill"), ("bench", "reclaim"), ("bench", "unschedulable"), ("bench", "gang"), ("bench", "mixed"),
 )  # fmt: skip
 
 
