@@ -56,16 +56,20 @@ def _follow(distributed: Any, client: Any, runs: Sequence[Run], done: Done) -> N
     ended = distributed.as_completed([submit(run, 1) for run in runs])
     for future in ended:
         run, tries = of.pop(future.key)
-        if future.status == "finished":
-            done(run, future.result())
-            continue
-        if future.status == "cancelled":
-            raise CancelledError("its tasks are cancelled")
-        error = future.exception()
-        if not isinstance(error, distributed.KilledWorker):
+        try:
+            # Where the worker that has the result is lost before it is asked for, Dask has the task done again meanwhile.
+            result = future.result()
+        except distributed.KilledWorker as error:
+            lost = error
+        except (OSError, TimeoutError, CancelledError):
+            raise
+        except Exception as error:
             raise InputError(f"run {run.number}: a Dask worker can't do it: {type(error).__name__}: {error}") from error
+        else:
+            done(run, result)
+            continue
         if tries == MOST_TRIES:
-            raise ConnectError(f"run {run.number}: {MOST_TRIES} tasks were lost with their workers: {error}")
+            raise ConnectError(f"run {run.number}: {MOST_TRIES} tasks were lost with their workers: {lost}")
         ended.add(submit(run, tries + 1))
 
 
