@@ -112,5 +112,14 @@ def test_a_department_gets_its_quota_back_from_another(bare: Lab) -> None:
     expect(bare.queue("dept-1")).running(gpus=16).evicted(pods=16, by="reclaim", for_queue="team-c")
 
 
+def test_who_comes_later_has_its_weight_in_what_nobody_owns(bare: Lab) -> None:
+    """4 GPUs are each team's, the other 24 are shared 3:1. team-b has taken all 32."""
+    bare.apply(QUEUES.with_name("queues-weights.yaml"), many("team-b", "b", 32))
+    expect(bare.queue("team-b")).running(gpus=32)
+    bare.apply(many("team-a", "a", 32))
+    expect(bare.queue("team-a")).running(gpus=22)
+    expect(bare.queue("team-b")).running(gpus=10)
+
+
 def test_its_version_is_told(lab: Lab) -> None:
     assert lab.venue.versions(lab.under_test)["scheduler"] == "kueue v0.19.2"
