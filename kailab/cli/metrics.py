@@ -74,6 +74,26 @@ def rules() -> None:
     _say_file("alerts.yaml")
 
 
+@group.command()
+@click.argument("file", type=options.PATH)
+@click.option(
+    "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Of a test, from its evidence."
+)
+@options.state
+def figure(file: Path, past: str, state: Path) -> None:
+    """Draw use over time into FILE (.png, .svg, .pdf): GPUs by queue, what waits, evictions. Needs matplotlib: pip install
+    'kailab[figures]'."""
+    from kailab.errors import InputError
+    from kailab.evidence.metrics import figures
+
+    if file.suffix.lower() not in figures.SUFFIXES:
+        raise InputError(f"{file}: expected a name that ends in {', '.join(figures.SUFFIXES)}")
+    figures.load("matplotlib.figure")
+    history = _of_evidence(past) if past else _of_lab(state)
+    figures.save(figures.use_over_time(figures.series_of(history), past), file)
+    terminal.say(f"{file} written")
+
+
 def _say_file(name: str) -> None:
     from kailab.evidence.metrics import packaged
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import structs
 
@@ -17,6 +17,8 @@ from kailab.model import kinds
 from kailab.undertest.contract import SchedulerUnderTest
 
 if TYPE_CHECKING:
+    from pandas import DataFrame
+
     from kailab.lab.lab import Lab
     from kailab.scheduler.present import Present
 
@@ -81,6 +83,12 @@ class Looking:
         from kailab.lab import fork
 
         return fork.fork(cast("Lab", self))
+
+    def table(self, what: Literal["pods", "queues", "nodes"]) -> DataFrame:
+        """As a table of pandas, GPUs as numbers. Raises InputError where pandas is not installed (extra ``figures``)."""
+        from kailab.lab import frames
+
+        return frames.table(self.picture(), what)
 
     def _repr_html_(self) -> str:
         """For notebooks."""

@@ -1,0 +1,96 @@
+"""Use over time as a figure, and tables of pandas. Where the libraries are not installed, the error that says so."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from kailab.errors import InputError
+from kailab.evidence.history import History
+from kailab.evidence.metrics import figures
+from kailab.evidence.metrics.series import OneSeries
+from kailab.lab import Lab
+from tests.metrics.conftest import TREE, job, value
+from tests.metrics.conftest import series_of as recorded_series
+
+DRAWS = importlib.util.find_spec("matplotlib") is not None
+TABLES = importlib.util.find_spec("pandas") is not None
+
+
+def test_only_queues_with_work_are_stacked(fair: History) -> None:
+    held = figures.held_by_queue(figures.series_of(fair))
+    assert list(held) == ["team-a", "team-b"]
+    assert (held["team-a"].at(300), held["team-b"].at(300)) == (32, 0)
+    assert (held["team-a"].at(900), held["team-b"].at(900)) == (16, 16)
+
+
+def test_the_series_of_a_file_are_those_of_the_run(fair: History, tmp_path: Path) -> None:
+    from kailab.evidence import canonical
+
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(canonical.lines(figures.series_of(fair)))
+    assert figures.series_of(path) == figures.series_of(fair)
+
+
+def test_a_run_is_drawn(fair: History, tmp_path: Path) -> None:
+    if not DRAWS:
+        with pytest.raises(
+            InputError, match=r"needs matplotlib, which is not installed: pip install 'kailab\[figures\]'"
+        ):
+            figures.use_over_time(figures.series_of(fair))
+        return
+    figure = figures.use_over_time(figures.series_of(fair), "fair")
+    above, below = figure.axes
+    assert [one.get_text() for one in above.get_legend().get_texts()] == ["team-a", "team-b", "all GPUs"]
+    (line,) = above.get_lines()
+    assert set(line.get_ydata()) == {32.0}
+    areas = above.collections
+    tops = [max(y for path in area.get_paths() for _, y in path.vertices) for area in areas]
+    assert tops == [32.0, 32.0]
+    assert [one.get_text() for one in below.get_legend().get_texts()] == ["PodGroups that wait", "pods evicted so far"]
+    for suffix in figures.SUFFIXES:
+        figures.save(figure, tmp_path / f"use{suffix}")
+        assert (tmp_path / f"use{suffix}").stat().st_size > 5000
+
+
+def test_nothing_to_draw_is_said() -> None:
+    with pytest.raises(InputError, match="no queue with work"):
+        figures.use_over_time([OneSeries(name="kailab_gpus", labels={"state": "all"}, points=[(0.0, 32.0)])])
+
+
+def test_series_are_a_table(fair: History) -> None:
+    if not TABLES:
+        with pytest.raises(InputError, match="needs pandas, which is not installed"):
+            figures.frame(figures.series_of(fair))
+        return
+    found = figures.frame(figures.series_of(fair))
+    held = found[(found.metric == "kai_queue_allocated_gpus") & (found.queue_name == "team-a")]
+    assert held.value.max() == 32
+    assert len(found) == sum(len(one.points) for one in figures.series_of(fair))
+
+
+def test_a_lab_is_tables() -> None:
+    with Lab.open() as lab:
+        lab.apply(*TREE, job("a", "team-a", 20), job("b", "team-b", 40))
+        lab.settle()
+        if not TABLES:
+            with pytest.raises(InputError, match="needs pandas, which is not installed"):
+                lab.table("pods")
+            return
+        pods, queues, nodes = lab.table("pods"), lab.table("queues").set_index("queue"), lab.table("nodes")
+        assert len(pods) == 60
+        assert pods[pods.holds].gpus.sum() == nodes.used.sum() == 32
+        assert nodes.gpus.sum() == 32
+        assert queues.loc["org", "holds"] == 32
+        assert queues.loc["team-a", "limit"] == float("inf")
+        assert set(pods[~pods.holds].why) != {""}
+        with pytest.raises(InputError, match="there is no table 'racks'; expected pods, queues, nodes"):
+            lab.table("racks")  # type: ignore[arg-type]
+
+
+def test_the_figure_is_of_the_same_numbers_as_the_metrics() -> None:
+    series = recorded_series(lambda lab: lab.apply(*TREE, job("a", "team-a", 20)))
+    held = figures.held_by_queue(series.every())["team-a"]
+    assert held.at(series.end) == value(series, "kai_queue_allocated_gpus", series.end, queue_name="team-a") == 20
