@@ -138,13 +138,11 @@ def _declared(text: str) -> dict[str, str]:
 
 
 def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> Queues:
-    from kailab.replay import queues
+    from kailab.replay.queues import BY_SHARE, NO_QUOTA, ONE, from_file, queues_for
 
     if file is not None:
-        return queues.from_file(trace, file)
-    if by_share:
-        return queues.by_share(trace, fleet.summary().gpus)
-    return queues.one_queue(trace) if one else queues.without_quota(trace)
+        return from_file(trace, file)
+    return queues_for(trace, fleet.summary().gpus, BY_SHARE if by_share else ONE if one else NO_QUOTA)
 
 
 def _told(found: Summary) -> Iterator[str]:

@@ -27,6 +27,8 @@ _FIELDS: tuple[tuple[type[Policy], str], ...] = (
     (NodeScore, "node_score_policy"),
     (VictimOrder, "victim_order_policy"),
 )
+RANDOM = next(name for name, place in SHIPPED.items() if place.endswith(":Random"))
+"""The policy that a seed is for."""
 _BEFORE_SCORES = ("gpusharingorder", "resourcetype")
 """KAI's plugins whose scores outdo a policy's: shares to GPUs that are shared already, work without GPUs to nodes without."""
 
@@ -54,7 +56,7 @@ def decided_by(
             plugins = tuple(one for one in engine.plugins or DEFAULT_PLUGINS if one not in _BEFORE_SCORES)
             engine = structs.replace(engine, plugins=plugins, prefer_shared_devices=False)
     if seed is not None and not seeded:
-        raise InputError(f"--seed is for the policy {_random()}; expected --policy {_random()}")
+        raise InputError(f"--seed is for the policy {RANDOM}; expected --policy {RANDOM}")
     return structs.replace(settings, engine=engine)
 
 
@@ -66,7 +68,3 @@ def workload(trace: Trace, fleet: Fleet) -> tuple[Typical, ...]:
         count = pods_of(job, largest)
         pods += [(job.cpu_millis, job.gpus // count, job.share, tuple(sorted(job.models)))] * count
     return typical(pods)
-
-
-def _random() -> str:
-    return next(name for name, place in SHIPPED.items() if place.endswith(":Random"))

@@ -41,6 +41,19 @@ def queue_name(team: str) -> str:
     return _ODD.sub("-", team.lower()).strip("-.")[:63].strip("-.") or NOBODYS
 
 
+NO_QUOTA, BY_SHARE, ONE = "none", "by-share", "one"
+MODES = (NO_QUOTA, BY_SHARE, ONE)
+
+
+def queues_for(trace: Trace, gpus: int, how: str) -> Queues:
+    """``how``: one of ``MODES``, else the path of a file of Queues. ``gpus``: of the fleet. Raises InputError."""
+    if how == BY_SHARE:
+        return by_share(trace, gpus)
+    if how == ONE:
+        return one_queue(trace)
+    return without_quota(trace) if how == NO_QUOTA else from_file(trace, Path(how))
+
+
 def without_quota(trace: Trace) -> Queues:
     """A queue for each team, which owes its GPUs to nobody: all share alike."""
     return _with_quotas(trace, dict.fromkeys(_teams(trace).values(), 0.0))

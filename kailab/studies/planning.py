@@ -11,12 +11,12 @@ from pathlib import Path
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.lab.names import there_are
-from kailab.replay import queues as making
 from kailab.replay.fleets import replay_fleet
-from kailab.replay.queues import Queues
+from kailab.replay.policies import RANDOM, decided_by
+from kailab.replay.queues import NO_QUOTA, Queues, queues_for
 from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace, read_trace
-from kailab.scheduler import settings_of
+from kailab.scheduler import SchedulerSettings
 from kailab.studies.resampling import resampled
 from kailab.studies.study import Run
 
@@ -32,17 +32,26 @@ def plan_of(run: Run) -> Plan:
         options.get("skipBroken", False),
     )
     # Quotas by share are those of the trace as it is: what a team is promised does not follow what it came to ask for.
-    queues = _queues(options.get("queues", "none"), trace, fleet)
+    queues = queues_for(trace, fleet.summary().gpus, options.get("queues", NO_QUOTA))
     for field, name in (("quotas", "quota"), ("limits", "limit")):
         queues = _with(queues, name, options.get(field, {}), field)
     return Plan(
         trace=trace if run.seed is None else resampled(trace, run.seed),
         fleet=fleet,
         queues=queues,
-        config=settings_of(options["config"]) if "config" in options else None,
+        config=_settings(run, trace, fleet),
         lasting=options.get("for"),
         checkpoint=options.get("checkpoint"),
         endless=options.get("arrivalsOnly", False),
+    )
+
+
+def _settings(run: Run, trace: Trace, fleet: Fleet) -> SchedulerSettings:
+    names = run.options.get("policies", ())
+    config = run.options.get("config")
+    # What the policies are told of the work is of the trace as it is, as quotas are.
+    return decided_by(
+        None if config is None else Path(config), names, trace, fleet, run.seed if RANDOM in names else None
     )
 
 
@@ -54,14 +63,6 @@ def _fleet(name_or_path: str) -> Fleet:
 @cache
 def _trace(path: str, form: str, columns: tuple[tuple[str, str], ...], skip_broken: bool) -> Trace:
     return read_trace(Path(path), form, dict(columns), skip_broken=skip_broken)
-
-
-def _queues(how: str, trace: Trace, fleet: Fleet) -> Queues:
-    if how == "by-share":
-        return making.by_share(trace, fleet.summary().gpus)
-    if how == "one":
-        return making.one_queue(trace)
-    return making.without_quota(trace) if how == "none" else making.from_file(trace, Path(how))
 
 
 def _with(queues: Queues, part: str, told: Mapping[str, float], field: str) -> Queues:

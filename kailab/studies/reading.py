@@ -26,12 +26,12 @@ from kailab.model.manifests import line_of
 from kailab.model.schema_faults import Fault, faults, read_schema
 from kailab.model.times import duration_seconds
 from kailab.model.yamltext import read_document
+from kailab.replay.queues import MODES
 from kailab.studies.study import Find, Study
 
 _SCHEMA = Path(__file__).with_name("study.schema.json")
-_MODES = ("none", "by-share", "one")
 _OPTIONS = (
-    "trace", "format", "columns", "skipBroken", "fleet", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config",
+    "trace", "format", "columns", "skipBroken", "fleet", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies",
 )  # fmt: skip
 _NAMED = "gpus"
 """What a setting may have least of without being varied itself: the GPUs of its fleet."""
@@ -97,7 +97,7 @@ def _placed(name: str, value: Any, base: Path) -> Any:
         return int(duration_seconds(value))
     if name in ("trace", "config"):
         return str(base / Path(value).expanduser())
-    if name == "queues" and value not in _MODES:
+    if name == "queues" and value not in MODES:
         return str(base / Path(value).expanduser())
     if name == "fleet" and (base / Path(value).expanduser()).is_file():
         return str(base / Path(value).expanduser())

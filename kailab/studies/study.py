@@ -67,11 +67,13 @@ class Study:
 def told(value: Any) -> str:
     """A value of an option as a table has it.
 
-    >>> told("kai.yaml"), told({"team-b": 200, "team-a": 8}), told(True)
-    ('kai.yaml', 'team-a=8 team-b=200', 'true')
+    >>> told("kai.yaml"), told({"team-b": 200, "team-a": 8}), told(True), told(["fifo", "fgd"]), told([])
+    ('kai.yaml', 'team-a=8 team-b=200', 'true', 'fifo fgd', 'none')
     """
     if isinstance(value, dict):
         return " ".join(f"{name}={value[name]:g}" for name in sorted(value))
+    if isinstance(value, list):
+        return " ".join(value) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from kailab.errors import InputError, StateError
+from kailab.errors import ExtensionError, InputError, StateError
 from kailab.replay.trace import read_trace
 from kailab.studies import keeping
 from kailab.studies.finding import finding
@@ -133,3 +133,17 @@ def test_of_the_settings_that_hold_the_one_with_the_least_is_best(study_file: Wr
     best = None if found.best is None else found.estimates[found.best].setting["limits"]["red"]
     assert best == (min(holding) if holding else None)
     assert holding, "a limit of all GPUs holds"
+
+
+@pytest.mark.slow
+def test_policies_are_tried_by_their_names(study_file: Write, tmp_path: Path) -> None:
+    study = read_study(
+        study_file(
+            queues="one", limits="{trace: 8}", grid="{policies: [[fifo], [shortest-job], [random]]}", seeds="[4]"
+        )
+    )
+    swept = sweep(study, tmp_path, workers=2)
+    waited = [swept.results[run.key].rows[0]["waited_mean"] for run in swept.runs]
+    assert waited[1] < waited[0], "the shortest first has jobs wait less in the mean"
+    with pytest.raises(ExtensionError, match="fofi"):
+        sweep(read_study(study_file(policies="[fofi]")), tmp_path / "other")
