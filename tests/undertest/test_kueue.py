@@ -61,6 +61,19 @@ def of(team: str, name: str, pods: int = 1, together: int | None = None, **label
     return made
 
 
+def queue(name: str, gpus: int, parent: str = "") -> Object:
+    """Of which nothing but GPUs is bounded."""
+    free = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
+    spec = {"resources": {"gpu": {**free, "quota": gpus}, "cpu": free, "memory": free}}
+    above = {"parentQueue": parent} if parent else {}
+    return {
+        "apiVersion": "scheduling.run.ai/v2",
+        "kind": "Queue",
+        "metadata": {"name": name},
+        "spec": {**above, **spec},
+    }
+
+
 def test_quota_and_what_nobody_uses(lab: Lab) -> None:
     lab.apply([of("team-a", f"a-{number}") for number in range(32)])
     expect(lab.queue("team-a")).running(gpus=32).borrows(gpus=16, from_queue="team-b")
@@ -110,6 +123,22 @@ def test_a_department_gets_its_quota_back_from_another(bare: Lab) -> None:
     bare.apply(many("team-c", "c", 16))
     expect(bare.queue("team-c")).running(gpus=16)
     expect(bare.queue("dept-1")).running(gpus=16).evicted(pods=16, by="reclaim", for_queue="team-c")
+
+
+def test_what_a_department_is_lent_its_teams_share_alike(bare: Lab) -> None:
+    """Three levels: of 32 GPUs 20 are d1's (12 and 8 of its teams) and 12 are d2's, who asks for them last. Meanwhile each team of d1 has
+    half of them beside its own."""
+    above = [queue("root", 32), queue("d1", 20, "root"), queue("d2", 12, "root")]
+    bare.apply(above, [queue("t11", 12, "d1"), queue("t12", 8, "d1"), queue("t21", 12, "d2")])
+    bare.apply(many("t11", "a", 32))
+    expect(bare.queue("t11")).running(gpus=32)
+    bare.apply(many("t12", "b", 20))
+    expect(bare.queue("t12")).running(gpus=14)
+    expect(bare.queue("t11")).running(gpus=18)
+    bare.apply(many("t21", "c", 20))
+    expect(bare.queue("t21")).running(gpus=12)
+    expect(bare.queue("t12")).running(gpus=8)
+    expect(bare.queue("t11")).running(gpus=12)
 
 
 def test_who_comes_later_has_its_weight_in_what_nobody_owns(bare: Lab) -> None:

@@ -107,6 +107,19 @@ def test_quota_is_nominal_quota_once(kueue: SchedulerUnderTest, there: Cluster) 
     assert gpus(found["Cohort/kailab-fleet"])["nominalQuota"] == "0"
 
 
+def test_a_leaf_that_gets_others_below_it_has_no_quota_of_its_own_any_more(kueue: SchedulerUnderTest) -> None:
+    """Its ClusterQueues are there, and would have it beside those below."""
+    with Lab.open() as lab:
+        first = queue("org", quota=32)
+        for obj in said(kueue, lab.cluster, first).values():
+            lab.cluster.create(obj)
+        found = said(kueue, lab.cluster, queue("team-a", "org", quota=20))
+        for name in ("org", "org-non-preemptible"):
+            assert gpus(found[f"ClusterQueue/{name}"]) == {"nominalQuota": "0", "borrowingLimit": "0"}
+        assert gpus(found["Cohort/org"])["nominalQuota"] == "12"
+        assert gpus(found["ClusterQueue/team-a-non-preemptible"])["nominalQuota"] == "20"
+
+
 def test_what_nobody_owns_is_the_roots(kueue: SchedulerUnderTest, there: Cluster) -> None:
     found = said(kueue, there, queue("team-a", quota=8), queue("team-b", quota=4))
     assert gpus(found["Cohort/kailab-fleet"])["nominalQuota"] == "20"

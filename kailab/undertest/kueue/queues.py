@@ -19,27 +19,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kailab.cluster.protocol import Object
+from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import UNLIMITED, Queue
 from kailab.model import labels
 from kailab.undertest.contract import NotExpressible
-from kailab.undertest.kueue.names import API, FLAVOR, ROOT, queue_for
+from kailab.undertest.kueue.names import API, CLUSTER_QUEUE, FLAVOR, ROOT, queue_for
 from kailab.undertest.translation.queues import RESOURCES, Queues, share
 
 _NAMES = {"gpu": labels.GPU_RESOURCE, "cpu": "cpu", "memory": "memory"}
 
 
-def in_kueues_words(queues: Queues, who: str) -> list[Object]:
+def in_kueues_words(queues: Queues, there: Cluster, who: str) -> list[Object]:
     """All of the tree, in the order in which it is to be applied. Raises NotExpressible."""
     queues.refuse_min_runtimes(who)
     queues.refuse_priorities(who)
     queues.refuse_overcommitted(who)
-    return list(_Tree(queues, who).objects())
+    return list(_Tree(queues, there, who).objects())
 
 
 class _Tree:
-    def __init__(self, queues: Queues, who: str) -> None:
+    def __init__(self, queues: Queues, there: Cluster, who: str) -> None:
         self._queues = queues
+        self._there = there
         self._who = who
         # Of what no queue bounds, Kueue is not told: it would have to know every amount of it.
         self._covered = [name for name in RESOURCES if name == "gpu" or self._bounded(name)]
@@ -57,6 +58,18 @@ class _Tree:
             nothing = dict.fromkeys(self._covered, 0)
             yield self._cluster_queue(leaf, True, self._groups(nothing, {}))
             yield self._cluster_queue(leaf, False, self._groups(owned, nothing))
+        yield from self._left_behind()
+
+    def _left_behind(self) -> Iterator[Object]:
+        """ClusterQueues of queues that were leaves when they were applied, and have others below them now: their quota is their Cohort's
+        and those others'."""
+        there = {obj["metadata"]["name"] for obj in self._there.list(CLUSTER_QUEUE)}
+        nothing = dict.fromkeys(self._covered, 0)
+        for name in sorted(self._queues.parents):
+            for preemptible in (True, False):
+                if queue_for(name, preemptible) in there:
+                    queue = self._queues.by_name[name]
+                    yield self._cluster_queue(queue, preemptible, self._groups(nothing, nothing))
 
     def _bounded(self, resource: str) -> bool:
         shares = [share(queue, resource) for queue in self._queues.by_name.values()]

@@ -37,7 +37,7 @@ class Kueue(SchedulerUnderTest):
         found: list[Sequence[Object]] = []
         for number, obj in enumerate(objects):
             # What a queue is in Kueue's words depends on those above and below it: all of the tree is said anew.
-            tree = in_kueues_words(queues, self.title) if number == last else []
+            tree = in_kueues_words(queues, there, self.title) if number == last else []
             found.append([*work.became(number, obj), *tree])
         return found
 
