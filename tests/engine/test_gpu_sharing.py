@@ -140,3 +140,33 @@ def test_a_mig_profile_counts_for_its_leading_number_in_quotas(world):
     for number in range(4):
         world.job(f"large{number}", shape=profile(LARGE))
     assert len(world.decide().bound) == 2
+
+
+@pytest.mark.parametrize("between", [False, True])
+def test_what_a_share_is_refused_in_one_queue_another_queue_may_have(world, between):
+    world.queue("strict", quota=0, limit=0.3, priority=200)
+    world.queue("open", quota=-1)
+    world.node("large", gpus=1, gpu_memory_mib=40_000)
+    world.node("small", gpus=1, gpu_memory_mib=16_000)
+    world.job("held", "open", on="large")
+    # A fifth of the large device, half of the small one.
+    share = {"gpu": GpuRequest(devices=1, memory_mib=8_000)}
+    world.job("first", "strict", shape=share, priority=100)
+    if between:
+        world.job("huge", "strict", gpus=4, shape={"cpu": 10**9})
+    world.job("second", "open", shape=share)
+    decided = world.decide()
+    assert decided.bound == {"second-0": "small"}
+    assert decided.pending("first").code
+
+
+def test_equal_shares_that_find_no_room_wait_all(team):
+    team.node("node-1", gpus=1)
+    team.job("held", gpus=0.7, on="node-1", groups=[("g",)])
+    for number in range(3):
+        team.job(f"half-{number}", gpus=0.5)
+        team.job(f"whole-{number}")
+    team.job("last", gpus=0.3)
+    decided = team.decide()
+    assert decided.bound == {"last-0": "node-1"}
+    assert len(decided.decisions.pending) == 6

@@ -50,6 +50,10 @@ class Placer:
         self.table = session.table
         self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
         self._last: Pick | None = None
+        self._full: set[tuple[int, str, bool]] = (
+            set()
+        )  # who found no room on any node, as things stand since ``_full_since``
+        self._full_since = -1
         self._too_large: dict[int, int | None] = {}  # by id of a ShapeInfo, all of which are kept
         self._groups = 0
         config, on = session.config, session.switches
@@ -68,6 +72,11 @@ class Placer:
         fast = self._repeat(task, info, nodes, pipeline_only)
         if fast is not None:
             return fast
+        alike = self._alike(task, nodes)
+        # Nothing on any node has changed since one like it was looked at.
+        if alike is not None and alike in self._full:
+            self._last = Pick(info, nodes, self.session.changes, -1)
+            return False
         table = self.table
         now, candidates = self.candidates(task, nodes)
         if self.preferred is not None:
@@ -76,6 +85,8 @@ class Placer:
         if not candidates.any():
             # The next equal task need not look again, unless something on a node changes.
             self._last = Pick(info, nodes, self.session.changes, -1)
+            if alike is not None:
+                self._full.add(alike)
             return False
         config, on = self.session.config, self.session.switches
         nominated = task.record.nominated_node if on.nominated_node else ""
@@ -108,6 +119,18 @@ class Placer:
             # The amounts fit, but not the devices: the next best is tried.
             scores[i] = -np.inf
 
+    def _alike(self, task: WTask, nodes: NodeMask) -> tuple[int, str, bool] | None:
+        """By what tasks are known that fit on the same nodes of all; None where more than the shape and the queue has a say."""
+        if self._full_since != self.session.changes:
+            self._full.clear()
+            self._full_since = self.session.changes
+        info, job = task.info, task.job
+        if nodes is not None or self.preferred is not None or job is None or info.requires_pods or info.shape.claims:
+            return None
+        if self.session.working.has_anti_affinity:
+            return None
+        return id(info), job.record.queue, job.record.preemptible
+
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
         """Where the task fits by what nobody holds, as far as amounts go; and where it may go, now or once leaving tasks are gone."""
         info, table = task.info, self.table
@@ -115,10 +138,12 @@ class Placer:
         if info.shape.claims:
             pool, idle = table.claims.counted(info.shape, pool), table.claims.counted(info.shape, idle)
         now = fit.fits(table, info, idle) if info.shape.gpu.shared or idle is not table.idle else fit.fits(table, info)
+        # Where nothing is leaving the two pools are one; only who asks for nothing is let in now without a look.
+        later = now if pool is idle and not info.empty else fit.fits(table, info, pool)
         if self.session.config.predicates:
-            candidates = fit.fits(table, info, pool) & fit.static_mask(table, info, self.session.working.table_version)
+            candidates = later & fit.static_mask(table, info, self.session.working.table_version)
         else:
-            candidates = fit.fits(table, info, pool).copy()
+            candidates = later.copy()
         if nodes is not None:
             candidates &= nodes
         self._narrow(task, info, candidates)
