@@ -128,8 +128,9 @@ def test_a_department_gets_its_quota_back_from_another(bare: Lab) -> None:
 def test_what_a_department_is_lent_its_teams_share_alike(bare: Lab) -> None:
     """Three levels: of 32 GPUs 20 are d1's (12 and 8 of its teams) and 12 are d2's, who asks for them last. Meanwhile each team of d1 has
     half of them beside its own."""
-    above = [queue("root", 32), queue("d1", 20, "root"), queue("d2", 12, "root")]
-    bare.apply(above, [queue("t11", 12, "d1"), queue("t12", 8, "d1"), queue("t21", 12, "d2")])
+    # Step by step: what was a leaf when it was applied is none any more.
+    bare.apply([queue("root", 32), queue("d1", 20, "root"), queue("d2", 12, "root")])
+    bare.apply([queue("t11", 12, "d1"), queue("t12", 8, "d1"), queue("t21", 12, "d2")])
     bare.apply(many("t11", "a", 32))
     expect(bare.queue("t11")).running(gpus=32)
     bare.apply(many("t12", "b", 20))
