@@ -11,11 +11,11 @@ from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import InputError
 from kailab.lab.policykinds.meaning import Given
 from kailab.model import labels
+from kailab.model.kinds import api_version_of
 
 Object = dict[str, Any]
 
 UNLIMITED = -1
-_QUEUE, _SHARD = "scheduling.run.ai/v2", "kai.scheduler/v1"
 MAIN = "default"
 """The SchedulingShard that KAI's chart makes: of all nodes without a pool of their own."""
 
@@ -43,7 +43,12 @@ class Building:
             # What documents give by GPU alone leaves CPU and memory to whoever is first.
             amounts["cpu"]["quota"] = amounts["memory"]["quota"] = UNLIMITED
             spec: Object = {"resources": amounts}
-            self.queues[name] = {"apiVersion": _QUEUE, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+            self.queues[name] = {
+                "apiVersion": api_version_of("Queue"),
+                "kind": "Queue",
+                "metadata": {"name": name},
+                "spec": spec,
+            }
         spec = self.queues[name]["spec"]
         if parent:
             self.queues[name]["spec"] = spec = {"parentQueue": parent, **spec}
@@ -58,7 +63,12 @@ class Building:
     def shard(self, name: str, *path: str, value: Any, given: Given) -> str:
         """Set a field of a SchedulingShard; says which it is."""
         self.once(("shard", name, *path), value, given)
-        made = {"apiVersion": _SHARD, "kind": "SchedulingShard", "metadata": {"name": name}, "spec": {}}
+        made = {
+            "apiVersion": api_version_of("SchedulingShard"),
+            "kind": "SchedulingShard",
+            "metadata": {"name": name},
+            "spec": {},
+        }
         at = self.shards.setdefault(name, made)["spec"]
         if name != MAIN:
             at["partitionLabelValue"] = name
