@@ -27,6 +27,7 @@ from kailab.model.schema_faults import Fault, faults, read_schema
 from kailab.model.times import duration_seconds
 from kailab.model.yamltext import read_document
 from kailab.replay.queues import MODES
+from kailab.scheduler.settings.policy_files import seen_from
 from kailab.studies.study import Find, Study
 
 _SCHEMA = Path(__file__).with_name("study.schema.json")
@@ -99,6 +100,8 @@ def _placed(name: str, value: Any, base: Path) -> Any:
         return str(base / Path(value).expanduser())
     if name == "queues" and value not in MODES:
         return str(base / Path(value).expanduser())
+    if name == "policies":
+        return [seen_from(one, base) for one in value]
     if name == "fleet" and (base / Path(value).expanduser()).is_file():
         return str(base / Path(value).expanduser())
     return value

@@ -78,11 +78,10 @@ def told(value: Any) -> str:
 
 
 def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) -> str:
-    contents = {
-        name: _digest(str(options[name]), digests)
-        for name in FILES
-        if name in options and Path(str(options[name])).is_file()
-    }
+    named = [str(options[name]) for name in FILES if name in options]
+    # FILE.py:CLASS
+    named += [name.rpartition(":")[0] for name in options.get("policies", ())]
+    contents = {name: _digest(name, digests) for name in named if Path(name).is_file()}
     whole = msgspec.json.encode({"options": dict(options), "seed": seed, "files": contents}, order="sorted")
     return hashlib.sha256(whole).hexdigest()[:20]
 

@@ -19,6 +19,7 @@ from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import ExtensionError, InputError
 from kailab.extensions import POLICIES, Extension, named, names
 from kailab.policies.catalogue import SHIPPED, shipped
+from kailab.scheduler.settings.policy_files import DISTRIBUTION, is_file, load_file
 
 BUILT_IN = ("binpack", "priority", "queue", "spread", "weighted", *SHIPPED)
 """Names that no distribution's policy may have."""
@@ -74,6 +75,8 @@ def policy_class(name: str) -> type[Policy]:
 
 
 def _loaded(choice: PolicyChoice) -> PolicyChoice:
+    if is_file(choice.name):
+        return _of_file(choice)
     own = shipped(choice.name)
     if own is not None:
         register_policy(choice.name, own)
@@ -92,3 +95,17 @@ def _loaded(choice: PolicyChoice) -> PolicyChoice:
         )
     # Registered in this process, by a test for example: no distribution brings it.
     return msgspec.structs.replace(choice, distribution="", version="")
+
+
+def _of_file(choice: PolicyChoice) -> PolicyChoice:
+    found = load_file(choice.name)
+    known = registered_policy(choice.name)
+    changed = known is not None and known is not found.policy
+    if changed or (choice.distribution == DISTRIBUTION and choice.version != found.version):
+        was = f"it was {choice.version}, " if choice.version else ""
+        raise ExtensionError(
+            f"the policy {choice.name!r} has changed since it was read first: {was}it is {found.version} now; begin a new process, "
+            "or bring the file back"
+        )
+    register_policy(choice.name, found.policy)
+    return msgspec.structs.replace(choice, distribution=DISTRIBUTION, version=found.version)

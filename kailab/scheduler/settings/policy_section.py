@@ -26,11 +26,13 @@ All of it is optional. A ``jobOrder``, ``checkpoint`` or ``agedAfter`` that is t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from kailab.engine.policies.settings import DAY, Checkpoint, PolicyChoice, WeightedOrder
 from kailab.errors import InputError
 from kailab.scheduler.settings.config_values import Reader
+from kailab.scheduler.settings.policy_files import seen_from
 from kailab.scheduler.settings.search_budgets import read_counts
 
 WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
@@ -101,10 +103,11 @@ def read_policies(block: Reader) -> dict[str, Any]:
 
 
 def _choice(block: Reader, key: str) -> PolicyChoice | None:
-    """A policy of another distribution; None where none is named."""
+    """A policy by its name; None where none is named. Files are seen from that of the configuration."""
     value = block[key]
+    folder = Path(block.file).parent
     if isinstance(value, str):
-        return PolicyChoice(name=value)
+        return PolicyChoice(name=seen_from(value, folder))
     if not isinstance(value, Mapping) or "policy" not in value:
         return None
     inside = block.inside(key)
@@ -112,7 +115,8 @@ def _choice(block: Reader, key: str) -> PolicyChoice | None:
     if not isinstance(inside["policy"], str):
         raise InputError(f"{inside['policy']!r} is no name of a policy", inside.where("policy"))
     parameters = inside.inside("parameters").values
-    return PolicyChoice(name=inside["policy"], parameters={str(name): value for name, value in parameters.items()})
+    name = seen_from(inside["policy"], folder)
+    return PolicyChoice(name=name, parameters={str(name): value for name, value in parameters.items()})
 
 
 def _job_order(block: Reader) -> WeightedOrder:
