@@ -1,6 +1,7 @@
 """Settings for all tests."""
 
 import os
+import signal
 from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
@@ -73,6 +74,19 @@ def components() -> ComponentSet:
 def browser() -> Iterator[Any]:
     with browsers.launched() as found:
         yield found
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _signals_as_ever() -> Iterator[None]:
+    """A shell's background ignores SIGINT, nohup ignores SIGHUP, and every process that is started inherits it: commands that are to end by
+    them would never end."""
+    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
+    ignored = [number for number in usual if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, usual[number])
+    yield
+    for number in ignored:
+        signal.signal(number, signal.SIG_IGN)
 
 
 @pytest.fixture(autouse=True)

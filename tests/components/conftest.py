@@ -7,7 +7,6 @@ import http.server
 import io
 import json
 import re
-import signal
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -153,13 +152,3 @@ def no_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "sh").symlink_to("/bin/sh")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-
-
-@pytest.fixture
-def signals_as_ever() -> Iterator[None]:
-    """What whoever started the tests made of signals is handed on to them: a shell's background ignores SIGINT, nohup ignores SIGHUP."""
-    usual = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_DFL}
-    before = {number: signal.signal(number, handler) for number, handler in usual.items()}
-    yield
-    for number, handler in before.items():
-        signal.signal(number, handler)

@@ -61,7 +61,6 @@ def test_a_build_that_is_interrupted_leaves_no_compiler(tmp_path: Path, monkeypa
     assert wait_until(lambda: find(compiler) is None, 60)
 
 
-@pytest.mark.usefixtures("signals_as_ever")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_command_that_is_told_to_end_takes_its_build_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int

@@ -16,8 +16,6 @@ from kailab.components.process_group import group
 
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
-pytestmark = pytest.mark.usefixtures("signals_as_ever")
-
 
 def leave(script: str, ready: Callable[[subprocess.Popen[bytes]], object], error: BaseException) -> None:
     with group(["/bin/sh", "-c", script]) as process:
