@@ -325,7 +325,7 @@ def run_rounds(opening: Opening, decide: Decide, most: int = 12, strict: bool = 
     violations: list[str] = []
     config = opening.config
     for number in range(1, most + 1):
-        decisions = decide(table.working(), config, NOW)
+        decisions = decide(table.working_as_mirrored(), config, NOW)
         violations += [f"cycle {number}: {one}" for one in check(opening, table.tasks, decisions, strict)]
         if not decisions.changed and not decisions.again:
             return violations + _promises_at_rest(table, decisions)

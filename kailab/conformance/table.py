@@ -11,6 +11,7 @@ from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.numa import Zones
 from kailab.engine.working.workingset import WorkingSet
 from kailab.model import labels
+from kailab.scheduler.mirror.gpu_reservations import GpuReservations
 
 LAST_START_AGE = 60.0
 
@@ -37,6 +38,15 @@ class Table:
                 claims=tuple(self.claims.values()),
             )
         )
+
+    def working_as_mirrored(self) -> WorkingSet:
+        """The same as a scheduler sees it in a cluster, where each shared GPU has a reservation, or one that stands in for it."""
+        working = self.working()
+        reservations = GpuReservations(working, lambda uid: None)
+        for uid, task in self.tasks.items():
+            if task.status in ACTIVE or task.status == Status.RELEASING:
+                reservations.shares(uid, task.node, task.gpu_groups)
+        return working
 
     def podgroups(self) -> list[PodGroup]:
         """PodGroups, started a minute ago where anything is placed: so KAI's test set-up has it."""
