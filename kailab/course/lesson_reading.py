@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from kailab.course.description import described
 from kailab.course.lesson import Lesson, Right
 from kailab.errors import InputError, Where
 from kailab.model import yamltext
+from kailab.model.described import described
 from kailab.model.files import read_text
 from kailab.model.meant import meant
 from kailab.model.schema_faults import Fault

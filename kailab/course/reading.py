@@ -16,8 +16,8 @@ import msgspec
 
 from kailab.course.challenge import Challenge
 from kailab.course.conditions import condition_faults
-from kailab.course.description import described
 from kailab.errors import InputError
+from kailab.model.described import described
 from kailab.model.files import read_text
 from kailab.model.meant import meant
 from kailab.model.schema_faults import Fault

@@ -20,12 +20,10 @@ from typing import Any
 
 import msgspec
 
-from kailab.errors import InputError, InputErrors, Where
-from kailab.model.files import read_text
-from kailab.model.manifests import line_of
-from kailab.model.schema_faults import Fault, faults, read_schema
+from kailab.errors import InputError
+from kailab.model.described import described
+from kailab.model.schema_faults import Fault
 from kailab.model.times import duration_seconds
-from kailab.model.yamltext import read_document
 from kailab.replay.queues import MODES
 from kailab.scheduler.settings.policy_files import seen_from
 from kailab.studies.study import Find, Study
@@ -40,12 +38,7 @@ _NAMED = "gpus"
 
 def read_study(path: Path) -> Study:
     """Raises InputError, or InputErrors with every fault of the file."""
-    value, lines = read_document(read_text(path), str(path), "one study")
-    found = list(faults(value, read_schema(_SCHEMA))) or list(_faults(value))
-    if found:
-        raise InputErrors.of(
-            [InputError(one.message, Where(str(path), line_of(lines, one.path), "", one.path)) for one in found]
-        )
+    value = described(path, _SCHEMA, "one study", _faults)
     base = path.absolute().parent
     grid = {name: tuple(_placed(name, one, base) for one in values) for name, values in value.get("grid", {}).items()}
     seeds = value.get("seeds", ())
@@ -58,10 +51,10 @@ def read_study(path: Path) -> Study:
     )
 
 
-def _faults(value: dict[str, Any]) -> Iterator[Fault]:
+def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
     """Of a study that has the form."""
-    for name, many in (("for", value), ("checkpoint", value)):
-        yield from _duration(many.get(name), name)
+    for name in ("for", "checkpoint"):
+        yield from _duration(value.get(name), name)
         for place, one in enumerate(value.get("grid", {}).get(name, ())):
             yield from _duration(one, f"grid.{name}[{place}]")
     if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):

@@ -1,4 +1,4 @@
-"""The description of a challenge or a lesson, read from its folder: YAML in the form of a schema, and files that it names."""
+"""A file of YAML in the form of a schema, with every fault named by line and field."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Faults = Callable[[dict[str, Any], Path], Iterable[Fault]]
 
 
 def described(file: Path, schema: Path, expected: str, further: Faults) -> dict[str, Any]:
-    """``expected``: what the file holds, in words. ``further``: what is wrong with one that has the form, seen from its folder. Raises
+    """``expected``: what the file holds, in words. ``further``: what is wrong with one that has the form, given its folder. Raises
     InputError, or InputErrors with every fault."""
     value, lines = yamltext.read_document(read_text(file), str(file), expected)
     found = list(faults(value, read_schema(schema))) or list(further(value, file.parent))
