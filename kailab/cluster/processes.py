@@ -21,6 +21,11 @@ _POLL_SECONDS = 0.02
 _KERNEL = 2  # the parent of the kernel's own threads, which have neither environment nor command line
 
 
+def processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def find(pid: int, since: float | None = None) -> psutil.Process | None:
     """The living process of this id; ``since`` (seconds since the epoch): only one that runs since then. None: there is none."""
     import psutil

@@ -6,19 +6,17 @@ Workers need kailab, and the study's files under the same paths.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
 from kailab.errors import ConnectError, InputError
-from kailab.studies.measuring import Result, result_of
+from kailab.studies.measuring import Done, result_of
 from kailab.studies.study import Run
 
 CONNECT_SECONDS = 30
 MOST_TRIES = 50
 """Dask gives a task up whose workers are lost a few times; it is the workers' fault, so it is asked for again."""
-
-Done = Callable[[Run, Result], None]
 
 
 def run_on_dask(address: str, runs: Sequence[Run], done: Done) -> None:

@@ -58,8 +58,9 @@ def finding(swept: Swept) -> Finding | None:
 
 def _estimates(swept: Swept, find: Find) -> Sequence[Estimate]:
     found = []
-    for setting in swept.study.settings():
-        runs = [run for run in swept.runs if run.setting == setting]
+    each = len(swept.study.seeds) or 1
+    for number, setting in enumerate(swept.study.settings()):
+        runs = swept.runs[number * each : (number + 1) * each]
         rows = [_row(swept, run.key, find.queue) for run in runs if swept.results[run.key].rows]
         values = tuple(float(row[find.measure]) for row in rows if row[find.measure] is not None)
         mean = fmean(values) if values else None

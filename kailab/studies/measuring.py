@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -27,6 +28,10 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     rows: list[dict[str, Any]] = []
     error: str = ""
+
+
+Done = Callable[[Run, Result], None]
+"""Told of each run as it ends."""
 
 
 def result_of(run: Run) -> Result:

@@ -6,16 +6,15 @@ import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
 from kailab.errors import StateError
-from kailab.studies.measuring import Result, result_of
+from kailab.studies.measuring import Done, Result, result_of
 from kailab.studies.study import Run
 
 MOST_TRIES = 3
-Done = Callable[[Run, Result], None]
 
 
 class _Started(NamedTuple):

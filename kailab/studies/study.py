@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from kailab.model.files import read_bytes
+
 FILES = ("trace", "fleet", "queues", "config")
 """Options whose value may be a file."""
 
@@ -87,8 +89,6 @@ def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) 
 
 
 def _digest(path: str, digests: dict[str, str]) -> str:
-    from kailab.model.files import read_bytes
-
     if path not in digests:
         digests[path] = hashlib.sha256(read_bytes(path, None)).hexdigest()
     return digests[path]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from kailab.cluster.processes import processors
 from kailab.errors import InputError
 from kailab.studies.daskcluster import check_dask, run_on_dask
 from kailab.studies.keeping import TABLE, StudyFolder, write_table
@@ -33,11 +33,6 @@ class Swept:
         return [run for run in self.runs if self.results[run.key].error]
 
 
-def workers_that_fit() -> int:
-    """Processors that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def sweep(
     study: Study,
     root: Path,
@@ -46,7 +41,7 @@ def sweep(
     dask: str = "",
     progress: Progress = lambda what, done, total: None,
 ) -> Swept:
-    """``root``: the folder of studies. ``workers``: processes here; None: as many as fit. ``dask``: the address of a scheduler, whose workers do
+    """``root``: the folder of studies. ``workers``: processes here; None: one for each processor. ``dask``: the address of a scheduler, whose workers do
     it instead. ``progress``: told what is done, how many runs of how many. Raises InputError before anything is begun; StateError,
     ConnectError: then what is done stays done."""
     if dask:
@@ -57,18 +52,19 @@ def sweep(
     with folder.held():
         results = {run.key: found for run in runs if (found := folder.result(run)) is not None and not found.error}
         before = sum(run.key in results for run in runs)
+        wanted = len({run.key for run in runs})
 
         def done(run: Run, result: Result) -> None:
             folder.keep(run, result)
             results[run.key] = result
-            progress("running", sum(one.key in results for one in runs), len(runs))
+            progress("running", len(results), wanted)
 
         left = list({run.key: run for run in runs if run.key not in results}.values())
-        progress("running", before, len(runs))
+        progress("running", len(results), wanted)
         if left and dask:
             run_on_dask(dask, left, done)
         elif left:
-            run_here(left, min(workers or workers_that_fit(), len(left)), done)
+            run_here(left, min(workers or processors(), len(left)), done)
         write_table(folder.path / TABLE, study, runs, results)
     return Swept(study=study, runs=runs, results=results, before=before, table=folder.path / TABLE)
 

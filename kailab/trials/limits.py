@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 
 from kailab.cluster.backends import BACKENDS
+from kailab.cluster.processes import processors
 
 GIB = 2**30
 _EMBEDDED_BYTES = GIB // 2
@@ -20,7 +20,7 @@ def jobs_that_fit(isolations: Iterable[str]) -> int:
     """At least one. A backend whose cluster is somebody else's, or a kind cluster, has room for one cell at a time."""
     import psutil
 
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = processors()
     free = psutil.virtual_memory().available * _LEFT_FREE
     most = []
     for name in isolations:
