@@ -23,6 +23,11 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
+def told(error: BaseException) -> str:
+    """What somebody else's code raised, for a message: its type, and what it says if it says anything."""
+    return printable(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
 class KailabError(Exception):
     """Base of all errors that are for the user to read."""
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, Final, Literal, NamedTuple
 
-from kailab.errors import ExtensionError, KailabError, printable
+from kailab.errors import ExtensionError, KailabError, told
 
 SCHEDULERS: Final = "kailab.schedulers"
 BACKENDS: Final = "kailab.backends"
@@ -43,7 +43,7 @@ class Extension(NamedTuple):
         try:
             return metadata.EntryPoint(self.name, self.target, self.group).load()
         except (Exception, SystemExit) as error:
-            raise ExtensionError(f"{self.told} can't be loaded ({self.target}): {_told(error)}") from error
+            raise ExtensionError(f"{self.told} can't be loaded ({self.target}): {told(error)}") from error
 
 
 class Broken(NamedTuple):
@@ -115,10 +115,6 @@ def _clash(found: list[Extension], built_in: Iterable[str]) -> str:
     return ""
 
 
-def _told(error: BaseException) -> str:
-    return printable(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-
-
 @cache
 def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[Broken, ...]]:
     """Of all distributions on ``sys.path``. The first of several with the same name counts, as for imports."""
@@ -139,7 +135,7 @@ def _read(path: tuple[str, ...]) -> tuple[tuple[Extension, ...], tuple[Broken, .
             points = [point for point in distribution.entry_points if point.group in GROUPS]
             version = distribution.version or "(no version)"
         except Exception as error:
-            damaged.append(Broken(name, f"its entry points can't be read: {_told(error)}"))
+            damaged.append(Broken(name, f"its entry points can't be read: {told(error)}"))
             continue
         found += [Extension(point.group, point.name, point.value, name, version) for point in points]
     return tuple(sorted(found, key=lambda one: (one.name, one.distribution, one.target))), tuple(damaged)

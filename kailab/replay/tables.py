@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import importlib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError
+from kailab.model.optional import optional
 from kailab.replay.replaying import Replayed
 
 JOBS = (
@@ -70,9 +70,5 @@ def _write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Sequence[A
 
 
 def _pyarrow(path: Path) -> tuple[Any, Any]:
-    try:
-        return importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
-    except ImportError:
-        raise InputError(
-            f"{path}: Parquet needs pyarrow, which is not installed: pip install 'kailab[parquet]'"
-        ) from None
+    need = f"{path}: Parquet needs pyarrow"
+    return optional("pyarrow", "parquet", need), optional("pyarrow.parquet", "parquet", need)

@@ -5,12 +5,12 @@ Workers need kailab, and the study's files under the same paths.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
 
 from kailab.errors import ConnectError, InputError
+from kailab.model.optional import optional
 from kailab.studies.measuring import Done, result_of
 from kailab.studies.study import Run
 
@@ -72,7 +72,4 @@ def _follow(distributed: Any, client: Any, runs: Sequence[Run], done: Done) -> N
 
 
 def _distributed() -> Any:
-    try:
-        return importlib.import_module("distributed")
-    except ImportError:
-        raise InputError("--dask needs Dask, which is not installed: pip install 'kailab[dask]'") from None
+    return optional("distributed", "dask", "--dask needs Dask")

@@ -5,7 +5,6 @@ matplotlib and pandas are optional (``pip install 'kailab[figures]'``) and loade
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from kailab.evidence.history import History
 from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import OneSeries, of_looks
 from kailab.evidence.metrics.written import read_series
+from kailab.model.optional import optional
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -97,11 +97,7 @@ def save(figure: Figure, path: Path) -> None:
 
 def load(module: str) -> Any:
     """A module of the extra ``figures``. Raises InputError where it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        library = module.partition(".")[0]
-        raise InputError(f"this needs {library}, which is not installed: pip install 'kailab[figures]'") from None
+    return optional(module, "figures", f"this needs {module.partition('.')[0]}")
 
 
 def _one(series: Sequence[OneSeries], name: str, **labels: str) -> OneSeries | None:

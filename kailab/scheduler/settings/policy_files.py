@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import NamedTuple
 
 from kailab.engine.policies.contract import Policy, check_policy
-from kailab.errors import ExtensionError, InputError, Where, printable
+from kailab.errors import ExtensionError, InputError, Where, told
 from kailab.model.files import read_bytes
 
 DISTRIBUTION = "file"
@@ -74,6 +74,5 @@ def _run(place: str, path: str, content: bytes, digest: str) -> ModuleType:
         exec(code, module.__dict__)  # it is the user's own file, named by the user
     except (Exception, SystemExit) as error:
         del sys.modules[module.__name__]
-        told = printable(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
-        raise ExtensionError(f"{path} can't be loaded: {told}") from error
+        raise ExtensionError(f"{path} can't be loaded: {told(error)}") from error
     return module
