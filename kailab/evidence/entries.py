@@ -150,6 +150,11 @@ class PodRow(Entry, frozen=True, kw_only=True):
     reason: str = ""
     message: str = ""
 
+    @property
+    def group(self) -> str:
+        """``namespace/name`` of its PodGroup; of a pod without one its own."""
+        return f"{self.name.partition('/')[0]}/{self.podgroup}" if self.podgroup else self.name
+
 
 class PodGroupRow(Entry, frozen=True, kw_only=True):
     name: str

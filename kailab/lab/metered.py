@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from kailab.evidence.entries import PodRow
 from kailab.evidence.metrics.look import Fleet, Group, Look, Tally, Waiting
 from kailab.evidence.shares import Shares
-from kailab.lab.picture import group_of
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ def _waiting(picture: Picture, opened: float) -> tuple[Waiting, ...]:
     rows: dict[str, list[PodRow]] = {}
     for row in picture.rows:
         if row.phase == "Pending" and not row.node:
-            rows.setdefault(group_of(row) if row.podgroup else row.name, []).append(row)
+            rows.setdefault(row.group, []).append(row)
     found = []
     for name, pods in rows.items():
         since = min(parse_time(picture.pods_by_name[row.name]["metadata"]["creationTimestamp"]) for row in pods)

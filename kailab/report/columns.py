@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from kailab.engine.decisions import QueueState
-from kailab.evidence.entries import PodRow
 from kailab.report.form import NONE, STATES, GroupForm, NodeForm, PodForm, QueueForm
 
 _STATE = {name: place for place, name in enumerate(STATES)}
@@ -210,8 +209,3 @@ class Pods:
 
     def _shared(self, name: str) -> int:
         return self._sharing.setdefault(name, len(self._sharing)) if name else NONE
-
-
-def group_name(row: PodRow) -> str:
-    """``namespace/name`` of the PodGroup of a row; of a pod without one its own."""
-    return f"{row.name.partition('/')[0]}/{row.podgroup}" if row.podgroup else row.name

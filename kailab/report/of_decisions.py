@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from kailab.evidence.entries import Decision, Evicted, OnNode, Reason, State, Waits
-from kailab.report.columns import Nodes, Pods, Queues, group_name
+from kailab.report.columns import Nodes, Pods, Queues
 from kailab.report.form import NONE, DecisionForm, EvictionForm, Moment, WaitForm
 
 Of = Callable[[Decision], int]
@@ -101,7 +101,7 @@ class Waiting:
         waits: dict[str, tuple[str, str, int]] = {}
         for place, row in enumerate(state.pods):
             if row.phase == "Pending" and not row.node:
-                waits.setdefault(group_name(row), (row.reason or "Pending", row.message, first + place))
+                waits.setdefault(row.group, (row.reason or "Pending", row.message, first + place))
         self.keep_only(moment, set(waits))
         for name, (code, message, ref) in waits.items():
             was = self._open.get(name)

@@ -10,7 +10,7 @@ from kailab.engine.decisions import QueueState
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.canonical import rfc3339
 from kailab.evidence.entries import PodRow, QueueRow, State
-from kailab.report.columns import Nodes, Pods, Queues, Seen, group_name
+from kailab.report.columns import Nodes, Pods, Queues, Seen
 from kailab.report.form import NONE, Moment
 from kailab.report.racks import Racks
 
@@ -67,7 +67,7 @@ class StateMoments:
             self._queues.keep_only(moment, {queue.name for queue in state.queues})
 
     def _take_pod(self, moment: int, row: PodRow, ref: int) -> int:
-        group = self._pods.group(group_name(row), row.queue)
+        group = self._pods.group(row.group, row.queue)
         known = self._pods.place(row.name)
         was = self._pods.last(known) if known != NONE else None
         state = _STATE_OF.get(row.phase) or ("starts" if row.node else "waits")

@@ -19,7 +19,7 @@ from kailab.engine.snapshot.changes import Changes
 from kailab.engine.snapshot.counting import offered_gpus
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.cycles import whole
-from kailab.evidence.entries import Bound, Decision, Evicted, PodRow, Promised, Refused, State, Waits
+from kailab.evidence.entries import Bound, Decision, Evicted, Promised, Refused, State, Waits
 from kailab.evidence.history import History, PodPast
 from kailab.evidence.metrics.look import Fleet, Group, Look, Tally, Waiting
 from kailab.evidence.shares import Shares
@@ -238,7 +238,7 @@ class _Past:
                 del self._tally.evicted[gone]
             for row in state.pods:
                 if row.reason and not row.node:
-                    self._reasons[_group_of(row) if row.podgroup else row.name] = row.reason
+                    self._reasons[row.group] = row.reason
 
     def _group(self, name: str) -> Group:
         return self._groups.get(name) or Group(name)
@@ -273,10 +273,6 @@ def _groups(history: History) -> dict[str, Group]:
 
 def _name(obj: Object) -> str:
     return f"{obj['metadata'].get('namespace', '')}/{obj['metadata']['name']}"
-
-
-def _group_of(row: PodRow) -> str:
-    return f"{row.name.partition('/')[0]}/{row.podgroup}"
 
 
 def _queue(name: str, parent: str) -> Object:
