@@ -40,7 +40,7 @@ def mixed(
         timed.settle()
         timed.start()
         begun = time.process_time()
-        largest = max((pool.gpus for pool in described.pools), default=0)
+        largest = described.largest_node
         objects = (
             job_object(f"mixed-{number:06}", job, QUEUE, pods_of(job, largest), endless=True)
             for number, job in enumerate(drawn)
@@ -73,7 +73,7 @@ def _shared(name: str) -> Path:
 
 def _drawn(jobs: list[TraceJob], fleet: Fleet, load: int, chance: random.Random) -> Iterator[TraceJob]:
     """Jobs, each as likely at every draw, until they ask for so much."""
-    wanted = sum(pool.whole_gpus * pool.count for pool in fleet.pools) * WHOLE * load // 100
+    wanted = fleet.summary().gpus * WHOLE * load // 100
     if not any(job.milli for job in jobs) or not wanted:
         raise InputError("a mixed load is measured by GPUs: expected a trace and a fleet with some")
     asked = 0

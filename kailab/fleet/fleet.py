@@ -182,6 +182,11 @@ class Fleet:
         """All objects of the fleet for a cluster of its own: topologies, priority classes, nodes."""
         return [*self.topologies, *self.priority_classes, *self.nodes()]
 
+    @property
+    def largest_node(self) -> int:
+        """Devices of the node that has most that can be had whole."""
+        return max((pool.whole_gpus for pool in self.pools), default=0)
+
     def summary(self) -> FleetSummary:
         """What the fleet offers, by model of GPU."""
         models: dict[str, list[Pool]] = {}

@@ -8,6 +8,10 @@ WHOLE = 1000
 """Thousandths of a GPU, as the engine counts them."""
 
 
+HOUR = 3600
+"""Seconds."""
+
+
 class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``arrival``: whole seconds on the trace's own clock. ``seconds``: how long it ran. ``gpus``: devices in all; with ``share`` (thousandths)
     below ``WHOLE`` it is one pod with that part of one. ``pods``: equal pods that start together; 0: as few as the fleet's nodes

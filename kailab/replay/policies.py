@@ -62,9 +62,8 @@ def decided_by(
 
 def workload(trace: Trace, fleet: Fleet) -> tuple[Typical, ...]:
     """The sorts of pods that make up 95 % of a trace's."""
-    largest = max((pool.whole_gpus for pool in fleet.pools), default=0)
     pods = []
     for job in trace.jobs:
-        count = pods_of(job, largest)
+        count = pods_of(job, fleet.largest_node)
         pods += [(job.cpu_millis, job.gpus // count, job.share, tuple(sorted(job.models)))] * count
     return typical(pods)

@@ -89,7 +89,7 @@ class _Run:
         self._standings, self._samples = standings, samples
         self._cluster = cluster
         self._accounts = Accounts(plan.checkpoint, endless=plan.endless)
-        self._largest = max((pool.whole_gpus for pool in plan.fleet.pools), default=0)
+        self._largest = plan.fleet.largest_node
         self._jobs = plan.trace.jobs
         self._next = 0
 

@@ -7,11 +7,9 @@ from collections.abc import Sequence
 import msgspec
 
 from kailab.engine.decisions import QueueState
-from kailab.replay.job import WHOLE
+from kailab.replay.job import HOUR, WHOLE
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
-
-HOUR = 3600
 
 
 class QueueFairness(msgspec.Struct, frozen=True, kw_only=True):

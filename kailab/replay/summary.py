@@ -9,14 +9,14 @@ from typing import Any
 
 import msgspec
 
+from kailab.evidence.metrics.families import percentile
 from kailab.replay.balance import Balance
 from kailab.replay.fragmented import Fragmentation
-from kailab.replay.job import WHOLE
+from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.replaying import Replayed
 from kailab.replay.standing import Fairness
 from kailab.replay.work import Work
 
-HOUR = 3600
 LEAST_SECONDS = 10
 """Of the bounded slowdown: shorter jobs count as if they ran so long (Feitelson and Rudolph)."""
 _INTERVALS = {"1m": 60, "10m": 600, "30m": 1800, "1h": 3600, "6h": 21_600}
@@ -183,14 +183,10 @@ def spread(numbers: Sequence[float]) -> Spread | None:
     ordered = sorted(numbers)
     return Spread(
         mean=round(sum(ordered) / len(ordered), 3),
-        p50=round(_rank(ordered, 50), 3),
-        p99=round(_rank(ordered, 99), 3),
+        p50=round(percentile(ordered, 50), 3),
+        p99=round(percentile(ordered, 99), 3),
         most=round(ordered[-1], 3),
     )
-
-
-def _rank(ordered: Sequence[float], percent: int) -> float:
-    return ordered[max(0, -(-len(ordered) * percent // 100) - 1)]
 
 
 def as_json(found: Summary) -> dict[str, Any]:

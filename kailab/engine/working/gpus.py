@@ -16,8 +16,14 @@ Memory is in MiB; a share of a device counts as that share of the node's GPU mem
 
 from __future__ import annotations
 
+from typing import TypeVar
+
+import numpy as np
+
 from kailab.engine.snapshot.counting import portion
 from kailab.engine.snapshot.records import GPU, GpuRequest, Status
+
+M = TypeVar("M", int, np.ndarray)
 
 
 class Group:
@@ -47,6 +53,11 @@ class Group:
     @property
     def empty(self) -> bool:
         return not self.holders and not self.waiting
+
+
+def share_memory(request: GpuRequest, device: M) -> int | M:
+    """MiB that one device's share of the request takes of a device of so many MiB, or of each of several."""
+    return request.memory_mib or request.portion * device // GPU
 
 
 class SharedGpus:
@@ -81,7 +92,7 @@ class SharedGpus:
 
     def memory_of(self, request: GpuRequest) -> int:
         """MiB that one device's share of the request takes on this node."""
-        return request.memory_mib or request.portion * self.memory // GPU
+        return share_memory(request, self.memory)
 
     def left(self, group: Group) -> int:
         """MiB of a shared device that nobody holds."""

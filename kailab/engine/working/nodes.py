@@ -21,7 +21,7 @@ from kailab.engine.snapshot.counting import (
 from kailab.engine.snapshot.records import GPU, GpuRequest, Node, ResourceClaim, Status
 from kailab.engine.snapshot.statuses import ACTIVE, ON_NODE
 from kailab.engine.working.claims import Claims
-from kailab.engine.working.gpus import SharedGpus
+from kailab.engine.working.gpus import SharedGpus, share_memory
 from kailab.engine.working.layout import GPUS, QUEUE_RESOURCES, Layout
 from kailab.engine.working.numa import NumaNodes
 from kailab.engine.working.shares import Shares
@@ -319,7 +319,7 @@ class NodeTable:
     @staticmethod
     def share_counted(gpu: GpuRequest, device: int) -> int:
         """What a share of GPUs counts for in queues on a node with devices of ``device`` MiB, in milli-GPUs."""
-        return gpu.devices * portion(gpu.memory_mib or gpu.portion * device // GPU, device)
+        return gpu.devices * portion(share_memory(gpu, device), device)
 
 
 def _count(changes: dict[str, list[int]], status: Status, node: str, left: Place | None, sign: int) -> None:

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.snapshot.records import GPU, GpuRequest
-from kailab.engine.working.gpus import SharedGpus
+from kailab.engine.snapshot.records import GpuRequest
+from kailab.engine.working.gpus import SharedGpus, share_memory
 
 
 class Size(NamedTuple):
@@ -77,9 +77,11 @@ class Shares:
         """MiB that one device's share of the request takes: ``SharedGpus.memory_of`` of every node, or one for all."""
         found = self._shares.get(request)
         if found is None:
-            found = request.memory_mib or request.portion * self._memory // GPU
-            if not request.memory_mib and len(self.sizes) == 1:
-                found = request.portion * self.sizes[0].memory // GPU
+            if len(self.sizes) == 1:
+                # All devices are alike: one number compares faster than an array of it.
+                found = share_memory(request, self.sizes[0].memory)
+            else:
+                found = share_memory(request, self._memory)
             self._shares[request] = found
         return found
 
