@@ -9,6 +9,25 @@ import pytest
 
 from kailab.engine.policies import contract
 
+QUEUE = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: team}
+spec: {resources: {gpu: {quota: 8, limit: 8, overQuotaWeight: 1}}}
+"""
+POD = """---
+apiVersion: v1
+kind: Pod
+metadata: {name: PODNAME, labels: {kai.scheduler/queue: team}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: GPUS}}}]
+"""
+
+
+def pods(**gpus: int) -> str:
+    return QUEUE + "".join(POD.replace("PODNAME", name).replace("GPUS", str(wanted)) for name, wanted in gpus.items())
+
 
 @pytest.fixture
 def bring(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

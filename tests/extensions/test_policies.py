@@ -13,6 +13,7 @@ from kailab.errors import ExtensionError, InputError, PolicyError
 from kailab.lab import Lab, expect
 from kailab.lab.explain.asking import ask
 from kailab.scheduler import read_settings
+from tests.extensions.conftest import pods
 
 MODULE = """
 from kailab.engine.policies.contract import JobOrder, NodeScore
@@ -35,19 +36,6 @@ fewest-first = acme_policies:Fewest
 last-node = acme_policies:Last
 faulty = acme_policies:Faulty
 no-policy = acme_policies:__name__
-"""
-PODS = """
-apiVersion: scheduling.run.ai/v2
-kind: Queue
-metadata: {name: team}
-spec: {resources: {gpu: {quota: 8, limit: 8, overQuotaWeight: 1}}}
----
-apiVersion: v1
-kind: Pod
-metadata: {name: PODNAME, labels: {kai.scheduler/queue: team}}
-spec:
-  schedulerName: kai-scheduler
-  containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: GPUS}}}]
 """
 
 
@@ -108,7 +96,7 @@ def test_an_engine_configuration_is_checked_where_a_lab_opens(acme) -> None:
 
 def _apply(lab: Lab, **gpus: int) -> None:
     for name, count in gpus.items():
-        lab.apply(PODS.replace("PODNAME", name).replace("GPUS", str(count)))
+        lab.apply(pods(**{name: count}))
 
 
 def test_a_policy_decides_in_a_lab_and_in_one_that_is_taken_up_again(acme, tmp_path) -> None:
@@ -122,7 +110,7 @@ def test_a_policy_decides_in_a_lab_and_in_one_that_is_taken_up_again(acme, tmp_p
         lab.save(tmp_path / "lab")
     with Lab.resume(tmp_path / "lab") as again:
         assert again.config.job_order_policy == PolicyChoice(name="fewest-first", distribution="acme", version="1.2")
-        again.delete(PODS.replace("PODNAME", "small").replace("GPUS", "2").split("---")[1])
+        again.delete(pods(small=2).split("---")[1])
         again.settle()
         expect(again.pod("middle")).running()
 

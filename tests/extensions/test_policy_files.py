@@ -10,6 +10,7 @@ import pytest
 from kailab.errors import InputError, PolicyError
 from kailab.lab import Lab, expect
 from kailab.scheduler import load_settings
+from tests.extensions.conftest import pods
 
 ORDER = """
 from kailab.engine import JobOrder, JobView
@@ -20,24 +21,6 @@ class {name}(JobOrder, frozen=True):
     def key(self, job: JobView) -> float:
         return -job.wants.gpu if self.reverse else job.wants.gpu
 """
-QUEUE = """
-apiVersion: scheduling.run.ai/v2
-kind: Queue
-metadata: {name: team}
-spec: {resources: {gpu: {quota: 8, limit: 8, overQuotaWeight: 1}}}
-"""
-POD = """---
-apiVersion: v1
-kind: Pod
-metadata: {name: PODNAME, labels: {kai.scheduler/queue: team}}
-spec:
-  schedulerName: kai-scheduler
-  containers: [{name: c, image: i, resources: {limits: {nvidia.com/gpu: GPUS}}}]
-"""
-
-
-def pods(**gpus: int) -> str:
-    return QUEUE + "".join(POD.replace("PODNAME", name).replace("GPUS", str(wanted)) for name, wanted in gpus.items())
 
 
 def configured(folder: Path, policy: str, code: str, file: str = "order.py") -> Path:

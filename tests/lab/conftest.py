@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests import builders
+
 Build = Callable[..., dict[str, Any]]
 
 
@@ -30,31 +32,4 @@ def queue() -> Build:
 
 @pytest.fixture
 def job() -> Build:
-    def build(name: str, queue: str, pods: int, gpus: int = 1, gang: bool = False, **extra: Any) -> dict[str, Any]:
-        labels = {"app": name, "kai.scheduler/queue": queue, **extra.get("labels", {})}
-        annotations = {"kai.scheduler/batch-min-member": str(pods)} if gang else {}
-        annotations |= extra.get("annotations", {})
-        return {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {"name": name, "labels": labels, "annotations": annotations},
-            "spec": {
-                "parallelism": pods,
-                "completions": pods,
-                "backoffLimit": 1000,
-                "template": {
-                    "metadata": {"labels": labels, "annotations": annotations},
-                    "spec": {
-                        "schedulerName": "kai-scheduler",
-                        "restartPolicy": "Never",
-                        "terminationGracePeriodSeconds": 0,
-                        "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
-                        "containers": [
-                            {"name": "c", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-                        ],
-                    },
-                },
-            },
-        }
-
-    return build
+    return builders.job

@@ -13,6 +13,7 @@ from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import Series, of_looks
 from kailab.evidence.recorder import Recorder
 from kailab.lab import Lab
+from tests import builders
 
 Object = dict[str, Any]
 RUN_SECONDS = "kailab.dev/run-seconds"
@@ -41,30 +42,8 @@ def job(
     priority: str = "train",
 ) -> Object:
     """``runs``: seconds that each pod runs for."""
-    labels = {"app": name, "kai.scheduler/queue": queue, "priorityClassName": priority}
-    annotations = {"kai.scheduler/batch-min-member": str(pods)} if gang else {}
-    annotations |= {} if runs is None else {RUN_SECONDS: f"{runs:g}"}
-    container = {"name": "c", "image": "pause", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "Job",
-        "metadata": {"name": name, "labels": labels, "annotations": annotations},
-        "spec": {
-            "parallelism": pods,
-            "completions": pods,
-            "backoffLimit": 1000,
-            "template": {
-                "metadata": {"labels": labels, "annotations": annotations},
-                "spec": {
-                    "schedulerName": "kai-scheduler",
-                    "restartPolicy": "Never",
-                    "terminationGracePeriodSeconds": 0,
-                    "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
-                    "containers": [container],
-                },
-            },
-        },
-    }
+    annotations = None if runs is None else {RUN_SECONDS: f"{runs:g}"}
+    return builders.job(name, queue, pods, gpus, gang, labels={"priorityClassName": priority}, annotations=annotations)
 
 
 @contextmanager

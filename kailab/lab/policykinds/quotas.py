@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from kailab.lab.policykinds.building import Building
 from kailab.lab.policykinds.meaning import Given, Meaning, acts, always, none
+from kailab.lab.policykinds.rules import always_means
 from kailab.model import labels
 from kailab.model.manifests import value_at
 
@@ -53,19 +54,16 @@ def burst_memory(given: Given, building: Building) -> Meaning:
     return acts(f"{told} (MB, quota and burst together)")
 
 
-def pods_per_day(given: Given, building: Building) -> Meaning:
-    given.count()
-    return none("no queue counts pods or days; a Kubernetes ResourceQuota bounds the pods of a namespace at one time")
+pods_per_day = always_means(
+    none("no queue counts pods or days; a Kubernetes ResourceQuota bounds the pods of a namespace at one time"),
+    Given.count,
+)
 
 
-def expiration(given: Given, building: Building) -> Meaning:
-    given.seconds()
-    return none("a queue's quota has no end and is not reset")
+expiration = always_means(none("a queue's quota has no end and is not reset"), Given.seconds)
 
 
-def condition(given: Given, building: Building) -> Meaning:
-    given.text()
-    return none("what is idle is lent at once, however little; there is no threshold")
+condition = always_means(none("what is idle is lent at once, however little; there is no threshold"), Given.text)
 
 
 def preemption_allowed(given: Given, building: Building) -> Meaning:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from kailab.lab.policykinds.building import MAIN, Building
 from kailab.lab.policykinds.meaning import Given, Meaning, acts, always, none, own
 from kailab.lab.policykinds.quotas import plain
+from kailab.lab.policykinds.rules import always_means, switch
 from kailab.model import labels
 from kailab.model.times import format_duration
 from kailab.scheduler.reading.podgroups import NON_PREEMPTIBLE_FROM
@@ -22,6 +23,10 @@ _WEIGHTS = {
     "resource-efficiency": "efficiency",
     "team-fairness": "fairness",
 }
+
+
+def _placed(way: str, where: str) -> Meaning:
+    return acts(f"placementStrategy.gpu: {way}, {where}")
 
 
 def placement_of(given: Given) -> str:
@@ -58,14 +63,13 @@ def grace(given: Given, building: Building) -> Meaning:
     return acts(f"each pod's own spec.terminationGracePeriodSeconds: {seconds:g}; for all at once kailab has {told}")
 
 
-def priority_difference(given: Given, building: Building) -> Meaning:
-    given.number()
-    return none("any higher priority preempts, by however little, within one queue")
+priority_difference = always_means(
+    none("any higher priority preempts, by however little, within one queue"), Given.number
+)
 
-
-def preempted_class(given: Given, building: Building) -> Meaning:
-    given.text()
-    return always("evicts by the value of the class, not by its name or place in a list")
+preempted_class = always_means(
+    always("evicts by the value of the class, not by its name or place in a list"), Given.text
+)
 
 
 def preempted_priority(given: Given, building: Building) -> Meaning:
@@ -83,26 +87,23 @@ def preemptions_per_cycle(given: Given, building: Building) -> Meaning:
     return own(f"kailab.maxEvictionsPerCycleByPriority: {{{priority}: {given.count()}}}; KAI bounds no evictions")
 
 
-def checkpoint_hooks(given: Given, building: Building) -> Meaning:
-    if not given.flag():
-        return none("hooks of pods run whenever they have one; take preStop out of the containers")
-    return acts("lifecycle.preStop of the pods' containers, within their grace period: the kubelet runs it, KAI waits")
+checkpoint_hooks = switch(
+    acts("lifecycle.preStop of the pods' containers, within their grace period: the kubelet runs it, KAI waits"),
+    none("hooks of pods run whenever they have one; take preStop out of the containers"),
+)
 
+algorithm = always_means(
+    always("divides by fair share (plugin proportion)"), lambda given: given.one_of(("fair-share",))
+)
 
-def algorithm(given: Given, building: Building) -> Meaning:
-    given.one_of(("fair-share",))
-    return always("divides by fair share (plugin proportion)")
+update_interval = always_means(
+    always("works shares out anew in each cycle; --schedule-period (1s) says how often one begins"), Given.seconds
+)
 
-
-def update_interval(given: Given, building: Building) -> Meaning:
-    given.seconds()
-    return always("works shares out anew in each cycle; --schedule-period (1s) says how often one begins")
-
-
-def weighted(given: Given, building: Building) -> Meaning:
-    if given.flag():
-        return always("lends by Queue spec.resources.*.overQuotaWeight")
-    return acts("the same overQuotaWeight in every Queue: there is no switch")
+weighted = switch(
+    always("lends by Queue spec.resources.*.overQuotaWeight"),
+    acts("the same overQuotaWeight in every Queue: there is no switch"),
+)
 
 
 def time_weighted(given: Given, building: Building) -> Meaning:
@@ -112,9 +113,9 @@ def time_weighted(given: Given, building: Building) -> Meaning:
     return own(f"{told}; KAI's spec.usageDBConfig weighs what queues used before, not how long their work waits")
 
 
-def record_interval(given: Given, building: Building) -> Meaning:
-    given.seconds()
-    return none("metrics are set in each cycle; how often they are read is the ServiceMonitor's interval")
+record_interval = always_means(
+    none("metrics are set in each cycle; how often they are read is the ServiceMonitor's interval"), Given.seconds
+)
 
 
 def metrics_endpoint(given: Given, building: Building) -> Meaning:
@@ -139,94 +140,67 @@ def drained_jobs(given: Given, building: Building) -> Meaning:
     return acts(f"{told}, of each queue")
 
 
-def least_resources(given: Given, building: Building) -> Meaning:
-    return none("no job is too small; an admission policy can refuse it")
+least_resources = always_means(none("no job is too small; an admission policy can refuse it"))
 
+gang = switch(
+    always("starts the minimum of members of each PodGroup together"),
+    none("there is no switch; a minMember of 1 in each PodGroup is the same"),
+)
 
-def gang(given: Given, building: Building) -> Meaning:
-    if given.flag():
-        return always("starts the minimum of members of each PodGroup together")
-    return none("there is no switch; a minMember of 1 in each PodGroup is the same")
+fair_share = switch(
+    always("divides by fair share (plugin proportion)"), none("there is no switch; one Queue for all work is the same")
+)
 
+queue_management = switch(always("decides by queues"), none("there is no switch; one Queue for all work is the same"))
 
-def fair_share(given: Given, building: Building) -> Meaning:
-    if given.flag():
-        return always("divides by fair share (plugin proportion)")
-    return none("there is no switch; one Queue for all work is the same")
+total_gpus = always_means(
+    always("counts status.allocatable of the nodes; here the number turns weights into quotas"), Given.number
+)
 
+total_memory = always_means(always("counts status.allocatable of the nodes"), Given.megabytes)
 
-def queue_management(given: Given, building: Building) -> Meaning:
-    if given.flag():
-        return always("decides by queues")
-    return none("there is no switch; one Queue for all work is the same")
+draining_policy = always_means(own("kailab.jobOrder, as the policy of that name says"), Given.text)
 
+few_nodes = switch(
+    _placed("binpack", "where the strategy of this policy says so"),
+    _placed("spread", "where the strategy of this policy says so"),
+)
 
-def total_gpus(given: Given, building: Building) -> Meaning:
-    given.number()
-    return always("counts status.allocatable of the nodes; here the number turns weights into quotas")
+many_nodes = switch(
+    _placed("spread", "where the strategy of this policy says so"),
+    _placed("binpack", "where the strategy of this policy says so"),
+)
 
+node_preference = always_means(
+    none("preferred node affinity is ignored, in a policy and in pods; a required one in the pods counts")
+)
 
-def total_memory(given: Given, building: Building) -> Meaning:
-    given.megabytes()
-    return always("counts status.allocatable of the nodes")
+pod_preference = always_means(acts("spec.affinity.podAntiAffinity of the pods themselves (plugin podaffinity)"))
 
+most_gpus_of_a_node = always_means(
+    none("no bound by node; required pod anti-affinity keeps pods of one app apart"), Given.count
+)
 
-def draining_policy(given: Given, building: Building) -> Meaning:
-    given.text()
-    return own("kailab.jobOrder, as the policy of that name says")
+fewest_nodes = always_means(
+    none("no least number of nodes; required pod anti-affinity gives each pod a node"), Given.count
+)
 
+density = always_means(none("binpack has no target: it fills a node as far as work fits"), Given.number)
 
-def few_nodes(given: Given, building: Building) -> Meaning:
-    wanted = "binpack" if given.flag() else "spread"
-    return acts(f"placementStrategy.gpu: {wanted}, where the strategy of this policy says so")
+spread_exclusive = switch(
+    _placed("spread", "for whole GPUs and shares alike"), _placed("binpack", "for whole GPUs and shares alike")
+)
 
-
-def many_nodes(given: Given, building: Building) -> Meaning:
-    wanted = "spread" if given.flag() else "binpack"
-    return acts(f"placementStrategy.gpu: {wanted}, where the strategy of this policy says so")
-
-
-def node_preference(given: Given, building: Building) -> Meaning:
-    return none("preferred node affinity is ignored, in a policy and in pods; a required one in the pods counts")
-
-
-def pod_preference(given: Given, building: Building) -> Meaning:
-    return acts("spec.affinity.podAntiAffinity of the pods themselves (plugin podaffinity)")
-
-
-def most_gpus_of_a_node(given: Given, building: Building) -> Meaning:
-    given.count()
-    return none("no bound by node; required pod anti-affinity keeps pods of one app apart")
-
-
-def fewest_nodes(given: Given, building: Building) -> Meaning:
-    given.count()
-    return none("no least number of nodes; required pod anti-affinity gives each pod a node")
-
-
-def density(given: Given, building: Building) -> Meaning:
-    given.number()
-    return none("binpack has no target: it fills a node as far as work fits")
-
-
-def spread_exclusive(given: Given, building: Building) -> Meaning:
-    wanted = "spread" if given.flag() else "binpack"
-    return acts(f"placementStrategy.gpu: {wanted}, for whole GPUs and shares alike")
-
-
-def fabric(given: Given, building: Building) -> Meaning:
-    given.flag()
-    return none(
+fabric = always_means(
+    none(
         "which GPUs of a node are linked is not looked at: the device plugin picks them; a Topology tells nodes apart"
-    )
+    ),
+    Given.flag,
+)
 
+memory_strategy = always_means(
+    none("shares of GPUs fit or do not; of several GPUs that fit, gpupack takes the fullest, gpuspread the emptiest"),
+    Given.text,
+)
 
-def memory_strategy(given: Given, building: Building) -> Meaning:
-    given.text()
-    return none(
-        "shares of GPUs fit or do not; of several GPUs that fit, gpupack takes the fullest, gpuspread the emptiest"
-    )
-
-
-def memory_threshold(given: Given, building: Building) -> Meaning:
-    return none("a GPU is shared to 100 %; what runs on it is not measured")
+memory_threshold = always_means(none("a GPU is shared to 100 %; what runs on it is not measured"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -12,10 +12,10 @@ from kailab.errors import InputError, InputErrors
 from kailab.lab.policykinds import quotas, settings
 from kailab.lab.policykinds.building import Building
 from kailab.lab.policykinds.meaning import Given, Meaning, none
+from kailab.lab.policykinds.rules import Rule
 from kailab.model.manifests import Manifest, Manifests, from_objects
 
 GROUP = "kai.nvidia.com"
-Rule = Callable[[Given, Building], Meaning]
 
 _QUOTA: Mapping[str, Rule] = {
     "namespace": quotas.namespace,
