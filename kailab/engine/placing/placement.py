@@ -24,8 +24,6 @@ NodeMask = np.ndarray | None  # None: all nodes
 
 # How shared devices are ordered: how much a full one is liked, and where a whole one stands (the lowest first).
 _SHARING = {"binpack": (1.0, 0.0), "spread": (-1.0, -1.0), "any": (0.0, 0.0)}
-
-
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
@@ -50,9 +48,8 @@ class Placer:
         self.table = session.table
         self.preferred: np.ndarray | None = None  # topology scores of the pod set in work; NaN: node not considered
         self._last: Pick | None = None
-        self._full: set[tuple[int, str, bool]] = (
-            set()
-        )  # who found no room on any node, as things stand since ``_full_since``
+        # Who found no room on any node, as things stand since ``_full_since``.
+        self._full: set[tuple[int, str, bool]] = set()
         self._full_since = -1
         self._too_large: dict[int, int | None] = {}  # by id of a ShapeInfo, all of which are kept
         self._groups = 0
