@@ -1,0 +1,115 @@
+"""A price file: what an hour of a GPU costs, and the power that it draws, by model of GPU.
+
+    apiVersion: kailab.dev/v1
+    kind: Prices
+    currency: USD
+    gpus:
+      A100: {perHour: 2.50, watts: 400, idleWatts: 60}
+      H100: {perHour: 5, watts: 700}
+    other: {perHour: 1}
+
+A model is what the node label ``nvidia.com/gpu.product`` says. The form is in ``prices.schema.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kailab.errors import InputError, InputErrors, Where
+from kailab.model import yamltext
+from kailab.model.files import decoded, read_bytes
+from kailab.model.manifests import line_of
+from kailab.model.schema_faults import Fault, faults, read_schema
+
+LARGEST_FILE = 2**20  # bytes
+SCHEMA = Path(__file__).with_name("prices.schema.json")
+HOURS_OF_A_MONTH = 730.0
+"""A twelfth of a year of 365 days, as clouds reckon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuPrice:
+    """One GPU. ``per_hour``: its price for an hour, at work or not. ``watts``: its power at work, ``idle_watts`` while nobody uses it;
+    None: not told."""
+
+    per_hour: float
+    watts: float | None = None
+    idle_watts: float | None = None
+
+    def cost(self, hours: float) -> float:
+        """Price of so many GPU-hours, in the file's currency."""
+        return self.per_hour * hours
+
+    def kilowatt_hours(self, used: float, idle: float) -> float | None:
+        """Energy of so many GPU-hours at work and idle; None where a power that it takes is not told."""
+        if (used and self.watts is None) or (idle and self.idle_watts is None):
+            return None
+        return ((self.watts or 0.0) * used + (self.idle_watts or 0.0) * idle) / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prices:
+    """``gpus``: by model. ``other``: for models that are not among them; None: they have no price."""
+
+    gpus: Mapping[str, GpuPrice] = field(default_factory=dict)
+    other: GpuPrice | None = None
+    currency: str = "USD"
+    description: str = ""
+    file: str = ""
+
+    def of(self, model: str) -> GpuPrice:
+        """The price of a model ("": a GPU whose model is not told). Raises InputError where the file has none."""
+        found = self.gpus.get(model, self.other)
+        if found is None:
+            told = repr(model) if model else "GPUs without a model"
+            known = ", ".join(sorted(self.gpus))
+            raise InputError(
+                f"no price for {told}; there are: {known}; give one, or `other`", Where(file=self.file, field="gpus")
+            )
+        return found
+
+    def check(self, models: Iterable[str]) -> None:
+        """Raises InputErrors, one for each of these models without a price: before anything is reckoned."""
+        errors = []
+        for model in sorted(set(models)):
+            try:
+                self.of(model)
+            except InputError as error:
+                errors.append(error)
+        if errors:
+            raise InputErrors.of(errors)
+
+
+def load_prices(path: str | Path) -> Prices:
+    """A price file. Raises InputError, or InputErrors with every fault found."""
+    return read_prices(decoded(read_bytes(path, LARGEST_FILE), str(path)), str(path))
+
+
+def read_prices(text: str, file: str = "<text>") -> Prices:
+    """Prices from YAML text; ``file`` names it in errors."""
+    value, lines = yamltext.read_document(text, file, "one list of prices")
+    found = list(faults(value, read_schema(SCHEMA)))
+    if not found and "gpus" not in value and "other" not in value:
+        found = [Fault("gpus", "is required, or `other`: a file of prices without a price")]
+    if found:
+        places = [Where(file=file, line=line_of(lines, path), object="Prices", field=path) for path, _ in found]
+        raise InputErrors.of([InputError(fault.message, place) for fault, place in zip(found, places, strict=True)])
+    return Prices(
+        gpus={str(model): _gpu(price) for model, price in value.get("gpus", {}).items()},
+        other=_gpu(value["other"]) if "other" in value else None,
+        currency=value.get("currency", "USD"),
+        description=value.get("description", ""),
+        file=file,
+    )
+
+
+def _gpu(value: Mapping[str, Any]) -> GpuPrice:
+    watts, idle = value.get("watts"), value.get("idleWatts")
+    return GpuPrice(
+        per_hour=float(value["perHour"]),
+        watts=None if watts is None else float(watts),
+        idle_watts=None if idle is None else float(idle),
+    )
