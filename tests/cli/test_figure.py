@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
-DRAWS = importlib.util.find_spec("matplotlib") is not None
 
-
-def test_use_over_time_is_drawn_or_the_extra_is_named(busy, home: Path) -> None:
+def test_use_over_time_is_drawn(busy, home: Path) -> None:
     assert busy("run", "--for", "1m").code == 0
     done = busy("metrics", "figure", "use.svg")
-    if not DRAWS:
-        assert done.code == 2
-        assert "matplotlib, which is not installed: pip install 'kailab[figures]'" in done.err
-        assert not (home / "use.svg").exists()
-        return
     assert (done.code, done.out) == (0, "use.svg written\n")
     assert "<svg" in (home / "use.svg").read_text()
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import csv
-import importlib.util
 import json
+import sys
 
 import pytest
+from pyarrow import parquet
+
+from tests.tables import as_text
 
 TRACE = "name,submit,seconds,gpus,team\na,0,3600,8,blue\nb,60,3600,4,red\nc,120,1800,0.5,red\n"
 
@@ -74,11 +77,18 @@ def test_options_that_can_not_be_are_refused(kailab, trace, options, told) -> No
     assert told in done.err
 
 
-def test_parquet_is_written_where_it_can_be(kailab, trace, home) -> None:
+def test_parquet_has_what_csv_has(kailab, trace, home) -> None:
+    for ending in ("csv", "parquet"):
+        given = ("--jobs", f"jobs.{ending}", "--timeline", f"timeline.{ending}")
+        assert kailab("replay", "trace.csv", "--fleet", "lesson", *given).code == 0
+    for table in ("jobs", "timeline"):
+        assert as_text(home / f"{table}.parquet") == list(csv.DictReader((home / f"{table}.csv").open()))
+    assert str(parquet.read_schema(home / "jobs.parquet").field("waited").type) == "int64"
+
+
+def test_parquet_without_its_library_is_refused_before_the_replay(kailab, trace, home, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
     done = kailab("replay", "trace.csv", "--fleet", "lesson", "--jobs", "jobs.parquet")
-    if importlib.util.find_spec("pyarrow") is None:
-        assert done.code == 2
-        assert "Parquet needs pyarrow, which is not installed: pip install 'kailab[parquet]'" in done.err
-    else:
-        assert done.code == 0
-        assert (home / "jobs.parquet").read_bytes()[:4] == b"PAR1"
+    assert done.code == 2
+    assert "Parquet needs pyarrow, which is not installed: pip install 'kailab[parquet]'" in done.err
+    assert not (home / "jobs.parquet").exists()

@@ -7,6 +7,8 @@ import json
 
 import pytest
 
+from tests.tables import as_text
+
 TRACE = "name,submit,seconds,gpus,team\na,0,3600,8,blue\nb,60,3600,4,red\nc,120,1800,8,red\n"
 
 
@@ -28,9 +30,10 @@ def test_settings_are_told_side_by_side_and_not_done_again(kailab, study, home) 
         red = [row for row in csv.DictReader(file) if row["queue"] == "red"]
     assert [(row["limits"], row["waited_most"]) for row in red] == [("red=8", "3540"), ("red=16", "0")]
 
-    again = kailab("sweep", "study.yaml", "-o", "json")
+    again = kailab("sweep", "study.yaml", "-o", "json", "--table", "all.parquet")
     assert again.code == 0, again.err
     assert json.loads(again.out)["done_before"] == 2
+    assert as_text(home / "all.parquet") == list(csv.DictReader((home / "all.csv").open()))
 
 
 def test_what_can_not_be_is_refused(kailab, study, home) -> None:

@@ -1,8 +1,8 @@
-"""Use over time as a figure, and tables of pandas. Where the libraries are not installed, the error that says so."""
+"""Use over time as a figure, and tables of pandas; and the error that says so where the libraries are not installed."""
 
 from __future__ import annotations
 
-import importlib.util
+import sys
 from pathlib import Path
 
 import pytest
@@ -15,8 +15,24 @@ from kailab.lab import Lab
 from tests.metrics.conftest import TREE, job, value
 from tests.metrics.conftest import series_of as recorded_series
 
-DRAWS = importlib.util.find_spec("matplotlib") is not None
-TABLES = importlib.util.find_spec("pandas") is not None
+
+@pytest.fixture
+def bare(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As without the extra ``figures``: neither can be imported."""
+    for module in ("matplotlib", "matplotlib.figure", "pandas"):
+        monkeypatch.setitem(sys.modules, module, None)
+
+
+@pytest.mark.usefixtures("bare")
+def test_without_the_libraries_the_extra_is_named(fair: History) -> None:
+    named = r"which is not installed: pip install 'kailab\[figures\]'"
+    series = figures.series_of(fair)
+    with pytest.raises(InputError, match=f"needs matplotlib, {named}"):
+        figures.use_over_time(series)
+    with pytest.raises(InputError, match=f"needs pandas, {named}"):
+        figures.frame(series)
+    with Lab.open() as lab, pytest.raises(InputError, match=f"needs pandas, {named}"):
+        lab.table("pods")
 
 
 def test_only_queues_with_work_are_stacked(fair: History) -> None:
@@ -35,12 +51,6 @@ def test_the_series_of_a_file_are_those_of_the_run(fair: History, tmp_path: Path
 
 
 def test_a_run_is_drawn(fair: History, tmp_path: Path) -> None:
-    if not DRAWS:
-        with pytest.raises(
-            InputError, match=r"needs matplotlib, which is not installed: pip install 'kailab\[figures\]'"
-        ):
-            figures.use_over_time(figures.series_of(fair))
-        return
     figure = figures.use_over_time(figures.series_of(fair), "fair")
     above, below = figure.axes
     assert [one.get_text() for one in above.get_legend().get_texts()] == ["team-a", "team-b", "all GPUs"]
@@ -61,10 +71,6 @@ def test_nothing_to_draw_is_said() -> None:
 
 
 def test_series_are_a_table(fair: History) -> None:
-    if not TABLES:
-        with pytest.raises(InputError, match="needs pandas, which is not installed"):
-            figures.frame(figures.series_of(fair))
-        return
     found = figures.frame(figures.series_of(fair))
     held = found[(found.metric == "kai_queue_allocated_gpus") & (found.queue_name == "team-a")]
     assert held.value.max() == 32
@@ -75,10 +81,6 @@ def test_a_lab_is_tables() -> None:
     with Lab.open() as lab:
         lab.apply(*TREE, job("a", "team-a", 20), job("b", "team-b", 40))
         lab.settle()
-        if not TABLES:
-            with pytest.raises(InputError, match="needs pandas, which is not installed"):
-                lab.table("pods")
-            return
         pods, queues, nodes = lab.table("pods"), lab.table("queues").set_index("queue"), lab.table("nodes")
         assert len(pods) == 60
         assert pods[pods.holds].gpus.sum() == nodes.used.sum() == 32
