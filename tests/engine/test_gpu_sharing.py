@@ -78,6 +78,20 @@ def test_a_node_that_does_not_tell_its_gpu_memory_gets_no_memory_request(team):
     assert team.decide().nothing
 
 
+@pytest.mark.parametrize("second", ["free", "limited"])
+def test_what_one_queues_limit_refuses_is_there_for_another(world, second):
+    """Only the small device has room, of which 30,000 MiB are more than the first queue may have; no event lies between the two."""
+    world.queue("limited", limit=0.4, priority=200)
+    world.queue("free", priority=100)
+    world.node("large", gpus=1, gpu_memory_mib=80_000)
+    world.node("small", gpus=1, gpu_memory_mib=40_000)
+    world.job("holds", queue="free", on="large")
+    asked = {"gpu": GpuRequest(devices=1, memory_mib=30_000)}
+    world.job("first", queue="limited", shape=asked)
+    world.job("second", queue=second, shape=asked)
+    assert world.decide().bound == ({"second-0": "small"} if second == "free" else {})
+
+
 def test_a_share_of_several_devices_takes_several_devices(team):
     team.node("node-1", gpus=2)
     half_of_two = {"gpu": GpuRequest(devices=2, portion=500)}

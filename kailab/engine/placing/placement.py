@@ -29,7 +29,8 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 
 class Pick(NamedTuple):
     """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits. ``now``: it fitted there by what
-    nobody held. ``single``: the next of the kind looks at the nodes anew (preferences between pods, or the task itself, had a say)."""
+    nobody held. ``single``: the next of the kind looks at the nodes anew (preferences between pods, or the task itself, had a say).
+    ``asker``: what else had a say where none fits."""
 
     info: ShapeInfo
     nodes: NodeMask
@@ -37,6 +38,7 @@ class Pick(NamedTuple):
     node: int
     now: bool = False
     single: bool = False
+    asker: tuple[object, ...] = ()
 
 
 class Placer:
@@ -72,7 +74,7 @@ class Placer:
         alike = self._alike(task, nodes)
         # Nothing on any node has changed since one like it was looked at.
         if alike is not None and alike in self._full:
-            self._last = Pick(info, nodes, self.session.changes, -1)
+            self._last = Pick(info, nodes, self.session.changes, -1, asker=self._asker(task))
             return False
         table = self.table
         now, candidates = self.candidates(task, nodes)
@@ -81,7 +83,7 @@ class Placer:
             candidates &= ~np.isnan(self.preferred)
         if not candidates.any():
             # The next equal task need not look again, unless something on a node changes.
-            self._last = Pick(info, nodes, self.session.changes, -1)
+            self._last = Pick(info, nodes, self.session.changes, -1, asker=self._asker(task))
             if alike is not None:
                 self._full.add(alike)
             return False
@@ -127,6 +129,13 @@ class Placer:
         if self.session.working.has_anti_affinity:
             return None
         return id(info), job.record.queue, job.record.preemptible
+
+    def _asker(self, task: WTask) -> tuple[object, ...]:
+        """What may refuse a task all nodes where another of its shape finds one: the limit of its queue, which is held against each size
+        of device that it would share, and the nodes that its topology has ranked."""
+        job = task.job
+        queue = (job.record.queue, job.record.preemptible) if job is not None and task.info.shape.gpu.shared else ()
+        return id(self.preferred), queue
 
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
         """Where the task fits by what nobody holds, as far as amounts go; and where it may go, now or once leaving tasks are gone."""
@@ -191,7 +200,7 @@ class Placer:
             return None
         # It fitted nowhere, and nothing on any node has changed since.
         if last.node < 0:
-            return False
+            return False if last.asker == self._asker(task) else None
         shape = info.shape
         if (
             # What is listed here may want another node next, or needs more than amounts to be looked at.
