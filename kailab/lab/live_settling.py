@@ -41,7 +41,7 @@ class Operating(Protocol):
 class LiveSettling:
     """``quiet``: seconds without a change that count as quiet once nothing is to come; ``owed``: those after which what is to come
     is not waited for any more. ``considers``: see PendingChanges. ``rest``: whom to ask too, before it is quiet. ``operators``: whose work
-    is to be waited for.
+    is to be waited for. ``writes``: further kinds whose changes are news.
 
     ``monotonic`` is the clock of waiting: one that no step of the machine's clock moves."""
 
@@ -54,6 +54,7 @@ class LiveSettling:
         considers: Callable[[Object], bool],
         rest: Rest | None = None,
         operators: Operating | None = None,
+        writes: Sequence[str] = (),
         quiet: float = QUIET_SECONDS,
         owed: float = OWED_SECONDS,
         deadline: float = DEADLINE_SECONDS,
@@ -71,7 +72,8 @@ class LiveSettling:
         self._retry_at = retry_at
         self._operators = operators
         operated = () if operators is None else tuple(operators.kinds)
-        self._watch = cluster.watch((*KINDS, *operated))
+        self._watch = cluster.watch((*KINDS, *operated, *writes))
+        self._writes = frozenset(writes)
         self._pending = PendingChanges(considers, operated)
         self._cycled_at = self._checked_at = float("-inf")
         self._changes: Counter[str] = Counter()
@@ -128,7 +130,8 @@ class LiveSettling:
         self._cluster.wait(0.0)
         events = self._watch.poll()
         for event in events:
-            self._pending.take(event)
+            if event.kind not in self._writes:
+                self._pending.take(event)
         changed = bool([event for event in events if self._noted(event)])
         # Controllers answer each other (a Deployment's ReplicaSet, its pods, their PodGroup): a few rounds follow such
         # a chain to its end, and a bound keeps a quarrel of two from holding the scheduler back.

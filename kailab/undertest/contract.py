@@ -273,6 +273,8 @@ class SchedulerUnderTest(ABC):
     waits_without_pods: ClassVar[bool] = False
     """What waits may have no pods yet, as a Job that is suspended until it is admitted: expectations speak of what runs, and take
     waiting pods as no more than so many."""
+    writes: ClassVar[tuple[str, ...]] = ()
+    """Kinds of its own in which it says, object by object, how far it is: on a real cluster a change of one is news, as of a pod."""
     one_a_machine: ClassVar[bool] = False
     """Two of it can't run on one machine at once, as where a port is fixed in its code: those who start several wait."""
     anew_for_each_lab: ClassVar[bool] = False

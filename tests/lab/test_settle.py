@@ -167,6 +167,44 @@ def test_on_a_real_clock_a_job_without_pods_is_waited_for_longer(status, longest
     assert longest - 3 <= wall.time <= longest
 
 
+class Admitting(Wall):
+    """Pods stand still, and a scheduler writes objects of its own until ``until``. It is at rest a second later."""
+
+    WRITES = "Workload.kueue.x-k8s.io"
+
+    def __init__(self, until: float) -> None:
+        super().__init__(changes_until=1)
+        self.until = until
+        self.kinds: tuple[str, ...] = ()
+
+    def watch(self, kinds):
+        self.kinds = tuple(kinds)
+        return self
+
+    def poll(self):
+        from kailab.cluster.protocol import WatchEvent
+
+        written = {"metadata": {"name": "w", "uid": "w"}}
+        of_its_own = [WatchEvent("MODIFIED", self.WRITES, written)] if self.time < self.until else []
+        return [*super().poll(), *(event for event in of_its_own if event.kind in self.kinds)]
+
+    def changed(self) -> None:
+        pass
+
+    def at_rest(self) -> bool:
+        return self.time >= self.until + 1
+
+
+def test_on_a_real_clock_what_a_scheduler_writes_of_its_own_is_news():
+    """Kueue makes a Workload for each of a hundred pods before it lets one go: for longer than what is owed is waited for, no pod changes."""
+    wall = Admitting(until=100)
+    wall.pace(quiet=2, owed=30, rest=wall, writes=(Admitting.WRITES,)).settle()
+    assert 100 <= wall.time <= 105
+    unseen = Admitting(until=100)
+    unseen.pace(quiet=2, owed=30, rest=unseen).settle()
+    assert unseen.time <= 33
+
+
 def test_on_a_real_clock_never_quiet_is_an_error_that_names_it():
     wall = Wall(changes_until=10_000)
     with pytest.raises(NotSettled, match="Pod p"):

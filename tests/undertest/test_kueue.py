@@ -151,5 +151,18 @@ def test_who_comes_later_has_its_weight_in_what_nobody_owns(bare: Lab) -> None:
     expect(bare.queue("team-b")).running(gpus=10)
 
 
+def test_a_flood_is_waited_for_until_kueue_is_done_with_it(lab: Lab) -> None:
+    """Bare pods, each with a Workload of its own: Kueue admits 32 of them long before it lets the last of these go."""
+    pods = []
+    for number in range(60):
+        template = of("team-a", f"a-{number}")["spec"]["template"]
+        template["metadata"]["name"] = f"a-{number}"
+        template["metadata"]["labels"] |= {"kai.scheduler/queue": "team-a", "priorityClassName": "train"}
+        pods.append({"apiVersion": "v1", "kind": "Pod", **template})
+    lab.apply(pods)
+    lab.settle()
+    assert sum(bool(pod["spec"].get("nodeName")) for pod in lab.get("pods")) == 32
+
+
 def test_its_version_is_told(lab: Lab) -> None:
     assert lab.venue.versions(lab.under_test)["scheduler"] == "kueue v0.19.2"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kailab.cluster.controlplane import ControlPlane
-from kailab.cluster.install import install
+from kailab.cluster.install import CRD, install
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.protocol import Object
 from kailab.components import ADDONS, Cache, ComponentSet, DamagedComponent, MissingComponents
@@ -107,6 +107,14 @@ def test_its_kinds_take_the_words_and_its_webhooks_are_called(
                 f"{one['kind']}.kueue.x-k8s.io", one["metadata"]["name"], one["metadata"].get("namespace")
             )
             assert holds(found.get("spec", {}), one.get("spec", {})), one
+        # It converts those kinds that it can; the API server asks for each in every version.
+        strategies = {
+            name: own_cluster.get(CRD, f"{name}.kueue.x-k8s.io")["spec"].get("conversion", {}).get("strategy", "None")
+            for name in ("clusterqueues", "cohorts", "localqueues", "workloads", "resourceflavors", "admissionchecks")
+        }
+        assert {name for name, strategy in strategies.items() if strategy == "Webhook"} == {
+            "clusterqueues", "cohorts", "localqueues", "workloads",
+        }  # fmt: skip
         told = own_plane.log("kueue").read_text()
         for path, kind in (
             ("/mutate-batch-v1-job", "Job"),

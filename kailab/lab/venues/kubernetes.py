@@ -113,7 +113,7 @@ class KubernetesVenue:
         pace = LiveSettling(
             self.cluster, parts.controllers, parts.scheduler,
             considers=scheduler.answers, rest=rest, quiet=quiet, owed=scheduler.owed_seconds,
-            deadline=self.patience, retry_at=parts.retry_at, operators=operators,
+            deadline=self.patience, retry_at=parts.retry_at, operators=operators, writes=scheduler.writes,
         )  # fmt: skip
         return parts, pace
 

@@ -26,8 +26,9 @@ from kailab.undertest.webhooks import CONFIGURATIONS, WebhookServer, webhook_ser
 NAME = "kueue"
 _PLACES = "kube-scheduler"
 _PREFIX = "kueue-"
-_DEFINITIONS = "config/components/crd/bases/*.yaml"
-_CONVERSIONS = "config/components/crd/patches/webhook_in_*.yaml"
+_CRDS = "config/components/crd"
+_DEFINITIONS = f"{_CRDS}/bases/*.yaml"
+_CONVERSIONS = "patches/webhook_in_"
 _WEBHOOKS = "config/components/webhook/manifests.yaml"
 
 
@@ -69,7 +70,14 @@ class KueueBeside(AddonBeside):
         """What tells the API server how to call it, and the program that its certificates are in order."""
         manifests = self._addon.manifests
         yield server.secret(NAMESPACE, SECRET)
-        converted = {one["metadata"]["name"] for one in manifests.objects(_CONVERSIONS)}
+        # There are patches for kinds that it can't convert; those that hold are listed.
+        patches = [one["path"] for one in manifests.objects(f"{_CRDS}/kustomization.yaml")[0]["patches"]]
+        converted = {
+            one["metadata"]["name"]
+            for path in patches
+            if path.startswith(_CONVERSIONS)
+            for one in manifests.objects(f"{_CRDS}/{path}")
+        }
         for definition in manifests.objects(_DEFINITIONS):
             if definition["metadata"]["name"] in converted:
                 yield server.converting(definition)

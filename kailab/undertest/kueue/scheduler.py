@@ -12,6 +12,7 @@ from kailab.model import labels
 from kailab.model.kinds import kind_key
 from kailab.undertest.contract import Plane, SchedulerUnderTest, Stopped, Told
 from kailab.undertest.kueue import words
+from kailab.undertest.kueue.names import WORKLOAD
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -25,6 +26,8 @@ class Kueue(SchedulerUnderTest):
     title = "Kueue"
     scheduler_name = labels.DEFAULT_SCHEDULER_NAME
     waits_without_pods = True
+    # Of a hundred pods it makes a hundred Workloads first, and admits one after the other: long before a pod is changed.
+    writes = (WORKLOAD,)
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         from kailab.undertest.kueue.queues import in_kueues_words
