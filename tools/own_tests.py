@@ -16,7 +16,7 @@ TARGET = ROOT / "docs" / "write-your-own-tests.md"
 PARTS = ROOT / "tools" / "own_tests_page"
 FIXTURES = ("lab", "baseline_lab", "lab_factory", "manifests")
 SUBJECTS = ("queue", "app", "job", "deployment", "workload", "pod", "podgroup", "node")
-CHANGES = ("apply", "delete", "scale", "patch", "settle", "advance", "now", "explain")
+CHANGES = ("apply", "delete", "scale", "patch", "fail_node", "recover_node", "settle", "advance", "now", "explain")
 
 
 def page() -> str:

@@ -38,6 +38,8 @@ COMMANDS: Mapping[str, Entry] = {
     "uncordon": Entry("node_commands", "uncordon", "Let pods onto nodes again."),
     "drain": Entry("node_commands", "drain", "Cordon nodes and delete their pods."),
     "taint": Entry("node_commands", "taint", "Keep pods off nodes that do not tolerate it."),
+    "fail": Entry("node_commands", "fail", "Let nodes fail: not ready, and tainted as Kubernetes does."),
+    "recover": Entry("node_commands", "recover", "Let failed nodes be well again."),
     "get": Entry("get", "get", "Show objects: pods, queues, podgroups, nodes, jobs ..."),
     "describe": Entry("describe", "describe", "Show what is known of an object, its events included."),
     "wait": Entry("wait", "wait", "Let the lab go on until objects are as wanted."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -59,11 +59,19 @@ def scale(
 @click.option(
     "--type", "form", type=click.Choice(["merge"]), default="merge", help="Lists are replaced as a whole (RFC 7386)."
 )
+@click.option("--subresource", type=click.Choice(["status"]), help="Change the status, and that alone.")
 @options.namespace
 @options.settle
 @options.state
 def patch(
-    what: tuple[str, ...], text: str, patch_file: Path | None, form: str, namespace: str, settle: bool, state: Path
+    what: tuple[str, ...],
+    text: str,
+    patch_file: Path | None,
+    form: str,
+    subresource: Literal["status"] | None,
+    namespace: str,
+    settle: bool,
+    state: Path,
 ) -> None:
     """Change fields of objects, then run the lab until nothing changes: patch queue team-a -p '{"spec": {"priority": 5}}'."""
     from kailab.cli.lab_changes import LabChanges, settled
@@ -78,7 +86,7 @@ def patch(
         wanted = chosen(lab, what, namespace)
         outcomes = []
         for one, obj in zip(wanted, there(lab, wanted), strict=True):
-            patched = lab.patch(one.kind, one.name, wished, one.namespace or "default")
+            patched = lab.patch(one.kind, one.name, wished, one.namespace or "default", subresource or "")
             same = patched["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion")
             outcomes.append((one, "patched (no change)" if same else "patched"))
         told = settled(lab, before, settle)

@@ -1,4 +1,4 @@
-"""``cordon``, ``uncordon``, ``drain``, ``taint``: nodes taken out of service and brought back."""
+"""``cordon``, ``uncordon``, ``drain``, ``taint``, ``fail``, ``recover``: nodes taken out of service and brought back."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kailab.cli import completing, labfile, options, terminal
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
+    from kailab.lab.node_changes import Silence
 
 Object = dict[str, Any]
 EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
@@ -70,6 +71,28 @@ def drain(
             raise InputErrors.of(stays)
 
     _change(names, selector, settle, state, one, check)
+
+
+@click.command()
+@nodes
+@options.selector
+@click.option("--not-ready", is_flag=True, help="The node is heard of and says itself that it can run nothing.")
+@options.settle
+@options.state
+def fail(names: tuple[str, ...], selector: str, not_ready: bool, settle: bool, state: Path) -> None:
+    """Let nodes fail, as Kubernetes sees it when their kubelets are silent: Ready is Unknown, the node is tainted
+    node.kubernetes.io/unreachable, and after the time that its pods put up with that (300 s) they are evicted: `kailab run --for 6m`."""
+    _change(names, selector, settle, state, lambda lab, node: _failed(lab, node, "False" if not_ready else "Unknown"))
+
+
+@click.command()
+@nodes
+@options.selector
+@options.settle
+@options.state
+def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) -> None:
+    """Let failed nodes be well again: their pods run on, those that were evicted meanwhile end."""
+    _change(names, selector, settle, state, _recovered)
 
 
 @click.command()
@@ -137,6 +160,25 @@ def _schedulable(lab: Lab, node: Object, wanted: bool) -> str:
         return f"already {done}"
     lab.patch("Node", node["metadata"]["name"], {"spec": {"unschedulable": None if wanted else True}})
     return done
+
+
+def _failed(lab: Lab, node: Object, ready: Silence) -> str:
+    if _ready(node) == ready:
+        return "failed already"
+    lab.fail_node(node["metadata"]["name"], ready)
+    return "failed"
+
+
+def _recovered(lab: Lab, node: Object) -> str:
+    if _ready(node) == "True":
+        return "is ready already"
+    lab.recover_node(node["metadata"]["name"])
+    return "recovered"
+
+
+def _ready(node: Object) -> str:
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    return next((str(entry["status"]) for entry in conditions if entry["type"] == "Ready"), "True")
 
 
 class Wish(NamedTuple):

@@ -79,6 +79,7 @@ def _commands(step: Mapping[str, Any]) -> list[str]:
     if "scale" in step:
         one = step["scale"]
         found.append(f"kailab scale {one['kind'].lower()} {one['name']} --replicas {one['replicas']}")
+    found += [f"kailab {verb} {step[verb]}" for verb in ("fail", "recover") if verb in step]
     if "advance" in step:
         found.append(f"kailab run --for {step['advance']}")
     return [*found, *step.get("look", ())]

@@ -115,6 +115,10 @@ def _step(step: Mapping[str, Any]) -> str:
         doing.append(f"{step['scale']['kind']}/{step['scale']['name']} is scaled to {step['scale']['replicas']}")
     if "lose" in step:
         doing.append(f"a pod of the app {step['lose']['app']} is lost")
+    if "fail" in step:
+        doing.append(f"node {step['fail']} fails")
+    if "recover" in step:
+        doing.append(f"node {step['recover']} is well again")
     if "advance" in step:
         doing.append(f"{step['advance']} pass")
     return f"{told} ({', '.join(doing)})" if told else f"{', '.join(doing)}."

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from kailab.cluster.writes import Subresource
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import EvictionTotals, Ground, Numbers, QueueShare, TaskAmounts
 from kailab.scheduler import UsageParams
@@ -204,6 +205,7 @@ class Step(Entry, frozen=True, kw_only=True):
     name: str = ""
     replicas: int | None = None
     patch: dict[str, Any] | None = None
+    subresource: Subresource = ""
     seconds: float | None = None
 
 

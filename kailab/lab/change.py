@@ -2,6 +2,7 @@
 
     apply: [{apiVersion: ..., kind: ..., ...}]                                # objects; a bare object counts as applied
     patch: {kind: Queue, name: team-a, patch: {spec: {...}}}                  # a JSON merge patch
+    patch: {kind: Node, name: a100-0, subresource: status, patch: {status: {...}}}
     delete: {kind: Deployment, name: api, namespace: web}
     advance: 600                                                              # seconds
 
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Subresource
 from kailab.errors import InputError, Where
 
 if TYPE_CHECKING:
@@ -65,18 +67,20 @@ class Apply(Change):
 
 @dataclass(frozen=True)
 class Patch(Change):
-    """A JSON merge patch (RFC 7386) of one object."""
+    """A JSON merge patch (RFC 7386) of one object: of all but its status, or with the ``subresource`` "status" of its status."""
 
     kind: str
     name: str
     patch: Mapping[str, Any]
     namespace: str = DEFAULT_NAMESPACE
+    subresource: Subresource = ""
 
     def data(self) -> dict[str, Any]:
-        return {"patch": {**_reference(self.kind, self.name, self.namespace), "patch": dict(self.patch)}}
+        part = {"subresource": self.subresource} if self.subresource else {}
+        return {"patch": {**_reference(self.kind, self.name, self.namespace), **part, "patch": dict(self.patch)}}
 
     def do(self, lab: Lab) -> None:
-        lab.patch(self.kind, self.name, dict(self.patch), self.namespace)
+        lab.patch(self.kind, self.name, dict(self.patch), self.namespace, self.subresource)
 
 
 @dataclass(frozen=True)
@@ -145,7 +149,9 @@ def _read(data: Any, where: Where) -> Change:
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < math.inf:
             raise InputError(f"expected seconds (0 or more), not {value!r:.40}", inside)
         return Advance(float(value))
-    fields = ("kind", "name", "namespace") if form == "delete" else ("kind", "name", "namespace", "patch")
+    fields = (
+        ("kind", "name", "namespace") if form == "delete" else ("kind", "name", "namespace", "subresource", "patch")
+    )
     if not isinstance(value, dict):
         raise InputError(f"expected a mapping with {', '.join(fields)}, not {_type(value)}", inside)
     if unknown := [str(key) for key in value if key not in fields]:
@@ -157,7 +163,10 @@ def _read(data: Any, where: Where) -> Change:
     patch = value.get("patch")
     if not isinstance(patch, dict):
         raise InputError(f"expected a JSON merge patch (a mapping), not {_type(patch)}", _inside(inside, ".patch"))
-    return Patch(kind, name, patch, namespace)
+    part = value.get("subresource", "")
+    if part not in ("", "status"):
+        raise InputError(f"expected status, not {_type(part)}", _inside(inside, ".subresource"))
+    return Patch(kind, name, patch, namespace, part)
 
 
 def _objects(value: Any, where: Where) -> tuple[Object, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.protocol import Object
+from kailab.cluster.writes import Subresource
 from kailab.errors import ApiError, InputError, InputErrors, NotFound
 from kailab.lab.garbage import collector_off
 from kailab.lab.looking import Looking
@@ -14,7 +15,9 @@ from kailab.scheduler.observers import Observers
 
 # Most commands only look: what reads manifests is imported where it is used.
 if TYPE_CHECKING:
+    from kailab.lab.change import Patch
     from kailab.lab.intake import Applied, Source
+    from kailab.lab.node_changes import Silence
 
 
 class Changing(Looking):
@@ -115,18 +118,42 @@ class Changing(Looking):
             raise InputError(str(error)) from error
         self._step("scale", f"{key}/{name} to {replicas}", kind=key, name=name, namespace=namespace, replicas=replicas)
 
-    def patch(self, kind: str, name: str, patch: dict[str, Any], namespace: str = "default") -> Object:
-        """JSON merge patch of an object. Raises InputError."""
+    def patch(
+        self,
+        kind: str,
+        name: str,
+        patch: dict[str, Any],
+        namespace: str = "default",
+        subresource: Subresource = "",
+    ) -> Object:
+        """JSON merge patch of an object: of all but its status, or of its status alone (``subresource``). Raises InputError."""
         key = self.kind(kind)
         space = self.space_of(key, name, namespace)
         self._existing(key, name, space or "")
         try:
-            patched = self.cluster.patch(key, name, space, patch)
+            patched = self.cluster.patch(key, name, space, patch, subresource)
         except ApiError as error:
             self.observers.on_refusal([patch])
             raise InputError(str(error)) from error
-        self._step("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch)
+        detail = {"subresource": subresource} if subresource else {}
+        self._step("patch", f"{key}/{name}", kind=key, name=name, namespace=namespace, patch=patch, **detail)
         return patched
+
+    def fail_node(self, name: str, ready: Silence = "Unknown") -> None:
+        """A fake node fails. ``ready``: what its Ready condition becomes: Unknown, as Kubernetes says of a node that is no longer heard of,
+        or False, as its kubelet says when it can run nothing. Raises InputError for a node that is real or not there."""
+        from kailab.lab.node_changes import failed
+
+        self._patched(failed(self, name, ready))
+
+    def recover_node(self, name: str) -> None:
+        """A fake node that failed is well again. Raises InputError for a node that is real or not there."""
+        from kailab.lab.node_changes import recovered
+
+        self._patched(recovered(self, name))
+
+    def _patched(self, one: Patch) -> None:
+        self.patch(one.kind, one.name, dict(one.patch), subresource=one.subresource)
 
     def _existing(self, kind: str, name: str, namespace: str) -> Object:
         try:

@@ -1,9 +1,10 @@
-"""Nodes that come and nodes that are emptied, as changes."""
+"""Nodes that come, that are emptied, that fail and are well again, as changes."""
 
 from __future__ import annotations
 
 import re
 from itertools import islice
+from typing import Any, Literal, TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError, NotFound
@@ -11,8 +12,17 @@ from kailab.lab.change import Apply, Change, Delete, Patch
 from kailab.lab.looking import Looking
 from kailab.lab.wording import some
 from kailab.model import labels
+from kailab.model.times import format_time
+
+Silence: TypeAlias = Literal["Unknown", "False"]
+"""The Ready condition of a node that failed: nobody hears of it, or its kubelet says so itself."""
 
 MOST_NODES = 10_000
+_WELL = {
+    "MemoryPressure": "KubeletHasSufficientMemory",
+    "DiskPressure": "KubeletHasNoDiskPressure",
+    "PIDPressure": "KubeletHasSufficientPID",
+}
 _NUMBERED = re.compile(r"(.*?)-?(\d+)")
 
 
@@ -76,16 +86,59 @@ def _slice_of(published: Object, like: str, name: str) -> Object:
 
 def drained(lab: Looking, name: str) -> tuple[Change, ...]:
     """As ``kubectl drain --ignore-daemonsets --force``: the node is cordoned, and its pods are deleted. Raises InputError."""
-    try:
-        lab.cluster.get("Node", name)
-    except NotFound as error:
-        there = sorted(node["metadata"]["name"] for node in lab.cluster.list("Node"))
-        raise InputError(f"{error}; there are: {some(there, 8)}") from None
+    _node(lab, name)
     leaving = [pod["metadata"] for pod in lab.cluster.list("Pod") if _drains(pod, name)]
     return (
         Patch("Node", name, {"spec": {"unschedulable": True}}),
         *(Delete("Pod", metadata["name"], metadata["namespace"]) for metadata in leaving),
     )
+
+
+def failed(lab: Looking, name: str, ready: Silence) -> Patch:
+    """A node that nobody hears of (Unknown), or that says that it can run nothing (False): its conditions become what the node lifecycle
+    controller, or its kubelet, makes them. Raises InputError."""
+    if ready == "Unknown":
+        said = {"reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status."}
+        return _condition(lab, name, {kind: {"status": "Unknown", **said} for kind in ("Ready", *_WELL)})
+    told = {"status": "False", "reason": "KubeletNotReady", "message": "container runtime is down"}
+    return _condition(lab, name, {**_pressures(), "Ready": told})
+
+
+def recovered(lab: Looking, name: str) -> Patch:
+    """A node that is well again. Raises InputError."""
+    return _condition(
+        lab, name, {**_pressures(), "Ready": {"status": "True", "reason": "KubeletReady", "message": "fake node"}}
+    )
+
+
+def _pressures() -> dict[str, dict[str, str]]:
+    return {kind: {"status": "False", "reason": reason} for kind, reason in _WELL.items()}
+
+
+def _condition(lab: Looking, name: str, wanted: dict[str, dict[str, str]]) -> Patch:
+    node = _node(lab, name)
+    if not lab.venue.exclusive and labels.FAKE_NODE_TAINT not in (node["metadata"].get("annotations") or {}):
+        raise InputError(f"Node {name!r} is a real one: its kubelet says how it is")
+    now = format_time(lab.cluster.now() // 1)
+    present = {entry["type"]: entry for entry in (node.get("status") or {}).get("conditions") or ()}
+    conditions: list[dict[str, Any]] = []
+    for kind in dict.fromkeys((*present, *wanted)):
+        before, after = present.get(kind, {}), wanted.get(kind)
+        if after is None or all(before.get(field) == value for field, value in after.items()):
+            conditions.append(before)
+            continue
+        same = before.get("status") == after["status"]
+        since = before["lastTransitionTime"] if same and "lastTransitionTime" in before else now
+        conditions.append({"type": kind, **after, "lastHeartbeatTime": now, "lastTransitionTime": since})
+    return Patch("Node", name, {"status": {"conditions": conditions}}, subresource="status")
+
+
+def _node(lab: Looking, name: str) -> Object:
+    try:
+        return lab.cluster.get("Node", name)
+    except NotFound as error:
+        there = sorted(node["metadata"]["name"] for node in lab.cluster.list("Node"))
+        raise InputError(f"{error}; there are: {some(there, 8)}") from None
 
 
 def held_back(lab: Looking, name: str, *, daemons: bool, lone: bool) -> list[InputError]:

@@ -83,6 +83,10 @@ def do(lab: Lab, step: Step) -> Applied | None:
     if "scale" in step:
         scaled = step["scale"]
         lab.scale(scaled["kind"], scaled["name"], scaled["replicas"], scaled.get("namespace", "default"))
+    if "fail" in step:
+        lab.fail_node(step["fail"])
+    if "recover" in step:
+        lab.recover_node(step["recover"])
     if "advance" in step:
         lab.advance(duration_seconds(step["advance"], days=True))
     return applied

@@ -37,6 +37,14 @@ def test_a_queue_is_patched_and_the_lab_acts_on_it(busy) -> None:
     assert found(busy, "queue", "team-a")["spec"]["resources"]["gpu"]["quota"] == 8
 
 
+def test_a_status_is_patched_where_that_is_said(started) -> None:
+    wished = '{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}'
+    assert started("patch", "node", "a100-0", "-p", wished).out.endswith("patched (no change)\n")
+    assert started("patch", "node", "a100-0", "--subresource", "status", "-p", wished).out.endswith("patched\n")
+    assert found(started, "node", "a100-0")["status"]["conditions"][0]["status"] == "False"
+    assert started("patch", "node", "a100-0", "--subresource", "scale", "-p", wished).code == 2
+
+
 def test_a_patch_that_changes_nothing_says_so(busy, home) -> None:
     (home / "patch.yaml").write_text("metadata: {labels: {a: b}}")
     assert busy("patch", "queue/team-a", "--patch-file", "patch.yaml").out.endswith("patched\n")

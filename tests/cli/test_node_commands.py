@@ -52,6 +52,29 @@ def test_a_pod_that_nobody_makes_anew_is_drained_only_by_force(started) -> None:
     assert held(started) == []
 
 
+def test_a_node_fails_and_is_well_again(serving) -> None:
+    home = held(serving)[0]
+    assert serving("fail", home).out == f"node/{home} failed\n"
+    assert serving("fail", f"node/{home}").out == f"node/{home} failed already\n"
+    assert "NotReady" in serving("get", "nodes", home).out
+    assert home in held(serving)
+    serving("run", "--for", "6m")
+    assert [node for node in held(serving) if node != home], "made anew elsewhere"
+    assert serving("recover", home).out == f"node/{home} recovered\n"
+    assert serving("recover", home).out == f"node/{home} is ready already\n"
+    serving("run", "--for", "1m")
+    assert len(held(serving)) == 2
+
+
+def test_a_node_that_says_itself_that_it_can_run_nothing(started) -> None:
+    started("fail", "a100-0", "--not-ready")
+    there = nodes(started)["a100-0"]
+    assert {taint["key"] for taint in there["spec"]["taints"]} == {"node.kubernetes.io/not-ready"}
+    assert started("fail", "a100-0").out == "node/a100-0 failed\n"
+    there = nodes(started)["a100-0"]
+    assert {taint["key"] for taint in there["spec"]["taints"]} == {"node.kubernetes.io/unreachable"}
+
+
 def test_taints_are_set_changed_and_taken_away(started) -> None:
     assert started("taint", "nodes", "a100-0", "team=red:NoSchedule").out == "node/a100-0 tainted\n"
     done = started("taint", "nodes", "a100-0", "team=blue:NoSchedule")
@@ -69,6 +92,8 @@ def test_taints_are_set_changed_and_taken_away(started) -> None:
     [
         (["cordon", "nope"], "'nope' not found"),
         (["cordon"], "say which Node"),
+        (["fail", "nope"], "'nope' not found"),
+        (["recover"], "say which Node"),
         (["taint", "nodes", "a100-0"], "say which taint"),
         (["taint", "nodes", "a100-0", "a:Never"], "with an effect of NoSchedule"),
         (["taint", "nodes", "a100-0", "nope:NoSchedule-"], "has no taint nope:NoSchedule"),

@@ -183,6 +183,34 @@ def test_pods_leave_a_node_that_stays_away(cluster, running, status):
     assert [pod["metadata"]["name"] for pod in cluster.list("Pod")] == ["q"]
 
 
+def node_taints(cluster):
+    return [(one["key"], one["effect"]) for one in cluster.get("Node", "n")["spec"].get("taints", ())]
+
+
+@pytest.mark.parametrize("status", ["Unknown", "False"])
+def test_a_node_that_is_not_ready_is_tainted_until_it_is(cluster, running, status):
+    """As by Kubernetes' node lifecycle controller; taints of others stay."""
+    running()
+    taint(cluster, {"key": "team", "value": "red", "effect": "NoSchedule"})
+    set_ready(cluster, status)
+    key = NO_ANSWER[status]
+    assert node_taints(cluster) == [("team", "NoSchedule"), (key, "NoSchedule"), (key, "NoExecute")]
+    set_ready(cluster, "True")
+    assert node_taints(cluster) == [("team", "NoSchedule")]
+
+
+def test_a_node_that_is_heard_of_again_and_not_ready_has_the_other_taint(cluster, running):
+    running()
+    set_ready(cluster, "Unknown")
+    cluster.advance(100)
+    set_ready(cluster, "False")
+    key = "node.kubernetes.io/not-ready"
+    assert node_taints(cluster) == [(key, "NoSchedule"), (key, "NoExecute")]
+    # Whoever takes them off finds them there again.
+    cluster.patch("Node", "n", None, {"spec": {"taints": None}})
+    assert node_taints(cluster) == [(key, "NoSchedule"), (key, "NoExecute")]
+
+
 def test_a_pod_bound_to_a_node_that_is_away_waits_as_long_as_the_others(cluster, running, build):
     """From when it was bound: no sooner does it have to put up with the node."""
     running()

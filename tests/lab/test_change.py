@@ -17,11 +17,20 @@ def test_all_forms_are_read_and_told_again():
         {"apply": [QUEUE]},
         {"apply": [QUEUE], "namespace": "web"},
         {"patch": {"kind": "Queue", "name": "a", "namespace": "default", "patch": {"spec": {"priority": 5}}}},
+        {
+            "patch": {
+                "kind": "Node",
+                "name": "n",
+                "namespace": "default",
+                "subresource": "status",
+                "patch": {"status": {"conditions": []}},
+            }
+        },
         {"delete": {"kind": "Job", "name": "x", "namespace": "web"}},
         {"advance": 600.0},
     ]
     changes = read_changes(data)
-    assert [type(change) for change in changes] == [Apply, Apply, Patch, Delete, Advance]
+    assert [type(change) for change in changes] == [Apply, Apply, Patch, Patch, Delete, Advance]
     assert [change.data() for change in changes] == data
     assert read_changes([change.data() for change in changes]) == changes
 
@@ -45,6 +54,11 @@ def test_a_bare_object_counts_as_applied_and_default_is_the_namespace():
         ([{"apply": "x.yaml"}], "[0].apply", "list of objects"),
         ([{"delete": {"kind": "Job"}}], "[0].delete.name", "expected text"),
         ([{"delete": {"kind": "Job", "name": "x", "force": True}}], "[0].delete", "unknown field: force"),
+        (
+            [{"patch": {"kind": "Job", "name": "x", "subresource": "scale", "patch": {}}}],
+            "[0].patch.subresource",
+            "expected status",
+        ),
         ([{"patch": {"kind": "Job", "name": "x"}}], "[0].patch.patch", "JSON merge patch"),
     ],
 )

@@ -28,7 +28,7 @@ def deployment(name: str, replicas: int, image: str = "x", token: str = "") -> d
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Of a test in which a Deployment was scaled, another template was rolled out, and a pod was deleted."""
+    """Of a test in which a Deployment was scaled, another template was rolled out, a pod was deleted, and a node failed."""
     recorder = Recorder()
     with Lab.open(observers=[recorder]) as lab:
         lab.apply(QUEUE)
@@ -40,6 +40,8 @@ def run(tmp_path: Path) -> Path:
         lab.apply([deployment("web", 4, "x:2", token="one")])
         lab.settle()
         lab.delete("Pod", lab.get("pods")[0]["metadata"]["name"])
+        lab.settle()
+        lab.fail_node("h100-0")
         lab.settle()
     made = RunFolder.begin(tmp_path / "runs")
     made.write("e", "t", lambda folder: write_test(folder, "e/t", [recorder], "passed"))
@@ -63,6 +65,8 @@ def test_the_end_opens_with_all_that_was_there(run: Path) -> None:
         ]
         assert sorted(there) == after(run)
         assert lab.get("Deployment", "web")["spec"]["replicas"] == 4
+        failed = [one["metadata"]["name"] for one in lab.get("nodes") if one["spec"].get("taints")]
+        assert failed == ["h100-0"]
         lab.settle()
         lab.scale("Deployment", "web", 1)
         lab.settle()

@@ -14,7 +14,13 @@ NAMES = {"cpu": "CPU", "nvidia.com/gpu": "GPUs", "pods": "pod slots"}
 
 def unavailable_text(node: Node) -> str:
     """``cordoned``, ``not ready``."""
-    return node.unavailable.replace(CORDONED, "cordoned").replace(NOT_READY, "not ready")
+    # Of a node that nobody hears of nothing else is known either.
+    told = (
+        [one for one in node.unavailable.split(", ") if one in (CORDONED, NOT_READY)]
+        if NOT_READY in node.unavailable
+        else []
+    )
+    return (", ".join(told) or node.unavailable).replace(CORDONED, "cordoned").replace(NOT_READY, "not ready")
 
 
 def lack_text(name: str, free: int, capacity: int, wanted: int, leaving: int, *, ever: bool) -> str:

@@ -204,7 +204,7 @@ def _do(lab: Lab, step: Step, folder: Path) -> None:
         case "scale":
             lab.scale(step.kind, step.name, step.replicas or 0, step.namespace or "default")
         case "patch":
-            lab.patch(step.kind, step.name, step.patch or {}, step.namespace or "default")
+            lab.patch(step.kind, step.name, step.patch or {}, step.namespace or "default", step.subresource)
         case "settle":
             lab.settle()
         case "advance":

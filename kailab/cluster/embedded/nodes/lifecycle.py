@@ -1,6 +1,6 @@
 """What becomes of pods when their node fails, comes back or goes, as the node lifecycle and pod GC controllers do.
 
-A node whose Ready condition is not True: its pods turn not Ready, and nothing there starts or stops. Pods that do not put up with
+A node whose Ready condition is not True: it is tainted, its pods turn not Ready, and nothing there starts or stops. Pods that do not put up with
 a NoExecute taint, or with a node that is not ready (``taints``; 300 s unless the pod says otherwise; timers that are not prompt), are
 deleted, and stay as terminating where the node is away until it is back. A deleted node takes its pods with it at once.
 """
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
 from kailab.cluster.embedded.nodes.kubelet import Kubelet, node_ready
-from kailab.cluster.embedded.nodes.taints import dated, departure, reasons
+from kailab.cluster.embedded.nodes.taints import dated, departure, marked, reasons
 from kailab.cluster.embedded.podwrites import condition, disrupted, with_conditions
 from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.embedded.storage.table import Key
@@ -54,9 +54,9 @@ class NodeLifecycle:
             else:
                 self._lost(self._pods(name))
         # On record, so that a resumed lab goes on exactly as one that was never stopped.
-        with_times = dated(new, old, format_time(self._clock.now // 1))
-        if with_times is not None:
-            self._store.replace("Node", key, new, with_times)  # and is told here once more
+        written = dated(new, old, format_time(self._clock.now // 1)) or marked(new)
+        if written is not None:
+            self._store.replace("Node", key, new, written)  # and is told here once more
             return
         present = reasons(new)
         if old is None or present != reasons(old):

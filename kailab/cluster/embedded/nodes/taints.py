@@ -1,7 +1,8 @@
 """Which pods a node sends away, and when: NoExecute taints, and for how long pods put up with them.
 
-A node that is not ready counts as tainted, as the node lifecycle controller taints it: ``not-ready`` where its Ready condition is
-False, ``unreachable`` where it is Unknown. Source: Kubernetes' taint eviction controller, DefaultTolerationSeconds.
+A node that is not ready is tainted, as by the node lifecycle controller: ``not-ready`` where its Ready condition is False,
+``unreachable`` where it is Unknown, both NoSchedule and NoExecute, until it is ready again. Source: Kubernetes' node lifecycle and
+taint eviction controllers, DefaultTolerationSeconds.
 """
 
 from __future__ import annotations
@@ -45,6 +46,25 @@ def reasons(node: Object) -> tuple[Reason, ...]:
         if all(reason.taint.get("key") != key for reason in found):
             found.append(Reason({"key": key, "effect": "NoExecute"}, _time(entry, "lastTransitionTime")))
     return tuple(found)
+
+
+def marked(node: Object) -> Object | None:
+    """The node with the taints that its Ready condition asks for and no others of theirs; None where it has them."""
+    asked = {UNREACHABLE if entry.get("status") == "Unknown" else NOT_READY for entry in _not_ready(node)}
+    present = taints_of(node)
+    kept = [taint for taint in present if taint.get("key") not in (NOT_READY, UNREACHABLE) or taint.get("key") in asked]
+    there = {(taint.get("key"), taint.get("effect")) for taint in kept}
+    since = {entry.get("lastTransitionTime") for entry in _not_ready(node)}
+    dates = {"timeAdded": str(next(iter(since)))} if len(since) == 1 and None not in since else {}
+    for key in sorted(asked):
+        if (key, "NoSchedule") not in there:
+            kept.append({"key": key, "effect": "NoSchedule"})
+        if (key, "NoExecute") not in there:
+            kept.append({"key": key, "effect": "NoExecute", **dates})
+    if kept == list(present):
+        return None
+    spec = {field: value for field, value in (node.get("spec") or {}).items() if field != "taints"}
+    return {**node, "spec": {**spec, "taints": kept} if kept else spec}
 
 
 def dated(node: Object, before: Object | None, now: str) -> Object | None:
