@@ -70,6 +70,7 @@ COMMANDS: Mapping[str, Entry] = {
     "evidence": Entry("evidence", "group", "Show, check, compare, replay and capture evidence."),
     "components": Entry("components", "group", "Get and check the programs of a real control plane."),
     "kind": Entry("kind", "group", "Make node images for the backend kind, without an image registry."),
+    "vcluster": Entry("vcluster", "group", "Make the image of virtual clusters, without an image registry."),
     "conformance": Entry("conformance", "group", "Compare with recorded behaviour of a real KAI."),
     "bench": Entry("bench", "group", "Measure how long a lab takes from jobs to running pods."),
     "scheduler": Entry("scheduler", "group", "Run kailab's scheduler on a Kubernetes cluster."),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -61,27 +60,10 @@ def build(
 @options.output
 def list_images(output: TextOrJson) -> None:
     """List the node images that were made here, newest first."""
-    from kailab.cli.table import render
+    from kailab.cli.made_images import tell_list
     from kailab.cluster.kind.image.store import Store
 
-    store = Store()
-    found = [
-        {
-            "name": one.name,
-            "kubernetes": one.kubernetes,
-            "kind": one.kind,
-            "megabytes": str(one.megabytes),
-            "created": one.created,
-            "path": str(store.archive(one)),
-        }
-        for one in store.images()
-    ]
-    if output is TextOrJson.json:
-        terminal.say(json.dumps(found, indent=2))
-    elif found:
-        terminal.say(render([name.upper() for name in found[0]], [list(one.values()) for one in found]))
-    else:
-        terminal.notice("no node image was made here; `kailab kind image build` makes one")
+    tell_list(Store(), "kind", output)
 
 
 @image.command()
@@ -89,22 +71,10 @@ def list_images(output: TextOrJson) -> None:
 @options.output
 def show(name: str, output: TextOrJson) -> None:
     """Show what is in a node image: programs with their checksums, Debian packages with their versions. Its archive is checked."""
-    import msgspec
-
+    from kailab.cli.made_images import tell_one
     from kailab.cluster.kind.image.store import Store
 
-    store = Store()
-    found = store.get(name)
-    store.checked(found)
-    told: dict[str, Any] = {**msgspec.to_builtins(found), "path": str(store.archive(found))}
-    if output is TextOrJson.json:
-        terminal.say(json.dumps(told, indent=2))
-        return
-    for key, value in told.items():
-        if isinstance(value, dict):
-            terminal.say("\n".join([f"{key}:", *(f"  {one} {about}" for one, about in value.items())]))
-        else:
-            terminal.say(f"{key}: {', '.join(value) if isinstance(value, list | tuple) else value}")
+    tell_one(Store(), name, output)
 
 
 @image.command()

@@ -180,7 +180,8 @@ def _linked(pin: Pin) -> str:
         for package in ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"):
             flags += [f"-X {package}.{name}={value}" for name, value in values.items()]
     if pin.project == "vcluster":
-        flags.append(f"-X main.version={pin.version.removeprefix('v')}")
+        where = "main.version" if pin.name == "vcluster" else "github.com/loft-sh/vcluster/pkg/telemetry.SyncerVersion"
+        flags.append(f"-X {where}={pin.version.removeprefix('v')}")
     if pin.project == "helm":
         flags.append(f"-X helm.sh/helm/v3/internal/version.version={pin.version}")
     return " ".join(flags)

@@ -20,8 +20,8 @@ PROGRAMS = ("etcd", *KUBERNETES_PROGRAMS, "kwok")
 
 
 class Pin(NamedTuple):
-    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``helm``, ``vcluster``, ``coredns`` or an add-on's;
-    ``version``: with its ``v``."""
+    """One program, or files of a project. ``project``: ``kubernetes``, ``etcd``, ``kwok``, ``kind``, ``helm``, ``vcluster``, ``coredns``,
+    ``kine``, ``u-root`` or an add-on's; ``version``: with its ``v``."""
 
     name: str
     project: str
@@ -44,6 +44,13 @@ CHART = "chart.zip"
 """The chart of a project, by path in its module, as one file."""
 
 VCLUSTER_CHART = Pin(CHART, "vcluster", VCLUSTER.version)
+
+SYNCER = Pin("vcluster-syncer", "vcluster", VCLUSTER.version)
+"""The program of a virtual control plane, which starts the others."""
+
+IMAGE_OF_VCLUSTER = (SYNCER, Pin("kine", "kine", "v0.16.4"), Pin("cp", "u-root", "v0.15.0"))
+"""What the image of a virtual control plane is made of, beside programs of Kubernetes and Helm: kine is its store, on SQLite; ``cp`` is what
+the chart calls to lay the programs out."""
 
 NODE_FILES = "node-files.zip"
 """What kind wants to find in the image of a node, by path in its module, as one file."""
@@ -97,6 +104,11 @@ def node_pins(kubernetes: str | None = None) -> tuple[Pin, ...]:
 def for_nodes(pin: Pin) -> bool:
     """Whether only node images have it in them."""
     return pin.name in (*_NODE_PROGRAMS, "coredns", NODE_FILES)
+
+
+def only_built(pin: Pin) -> bool:
+    """Whether nobody publishes it as a program by itself, so that it can only be had with Go."""
+    return pin.project in (*ADDONS, "coredns", "kine", "u-root") or pin.name in FILES or pin == SYNCER
 
 
 def addon_pins(name: str) -> tuple[Pin, ...]:

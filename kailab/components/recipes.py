@@ -56,11 +56,17 @@ RECIPES: Mapping[str, Recipe] = {
     "helm": Recipe("helm.sh/helm/v3", seconds={"helm": 130}, megabytes={"helm": 60}),
     "vcluster": Recipe(
         "github.com/loft-sh/vcluster",
-        packages={"vcluster": "cmd/vclusterctl"},
-        seconds={"vcluster": 420},
-        megabytes={"vcluster": 110},
+        packages={"vcluster": "cmd/vclusterctl", "vcluster-syncer": "cmd/vcluster"},
+        seconds={"vcluster": 420, "vcluster-syncer": 120},
+        megabytes={"vcluster": 110, "vcluster-syncer": 110},
         lent=True,
         files=("chart",),
+    ),
+    "kine": Recipe(
+        "github.com/k3s-io/kine", packages={"kine": ""}, seconds={"kine": 120}, megabytes={"kine": 60}, lent=True
+    ),
+    "u-root": Recipe(
+        "github.com/u-root/u-root", packages={"cp": "cmds/core/cp"}, seconds={"cp": 10}, megabytes={"cp": 3}
     ),
     "coredns": Recipe("github.com/coredns/coredns", packages={"coredns": ""}, seconds={"coredns": 300}, lent=True),
     "kueue": Recipe(

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
-from kailab.components.pins import ADDONS, FILES, Machine, Pin
+from kailab.components.pins import Machine, Pin, only_built
 
 _ETCD = "etcd-io/etcd"
 _KWOK = "kubernetes-sigs/kwok"
@@ -51,10 +51,8 @@ class Sources:
 
     def published(self, pin: Pin, machine: Machine) -> Published | None:
         """None: nobody publishes it for this machine."""
-        if pin.project in ADDONS:
+        if only_built(pin):
             return None  # their projects publish images
-        if pin.project == "coredns" or pin.name in FILES:
-            return None
         kind = f"{machine.system}-{machine.architecture}"
         if pin.project == "kubernetes":
             # Of Kubernetes only the client is published for macOS.

@@ -15,16 +15,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from kailab.cluster.kept_images import ARCHIVE, RECORD, CannotBuild
 from kailab.cluster.kind import engine
 from kailab.cluster.kind.choices import choose
 from kailab.cluster.kind.image import making, needs
 from kailab.cluster.kind.image.debian import Root
 from kailab.cluster.kind.image.ingredients import SUITE, gathered
 from kailab.cluster.kind.image.layers import write_image
-from kailab.cluster.kind.image.making import CannotBuild
 from kailab.cluster.kind.image.node_files import put_kinds_files
 from kailab.cluster.kind.image.parts import put_with_libraries
-from kailab.cluster.kind.image.store import ARCHIVE, RECORD, NodeImage, Store
+from kailab.cluster.kind.image.store import NodeImage, Store
 from kailab.cluster.kind.node_image import load, node_image, provide_image
 from kailab.cluster.waiting import wait_until
 from kailab.components import KIND, Cache, find_components, pins

@@ -24,12 +24,11 @@ from kailab.cluster.vcluster.tools import CHART_VARIABLE, VCLUSTER_VARIABLE, Too
 from kailab.cluster.vcluster.values import NO_NODE, values
 from kailab.components import VCLUSTER_CHART, Cache, ComponentSet
 from kailab.errors import ConnectError, InputError, KailabError, StateError
-from kailab.lab import Lab, expect
 from kailab.lab.venues import open_venue, provider_of
 from kailab.lab.venues.contract import Place
 from kailab.trials.limits import jobs_that_fit, only_one
 from kailab.undertest.compatibility import check_lab
-from tests.planes import connected, taken_down
+from tests.planes import taken_down
 
 
 @pytest.fixture
@@ -212,54 +211,3 @@ class TestTheCli:
         provider_of("vcluster").take_down(Place(backend="vcluster", folder=str(folder)))
         assert not folder.exists()
         assert self._left(host) == []
-
-
-REQUIRED = "KAILAB_REQUIRE_VCLUSTER"
-_SERVE = """\
-apiVersion: scheduling.run.ai/v2
-kind: Queue
-metadata: {name: team}
-spec: {resources: {gpu: {quota: 8, limit: 8}, cpu: {quota: -1, limit: -1}, memory: {quota: -1, limit: -1}}}
----
-apiVersion: batch/v1
-kind: Job
-metadata: {name: train, labels: {kai.scheduler/queue: team}}
-spec:
-  parallelism: 3
-  completions: 3
-  template:
-    metadata: {labels: {app: train, kai.scheduler/queue: team}}
-    spec:
-      restartPolicy: Never
-      schedulerName: kai-scheduler
-      containers: [{name: main, image: none, resources: {limits: {nvidia.com/gpu: 4}}}]
-"""
-
-
-@pytest.mark.slow
-def test_two_labs_side_by_side_see_nothing_of_each_other(components: ComponentSet, tmp_path: Path) -> None:
-    """In a host that ``KUBECONFIG`` names, whose nodes can have vCluster's images."""
-    if os.environ.get(REQUIRED) != "1":
-        pytest.skip(
-            f"needs a host cluster with vCluster's images: set {REQUIRED}=1, and KUBECONFIG to that of the host"
-        )
-    manifests = tmp_path / "train.yaml"
-    manifests.write_text(_SERVE)
-    host = Path(os.environ["KUBECONFIG"])
-    first, second = (open_venue("vcluster", kubeconfig=host, folder=tmp_path / name) for name in ("one", "two"))
-    try:
-        with Lab.open(backend="vcluster", venue=first) as one, Lab.open(backend="vcluster", venue=second) as two:
-            one.apply(manifests)
-            expect(one.queue("team")).running(gpus=8).pending(pods=1)
-            assert two.get("Pod") == []
-            assert not any(queue["metadata"]["name"] == "team" for queue in two.get("Queue"))
-        with connected(host, "host") as cluster:
-            assert not any(pod["metadata"]["name"].startswith("train") for pod in cluster.list("Pod"))
-            assert not any(node["metadata"]["name"].startswith("a100") for node in cluster.list("Node"))
-    finally:
-        for venue in (first, second):
-            venue.close()
-    with connected(host, "host") as cluster:
-        assert [
-            one["metadata"]["name"] for one in cluster.list("Namespace") if "kailab-" in one["metadata"]["name"]
-        ] == []

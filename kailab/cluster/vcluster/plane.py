@@ -27,6 +27,7 @@ from kailab.cluster.kind import kwok
 from kailab.cluster.kind.choices import name_for
 from kailab.cluster.processes import find, this_process
 from kailab.cluster.vcluster.creation import Maker
+from kailab.cluster.vcluster.own_image import provided
 from kailab.cluster.vcluster.tools import Host, Tools, find_tools, packed_chart
 from kailab.cluster.vcluster.values import values
 from kailab.cluster.waiting import look_until
@@ -138,8 +139,10 @@ class VclusterPlane(Supervised):
     def _make(self, tools: Tools, components: ComponentSet, tell: Tell) -> None:
         name, maker = self.name, Maker(tools, self._known.host, self.folder)
         told = self.folder / "values.yaml"
-        told.write_text(yaml.safe_dump(values(components.kubernetes), sort_keys=False), encoding="utf-8")
         with self._known.host.connected() as host:
+            image = provided(host, components.kubernetes, components.path("kubectl"), tell)
+            described = values(components.kubernetes, image.name if image is not None else "")
+            told.write_text(yaml.safe_dump(described, sort_keys=False), encoding="utf-8")
             tell(f"making the virtual cluster {name}")
             maker.create(name, told, packed_chart(tools, self.folder / "chart"), partial(_has_images, host, name))
             tell("waiting for its control plane")

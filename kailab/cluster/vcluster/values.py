@@ -25,19 +25,26 @@ _MEMORY = "2Gi"
 """Of the control plane's pod: an API server, its store and controllers, with some hundreds of pods."""
 
 
-def values(kubernetes: str) -> dict[str, Any]:
-    """``kubernetes``: the version of the virtual API server, with its ``v``."""
+def values(kubernetes: str, image: str = "") -> dict[str, Any]:
+    """``kubernetes``: the version of the virtual API server, with its ``v``. ``image``: the one for both containers, with its tag; empty: the
+    chart's own."""
     off = {"enabled": False}
+    repository, _, tag = image.rpartition(":")
+    own = {"registry": "", "repository": repository, "tag": tag}
     return {
         "controlPlane": {
             "distro": {
                 # kube-scheduler decides inside, not on the host, so that it is there for whoever compares with it.
-                "k8s": {"enabled": True, "version": kubernetes, "scheduler": {"enabled": True}},
+                "k8s": {
+                    "enabled": True,
+                    "scheduler": {"enabled": True},
+                    **({"image": own} if image else {"version": kubernetes}),
+                },
             },
             "coredns": off,
             "statefulSet": {
                 # The build that is all in the public repository.
-                "image": {"repository": "loft-sh/vcluster-oss"},
+                "image": own if image else {"repository": "loft-sh/vcluster-oss"},
                 # Thrown away in the end: no volume outlives it.
                 "persistence": {"volumeClaim": off},
                 "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": _MEMORY}},

@@ -32,12 +32,13 @@ def write_image(
     environment: Sequence[str] = (),
     stop_signal: str = "",
     labels: Mapping[str, str] | None = None,
+    roots_own: bool = False,
 ) -> str:
     """An image with the files below ``root``. Returns the sha256 of its layer, unpacked, with ``sha256:`` in front.
 
-    ``architecture``: in Go's words. Raises OSError, subprocess.CalledProcessError."""
+    ``architecture``: in Go's words. ``roots_own``: every file is root's in it, whosever it is here. Raises OSError, subprocess.CalledProcessError."""
     with tempfile.TemporaryFile(dir=archive.parent) as layer:
-        unpacked = _pack(root, layer)
+        unpacked = _pack(root, layer, ("--owner=0", "--group=0") if roots_own else ())
         settings: dict[str, Any] = {
             "Env": [_PATH, *environment],
             "Entrypoint": list(entrypoint) or None,
@@ -61,11 +62,11 @@ def write_image(
     return unpacked
 
 
-def _pack(root: Path, out: IO[bytes]) -> str:
+def _pack(root: Path, out: IO[bytes], owner: Sequence[str]) -> str:
     """Into a compressed tar. Returns the digest of the tar as it was before."""
     told, packer = hashlib.sha256(), zlib.compressobj(_LEVEL, zlib.DEFLATED, _GZIP)
     # The times are of no use: without them the same files make the same layer.
-    command = ["tar", "--create", "--sort=name", "--numeric-owner", "--mtime=@0", "--directory", str(root), "."]
+    command = ["tar", "--create", "--sort=name", "--numeric-owner", "--mtime=@0", *owner, "--directory", str(root), "."]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL) as process:
         assert process.stdout is not None
         while piece := process.stdout.read(_PIECE):

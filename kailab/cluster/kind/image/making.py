@@ -12,10 +12,11 @@ from pathlib import Path
 
 import msgspec
 
+from kailab.cluster.kept_images import ARCHIVE, CannotBuild
 from kailab.cluster.kind.image.ingredients import MIRROR, Ingredients, gathered
 from kailab.cluster.kind.image.inside import MADE, Made, Task
 from kailab.cluster.kind.image.needs import fits_memory, lacking, missing_components
-from kailab.cluster.kind.image.store import ARCHIVE, LOG, NodeImage, Store
+from kailab.cluster.kind.image.store import LOG, NodeImage, Store
 from kailab.components import KIND, Cache, Pin, get_components, get_program
 from kailab.components.cache import alone_in, sha256_of
 from kailab.components.getting import told_time
@@ -23,22 +24,11 @@ from kailab.components.pins import kubernetes_version, node_pins, pins, this_mac
 from kailab.components.process_group import group
 from kailab.components.recipes import usual_seconds
 from kailab.components.sets import chosen_folder
-from kailab.errors import KailabError, StateError
+from kailab.errors import StateError
 
 _LAST_LINES = 8
 
 Tell = Callable[[str], None]
-
-
-class CannotBuild(KailabError):
-    """What a build needs is not here. ``reasons``: each by itself."""
-
-    def __init__(self, reasons: list[str]) -> None:
-        self.reasons = reasons
-        super().__init__("\n".join(("no node image can be made here:", *(f"  {reason}" for reason in reasons))))
-
-    def __reduce__(self) -> tuple[type[CannotBuild], tuple[list[str]]]:
-        return CannotBuild, (self.reasons,)
 
 
 def check(

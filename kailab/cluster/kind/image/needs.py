@@ -17,7 +17,7 @@ from kailab.cluster.kind.image.debian import KEYRING
 from kailab.cluster.kind.image.ingredients import SUITE
 from kailab.components import Cache, Pin
 from kailab.components.build import find_go
-from kailab.components.pins import NODE_FILES
+from kailab.components.pins import only_built
 
 _GB = 10**9
 ROOT_BYTES = 4 * _GB
@@ -45,6 +45,13 @@ def missing_components(wanted: tuple[Pin, ...], cache: Cache) -> tuple[Pin, ...]
     return tuple(pin for pin in wanted if cache.entry(pin) is None)
 
 
+def without_go(missing: tuple[Pin, ...]) -> Iterator[str]:
+    """That there is no Go for what can only be had with it."""
+    built = [pin for pin in missing if only_built(pin)]
+    if built and find_go() is None:
+        yield f"there is no Go here, and {', '.join(map(str, built))} can only be had with it"
+
+
 def fits_memory() -> bool:
     """Whether the root can be in memory, without taking it from anybody."""
     return psutil.virtual_memory().available >= 2 * ROOT_BYTES
@@ -69,9 +76,7 @@ def _programs(missing: tuple[Pin, ...]) -> Iterator[str]:
             yield f"there is no {program} here (apt install {package})"
     if not KEYRING.is_file():
         yield f"{KEYRING} is not here, by which Debian's packages are verified (apt install debian-archive-keyring)"
-    only_built = [pin for pin in missing if pin.name in ("coredns", NODE_FILES)]
-    if only_built and find_go() is None:
-        yield f"there is no Go here, and {', '.join(map(str, only_built))} can only be had with it"
+    yield from without_go(missing)
 
 
 def _space(store: Path) -> Iterator[str]:
