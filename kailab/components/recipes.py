@@ -57,13 +57,13 @@ RECIPES: Mapping[str, Recipe] = {
     "vcluster": Recipe(
         "github.com/loft-sh/vcluster",
         packages={"vcluster": "cmd/vclusterctl", "vcluster-syncer": "cmd/vcluster"},
-        seconds={"vcluster": 420, "vcluster-syncer": 120},
+        seconds={"vcluster": 420, "vcluster-syncer": 420},
         megabytes={"vcluster": 110, "vcluster-syncer": 110},
         lent=True,
         files=("chart",),
     ),
     "kine": Recipe(
-        "github.com/k3s-io/kine", packages={"kine": ""}, seconds={"kine": 120}, megabytes={"kine": 60}, lent=True
+        "github.com/k3s-io/kine", packages={"kine": ""}, seconds={"kine": 240}, megabytes={"kine": 41}, lent=True
     ),
     "u-root": Recipe(
         "github.com/u-root/u-root", packages={"cp": "cmds/core/cp"}, seconds={"cp": 10}, megabytes={"cp": 3}
