@@ -47,6 +47,7 @@ COMMANDS: Mapping[str, Entry] = {
     "audit": Entry("audit", "audit", "Look through all queues: who starves, what is idle, what can never run."),
     "timeline": Entry("timeline", "timeline", "Say what happened to something: bound, evicted, for whom."),
     "health": Entry("health", "health", "Say how the scheduler is doing, and what is wrong with it."),
+    "cost": Entry("cost", "cost", "Say what the GPUs cost: at work, lent, idle, held for nothing."),
     "metrics": Entry("metrics", "group", "Print metrics for Prometheus: of the lab, or of a run over time."),
     "simulate": Entry("simulate", "simulate", "Say whether work would run: now, after a time, or never."),
     "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),

@@ -15,7 +15,7 @@ from kailab.model.kinds import kind_key
 from kailab.model.schema_faults import read_schema
 from kailab.model.validation import validate
 
-SHIPPED = ["hundred", "lesson", "mixed", "racks", "scale-2000", "scale-500", "scale-5000"]
+SHIPPED = ["eight-hundred", "hundred", "lesson", "mixed", "racks", "scale-2000", "scale-500", "scale-5000"]
 SMALL = {
     "apiVersion": "kailab.dev/v1",
     "kind": "Fleet",
@@ -64,7 +64,7 @@ def test_fleets_that_come_with_kailab_are_sound(name):
 
 @pytest.mark.parametrize(
     ("name", "gpus", "nodes"),
-    [("lesson", 32, 5), ("hundred", 100, 13), ("racks", 192, 24), ("mixed", 84, 26), ("scale-500", 4000, 500),
+    [("lesson", 32, 5), ("hundred", 100, 13), ("eight-hundred", 800, 100), ("racks", 192, 24), ("mixed", 84, 26), ("scale-500", 4000, 500),
      ("scale-2000", 16000, 2000),
      ("scale-5000", 40000, 5000)],
 )  # fmt: skip

@@ -1,0 +1,226 @@
+"""What a lab's GPUs cost as it stands, by what they do: at work, held by what can't work, free, free and of no use.
+
+Amounts are milli-GPU. A GPU costs as much whatever it does, so its price is told beside what it does.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from kailab.engine.snapshot.records import NOT_READY
+from kailab.evidence.entries import PodRow
+from kailab.evidence.shares import QueueStanding
+from kailab.grouping.clusterreader import ClusterReader
+from kailab.grouping.config import GroupingConfig
+from kailab.grouping.owners import owners_of
+from kailab.grouping.plans import Plans
+from kailab.grouping.records import GroupingError
+from kailab.model.labels import GPU_PRODUCT
+from kailab.model.prices import HOURS_OF_A_MONTH, Prices
+from kailab.scheduler.reading.nodes import unavailable
+
+if TYPE_CHECKING:
+    from kailab.lab.picture import Picture
+
+WHOLE = 1000
+
+
+class Doing(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs, in milli-GPU: these five are all there are.
+
+    ``work``: held by pods that run, of PodGroups of which as many run as must run together. ``held``: held by what can't work: pods that
+    do not run yet, are leaving or are on a node that is not ready, and gangs of which fewer run than must. ``idle``: free, and could be
+    had. ``scattered``: free, but too few on their node for any pod that waits. ``closed``: free, on nodes that take nothing new.
+    """
+
+    work: int = 0
+    held: int = 0
+    idle: int = 0
+    scattered: int = 0
+    closed: int = 0
+
+    @property
+    def all(self) -> int:
+        return self.work + self.held + self.wasted
+
+    @property
+    def wasted(self) -> int:
+        """Free, for whatever reason."""
+        return self.idle + self.scattered + self.closed
+
+    def plus(self, other: Doing) -> Doing:
+        return Doing(**{name: getattr(self, name) + getattr(other, name) for name in STATES})
+
+
+STATES = Doing.__struct_fields__
+
+
+class ModelCost(msgspec.Struct, frozen=True, kw_only=True):
+    """The GPUs of one model ("": nodes do not say which). ``per_hour``: price of one. ``kilowatts``: power of all; None: not told."""
+
+    model: str
+    doing: Doing
+    per_hour: float
+    kilowatts: float | None
+
+
+class QueueCost(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue, with those below it. ``quota`` None: unlimited. ``per_hour``: of what it holds; ``borrowed_per_hour``: as much of it as is
+    borrowed, ``unused_per_hour``: of its quota that it does not use, lent or idle; both at the mean price of a GPU."""
+
+    queue: str
+    parent: str
+    quota: int | None
+    held: int
+    borrowed: int
+    unused: int
+    per_hour: float
+    borrowed_per_hour: float
+    unused_per_hour: float
+
+
+class Costs(msgspec.Struct, frozen=True, kw_only=True):
+    """``per_hour``: by what GPUs do, in the order of ``STATES``. ``currency``: of all amounts of money."""
+
+    currency: str
+    doing: Doing
+    per_hour: dict[str, float]
+    models: tuple[ModelCost, ...]
+    queues: tuple[QueueCost, ...]
+
+    @property
+    def whole(self) -> float:
+        """An hour of all GPUs."""
+        return sum(self.per_hour.values())
+
+    @property
+    def kilowatts(self) -> float | None:
+        """None where the power of a model is not told."""
+        known = [one.kilowatts for one in self.models]
+        return None if None in known else sum(one for one in known if one is not None)
+
+    @staticmethod
+    def month(per_hour: float) -> float:
+        return per_hour * HOURS_OF_A_MONTH
+
+
+def costs(picture: Picture, prices: Prices) -> Costs:
+    """Raises InputError(s) for models of GPU without a price."""
+    doing = _by_model(picture)
+    prices.check(doing)
+    models = []
+    for model, amounts in sorted(doing.items()):
+        price = prices.of(model)
+        used = (amounts.work + amounts.held) / WHOLE
+        power = price.kilowatt_hours(used, amounts.wasted / WHOLE)
+        models.append(ModelCost(model=model, doing=amounts, per_hour=price.per_hour, kilowatts=power))
+    whole = Doing()
+    for one in models:
+        whole = whole.plus(one.doing)
+    per_hour = {state: sum(one.per_hour * getattr(one.doing, state) / WHOLE for one in models) for state in STATES}
+    mean = sum(per_hour.values()) / (whole.all / WHOLE) if whole.all else 0.0
+    return Costs(
+        currency=prices.currency,
+        doing=whole,
+        per_hour=per_hour,
+        models=tuple(models),
+        queues=tuple(_queues(picture, prices, mean)),
+    )
+
+
+def _model_of(picture: Picture, node: str) -> str:
+    return str((picture.nodes[node]["metadata"].get("labels") or {}).get(GPU_PRODUCT, ""))
+
+
+def _by_model(picture: Picture) -> dict[str, Doing]:
+    at_work = _at_work(picture)
+    # A pod finds enough on a node that has as much free as the one that asks for least.
+    least = min((row.milli_gpus for row in picture.rows if _waits(row) and row.milli_gpus), default=0)
+    found: dict[str, Doing] = {}
+    for name, node in picture.nodes.items():
+        offered, used = picture.accounts.offered(node), picture.used.get(name, 0)
+        if not offered:
+            continue
+        work, free = min(used, at_work[name]), max(0, offered - used)
+        closed = unavailable(node.get("spec") or {}, node.get("status") or {})
+        state = "closed" if closed else "scattered" if 0 < free < least else "idle"
+        here = Doing(work=work, held=used - work, **{state: free})
+        model = _model_of(picture, name)
+        found[model] = found.get(model, Doing()).plus(here)
+    return found
+
+
+def _waits(row: PodRow) -> bool:
+    return row.phase == "Pending" and not row.node
+
+
+def _at_work(picture: Picture) -> Counter[str]:
+    """Node -> milli-GPU of pods that run, in groups that run whole."""
+    groups = dict(_groups(picture))
+    silent = {
+        name
+        for name, node in picture.nodes.items()
+        if NOT_READY in unavailable(node.get("spec") or {}, node.get("status") or {})
+    }
+    running = [
+        row
+        for row in picture.rows
+        if row.phase == "Running"
+        and row.node not in silent
+        and "deletionTimestamp" not in picture.pods_by_name[row.name]["metadata"]
+    ]
+    alive = Counter(groups[row.name][0] for row in running)
+    work: Counter[str] = Counter()
+    for row in running:
+        group, least = groups[row.name]
+        if row.holds and alive[group] >= least:
+            work[row.node] += row.milli_gpus
+    return work
+
+
+def _groups(picture: Picture) -> Iterator[tuple[str, tuple[str, int]]]:
+    """Each pod -> its PodGroup, and how many of it must run together. Where nothing makes PodGroups: those that KAI would make."""
+    reads = ClusterReader(picture.cluster)
+    plans = Plans(reads, GroupingConfig())
+    try:
+        for row in picture.rows:
+            namespace, _, name = row.group.partition("/")
+            written = picture.podgroups.get((namespace, name)) if row.podgroup else None
+            if written is not None:
+                yield row.name, (row.group, (written.get("spec") or {}).get("minMember") or 1)
+                continue
+            pod = picture.pods_by_name[row.name]
+            try:
+                grouping = plans.plan(pod, owners_of(pod, reads))[0].grouping
+            except GroupingError:
+                yield row.name, (row.name, 1)
+                continue
+            yield row.name, (f"{namespace}/{grouping.name}", grouping.min_member)
+    finally:
+        reads.close()
+
+
+def _queues(picture: Picture, prices: Prices, mean: float) -> Iterator[QueueCost]:
+    spent: Counter[str] = Counter()
+    for row in picture.rows:
+        if row.holds and row.node in picture.nodes:
+            price = prices.of(_model_of(picture, row.node)).per_hour * row.milli_gpus / WHOLE
+            for queue in picture.lines.get(row.queue, ()):
+                spent[queue] += price  # type: ignore[assignment]
+    standings: Mapping[str, QueueStanding] = picture.shares.queues
+    for name, one in sorted(standings.items()):
+        yield QueueCost(
+            queue=name,
+            parent=one.parent,
+            quota=None if one.quota < 0 else one.quota,
+            held=one.allocated,
+            borrowed=one.borrowed,
+            unused=one.unused,
+            per_hour=spent[name],
+            borrowed_per_hour=spent[name] * one.borrowed / one.allocated if one.allocated else 0.0,
+            unused_per_hour=mean * one.unused / WHOLE,
+        )
