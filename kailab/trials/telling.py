@@ -127,11 +127,15 @@ def table(outcome: Outcome) -> tuple[list[str], list[list[str]]]:
 
 
 def marks(outcome: Outcome) -> dict[tuple[str, str], str]:
-    """By test and column, none for the reference: ``=`` where nothing else differs from the reference, ``~`` where all that differs is
-    accepted, ``!`` else."""
-    compared = [column for column in outcome.columns if outcome.reference_of(column) != column]
-    found = {(row.test, column): "=" for row in outcome.rows for column in compared}
+    """By test and column, none for the reference, and none where one of the two was not run: ``=`` where nothing else differs from the
+    reference, ``~`` where all that differs is accepted, ``!`` else."""
+    compared = [(column, first) for column in outcome.columns if (first := outcome.reference_of(column)) != column]
+    found: dict[tuple[str, str], str] = {}
+    for row in outcome.rows:
+        ran = {column for column, result in row.results.items() if result.verdict != "error"}
+        found |= {(row.test, column): "=" for column, first in compared if {column, first} <= ran}
     for one, accepted in outcome.all_differences:
         key = (one.test, one.column)
-        found[key] = "!" if accepted is None or found[key] == "!" else "~"
+        if key in found:
+            found[key] = "!" if accepted is None or found[key] == "!" else "~"
     return found

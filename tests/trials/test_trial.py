@@ -85,6 +85,17 @@ def test_it_is_counted_by_subject(trial: Trial) -> None:
     assert "| `returning/the-owner-returns` | passed | **failed** ! |" in lines
 
 
+def test_what_was_not_run_has_no_mark(trial: Trial, home: Path) -> None:
+    """Nothing is known of how it differs."""
+    part = home / "trials" / "part"
+    shutil.copytree(home / "trials" / "small", part)
+    (cell,) = (part / "cells").glob("returning-kube-scheduler-*")
+    shutil.rmtree(cell)
+    shown = trial("show", "part", "-o", "markdown").out.splitlines()
+    assert "| `returning/the-owner-returns` | passed | not run |" in shown
+    assert "not run !" not in trial("show", "part").out
+
+
 @pytest.mark.parametrize(
     ("verdicts", "told"),
     [
