@@ -17,6 +17,9 @@ from kailab.model import labels
 from kailab.undertest.contract import Stop, Stopped, Told
 
 ACTION = "schedule"
+LATE_SECONDS = 20.0
+"""So long after a pod began to leave what its scheduler says elsewhere is waited for: on a busy machine Events come after the pod is gone."""
+_AGAIN_SECONDS = 1.0  # between two looks at what is said elsewhere, as each costs
 
 
 class _Cause(NamedTuple):
@@ -46,6 +49,10 @@ class DecisionReader:
         self._bound: set[str] = set()  # by UID, as the next pod may have the same name
         self._evicted: set[str] = set()
         self._groups: dict[tuple[str, str], Object] = {}  # also those that are gone: a victim may outlive its PodGroup
+        self._unexplained: dict[
+            str, tuple[Object, float]
+        ] = {}  # by UID: it leaves, and nobody has said why; since when
+        self._asked_at = float("-inf")
         self._watch_begins()
 
     def _watch_begins(self) -> None:
@@ -62,12 +69,12 @@ class DecisionReader:
         found: list[Decision] = []
         events = self._watch.poll()
         stopped = self._told_elsewhere(events)
+        moment: dict[str, Any] = {"cycle": cycle, "t": round(now - self._opened, 6), "time": rfc3339(now)}
         for event in events:
             if event.kind == "PodGroup":
                 self._know(event.object)
                 continue
             pod, uid = event.object, event.object["metadata"]["uid"]
-            moment: dict[str, Any] = {"cycle": cycle, "t": round(now - self._opened, 6), "time": rfc3339(now)}
             # Every later event of a pod that was bound has its node, too.
             if pod["spec"].get("nodeName") and uid not in self._bound:
                 self._bound.add(uid)
@@ -77,11 +84,14 @@ class DecisionReader:
             stop = None if uid in self._evicted else _evicted_because(pod) or stopped.get(uid)
             if stop is not None:
                 self._evicted.add(uid)
-                found.append(Evicted(**moment, **self._told(stop)._asdict(), **self._pod(pod), reason=stop.message))
+                self._unexplained.pop(uid, None)
+                found.append(self._evicted_entry(moment, pod, stop))
+            elif "deletionTimestamp" in pod["metadata"] and uid in self._bound and uid not in self._evicted:
+                self._unexplained.setdefault(uid, (pod, now))
             if event.type == "DELETED":
                 self._bound.discard(uid)
                 self._evicted.discard(uid)
-        return found
+        return [*found, *(self._evicted_entry(moment, pod, stop) for pod, stop in self._told_late(now))]
 
     def close(self) -> None:
         self._watch.close()
@@ -93,6 +103,22 @@ class DecisionReader:
         pods = {event.object["metadata"]["uid"]: event.object for event in events if event.kind == "Pod"}
         asked = [pod for uid, pod in pods.items() if uid not in self._evicted]
         return self._stopped(asked) if asked and self._stopped is not None else {}
+
+    def _told_late(self, now: float) -> list[tuple[Object, Stop]]:
+        """Those of which it was not said yet when they began to leave."""
+        waited = self._unexplained.items()
+        self._unexplained = {uid: (pod, since) for uid, (pod, since) in waited if now - since <= LATE_SECONDS}
+        if self._stopped is None or not self._unexplained or now - self._asked_at < _AGAIN_SECONDS:
+            return []
+        self._asked_at = now
+        told = self._stopped([pod for pod, _ in self._unexplained.values()])
+        late = [(self._unexplained.pop(uid)[0], told[uid]) for uid in [*self._unexplained] if uid in told]
+        # Of those that are there yet nothing is to be told twice.
+        self._evicted |= {pod["metadata"]["uid"] for pod, _ in late} & self._bound
+        return late
+
+    def _evicted_entry(self, moment: Mapping[str, Any], pod: Object, stop: Stop) -> Evicted:
+        return Evicted(**moment, **self._told(stop)._asdict(), **self._pod(pod), reason=stop.message)
 
     def _told(self, stop: Stop) -> _Cause:
         told = stop.told or self._eviction(stop.message)

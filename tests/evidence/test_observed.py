@@ -1,11 +1,14 @@
 """What is seen of a scheduler that keeps no log: evictions, with what a real KAI says of them on the pod."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from kailab.cluster.embedded import EmbeddedCluster
+from kailab.cluster.protocol import Object
 from kailab.evidence.entries import Evicted
-from kailab.evidence.observed import DecisionReader
-from kailab.undertest.contract import Told
+from kailab.evidence.observed import LATE_SECONDS, DecisionReader
+from kailab.undertest.contract import Stop, Told
 from kailab.undertest.kai.words import code, eviction
 
 
@@ -91,3 +94,34 @@ def test_an_eviction_by_others_has_no_beneficiary() -> None:
     cluster.evict("default", "a-1", "PreemptionByScheduler", "preempting to accommodate a higher priority pod")
     (entry,) = observer.entries(1)
     assert (entry.action, entry.beneficiary, entry.beneficiary_queue) == ("schedule", "", "")
+
+
+@pytest.mark.parametrize("grace", [1, 30])
+def test_an_eviction_that_is_told_after_the_pod_is_gone_is_told_all_the_same(grace: int) -> None:
+    """A scheduler's Events may come late: the pod leaves, or is gone, and only then is it said why."""
+    cluster = EmbeddedCluster()
+    said: dict[str, Stop] = {}
+
+    def stopped(pods: Sequence[Object]) -> dict[str, Stop]:
+        named = {one["metadata"]["uid"]: one["metadata"]["name"] for one in pods}
+        return {uid: said[name] for uid, name in named.items() if name in said}
+
+    observer = DecisionReader(cluster, cluster.now(), eviction, stopped)
+    cluster.create(podgroup("pg-a", "team-a"))
+    for name in ("a-1", "a-2"):
+        made = pod(name, "pg-a")
+        made["spec"]["nodeName"] = "n"
+        cluster.create(made)
+    observer.entries(1)
+    cluster.delete("Pod", "a-1", "default", grace_seconds=grace)
+    cluster.delete("Pod", "a-2", "default", grace_seconds=grace)
+    assert observer.entries(2) == []
+    said["a-1"] = Stop("Pod default/a-1 was preempted by workload default/pg-b.")
+    cluster.advance(2)
+    (entry,) = observer.entries(3)
+    assert isinstance(entry, Evicted)
+    assert (entry.pod, entry.queue, entry.cycle) == ("default/a-1", "team-a", 3)
+    # Nothing twice, and nobody is asked about for ever.
+    cluster.advance(LATE_SECONDS + 1)
+    said["a-2"] = said["a-1"]
+    assert observer.entries(4) == []
