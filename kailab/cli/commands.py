@@ -53,6 +53,7 @@ COMMANDS: Mapping[str, Entry] = {
     "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),
     "replay": Entry("replay", "replay", "Replay a trace of a real cluster in virtual time."),
     "sweep": Entry("sweep", "sweep", "Replay a trace under many settings, and tell which serve."),
+    "capacity": Entry("capacity", "capacity", "Find the fewest GPUs that serve a trace as asked."),
     "trial": Entry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
     "hunt": Entry("hunt", "hunt", "Look for clusters that kailab and another scheduler decide otherwise."),
     "translate": Entry(

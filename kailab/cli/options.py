@@ -68,6 +68,15 @@ evidence = click.option(
     show_envvar=True,
     help="The folder that runs are kept in.",
 )
+studies = click.option(
+    "--studies",
+    "root",
+    type=PATH,
+    default=Path("studies"),
+    envvar="KAILAB_STUDIES",
+    show_envvar=True,
+    help="The folder that studies are kept in.",
+)
 settle = click.option("--settle/--no-settle", default=True, help="Run the lab until nothing changes.")
 kubeconfig = click.option(
     "--kubeconfig", type=PATH, help="Backends kubeconfig, vcluster: the file, if not $KUBECONFIG or ~/.kube/config."

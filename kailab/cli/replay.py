@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, terminal
+from kailab.cli import options, replay_options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -22,32 +22,7 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("trace", type=options.PATH)
 @click.option("--fleet", required=True, help="The fleet: a name, a file, or openb's list of nodes (.csv).")
-@click.option("--queues", type=options.PATH, help="A file of Queues: each team has a leaf of its name there.")
-@click.option("--quota-by-share", is_flag=True, help="Quotas from each team's part of the GPU time in the trace.")
-@click.option("--one-queue", is_flag=True, help="All jobs in one queue, whoever's they are.")
-@click.option(
-    "--format", "form", default="", show_default=False, help="openb, philly or csv, if not known by its columns."
-)
-@click.option("--columns", default="", show_default=False, help="Of a CSV: submit=NAME,seconds=NAME,gpus=NAME ...")
-@click.option("--skip-broken", is_flag=True, help="Replay without lines that can't be read; each is told and counted.")
-@click.option("--for", "duration", default="", show_default=False, help="Cut it off after so long: 12h, 7d.")
-@click.option(
-    "--checkpoint",
-    default="",
-    show_default=False,
-    help="Jobs save their work so often: 30m. Else evicted ones begin anew.",
-)
-@click.option("--arrivals-only", is_flag=True, help="Jobs arrive and never end.")
-@click.option(
-    "--scheduler-config",
-    "--config",
-    "config",
-    type=options.PATH,
-    help="The scheduler's configuration, as KAI reads it.",
-)
-@click.option(
-    "--policy", "policies", multiple=True, help="A policy by its name: fifo, fgd, best-fit ... May be repeated."
-)
+@replay_options.of_replays
 @click.option("--seed", type=int, help="Of the policy random.")
 @click.option("--jobs", "jobs_file", type=options.PATH, help="Write a row for each job there: .csv or .parquet.")
 @click.option(
@@ -75,23 +50,19 @@ def replay(
 ) -> None:
     """Replay the jobs of a trace in virtual time: as they arrived, in queues by their teams, on a fleet of fake GPUs, decided by the
     lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went."""
-    from kailab.errors import InputError
     from kailab.replay import replaying, tables
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.policies import decided_by
     from kailab.replay.summary import as_json, summary
     from kailab.replay.trace import read_trace, told_broken
 
-    if sum((queues is not None, quota_by_share, one_queue)) > 1:
-        raise InputError("--queues, --quota-by-share and --one-queue: expected one of them at most")
-    if arrivals_only and checkpoint:
-        raise InputError("--checkpoint: with --arrivals-only no job has an end that it could come nearer to")
-    lasting, interval = _seconds("--for", duration), _seconds("--checkpoint", checkpoint)
+    replay_options.check(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
+    lasting, interval = replay_options.seconds("--for", duration), replay_options.seconds("--checkpoint", checkpoint)
     targets = [path for path in (jobs_file, timeline_file) if path is not None]
     for path in targets:
         tables.check_target(path)
     described = replay_fleet(fleet)
-    read = read_trace(trace, form, _declared(columns), skip_broken=skip_broken)
+    read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken)
     for line in told_broken(read):
         terminal.warn(line)
     plan = replaying.Plan(
@@ -111,30 +82,6 @@ def replay(
         tables.write(timeline_file, tables.TIMELINE, tables.timeline_rows(done))
     found = summary(done)
     terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
-
-
-def _seconds(option: str, text: str) -> int | None:
-    from kailab.cli.durations import seconds_of
-    from kailab.errors import InputError
-
-    if not text:
-        return None
-    found = seconds_of(option, text)
-    if found < 1 or found != int(found):
-        raise InputError(f"{option}: {text}: expected whole seconds, one or more")
-    return int(found)
-
-
-def _declared(text: str) -> dict[str, str]:
-    from kailab.errors import InputError
-
-    found: dict[str, str] = {}
-    for part in text.split(",") if text else ():
-        own, equals, named = part.partition("=")
-        if not equals or not own.strip() or not named.strip():
-            raise InputError(f"--columns: {part!r}: expected NAME=COLUMN, as in submit=timestamp")
-        found[own.strip()] = named.strip()
-    return found
 
 
 def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> Queues:

@@ -13,7 +13,9 @@ from kailab.cli import ending, options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
-    from kailab.studies.finding import Estimate, Finding
+    from kailab.studies.confidence import Estimate
+    from kailab.studies.finding import Finding, Judged
+    from kailab.studies.study import Find, Study
     from kailab.studies.sweeping import Swept
 
 MOST_TOLD = 10
@@ -26,18 +28,31 @@ MOST_TOLD = 10
     "--workers", type=click.IntRange(1, 256), help="Runs side by side here.", show_default="one for each processor"
 )
 @click.option("--dask", default="", show_default=False, help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT.")
+@options.studies
 @click.option(
-    "--studies",
-    "root",
-    type=options.PATH,
-    default=Path("studies"),
-    envvar="KAILAB_STUDIES",
-    show_envvar=True,
-    help="The folder that studies are kept in.",
+    "--target",
+    "targets",
+    multiple=True,
+    help="What is asked for, instead of the study's own: 'vision p99 wait < 10min'. May be repeated.",
+)
+@click.option(
+    "--least",
+    default="",
+    show_default=False,
+    help="With --target: what is to be least; gpus, or what the study varies.",
 )
 @click.option("--table", type=options.PATH, help="Write the results there, too: .csv or .parquet.")
 @options.output
-def sweep(study: Path, workers: int | None, dask: str, root: Path, table: Path | None, output: TextOrJson) -> None:
+def sweep(
+    study: Path,
+    workers: int | None,
+    dask: str,
+    root: Path,
+    targets: tuple[str, ...],
+    least: str,
+    table: Path | None,
+    output: TextOrJson,
+) -> None:
     """Replay a trace under each combination of settings in a study's file, several runs at once, and tell which settings keep what is asked
     for. What was done before an interruption is not done again. Exit code 1 if a run can't be done."""
     from kailab.errors import InputError
@@ -52,11 +67,12 @@ def sweep(study: Path, workers: int | None, dask: str, root: Path, table: Path |
     if table is not None:
         tables.check_target(table)
     wanted = read_study(study)
+    asked = _asked(wanted, targets, least)
     with ending.in_order(), terminal.progress_bars() as tell:
-        swept = carry_out(wanted, root, workers=workers, dask=dask, progress=tell)
+        swept = carry_out(wanted, root, workers=workers, dask=dask, progress=tell, find=asked)
     if table is not None:
         write_table(table, swept.study, swept.runs, swept.results)
-    found = finding(swept)
+    found = finding(swept, asked)
     if output is TextOrJson.json:
         terminal.say(json.dumps(_data(swept, found), indent=2))
     else:
@@ -67,7 +83,25 @@ def sweep(study: Path, workers: int | None, dask: str, root: Path, table: Path |
         raise click.exceptions.Exit(1)
 
 
+def _asked(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
+    from kailab.errors import InputError
+    from kailab.studies.reading import GPUS
+    from kailab.studies.study import Find
+    from kailab.studies.target import read_target
+
+    if not targets:
+        if least:
+            raise InputError("--least: expected --target beside it")
+        return None
+    known = (GPUS, *study.grid)
+    if least and least not in known:
+        raise InputError(f"--least: {least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
+    return Find(targets=tuple(map(read_target, targets)), least=least or GPUS)
+
+
 def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
+    from kailab.studies.confidence import CONFIDENCE
+
     data: dict[str, Any] = {
         "study": swept.study.name,
         "runs": len(swept.runs),
@@ -77,28 +111,32 @@ def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
     }
     if found is not None:
         data["find"] = {
-            "measure": found.find.measure,
-            "queue": found.find.queue,
-            "below": found.find.below,
-            "above": found.find.above,
-            "confidence": 0.95,
-            "settings": [
-                {
-                    "setting": one.setting, "seeds": len(one.values), "missing": one.missing, "mean": one.mean, "bound": one.bound,
-                    "holds": one.holds, "least": one.least,
-                }
-                for one in found.estimates
-            ],
-            "best": None if found.best is None else found.estimates[found.best].setting,
-        }  # fmt: skip
+            "targets": [str(target) for target in found.find.targets],
+            "least": found.find.least,
+            "confidence": CONFIDENCE,
+            "settings": [_judged_data(one) for one in found.settings],
+            "best": None if found.best is None else found.best.setting,
+            "undecided": [one.setting for one in found.undecided],
+        }
     return data
+
+
+def _judged_data(one: Judged) -> dict[str, Any]:
+    estimates = [
+        {
+            "target": str(part.target), "seeds": len(part.values), "missing": part.missing, "keeping": part.keeping, "mean": part.mean,
+            "bound": part.bound, "keeps": str(part.verdict),
+        }
+        for part in one.estimates
+    ]  # fmt: skip
+    return {"setting": one.setting, "least": one.least, "keeps": str(one.verdict), "targets": estimates}
 
 
 def _told(swept: Swept, found: Finding | None) -> Iterator[str]:
     from kailab.cli.table import render
     from kailab.lab.wording import count
-    from kailab.studies.measuring import ALL
     from kailab.studies.study import told
+    from kailab.studies.target import ALL
 
     done = f", {swept.before} of them done before" if swept.before else ""
     yield f"{count(len(swept.runs), 'run')} of {swept.study.name}{done}: {swept.table}"
@@ -126,52 +164,51 @@ def _found(found: Finding) -> Iterator[str]:
     from kailab.studies.study import told
 
     find = found.find
-    side, limit = ("below", find.below) if find.below is not None else ("above", find.above)
-    what = f"{find.measure} of {'all jobs' if find.queue == 'all' else find.queue}"
-    yield f"Asked for: {what} {side} {_amount(find.measure, limit)}, with 95 % confidence in its mean over the seeds"
-    names = list(found.estimates[0].setting)
-    edge = "AT MOST" if side == "below" else "AT LEAST"
-    rows = [
-        [
-            *(told(one.setting[name]) for name in names),
-            told(one.least),
-            str(len(one.values)),
-            _amount(find.measure, one.mean),
-            _amount(find.measure, one.bound),
-            _verdict(one),
-        ]
-        for one in found.estimates
-    ]
+    yield f"Asked for: {', '.join(map(str, find.targets))}, with 95 % confidence in the mean over the seeds"
+    names = list(found.settings[0].setting)
+    heads = [name.upper() for name in names]
+    for target in find.targets:
+        heads += [target.subject.upper(), "AT MOST" if target.upper else "AT LEAST", "SEEDS"]
+    rows = []
+    for one in found.settings:
+        cells = [cell for part in one.estimates for cell in _cells(part)]
+        rows.append([*(told(one.setting[name]) for name in names), told(one.least), *cells, str(one.verdict)])
     yield ""
-    yield render(
-        [*(name.upper() for name in names), f"LEAST {find.least.upper()}", "SEEDS", "MEAN", edge, "HOLDS"], rows
-    )
+    yield render([*heads[: len(names)], f"LEAST {find.least.upper()}", *heads[len(names) :], "KEEPS"], rows)
     yield ""
+    yield from _recommended(found)
+
+
+def _cells(part: Estimate) -> list[str]:
+    """Mean, bound, and in how many of the seeds it is kept."""
+    from kailab.studies.target import amount
+
+    measure = part.target.measure
+    seeds = f"{part.keeping} of {len(part.values) + part.missing}"
+    return [amount(measure, part.mean), amount(measure, part.bound), seeds]
+
+
+def _recommended(found: Finding) -> Iterator[str]:
+    from kailab.studies.study import told
+
+    def said(one: Judged) -> str:
+        setting = ", ".join(f"{name} {told(value)}" for name, value in one.setting.items()) or "the only setting"
+        return setting if found.find.least in one.setting else f"{setting} ({found.find.least} {told(one.least)})"
+
     if found.best is None:
-        yield "No setting keeps it."
-        return
-    best = found.estimates[found.best]
-    said = ", ".join(f"{name} {told(value)}" for name, value in best.setting.items()) or "the only setting"
-    yield (
-        f"Best: {said}. With 95 % confidence the mean {what} is {edge.lower()} {_amount(find.measure, best.bound)} "
-        f"(least {find.least}: {told(best.least)})"
-    )
+        yield "No setting is known to keep it."
+    else:
+        kept = "; ".join(_claim(part) for part in found.best.estimates)
+        yield f"Best: {said(found.best)}. With 95 % confidence in the mean over the seeds: {kept}"
+    if found.undecided:
+        yield f"Not known, more seeds would tell: {'; '.join(said(one) for one in found.undecided[:MOST_TOLD])}"
 
 
-def _verdict(one: Estimate) -> str:
-    if one.missing:
-        return f"no: nothing to measure in {one.missing}"
-    if one.bound is None:
-        return "not known: one seed"
-    return "yes" if one.holds else "no"
+def _claim(part: Estimate) -> str:
+    from kailab.studies.target import amount
 
-
-def _amount(measure: str, value: float | None) -> str:
-    if measure.startswith(("waited", "took")):
-        return _seconds(value)
-    if value is None:
-        return "-"
-    return f"{value:.2%}" if measure.startswith("allocated") else f"{value:.2f}"
+    edge = "at most" if part.target.upper else "at least"
+    return f"{part.target.subject} {edge} {amount(part.target.measure, part.bound)}"
 
 
 def _seconds(value: float | None) -> str:

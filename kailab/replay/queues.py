@@ -21,8 +21,7 @@ _BOUNDLESS = {"quota": -1, "limit": -1, "overQuotaWeight": 1}
 
 @dataclass(frozen=True)
 class Queues:
-    """``objects``: to be applied before the first job comes. ``of_team``: team -> name of its queue. ``quotas``: queue -> GPUs, -1 without
-    bound."""
+    """``objects``: to be applied before the first job comes. ``of_team``: team -> name of its queue."""
 
     objects: Sequence[Object]
     of_team: Mapping[str, str]
@@ -30,6 +29,12 @@ class Queues:
     @property
     def names(self) -> list[str]:
         return sorted(set(self.of_team.values()))
+
+    @property
+    def quotas(self) -> dict[str, float]:
+        """Of the teams' queues, in GPUs; -1 without bound."""
+        told = {obj["metadata"]["name"]: (obj["spec"].get("resources") or {}).get("gpu") or {} for obj in self.objects}
+        return {name: float(told[name].get("quota", 0)) for name in self.names}
 
 
 def queue_name(team: str) -> str:

@@ -5,6 +5,7 @@ Seconds are the lab's; GPU-hours and shares are rounded for telling only. Nothin
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from math import inf, isfinite
 from typing import Any
 
 import msgspec
@@ -32,8 +33,17 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
     most: float
 
 
+class Waits(msgspec.Struct, frozen=True, kw_only=True):
+    """Of all jobs that arrived, in seconds: one that never began waits without end, which is None here."""
+
+    mean: float | None
+    p50: float | None
+    p99: float | None
+    most: float | None
+
+
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """Jobs of one sort. ``waited``: seconds from arrival until all pods ran, of those that began; None where none did. ``took``: seconds from arrival to end, and ``slowdown``: that by the
+    """Jobs of one sort. ``waited``: seconds from arrival until all pods ran, of those that began; None where none did; ``waits``: that with those that never did. ``took``: seconds from arrival to end, and ``slowdown``: that by the
     run time in the trace, bounded; of those that ended. ``asked`` and ``lost``: GPU-hours."""
 
     name: str
@@ -41,6 +51,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     began: int
     ended: int
     waited: Spread | None
+    waits: Waits | None
     took: Spread | None
     slowdown: Spread | None
     evictions: int
@@ -158,11 +169,25 @@ def _row(name: str, works: Iterable[Work]) -> Row:
         began=sum(1 for work in works if work.began is not None),
         ended=len(ended),
         waited=spread([work.began - work.arrived for work in works if work.began is not None]),
+        waits=_waits(works),
         took=spread([_took(work) for work in ended]),
         slowdown=spread([max(1.0, _took(work) / max(LEAST_SECONDS, work.job.seconds)) for work in ended]),
         evictions=sum(work.evictions for work in works),
         asked=gpu_hours(sum(work.job.demand for work in works)),
         lost=gpu_hours(sum(work.lost for work in works)),
+    )
+
+
+def _waits(works: Sequence[Work]) -> Waits | None:
+    found = spread([inf if work.began is None else work.began - work.arrived for work in works])
+    if found is None:
+        return None
+    return Waits(
+        **{
+            name: value if isfinite(value) else None
+            for name in Waits.__struct_fields__
+            for value in (getattr(found, name),)
+        }
     )
 
 

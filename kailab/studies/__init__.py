@@ -6,8 +6,11 @@ planning    the replay that the options of a run stand for
 resampling  other traces of the same kind, by a seed
 measuring   a run carried out, and its figures
 keeping     what is done stays done
+running     runs carried out, but for those that are done
 processes   runs in processes here
 daskcluster runs on a Dask cluster
 sweeping    a study from begin to end
-finding     what the figures say, and how sure that is
+target      what is asked of a replay, in one sentence
+confidence  how sure it is that it is kept
+finding     what the figures of a study say, and which setting is best
 """

@@ -12,10 +12,10 @@ from kailab.replay.replaying import replay
 from kailab.replay.summary import Row, Summary, summary
 from kailab.studies.planning import plan_of
 from kailab.studies.study import Run
+from kailab.studies.target import ALL
 
-ALL = "all"
 MEASURES = (
-    "jobs", "began", "ended", "waited_mean", "waited_p50", "waited_p99", "waited_most", "took_mean", "slowdown_mean", "evictions",
+    "jobs", "began", "ended", "waited_mean", "waited_p50", "waited_p99", "waited_most", "waits_mean", "waits_p50", "waits_p99", "waits_most", "took_mean", "slowdown_mean", "evictions",
     "asked", "lost",
 )  # fmt: skip
 OF_FLEET = ("gpus", "allocated", "allocated_arriving", "seconds")

@@ -7,9 +7,11 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from kailab.errors import InputError
 from kailab.fleet import Fleet
+from kailab.fleet.sizing import Sizes
 from kailab.lab.names import there_are
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.policies import RANDOM, decided_by
@@ -24,13 +26,8 @@ from kailab.studies.study import Run
 def plan_of(run: Run) -> Plan:
     """Raises InputError."""
     options = run.options
-    fleet = _fleet(options["fleet"])
-    trace = _trace(
-        options["trace"],
-        options.get("format", ""),
-        tuple(sorted(options.get("columns", {}).items())),
-        options.get("skipBroken", False),
-    )
+    fleet = fleet_of(options)
+    trace = trace_of(options)
     # Quotas by share are those of the trace as it is: what a team is promised does not follow what it came to ask for.
     queues = queues_for(trace, fleet.summary().gpus, options.get("queues", NO_QUOTA))
     for field, name in (("quotas", "quota"), ("limits", "limit")):
@@ -55,9 +52,31 @@ def _settings(run: Run, trace: Trace, fleet: Fleet) -> SchedulerSettings:
     )
 
 
+def trace_of(options: Mapping[str, Any]) -> Trace:
+    """As it is, without a seed. Raises InputError."""
+    return _trace(
+        options["trace"],
+        options.get("format", ""),
+        tuple(sorted(options.get("columns", {}).items())),
+        options.get("skipBroken", False),
+    )
+
+
+def fleet_of(options: Mapping[str, Any]) -> Fleet:
+    """In the size that is asked for. Raises InputError."""
+    sizes = sizes_of(options["fleet"])
+    size = options.get("size")
+    if size is None:
+        return sizes.fleet
+    if isinstance(size, Mapping):
+        return sizes.of(sizes.nodes_for(size))
+    return sizes.of(sizes.mixed_for(size))
+
+
 @cache
-def _fleet(name_or_path: str) -> Fleet:
-    return replay_fleet(name_or_path)
+def sizes_of(name_or_path: str) -> Sizes:
+    """Raises InputError."""
+    return Sizes(replay_fleet(name_or_path))
 
 
 @cache

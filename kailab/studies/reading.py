@@ -7,18 +7,17 @@
       config: [kai.yaml, fifo.yaml]
       limits: [{vision: 100}, {vision: 150}]
     seeds: 5
-    find: {measure: waited_p99, queue: vision, below: 10m, least: gpus}
+    find: {target: vision p99 wait < 10m, least: gpus}
 
 Paths are seen from the file.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-
-import msgspec
 
 from kailab.errors import InputError
 from kailab.model.described import described
@@ -27,12 +26,15 @@ from kailab.model.times import duration_seconds
 from kailab.replay.queues import MODES
 from kailab.scheduler.settings.policy_files import seen_from
 from kailab.studies.study import Find, Study
+from kailab.studies.target import ALL, Target, read_target
 
+NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+"""Of a study."""
 _SCHEMA = Path(__file__).with_name("study.schema.json")
 _OPTIONS = (
-    "trace", "format", "columns", "skipBroken", "fleet", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies",
+    "trace", "format", "columns", "skipBroken", "fleet", "size", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies",
 )  # fmt: skip
-_NAMED = "gpus"
+GPUS = "gpus"
 """What a setting may have least of without being varied itself: the GPUs of its fleet."""
 
 
@@ -40,11 +42,11 @@ def read_study(path: Path) -> Study:
     """Raises InputError, or InputErrors with every fault of the file."""
     value = described(path, _SCHEMA, "one study", _faults)
     base = path.absolute().parent
-    grid = {name: tuple(_placed(name, one, base) for one in values) for name, values in value.get("grid", {}).items()}
+    grid = {name: tuple(placed(name, one, base) for one in values) for name, values in value.get("grid", {}).items()}
     seeds = value.get("seeds", ())
     return Study(
         name=value.get("name", path.name.partition(".")[0]),
-        options={name: _placed(name, value[name], base) for name in _OPTIONS if name in value},
+        options={name: placed(name, value[name], base) for name in _OPTIONS if name in value},
         grid=grid,
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         find=_find(value["find"]) if "find" in value else None,
@@ -62,22 +64,44 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
     find = value.get("find")
     if find is None:
         return
+    yield from _asked(find)
+    least = find.get("least", GPUS)
+    known = (GPUS, *value.get("grid", {}))
+    if least not in known:
+        yield Fault("find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
+
+
+def _asked(find: dict[str, Any]) -> Iterator[Fault]:
+    if ("target" in find) == ("measure" in find):
+        yield Fault("find", "expected one of target and measure")
+        return
+    if "target" in find:
+        if odd := [name for name in ("queue", "below", "above") if name in find]:
+            yield Fault(f"find.{odd[0]}", "with target it is said there")
+        for place, text in enumerate(_texts(find["target"])):
+            try:
+                read_target(text)
+            except InputError as error:
+                yield Fault(
+                    f"find.target[{place}]" if isinstance(find["target"], list) else "find.target", error.message
+                )
+        return
     if ("below" in find) == ("above" in find):
         yield Fault("find", "expected one of below and above")
     for side in ("below", "above"):
         if isinstance(find.get(side), str):
             yield from _duration(find[side], f"find.{side}")
-    least = find.get("least", _NAMED)
-    known = (_NAMED, *value.get("grid", {}))
-    if least not in known:
-        yield Fault("find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
+
+
+def _texts(told: str | list[str]) -> list[str]:
+    return [told] if isinstance(told, str) else told
 
 
 def _duration(text: str | None, path: str) -> Iterator[Fault]:
     if text is None:
         return
     try:
-        seconds = duration_seconds(text)
+        seconds = duration_seconds(text, days=True)
     except InputError as error:
         yield Fault(path, error.message)
         return
@@ -85,10 +109,10 @@ def _duration(text: str | None, path: str) -> Iterator[Fault]:
         yield Fault(path, f"{text}: expected whole seconds, one or more")
 
 
-def _placed(name: str, value: Any, base: Path) -> Any:
-    """Files with their whole path; durations in seconds."""
+def placed(name: str, value: Any, base: Path) -> Any:
+    """An option's value: files, seen from ``base``, with their whole path; durations in seconds."""
     if name in ("for", "checkpoint"):
-        return int(duration_seconds(value))
+        return int(duration_seconds(value, days=True))
     if name in ("trace", "config"):
         return str(base / Path(value).expanduser())
     if name == "queues" and value not in MODES:
@@ -101,9 +125,12 @@ def _placed(name: str, value: Any, base: Path) -> Any:
 
 
 def _find(told: dict[str, Any]) -> Find:
-    bounds = {
-        side: duration_seconds(bound) if isinstance(bound, str) else float(bound)
+    least = told.get("least", GPUS)
+    if "target" in told:
+        return Find(targets=tuple(read_target(text) for text in _texts(told["target"])), least=least)
+    limits = {
+        side: duration_seconds(bound, days=True) if isinstance(bound, str) else float(bound)
         for side in ("below", "above")
         if (bound := told.get(side)) is not None
     }
-    return msgspec.convert({**told, **bounds}, Find)
+    return Find(targets=(Target(measure=told["measure"], queue=told.get("queue", ALL), **limits),), least=least)

@@ -12,19 +12,20 @@ from typing import Any
 import msgspec
 
 from kailab.model.files import read_bytes
+from kailab.studies.target import Target
 
 FILES = ("trace", "fleet", "queues", "config")
 """Options whose value may be a file."""
 
 
-class Find(msgspec.Struct, frozen=True, kw_only=True):
-    """``measure`` of ``queue`` (``all``: of all jobs) is to be ``below`` or ``above`` a number; of the settings that do that, the one with the
-    least ``least``."""
+FORM = 2
+"""Of what is kept of a run: another where its measures are others."""
 
-    measure: str
-    queue: str = "all"
-    below: float | None = None
-    above: float | None = None
+
+class Find(msgspec.Struct, frozen=True, kw_only=True):
+    """All ``targets`` are to be kept; of the settings that do that, the one with the least ``least``."""
+
+    targets: tuple[Target, ...]
     least: str = "gpus"
 
 
@@ -61,9 +62,15 @@ class Study:
         for setting in self.settings():
             options = {**self.options, **setting}
             for seed in self.seeds or (None,):
-                key = _key(options, seed, digests)
-                found.append(Run(number=len(found), options=options, setting=setting, seed=seed, key=key))
+                found.append(run_of(len(found), options, setting, seed, digests))
         return found
+
+
+def run_of(
+    number: int, options: dict[str, Any], setting: dict[str, Any], seed: int | None, digests: dict[str, str]
+) -> Run:
+    """``digests``: of files that were read already, and are now. Raises InputError for a file that can't be read."""
+    return Run(number=number, options=options, setting=setting, seed=seed, key=_key(options, seed, digests))
 
 
 def told(value: Any) -> str:
@@ -84,7 +91,9 @@ def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) 
     # FILE.py:CLASS
     named += [name.rpartition(":")[0] for name in options.get("policies", ())]
     contents = {name: _digest(name, digests) for name in named if Path(name).is_file()}
-    whole = msgspec.json.encode({"options": dict(options), "seed": seed, "files": contents}, order="sorted")
+    whole = msgspec.json.encode(
+        {"options": dict(options), "seed": seed, "files": contents, "form": FORM}, order="sorted"
+    )
     return hashlib.sha256(whole).hexdigest()[:20]
 
 

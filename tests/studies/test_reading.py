@@ -23,6 +23,11 @@ from tests.studies.conftest import Write
         ({"grid": "{colour: [red]}"}, "unknown field"),
         ({"arrivalsOnly": "true", "checkpoint": "1h"}, "no job has an end"),
         ({"find": "{measure: waited_mean}"}, "expected one of below and above"),
+        ({"find": "{target: wait < 1h}"}, "find.target"),
+        ({"find": "{target: [p99 wait < 1h, use > much]}"}, "find.target[1]"),
+        ({"find": "{target: p99 wait < 1h, below: 3}"}, "find.below"),
+        ({"find": "{least: gpus}"}, "expected one of target and measure"),
+        ({"size": "0"}, "size"),
         ({"find": "{measure: waiting, below: 1}"}, "find.measure"),
         ({"find": "{measure: lost, below: 1, least: quotas}"}, "nothing that the study varies"),
         ({"seeds": "0"}, "seeds"),
@@ -46,6 +51,19 @@ def test_a_study_has_each_combination_with_each_seed(study_file: Write) -> None:
     ]
     assert len(runs) == len({run.key for run in runs}) == 12
     assert [run.number for run in runs] == list(range(12))
+
+
+def test_durations_may_be_days_and_sizes_may_be_varied(study_file: Write) -> None:
+    study = read_study(study_file(grid="{for: [1d], size: [16, {NVIDIA-H100-80GB-HBM3: 8}]}", checkpoint="1d12h"))
+    assert [run.options["size"] for run in study.runs()] == [16, {"NVIDIA-H100-80GB-HBM3": 8}]
+    assert study.runs()[0].options["for"] == 86_400
+    assert study.options["checkpoint"] == 129_600
+
+
+def test_a_target_in_words_is_the_same_as_its_fields(study_file: Write) -> None:
+    words = read_study(study_file(find="{target: red p99 wait < 10min}")).find
+    fields = read_study(study_file(find="{measure: waits_p99, queue: red, below: 10m}")).find
+    assert words == fields
 
 
 def test_a_run_is_another_where_a_file_is(study_file: Write, tmp_path: Path) -> None:

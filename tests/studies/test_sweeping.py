@@ -12,6 +12,7 @@ import pytest
 from kailab.errors import ExtensionError, InputError, StateError
 from kailab.replay.trace import read_trace
 from kailab.studies import keeping
+from kailab.studies.confidence import Verdict
 from kailab.studies.finding import finding
 from kailab.studies.measuring import result_of
 from kailab.studies.reading import read_study
@@ -123,14 +124,15 @@ def test_of_the_settings_that_hold_the_one_with_the_least_is_best(study_file: Wr
     )
     found = finding(sweep(study, tmp_path, workers=2))
     assert found is not None
-    for one in found.estimates:
+    for judged in found.settings:
+        (one,) = judged.estimates
         assert len(one.values) == 3
         assert one.mean is not None
         assert one.bound is not None
         assert one.mean <= one.bound
-        assert one.holds == (one.bound < 1800)
-    holding = [one.setting["limits"]["red"] for one in found.estimates if one.holds]
-    best = None if found.best is None else found.estimates[found.best].setting["limits"]["red"]
+        assert (one.verdict is Verdict.yes) == (one.bound < 1800)
+    holding = [one.setting["limits"]["red"] for one in found.settings if one.verdict is Verdict.yes]
+    best = None if found.best is None else found.best.setting["limits"]["red"]
     assert best == (min(holding) if holding else None)
     assert holding, "a limit of all GPUs holds"
 

@@ -1,0 +1,160 @@
+"""A fleet of another size: fewer or more nodes of each model of GPU, of the kinds that it has and in their proportion.
+
+The GPU nodes of a fleet stand in one order, in which every kind of node is spread evenly. A smaller fleet is the beginning of that order, a larger one goes
+through it again: so each is part of every larger one. Nodes without GPUs stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, partial
+from itertools import accumulate
+from typing import TypeVar
+
+from kailab.errors import InputError
+from kailab.fleet.fleet import Fleet, Level, Pool
+
+Member = TypeVar("Member")
+UNNAMED = "GPU"
+"""The model of GPUs whose model a fleet does not tell, as its summary has it."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """What sizes a fleet can have."""
+
+    fleet: Fleet
+
+    @cached_property
+    def models(self) -> list[str]:
+        return sorted({model_of(pool) for pool in self.fleet.pools if pool.whole_gpus})
+
+    @cached_property
+    def given(self) -> dict[str, int]:
+        """Model -> nodes, as the fleet is."""
+        return {model: len(self._order(model)) for model in self.models}
+
+    def gpus(self, nodes: Mapping[str, int]) -> dict[str, int]:
+        """Model -> GPUs, of so many nodes."""
+        return {model: self._gpus_of(model, nodes[model]) for model in nodes}
+
+    def nodes_for(self, gpus: Mapping[str, float]) -> dict[str, int]:
+        """The fewest nodes that have at least so many GPUs of each model; other models as they are. Raises InputError."""
+        nodes = dict(self.given)
+        for model, wanted in gpus.items():
+            if model not in nodes:
+                raise InputError(
+                    f"no GPUs of the fleet are of the model {model!r:.60}; there are: {', '.join(self.models) or 'none'}"
+                )
+            nodes[model] = _fewest(wanted, partial(self._gpus_of, model))
+        return nodes
+
+    def mixed_for(self, gpus: float) -> dict[str, int]:
+        """Model -> nodes, as few as have so many GPUs in all, mixed as the fleet is. Raises InputError where it has none."""
+        if not self.models:
+            raise InputError("the fleet has no GPUs; expected one that has, to make it larger or smaller")
+        return self.in_proportion(_fewest(gpus, lambda count: sum(self.gpus(self.in_proportion(count)).values())))
+
+    def in_proportion(self, total: int) -> dict[str, int]:
+        """Model -> nodes, of so many GPU nodes in all, mixed as the fleet is."""
+        order = self._mixed
+        rounds, rest = divmod(total, len(order))
+        nodes = {model: rounds * count for model, count in self.given.items()}
+        for model in order[:rest]:
+            nodes[model] += 1
+        return nodes
+
+    def of(self, nodes: Mapping[str, int]) -> Fleet:
+        """The fleet with so many nodes of each model."""
+        kept: dict[int, int] = {}
+        more: dict[int, int] = {}
+        for model, count in nodes.items():
+            order = self._order(model)
+            for place in range(count):
+                its = order[place % len(order)]
+                taken = kept if place < len(order) else more
+                taken[its] = taken.get(its, 0) + 1
+        pools: list[Pool] = []
+        for number, pool in enumerate(self.fleet.pools):
+            if not pool.whole_gpus:
+                pools.append(pool)
+                continue
+            if number in kept:
+                pools.append(replace(pool, count=kept[number]))
+            if number in more:
+                pools.append(_more(pool, number, more[number]))
+        return replace(self.fleet, pools=tuple(pools))
+
+    def _gpus_of(self, model: str, nodes: int) -> int:
+        sums = self._sums[model]
+        rounds, rest = divmod(nodes, len(sums) - 1)
+        return rounds * sums[-1] + sums[rest]
+
+    @cached_property
+    def _sums(self) -> dict[str, list[int]]:
+        pools = self.fleet.pools
+        return {
+            model: list(accumulate((pools[number].whole_gpus for number in self._order(model)), initial=0))
+            for model in self.models
+        }
+
+    def _order(self, model: str) -> list[int]:
+        """Of each node of a model its pool's number."""
+        return self._orders[model]
+
+    @cached_property
+    def _orders(self) -> dict[str, list[int]]:
+        found: dict[str, list[int]] = {}
+        for model in self.models:
+            kinds: dict[str, list[int]] = {}
+            for number, pool in enumerate(self.fleet.pools):
+                if pool.whole_gpus and model_of(pool) == model:
+                    kinds.setdefault(_kind(pool), []).extend([number] * pool.count)
+            found[model] = _spread(list(kinds.values()))
+        return found
+
+    @cached_property
+    def _mixed(self) -> list[str]:
+        return _spread([[model] * count for model, count in self.given.items()])
+
+
+def model_of(pool: Pool) -> str:
+    return pool.gpu_model or UNNAMED
+
+
+def _fewest(wanted: float, amount: Callable[[int], int]) -> int:
+    """The least number whose amount, which grows with it, is as much as wanted."""
+    low, high = 0, 1
+    while amount(high) < wanted:
+        high *= 2
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if amount(middle) >= wanted else (middle + 1, high)
+    return low
+
+
+def _spread(groups: list[list[Member]]) -> list[Member]:
+    """All members of all groups, each group in its own order and spread evenly."""
+    placed = [
+        (Fraction(2 * place + 1, 2 * len(members)), group, member)
+        for group, members in enumerate(groups)
+        for place, member in enumerate(members)
+    ]
+    return [member for _, _, member in sorted(placed, key=lambda one: one[:2])]
+
+
+def _kind(pool: Pool) -> str:
+    """Equal for pools whose nodes are alike but for name and place."""
+    return repr(replace(pool, name="", count=1, name_template="", start_index=0, layout=()))
+
+
+def _more(pool: Pool, number: int, count: int) -> Pool:
+    """More nodes like those of a pool, in racks of their own."""
+    layout = tuple(
+        Level(label=level.label, nodes=level.nodes, name=f"more-{number}-{level.name}") for level in pool.layout
+    )
+    return replace(
+        pool, name=f"more-{number}", count=count, name_template="{pool}-{index}", start_index=0, layout=layout
+    )

@@ -1,0 +1,278 @@
+"""The fewest GPUs with which a trace's jobs are served as asked: replayed on fleets of other sizes, found by bisection, and then checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from kailab.errors import InputError
+from kailab.fleet.sizing import Sizes
+from kailab.replay.job import WHOLE
+from kailab.replay.queues import MODES, NO_QUOTA, ONE
+from kailab.replay.trace import Trace
+from kailab.studies.confidence import Estimate, Verdict, all_of
+from kailab.studies.finding import judged
+from kailab.studies.keeping import StudyFolder
+from kailab.studies.measuring import Result
+from kailab.studies.needing import needs, quotas_by_need
+from kailab.studies.planning import plan_of, sizes_of, trace_of
+from kailab.studies.running import Progress, Runner
+from kailab.studies.study import Run, run_of
+from kailab.studies.target import ALL, Target
+
+GIVEN, NEED = "given", "need"
+"""Quotas: as the options say; what each queue needs, those of the targets first."""
+Nodes = Mapping[str, int]
+Results = Callable[[Sequence[Run]], Mapping[str, Result]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """``options``: of all runs, as a study's. ``seeds``: so many resampled traces; 0: the trace as it is, once, without any confidence. ``most``: how many times the nodes
+    of the fleet at most. ``step``: nodes; None: a hundredth of the fleet's, one at least."""
+
+    name: str
+    options: Mapping[str, Any]
+    targets: tuple[Target, ...]
+    seeds: int = 5
+    most: int = 8
+    step: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probe:
+    """A fleet that was tried. ``quotas``: how they were set. ``fresh``: with seeds that the search does not use."""
+
+    nodes: Nodes
+    gpus: Mapping[str, int]
+    quotas: str
+    runs: tuple[Run, ...]
+    results: tuple[Result, ...]
+    estimates: tuple[Estimate, ...]
+    fresh: bool = False
+
+    @property
+    def verdict(self) -> Verdict:
+        return all_of([one.verdict for one in self.estimates])
+
+    @property
+    def total(self) -> int:
+        return sum(self.gpus.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Capacity:
+    """``given``: the fleet as it is. ``found``: the smallest that keeps all targets, None where none does; ``check``: that with fresh seeds, None
+    without seeds. ``below``: the largest fleet with fewer GPUs that was tried and is not known to keep them. ``probes``: all, in the order in which they were tried."""
+
+    question: Question
+    given: Probe
+    found: Probe | None
+    check: Probe | None
+    below: Probe | None
+    probes: tuple[Probe, ...]
+    before: int = 0
+
+
+def capacity(
+    question: Question,
+    root: Path,
+    *,
+    workers: int | None = None,
+    dask: str = "",
+    progress: Progress = lambda what, done, total: None,
+) -> Capacity:
+    """``root``: the folder of studies; what is done stays done there. Raises InputError before anything is begun, and for a replay that can't be done;
+    StateError, ConnectError."""
+    sizes = sizes_of(question.options["fleet"])
+    check(question, sizes)
+    folder = StudyFolder(root, question.name)
+    with folder.held():
+        runner = Runner(folder, workers=workers, dask=dask, progress=progress)
+        found = Search(question, sizes, runner.results).run()
+    return replace(found, before=runner.before)
+
+
+def check(question: Question, sizes: Sizes) -> None:
+    """Raises InputError where it can't be answered."""
+    if not sizes.models:
+        raise InputError(f"{question.options['fleet']}: it has no GPUs; expected a fleet that has")
+    if not any(target.more_helps for target in question.targets):
+        raise InputError(
+            f"{question.targets[0]}: more GPUs do not bring that nearer; expected beside it a target that they do, such as 'p99 wait < 1h'"
+        )
+    plan = plan_of(_run(question, {}, None, {}))
+    for target in question.targets:
+        target.check(plan.queues.names)
+
+
+def _run(question: Question, own: dict[str, Any], seed: int | None, digests: dict[str, str]) -> Run:
+    return run_of(seed or 0, {**question.options, **own}, own, seed, digests)
+
+
+def _asked_on_average(trace: Trace) -> float:
+    """GPUs, from the first arrival to the last."""
+    span = trace.jobs[-1].arrival - trace.jobs[0].arrival
+    return sum(job.demand for job in trace.jobs) / WHOLE / max(1, span)
+
+
+class Search:
+    """``results``: of runs, by their keys."""
+
+    def __init__(self, question: Question, sizes: Sizes, results: Results) -> None:
+        self._question = question
+        self._sizes = sizes
+        self._results = results
+        self._digests: dict[str, str] = {}
+        self._probes: list[Probe] = []
+        self._known: dict[tuple[Any, ...], Probe] = {}
+        self._step = question.step or max(1, sum(sizes.given.values()) // 100)
+        self._helped = tuple(target for target in question.targets if target.more_helps)
+        plan = plan_of(_run(question, {}, None, {}))
+        self._needs = needs(trace_of(question.options), plan.queues.of_team)
+        self._likely = sum(sizes.mixed_for(_asked_on_average(trace_of(question.options))).values())
+        mode = question.options.get("queues", NO_QUOTA)
+        # A file of queues says what is promised; one queue owes nothing to another.
+        self._schemes = (
+            (GIVEN, NEED) if mode in MODES and mode != ONE and "quotas" not in question.options else (GIVEN,)
+        )
+
+    def run(self) -> Capacity:
+        total = sum(self._sizes.given.values())
+        given = self._probe(self._sizes.given, GIVEN)
+        nodes = self._smallest(total)
+        found = check = None
+        if nodes is not None:
+            found, check = self._checked(self._fewer_of_each(nodes))
+        return Capacity(
+            question=self._question,
+            given=given,
+            found=found,
+            check=check,
+            below=self._below(found),
+            probes=tuple(self._probes),
+        )
+
+    # --- the search ----------------------------------------------------------------------------------------------------
+
+    def _smallest(self, given: int) -> Nodes | None:
+        """In the proportion of the fleet. One that keeps the targets by luck is passed over: the next larger one has to keep them too."""
+        most = self._question.most * given
+        low, high = 0, given
+        while not self._enough(high):
+            if high >= most:
+                return None
+            low, high = high, min(2 * high, most)
+        while True:
+            high = self._bisected(low, high, lambda count: self._enough(count))
+            beyond = high + self._step
+            if beyond > most or self._enough(beyond):
+                return self._sizes.in_proportion(high)
+            low = beyond
+            high = beyond + self._step
+            while not self._enough(high):
+                if high >= most:
+                    return None
+                low, high = high, min(2 * high, most)
+
+    def _fewer_of_each(self, nodes: Nodes) -> Nodes:
+        """Of no model can a step be left out then, all else as it is."""
+        if len(nodes) == 1:
+            return nodes
+        left = dict(nodes)
+        for model in sorted(left, key=lambda one: (-self._sizes.gpus(left)[one], one)):
+            step, self._step = self._step, max(1, left[model] // 100)
+            if left[model] and self._keeps({**left, model: 0}):
+                left[model] = 0
+            elif left[model]:
+                left[model] = self._bisected(0, left[model], partial(self._keeps_with, left, model))
+            self._step = step
+        return left
+
+    def _keeps_with(self, nodes: Nodes, model: str, count: int) -> bool:
+        return self._keeps({**nodes, model: count})
+
+    def _bisected(self, low: int, high: int, keeps: Callable[[int], bool]) -> int:
+        """The least count above ``low`` that keeps, to a step; ``high`` does."""
+        while high - low > self._step:
+            # Fleets with less than what is asked for on average take longest to replay: one that has just that is tried before them.
+            middle = max((low + high) // 2, self._likely if low < self._likely < high else 0)
+            low, high = (low, middle) if keeps(middle) else (middle, high)
+        return high
+
+    def _checked(self, nodes: Nodes) -> tuple[Probe | None, Probe | None]:
+        """With seeds that the search did not see; grown until these say so too."""
+        most = {model: self._question.most * count for model, count in self._sizes.given.items()}
+        while True:
+            found = self._best(nodes, self._question.targets)
+            if not self._question.seeds or found.verdict is not Verdict.yes:
+                return (found if found.verdict is Verdict.yes else None), None
+            check = self._probe(nodes, found.quotas, fresh=True)
+            if check.verdict is Verdict.yes:
+                return found, check
+            grown = {
+                model: min(most[model], count + max(1, self._step * count // sum(nodes.values())))
+                for model, count in nodes.items()
+            }
+            if grown == dict(nodes):
+                return None, check
+            nodes = grown
+
+    def _below(self, found: Probe | None) -> Probe | None:
+        failed = [
+            one
+            for one in self._probes
+            if not one.fresh and one.verdict is not Verdict.yes and (found is None or one.total < found.total)
+        ]
+        return max(failed, key=lambda one: one.total, default=None)
+
+    def _enough(self, count: int) -> bool:
+        return self._keeps(self._sizes.in_proportion(count))
+
+    def _keeps(self, nodes: Nodes) -> bool:
+        """All targets that more GPUs help: of the others those of the smallest fleet decide."""
+        return (
+            all_of([one.verdict for one in self._best(nodes, self._helped).estimates if one.target in self._helped])
+            is Verdict.yes
+        )
+
+    # --- what was tried ------------------------------------------------------------------------------------------------
+
+    def _best(self, nodes: Nodes, targets: Sequence[Target]) -> Probe:
+        """With the first way of setting quotas that keeps the targets, else with the first."""
+        first = None
+        for scheme in self._schemes:
+            probe = self._probe(nodes, scheme)
+            if all_of([one.verdict for one in probe.estimates if one.target in targets]) is Verdict.yes:
+                return probe
+            first = first or probe
+        assert first is not None
+        return first
+
+    def _probe(self, nodes: Nodes, scheme: str, *, fresh: bool = False) -> Probe:
+        key = tuple(sorted(nodes.items())), scheme, fresh
+        if key not in self._known:
+            self._known[key] = self._tried(nodes, scheme, fresh)
+            self._probes.append(self._known[key])
+        return self._known[key]
+
+    def _tried(self, nodes: Nodes, scheme: str, fresh: bool) -> Probe:
+        gpus = self._sizes.gpus(nodes)
+        own: dict[str, Any] = {"size": gpus}
+        if scheme == NEED:
+            first = {target.queue for target in self._question.targets if target.queue != ALL}
+            own["quotas"] = quotas_by_need(self._needs, sum(gpus.values()), first)
+        count = self._question.seeds
+        seeds = [None] if not count else range(count, 2 * count) if fresh else range(count)
+        runs = tuple(_run(self._question, own, seed, self._digests) for seed in seeds)
+        results = self._results(runs)
+        there = tuple(results[run.key] for run in runs)
+        if failed := next((one for one in there if one.error), None):
+            raise InputError(f"a replay on {sum(gpus.values())} GPUs can't be done: {failed.error}")
+        estimates = judged(self._question.targets, there, sampled=bool(count))
+        return Probe(
+            nodes=dict(nodes), gpus=gpus, quotas=scheme, runs=runs, results=there, estimates=estimates, fresh=fresh
+        )

@@ -1,0 +1,152 @@
+"""What is asked of a replay, in one sentence: ``p99 wait < 1h``, ``team-b mean slowdown < 2``, ``use > 60%``.
+
+    [QUEUE] MEASURE < AMOUNT        or with >
+
+A measure is a column of a study's table (``waited_p99``), or words for one (``p99 wait``).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+
+import msgspec
+
+from kailab.errors import InputError
+from kailab.lab.names import there_are
+from kailab.model.times import duration_seconds, format_duration
+
+ALL = "all"
+"""Instead of a queue's name: all jobs."""
+WAITS = "waits_"
+"""Measures that have no number where too many jobs never began."""
+
+_STATISTICS = {"mean": "mean", "p50": "p50", "median": "p50", "p99": "p99", "longest": "most"}
+_SPOKEN: Mapping[str, str] = {
+    **{f"{word} wait": f"{WAITS}{of}" for word, of in _STATISTICS.items()},
+    "mean time": "took_mean",
+    "mean slowdown": "slowdown_mean",
+    "evictions": "evictions",
+    "lost": "lost",
+    "ended": "ended",
+    "use": "allocated",
+    "use arriving": "allocated_arriving",
+}
+"""Words for measures. A wait by words counts jobs that never began, as waiting without end."""
+_DURATIONS = ("waited", "waits", "took")
+_OF_FLEET = ("allocated", "allocated_arriving")
+MEASURABLE = (
+    *(f"{part}_{of}" for part in ("waits", "waited") for of in ("mean", "p50", "p99", "most")),
+    "took_mean", "slowdown_mean", "evictions", "lost", "ended", *_OF_FLEET,
+)  # fmt: skip
+"""Columns that a target may name."""
+_RISING = ("ended",)
+"""Measures that more GPUs make larger; they make the others smaller."""
+_SENTENCE = re.compile(r"([^<>=]*)(<=|>=|==?|<|>)(.*)", re.DOTALL)
+_NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """``measure`` of ``queue`` is to be ``below`` or ``above`` a number: seconds, GPU-hours, jobs, a part of the fleet's GPUs."""
+
+    measure: str
+    queue: str = ALL
+    below: float | None = None
+    above: float | None = None
+
+    @property
+    def limit(self) -> float:
+        return self.below if self.below is not None else self.above or 0.0
+
+    @property
+    def upper(self) -> bool:
+        """It is to be below something."""
+        return self.below is not None
+
+    @property
+    def more_helps(self) -> bool:
+        """More GPUs bring it nearer, where they do anything."""
+        return (self.measure in _RISING) != self.upper
+
+    @property
+    def subject(self) -> str:
+        """
+        >>> Target(measure="waits_p99", queue="team-b", below=60.0).subject, Target(measure="allocated", above=0.5).subject
+        ('team-b p99 wait', 'use')
+        """
+        words = next((text for text, name in _SPOKEN.items() if name == self.measure), self.measure)
+        return words if self.queue == ALL else f"{self.queue} {words}"
+
+    def __str__(self) -> str:
+        return f"{self.subject} {'<' if self.upper else '>'} {amount(self.measure, self.limit)}"
+
+    def check(self, queues: Sequence[str]) -> None:
+        """Whether the queue is one of these. Raises InputError."""
+        if self.queue != ALL and self.queue not in queues:
+            raise InputError(f"{self}: there is no queue {self.queue!r:.80}; {there_are(queues, self.queue)}")
+
+    def keeps(self, value: float) -> bool:
+        return value < self.limit if self.upper else value > self.limit
+
+
+def read_target(text: str) -> Target:
+    """Raises InputError.
+
+    >>> str(read_target("team-b p99 wait<10min")), str(read_target("use > 0.6"))
+    ('team-b p99 wait < 10m', 'use > 60.00%')
+    """
+    said = _SENTENCE.fullmatch(text)
+    if said is None or said[2] not in "<>":
+        raise InputError(
+            f"{text!r:.80} is no target; expected [QUEUE] MEASURE < AMOUNT, or >: 'p99 wait < 1h', 'use > 60%'"
+        )
+    queue, measure = _measured(said[1].split(), text)
+    limit = _limit(measure, said[3].strip(), text)
+    return Target(measure=measure, queue=queue, **{"below" if said[2] == "<" else "above": limit})
+
+
+def amount(measure: str, value: float | None) -> str:
+    """A measure's value for people.
+
+    >>> amount("waits_p99", 90.4), amount("allocated", 0.5), amount("lost", 2.25), amount("lost", None)
+    ('1m30s', '50.00%', '2.25', '-')
+    """
+    if value is None:
+        return "-"
+    if measure.partition("_")[0] in _DURATIONS:
+        text = format_duration(round(value))
+        # 10m0s is 10m, 1h0m0s is 1h.
+        return re.sub(r"(?<=h)0m$", "", re.sub(r"(?<=[hm])0s$", "", text))
+    return f"{value:.2%}" if measure in _OF_FLEET else f"{value:.2f}"
+
+
+def _measured(words: list[str], text: str) -> tuple[str, str]:
+    """Queue and measure: the measure is as many of the last words as name one."""
+    for first in range(len(words)):
+        spoken = " ".join(words[first:])
+        measure = _SPOKEN.get(spoken, spoken if spoken in MEASURABLE else "")
+        if not measure or first > 1:
+            continue
+        if first and measure in _OF_FLEET and words[0] != ALL:
+            raise InputError(f"{text!r:.80}: {spoken} is of the whole fleet, not of a queue; expected {spoken!r} alone")
+        return (words[0] if first else ALL), measure
+    raise InputError(
+        f"{text!r:.80}: no measure is called {' '.join(words)!r:.60}; there are, after a queue's name if any: "
+        f"{', '.join(dict.fromkeys([*_SPOKEN, *MEASURABLE]))}"
+    )
+
+
+def _limit(measure: str, told: str, text: str) -> float:
+    duration = measure.partition("_")[0] in _DURATIONS
+    number = told.removesuffix("%") if measure in _OF_FLEET else told
+    if _NUMBER.fullmatch(number) and isfinite(float(number)):
+        return float(number) / (100 if number != told else 1)
+    if duration:
+        try:
+            return duration_seconds(re.sub(r"min\b", "m", told), days=True)
+        except InputError as error:
+            raise InputError(f"{text!r:.80}: {error.message}") from None
+    raise InputError(
+        f"{text!r:.80}: {told!r:.40} is no amount; expected {'a part such as 60% or 0.6' if measure in _OF_FLEET else 'a number'}"
+    )

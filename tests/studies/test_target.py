@@ -1,0 +1,86 @@
+"""What is asked of a replay in one sentence, and how sure an answer is."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kailab.errors import InputError
+from kailab.studies.confidence import Verdict, all_of, estimate
+from kailab.studies.measuring import MEASURES, OF_FLEET
+from kailab.studies.target import MEASURABLE, Target, read_target
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("p99 wait < 1h", Target(measure="waits_p99", below=3600)),
+        ("team-b p99 wait<10min", Target(measure="waits_p99", queue="team-b", below=600)),
+        ("median wait < 90", Target(measure="waits_p50", below=90)),
+        ("all waited_p99 < 2d", Target(measure="waited_p99", below=172_800)),
+        ("use > 60%", Target(measure="allocated", above=0.6)),
+        ("red mean slowdown < 1.5", Target(measure="slowdown_mean", queue="red", below=1.5)),
+        ("wait mean wait < 1s", Target(measure="waits_mean", queue="wait", below=1)),
+    ],
+)
+def test_a_sentence_says_measure_queue_and_amount(text: str, expected: Target) -> None:
+    assert read_target(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "is no target"),
+        ("p99 wait", "is no target"),
+        ("p99 wait <= 1h", "is no target"),
+        ("wait < 1h", "no measure is called 'wait'"),
+        ("a b p99 wait < 1h", "no measure is called 'a b p99 wait'"),
+        ("red use > 60%", "of the whole fleet"),
+        ("p99 wait < soon", "is not a duration"),
+        ("p99 wait < -1h", "is negative"),
+        ("p99 wait < 60%", "is not a duration"),
+        ("use > nan", "a part such as 60%"),
+        ("lost < 3 h", "is no amount"),
+        ("p99 wait < 1h < 2h", "is not a duration"),
+    ],
+)
+def test_what_is_no_target_is_told(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_target(text)
+
+
+@given(st.sampled_from(MEASURABLE), st.sampled_from(["all", "team-b", "p99"]), st.integers(0, 10**6), st.booleans())
+def test_what_is_written_is_read_again(measure: str, queue: str, limit: int, upper: bool) -> None:
+    queue = "all" if measure.startswith("allocated") else queue
+    target = Target(measure=measure, queue=queue, **{"below" if upper else "above": float(limit)})
+    assert read_target(str(target)) == target
+
+
+def test_each_measure_that_can_be_asked_about_is_a_column() -> None:
+    assert set(MEASURABLE) <= {*MEASURES, *OF_FLEET}
+
+
+def test_seeds_tell_yes_no_or_neither() -> None:
+    target = read_target("p99 wait < 100s")
+    assert estimate(target, [10, 12, 11]).verdict is Verdict.yes
+    assert estimate(target, [300, 310, 305]).verdict is Verdict.no
+    assert estimate(target, [10, 20, 150]).verdict is Verdict.open
+    assert estimate(target, [10, 11, None]).verdict is Verdict.no, "in one seed jobs never began"
+    assert estimate(target, [10]).verdict is Verdict.open, "one seed says nothing of others"
+    assert estimate(target, [10], sampled=False).verdict is Verdict.yes
+    assert all_of([Verdict.yes, Verdict.open]) is Verdict.open
+    assert all_of([Verdict.no, Verdict.open]) is Verdict.no
+
+
+@given(st.lists(st.floats(0, 1e6), min_size=2, max_size=12), st.floats(1, 1e6), st.booleans())
+def test_yes_needs_a_mean_that_keeps_it_and_no_one_that_does_not(
+    values: list[float], limit: float, upper: bool
+) -> None:
+    target = Target(measure="lost", **{"below" if upper else "above": limit})
+    found = estimate(target, values)
+    assert found.mean is not None
+    if found.verdict is Verdict.yes:
+        assert target.keeps(found.mean)
+    if found.verdict is Verdict.no:
+        assert not target.keeps(found.mean) or found.mean == pytest.approx(limit)
