@@ -50,30 +50,55 @@ class JobIndex:
             del self.lists[queue]
 
     def fill(self, jobs: Iterable[Job]) -> None:
-        """Refresh many at once: one sort a queue."""
+        """Refresh many at once, each queue's list in one go."""
         jobs = list(jobs)
-        # A few are moved one by one; sorting whole lists pays only for many.
+        # A few are moved one by one: a list made anew pays only for many.
         if len(jobs) < 64:
             for job in jobs:
                 self.refresh(job)
             return
-        gone = {job.uid for job in jobs}
-        # Lists that lose an entry have to be settled too, though no job may be added to them.
-        touched = {self._entries.pop(uid)[0] for uid in gone if uid in self._entries}
-        for queue in touched:
-            self.lists[queue] = [entry for entry in self.lists[queue] if entry[1].uid not in gone]
+        gone: dict[str, list[Entry]] = {}
+        come: dict[str, list[Entry]] = {}
         for job in jobs:
+            found = self._entries.pop(job.uid, None)
+            if found is not None:
+                gone.setdefault(found[0], []).append(found[1])
             if self._belongs(job):
                 queue = job.record.queue
                 entry: Entry = (self._key_of(job), job)
-                self.lists.setdefault(queue, []).append(entry)
+                come.setdefault(queue, []).append(entry)
                 self._entries[job.uid] = (queue, entry)
-                touched.add(queue)
-        for queue in touched:
-            if self.lists.get(queue):
-                self.lists[queue].sort(key=_key)
+        for queue in gone | come:
+            entries = _changed(self.lists.get(queue, []), gone.get(queue, []), come.get(queue, []))
+            if entries:
+                self.lists[queue] = entries
             else:
                 self.lists.pop(queue, None)
+
+
+def _changed(entries: list[Entry], gone: list[Entry], come: list[Entry]) -> list[Entry]:
+    """A sorted list without some of its entries, and with others."""
+    if 8 * (len(gone) + len(come)) > len(entries):
+        left = {id(entry) for entry in gone}
+        return sorted([*(entry for entry in entries if id(entry) not in left), *come], key=_key)
+    # Only what changed is looked for; all between is copied as it stands, whose keys nobody asks for.
+    places = sorted(bisect_left(entries, entry[0], key=_key) for entry in gone)
+    entries = _pieces(entries, ((place, place + 1, None) for place in places))
+    come = sorted(come, key=_key)
+    return _pieces(entries, ((place := bisect_left(entries, new[0], key=_key), place, new) for new in come))
+
+
+def _pieces(entries: list[Entry], cuts: Iterable[tuple[int, int, Entry | None]]) -> list[Entry]:
+    """``entries``, where each cut (from, to, what) has that part left out and ``what`` in its place; cuts in order."""
+    made: list[Entry] = []
+    done = 0
+    for start, end, new in cuts:
+        made += entries[done:start]
+        if new is not None:
+            made.append(new)
+        done = end
+    made += entries[done:]
+    return made
 
 
 def _key(entry: Entry) -> tuple[Any, ...]:
