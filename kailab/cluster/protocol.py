@@ -127,3 +127,23 @@ class Assuming(Protocol):
 
     def forget_assumed(self) -> None:
         """Pods look again as the server has them."""
+
+
+class HandedOver(Protocol):
+    """Chains of writes that were handed over."""
+
+    def take(self) -> list[tuple[int, Outcome]]:
+        """Of the chains answered since the last call: which one it is of those handed over, and what became of it."""
+
+
+@runtime_checkable
+class HandingOver(Protocol):
+    """What a cluster offers whose writes take a while, beside ``Cluster``."""
+
+    @property
+    def under_way(self) -> int:
+        """Chains that were handed over and are not answered yet."""
+
+    def hand_over(self, chains: Sequence[Chain]) -> HandedOver:
+        """As ``write_all``, and not waited for. A pod that is to be bound counts as bound from now on, for all that reads this
+        cluster; one whose binding is refused is given back. An answer is news (``LiveNews``), whoever takes it."""

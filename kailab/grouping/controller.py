@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from kailab.cluster.protocol import Assuming, Cluster, Object, WatchEvent
+from kailab.cluster.protocol import Assuming, Cluster, HandingOver, Object, WatchEvent
 from kailab.cluster.retries import Retries
-from kailab.cluster.writes import Create, Patch, Update
+from kailab.cluster.writes import Create, Outcome, Patch, Update
 from kailab.errors import AlreadyExists, ApiError, Conflict, KailabError, NotFound
 from kailab.grouping.clusterreader import ClusterReader, Read
+from kailab.grouping.coming import ComingPodGroups, Key, Wanted
 from kailab.grouping.config import GroupingConfig
 from kailab.grouping.fields import annotations_of, labels_of
 from kailab.grouping.owners import asks_to_be_skipped, owners_of
@@ -27,19 +28,6 @@ from kailab.model.labels import POD_GROUP, SUBGROUP_NAME
 COMPONENT = "pod-grouper"
 WARNING = "PodGrouperWarning"
 
-# (namespace, name)
-_Key = tuple[str, str]
-
-
-class _Wanted(NamedTuple):
-    """What a pod needs: its PodGroup there, and a patch of its metadata (empty: none)."""
-
-    key: _Key
-    pod: Object
-    group: _Key
-    patch: dict[str, Any]
-    reads: tuple[Read, ...]
-
 
 class _Planned(NamedTuple):
     grouping: Grouping
@@ -50,28 +38,37 @@ class PodGrouper:
     """The podgrouper as a controller over any cluster."""
 
     def __init__(
-        self, cluster: Cluster, config: GroupingConfig | None = None, cycles: Callable[[], int] | None = None
+        self,
+        cluster: Cluster,
+        config: GroupingConfig | None = None,
+        cycles: Callable[[], int] | None = None,
+        *,
+        ahead: bool = False,
     ) -> None:
         """``cycles``: how many cycles the scheduler over the same cluster has run. With it the annotation that names a pod's
         PodGroup is not written at once: most pods are bound in the next cycle, and the binding carries it. What is not bound
-        then gets it by a write of its own."""
+        then gets it by a write of its own. ``ahead``: new PodGroups are handed over, where the cluster can do that; pods get
+        theirs once it is there."""
         self._cluster = cluster
         self._cycles = cycles if isinstance(cluster, Assuming) else None
-        self._assumed: dict[_Key, tuple[int, _Wanted]] = {}  # pod -> (how many cycles there were then, what)
+        self._assumed: dict[Key, tuple[int, Wanted]] = {}  # pod -> (how many cycles there were then, what)
         self._config = config or GroupingConfig()
         self._watch = cluster.watch(("Pod", "PodGroup"))
         self._reads = ClusterReader(cluster)
         self._plans = Plans(self._reads, self._config)
-        self._pods: dict[_Key, Object] = {}
-        self._pod_groups: dict[_Key, Object] = {}
-        self._members: dict[_Key, dict[_Key, None]] = {}  # PodGroup -> pods that name it
-        self._due: dict[_Key, None] = {}
-        self._waiting: dict[Read, dict[_Key, None]] = {}  # object -> pods that could not be grouped for it
-        self._warned: dict[_Key, str] = {}
-        self._retries: Retries[_Key] = Retries(0.2)
-        self._planned: dict[_Key, _Planned] = {}  # PodGroups to write at the end of this step
-        self._refused: dict[_Key, ApiError] = {}
-        self._wanted: list[_Wanted] = []
+        self._pods: dict[Key, Object] = {}
+        self._pod_groups: dict[Key, Object] = {}
+        self._members: dict[Key, dict[Key, None]] = {}  # PodGroup -> pods that name it
+        self._due: dict[Key, None] = {}
+        self._waiting: dict[Read, dict[Key, None]] = {}  # object -> pods that could not be grouped for it
+        self._warned: dict[Key, str] = {}
+        self._retries: Retries[Key] = Retries(0.2)
+        self._planned: dict[Key, _Planned] = {}  # PodGroups to write at the end of this step
+        self._coming: ComingPodGroups | None = None
+        if ahead and isinstance(cluster, HandingOver):
+            self._coming = ComingPodGroups(cluster)
+        self._refused: dict[Key, ApiError] = {}
+        self._wanted: list[Wanted] = []
         self._wrote = False
 
     def step(self) -> bool:
@@ -84,8 +81,10 @@ class PodGrouper:
         for read in self._reads.changes():
             self._due.update(self._waiting.pop(read, ()))
         self._due.update(dict.fromkeys(self._retries.due(self._cluster.now())))
-        due, self._due = self._due, {}
         self._wrote = False
+        self._refused = {}
+        self._take_answers()
+        due, self._due = self._due, {}
         for key in due:
             pod = self._pods.get(key)
             if pod is not None and "deletionTimestamp" not in pod["metadata"]:
@@ -134,6 +133,15 @@ class PodGrouper:
             # A bound pod keeps its PodGroup: it was scheduled as a part of that one.
             if not pod["spec"].get("nodeName"):
                 self._due[key] = None
+        if before is not None and self._given_back(before, pod):
+            # The binding did not carry the annotation after all.
+            name = annotations_of(pod)[POD_GROUP]
+            self._assumed[key] = (-1, Wanted(key, pod, (key[0], name), {"annotations": {POD_GROUP: name}}, ()))
+
+    def _given_back(self, before: Object, pod: Object) -> bool:
+        """Whether a pod counted as bound, and could not be. No other ever loses its node."""
+        bound = before["spec"].get("nodeName") and not pod["spec"].get("nodeName")
+        return bool(self._cycles is not None and bound and POD_GROUP in annotations_of(pod))
 
     def _is_new(self, pod: Object) -> bool:
         """Whether a pod just met is to be grouped.
@@ -153,12 +161,12 @@ class PodGrouper:
         self._pod_groups.pop(key, None)
         self._due.update(self._members.get(key, ()))
 
-    def _enrol(self, key: _Key, pod: Object) -> None:
+    def _enrol(self, key: Key, pod: Object) -> None:
         name = annotations_of(pod).get(POD_GROUP)
         if name is not None:
             self._members.setdefault((key[0], name), {})[key] = None
 
-    def _withdraw(self, key: _Key, pod: Object) -> None:
+    def _withdraw(self, key: Key, pod: Object) -> None:
         group = (key[0], annotations_of(pod).get(POD_GROUP, ""))
         members = self._members.get(group)
         if members is not None:
@@ -166,7 +174,7 @@ class PodGrouper:
             if not members:
                 del self._members[group]
 
-    def _forget(self, key: _Key, pod: Object) -> None:
+    def _forget(self, key: Key, pod: Object) -> None:
         self._withdraw(key, pod)
         self._pods.pop(key, None)
         self._warned.pop(key, None)
@@ -174,7 +182,7 @@ class PodGrouper:
 
     # --- grouping a pod -----------------------------------------------------------------------------------------------
 
-    def _group(self, key: _Key, pod: Object) -> None:
+    def _group(self, key: Key, pod: Object) -> None:
         """Work out what a pod needs; it is written at the end of the step."""
         self._reads.reads.clear()
         try:
@@ -190,7 +198,7 @@ class PodGrouper:
         if wanted is not None:
             self._wanted.append(wanted)
 
-    def _grouped(self, key: _Key, pod: Object) -> _Wanted | None:
+    def _grouped(self, key: Key, pod: Object) -> Wanted | None:
         if asks_to_be_skipped(pod):
             return None
         metadata = pod["metadata"]
@@ -209,6 +217,12 @@ class PodGrouper:
         sub_group = plan.sub_group_of(pod)
         grouping = plan.grouping
         group = (grouping.namespace, grouping.name)
+        # Whether the PodGroup is as this pod needs it is seen once it is there.
+        if self._coming is not None and (coming := self._coming.get(group)) is not None:
+            coming.later[key] = None
+            if not again:
+                coming.groupings.append(grouping)
+            return None
         # Pods of a gang share a plan: the first brings the PodGroup in line, the others only see that it is there.
         if not again or (group not in self._pod_groups and group not in self._planned):
             self._plan_pod_group(group, grouping)
@@ -217,9 +231,9 @@ class PodGrouper:
             patch["annotations"] = {POD_GROUP: grouping.name}
         if sub_group and labels_of(pod).get(SUBGROUP_NAME) != sub_group:
             patch["labels"] = {SUBGROUP_NAME: sub_group}
-        return _Wanted(key, pod, group, patch, tuple(self._reads.reads))
+        return Wanted(key, pod, group, patch, tuple(self._reads.reads))
 
-    def _plan_pod_group(self, key: _Key, grouping: Grouping) -> None:
+    def _plan_pod_group(self, key: Key, grouping: Grouping) -> None:
         planned = self._planned.get(key)
         # What this step is going to write counts as there, so that two pods don't write one PodGroup twice.
         existing = planned.write.object if planned is not None else self._pod_groups.get(key)
@@ -234,26 +248,62 @@ class PodGrouper:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def _write_pod_groups(self) -> None:
+        if self._coming is not None:
+            self._hand_over(self._coming)
         planned, self._planned = self._planned, {}
-        self._refused = {}
         # Each PodGroup is a chain by itself: one that is refused holds up no other.
         outcomes = self._cluster.write_all([[one.write] for one in planned.values()])
         for (key, one), outcome in zip(planned.items(), outcomes, strict=True):
-            error = outcome.error
-            written = outcome.objects[0] if error is None else None
-            # The watch has not told of it yet.
-            if isinstance(error, AlreadyExists):
-                try:
-                    written, error = self._adopted(key, one.grouping), None
-                except ApiError as problem:
-                    error = problem
-            if error is not None:
-                self._refused[key] = error
-            elif written is not None:
-                self._pod_groups[key] = written
-                self._wrote = True
+            self._written(key, one.grouping, outcome)
 
-    def _adopted(self, key: _Key, grouping: Grouping) -> Object:
+    def _written(self, key: Key, grouping: Grouping, outcome: Outcome) -> None:
+        error = outcome.error
+        written = outcome.objects[0] if error is None else None
+        # The watch has not told of it yet.
+        if isinstance(error, AlreadyExists):
+            try:
+                written, error = self._adopted(key, grouping), None
+            except ApiError as problem:
+                error = problem
+        if error is not None:
+            self._refused[key] = error
+        elif written is not None:
+            self._pod_groups[key] = written
+            self._wrote = True
+
+    def _hand_over(self, coming: ComingPodGroups) -> None:
+        """Have new PodGroups made without waiting for them; their pods wait."""
+        new = {key: one for key, one in self._planned.items() if isinstance(one.write, Create)}
+        if not new:
+            return
+        coming.hand_over((key, one.grouping, one.write) for key, one in new.items() if isinstance(one.write, Create))
+        self._planned = {key: one for key, one in self._planned.items() if key not in new}
+        wanted, self._wanted = self._wanted, []
+        for one in wanted:
+            its = coming.get(one.group)
+            (self._wanted if its is None else its.wanted).append(one)
+        self._wrote = True
+        # A cluster that answers at once has answered.
+        self._take_answers()
+
+    def _take_answers(self) -> None:
+        """PodGroups that were handed over and are answered: their pods go on where they were."""
+        if self._coming is None:
+            return
+        for key, coming, outcome in self._coming.answered():
+            first, *others = coming.groupings
+            self._written(key, first, outcome)
+            if others and key in self._pod_groups:
+                self._plan_pod_group(key, others[-1])
+            # A pod that was made anew meanwhile has become due by itself.
+            self._wanted += [one for one in coming.wanted if self._is_there(one)]
+            self._due.update(coming.later)
+
+    def _is_there(self, wanted: Wanted) -> bool:
+        pod = self._pods.get(wanted.key)
+        return pod is not None and pod["metadata"]["uid"] == wanted.pod["metadata"]["uid"]
+
+    def _adopted(self, key: Key, grouping: Grouping) -> Object:
         """Somebody made the PodGroup before us: bring it in line."""
         existing = self._cluster.get("PodGroup", key[1], key[0])
         wanted = updated(existing, grouping, self._config)
@@ -283,7 +333,7 @@ class PodGrouper:
                     self._assumed[one.key] = (-1, one)
                 self._failed(one.key, one.pod, outcome.error, one.reads)
 
-    def _assume(self, wanted: _Wanted) -> bool:
+    def _assume(self, wanted: Wanted) -> bool:
         """Leave it to the binding to write the annotation; False where that can't be."""
         # A binding carries annotations only, and a bound pod gets no other.
         if self._cycles is None or wanted.patch.keys() != {"annotations"} or wanted.pod["spec"].get("nodeName"):
@@ -296,7 +346,7 @@ class PodGrouper:
         self._assumed[wanted.key] = (self._cycles(), wanted)
         return True
 
-    def _left_over(self) -> list[_Wanted]:
+    def _left_over(self) -> list[Wanted]:
         """What was assumed of pods that a cycle has seen since and not bound."""
         if self._cycles is None or not self._assumed:
             return []
@@ -316,7 +366,7 @@ class PodGrouper:
                 found.append(wanted)
         return found
 
-    def _tagged(self, wanted: _Wanted, pod: Object) -> None:
+    def _tagged(self, wanted: Wanted, pod: Object) -> None:
         self._wrote = True
         self._withdraw(wanted.key, wanted.pod)
         self._enrol(wanted.key, pod)
@@ -324,14 +374,14 @@ class PodGrouper:
         self._warned.pop(wanted.key, None)
         self._retries.done(wanted.key)
 
-    def _failed(self, key: _Key, pod: Object, problem: KailabError, reads: Iterable[Read]) -> None:
+    def _failed(self, key: Key, pod: Object, problem: KailabError, reads: Iterable[Read]) -> None:
         """What another try may cure is tried again after a while; what only a change can cure is told."""
         if isinstance(problem, Conflict) or (isinstance(problem, ApiError) and problem.code >= 500):
             self._retries.failed(key, self._cluster.now())
         else:
             self._warn(key, pod, str(problem), reads)
 
-    def _warn(self, key: _Key, pod: Object, message: str, reads: Iterable[Read]) -> None:
+    def _warn(self, key: Key, pod: Object, message: str, reads: Iterable[Read]) -> None:
         """Tell on the pod why it can't be grouped, once for each reason, and wait for a change of what was read."""
         # Whatever was read for it may be what is wrong, also what was looked for and is not there.
         for read in reads:

@@ -35,7 +35,7 @@ class Part(Protocol):
 class Composition:
     """Which parts there are, and how they are set. ``grouping``: pods to PodGroups; ``queue_status``: what queues hold;
     ``reservations``: of shared GPUs; ``claims``: allocated for pods that are bound. ``sparing``: writes are dear, see
-    ``Scheduler``."""
+    ``Scheduler``. ``ahead``: what is written is not waited for where nothing depends on it, see ``Scheduler``."""
 
     config: EngineConfig = field(default_factory=EngineConfig)
     usage: UsageParams = field(default_factory=UsageParams)
@@ -46,6 +46,7 @@ class Composition:
     reservations: bool = True
     claims: bool = True
     sparing: bool = True
+    ahead: bool = False
 
     def over(
         self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = lambda: False
@@ -70,6 +71,7 @@ class Composition:
                 node_pool=self.node_pool,
                 preparations=tuple(preparations.values()),
                 sparing=self.sparing,
+                ahead=self.ahead,
             )
             made["scheduler"] = scheduler
             controllers: dict[str, Part] = {}
@@ -77,7 +79,9 @@ class Composition:
                 grouping = GroupingConfig(scheduler_names=tuple(self.scheduler_names))
                 # Pods may belong to objects of kinds that other distributions bring.
                 register_installed()
-                controllers["grouping"] = made["grouping"] = PodGrouper(cluster, grouping, lambda: scheduler.cycles)
+                controllers["grouping"] = made["grouping"] = PodGrouper(
+                    cluster, grouping, lambda: scheduler.cycles, ahead=self.ahead
+                )
             if self.queue_status:
                 controllers["queue status"] = made["queue status"] = QueueStatus(cluster, binding)
             # The last step: an observer that fails here leaves no part behind.

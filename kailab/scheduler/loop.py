@@ -33,7 +33,8 @@ class Scheduler:
     ``config.k_value`` is above 0. ``scheduler_names``: the ``schedulerName`` of pods that are its to place. ``preparations``: what is to be in place on a
     node before a pod is bound to it; they are stepped by whoever steps the scheduler. ``sparing``: where writes are dear, those
     that nobody would read are left out: an event that says what another one says, the start of work while no queue protects
-    it by a min-runtime and no policy ranks by it.
+    it by a min-runtime and no policy ranks by it. ``ahead``: the next cycle is decided while the binds of the last one are under
+    way, where the cluster can do that (``HandingOver``); what is being bound counts as bound.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Scheduler:
         node_pool: str = DEFAULT_NODE_POOL,
         preparations: Sequence[Preparation] = (),
         sparing: bool = False,
+        ahead: bool = False,
     ) -> None:
         self.config = with_policies(config or EngineConfig())
         self._order_holds = order_holds(self.config)
@@ -55,7 +57,7 @@ class Scheduler:
         self.cycles = 0
         self._cluster = cluster
         self._observer = observer or Observer()
-        self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing)
+        self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing, ahead)
         self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else lambda: True)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         # No version of the working set: the first step runs a cycle in any case.
@@ -114,6 +116,7 @@ class Scheduler:
         True if it wrote anything to the cluster.
         """
         self.mirror.update()
+        answered = self._carrier.settle()  # who could not be bound is held back, which is news of its own
         now = self._cluster.now()
         wake_at = self.wake_at
         woken = wake_at is not None and now >= wake_at
@@ -121,8 +124,8 @@ class Scheduler:
         worthy = not self._refused <= self._carrier.held_back.refused  # others may be evicted for some of them again
         unchanged = self._seen == self.mirror.working.version and not self._outdated(now) and not worthy
         if not woken and not self._retry and unchanged:
-            return False
-        return self._run(now)
+            return answered
+        return self._run(now) or answered
 
     def _outdated(self, now: float) -> bool:
         """Whether the order of those that wait, as last told, is older than it may be. Nobody has to come for that alone, so it is
@@ -152,6 +155,7 @@ class Scheduler:
     def cycle(self) -> CycleRecord:
         """One cycle in any case."""
         self.mirror.update()
+        self._carrier.settle()
         self._run(self._cluster.now())
         latest = self.history.latest
         assert latest is not None
@@ -181,7 +185,7 @@ class Scheduler:
         self._observer.on_phase("status")
         reporter.report(decisions, carrier.bound, carrier.evicted)
         # A write that was not sent changes nothing in the mirror; without this no cycle would come to try again.
-        self._retry = carrier.unreachable
+        failures, self._retry = carrier.failed()
         self._wake_at = decisions.wake_at
         recorded = self._usage is not None and self._usage.observe(now, decisions.queues, self.mirror.capacity())
         record = CycleRecord(
@@ -192,7 +196,7 @@ class Scheduler:
             changes=changes,
             tasks=tasks,
             podgroups=podgroups,
-            failures=tuple(carrier.failures),
+            failures=failures,
         )
         # Only the observer gets the changes: kept for a thousand decisions they would hold old records alive.
         self.history.add(record if changes is None else msgspec.structs.replace(record, changes=None))

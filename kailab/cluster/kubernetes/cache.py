@@ -180,14 +180,31 @@ class Cache:
             self.hub.publish("MODIFIED", "Pod", pod)
 
     def bound(self, namespace: str, name: str, uid: str, node: str) -> None:
-        """The server has bound a pod, or may have."""
+        """The server has bound a pod, or may have, or is asked to."""
         pods = self.kinds.get("Pod", {})
         pod = pods.get((namespace, name))
         if pod is None or pod["metadata"].get("uid") != uid or pod["spec"].get("nodeName"):
             return
+        # A question from before this write says nothing about it.
+        self._unanswered.pop(uid, None)
         self._bound[uid] = node
         pods[namespace, name] = pod = {**pod, "spec": {**pod["spec"], "nodeName": node}}
         self.hub.publish("MODIFIED", "Pod", pod)
+
+    def not_bound(self, namespace: str, name: str, uid: str) -> None:
+        """The server has not bound a pod that it was asked to bind: it waits again."""
+        if self._bound.pop(uid, None) is not None:
+            self._give_back((namespace, name), uid)
+
+    def _give_back(self, key: Key, uid: str) -> bool:
+        """Show a pod without the node that it was to have. Returns whether it is there."""
+        pods = self.kinds.get("Pod", {})
+        pod = pods.get(key)
+        if pod is None or pod["metadata"].get("uid") != uid:
+            return False
+        pods[key] = pod = {**pod, "spec": {name: value for name, value in pod["spec"].items() if name != "nodeName"}}
+        self.hub.publish("MODIFIED", "Pod", pod)
+        return True
 
     def doubt(self, doubt: Inquiry) -> None:
         """The answer to this question, and to none before it, will say what became of a write."""
@@ -212,10 +229,8 @@ class Cache:
         # It was not bound after all, and waits again.
         if latest and uid in self._bound and not (there and news.object["spec"].get("nodeName")):
             del self._bound[uid]
-            if before is not None and before["metadata"].get("uid") == uid:
-                spec = {name: value for name, value in before["spec"].items() if name != "nodeName"}
-                known[key] = before = {**before, "spec": spec}
-                self.hub.publish("MODIFIED", news.kind, before)
+            if self._give_back(key, uid):
+                before = known.get(key)
                 latest = False  # told
         if news.object and self.put(news.kind, news.object) is before and before is not None and latest:
             self.hub.publish("MODIFIED", news.kind, before)

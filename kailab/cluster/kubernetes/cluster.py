@@ -26,7 +26,7 @@ from kailab.cluster.kubernetes.cache import Cache, key_of
 from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, News
 from kailab.cluster.kubernetes.unanswered_writes import UnansweredWrites
-from kailab.cluster.kubernetes.writer import Writer
+from kailab.cluster.kubernetes.writer import Answered, Handed, Writer
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import Selector, matches, selector_of
@@ -90,7 +90,7 @@ class KubernetesCluster(OneByOne):
         self._informers: dict[str, Informer] = {}
         self._missing: dict[str, None] = {}  # kinds watched that the server does not have
         self._looked_at = 0.0
-        self._inbox: deque[News] = deque()
+        self._inbox: deque[News | Answered] = deque()
         self._news = threading.Event()
 
     @property
@@ -108,7 +108,7 @@ class KubernetesCluster(OneByOne):
 
     # --- news --------------------------------------------------------------------------------------------------------
 
-    def _tell(self, news: News) -> None:
+    def _tell(self, news: News | Answered) -> None:
         self._inbox.append(news)
         self._news.set()
 
@@ -122,7 +122,11 @@ class KubernetesCluster(OneByOne):
     def take_news(self) -> None:
         """Bring what is known up to what has come in."""
         while self._inbox:
-            self._cache.take(self._inbox.popleft())
+            news = self._inbox.popleft()
+            if isinstance(news, Answered):
+                self._writer.answered(news)
+            else:
+                self._cache.take(news)
         if self._missing and time.monotonic() - self._looked_at > LOOK_AGAIN_SECONDS:
             self._looked_at = time.monotonic()
             for kind in list(self._missing):
@@ -160,7 +164,12 @@ class KubernetesCluster(OneByOne):
         while True:
             # Looked for before anything is taken in: taking in passes over a refusal.
             for news in list(self._inbox):
-                if news.type == "REFUSED" and news.kind in open_kinds and news.refused is not None:
+                if (
+                    isinstance(news, News)
+                    and news.type == "REFUSED"
+                    and news.kind in open_kinds
+                    and news.refused is not None
+                ):
                     self._informers.pop(news.kind).stop()
                     self._inbox.remove(news)
                     raise news.refused
@@ -321,6 +330,16 @@ class KubernetesCluster(OneByOne):
         """See ``Cluster``. If the server is given up on, what has not been sent by then is not sent."""
         self.take_news()
         return self._writer.write_all(chains)
+
+    @property
+    def under_way(self) -> int:
+        """See ``HandingOver``."""
+        return self._writer.under_way
+
+    def hand_over(self, chains: Sequence[Chain]) -> Handed:
+        """See ``HandingOver``. Batches that were handed over are sent in turn, a chain of each."""
+        self.take_news()
+        return self._writer.hand_over(chains, self._tell)
 
 
 def _matches(selector: Selector, obj: Object) -> bool:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple, TypeAlias
 
 from kailab.cluster.kubernetes.apiclient import requests
+from kailab.cluster.kubernetes.apiclient.inturn import InTurn
 from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.requests import Batch, Request, body_of
 from kailab.cluster.kubernetes.apiclient.resources import Resource, Resources
@@ -33,8 +34,29 @@ class _Planned(NamedTuple):
     requests: list[Request]
 
 
+class Handed:
+    """Implements ``HandedOver``."""
+
+    def __init__(self) -> None:
+        self.done: list[tuple[int, Outcome]] = []
+
+    def take(self) -> list[tuple[int, Outcome]]:
+        done, self.done = self.done, []
+        return done
+
+
+class Answered(NamedTuple):
+    """What came of one chain of those handed over. ``failed``: why its end could not be planned."""
+
+    handed: Handed
+    number: int
+    plan: list[_Planned]
+    failed: ApiError | None
+    sent: Sent
+
+
 class Writer:
-    """``marks``: labels that all that is created or applied gets."""
+    """``marks``: labels that all that is created or applied gets. ``under_way``: chains handed over and not answered."""
 
     def __init__(
         self,
@@ -52,6 +74,8 @@ class Writer:
         self.marks: Mapping[str, str] = marks
         self._patience = patience
         self.created: set[str] = set()
+        self.under_way = 0
+        self._in_turn = InTurn(transport)
 
     def marked(self, obj: Object, resource: Resource) -> Object:
         """As it is sent: without what is the server's, in a namespace if its kind has one, with the marks."""
@@ -84,22 +108,64 @@ class Writer:
             results = self._transport.call(self._urgently(work))
         except Unavailable as error:  # closed
             return [Outcome([], error) for _ in plans]
-        outcomes = []
-        for (plan, failed), (answers, refused) in zip(plans, results, strict=True):
-            objects: list[Object | None] = []
-            position = 0
+        return [self._outcome(plan, failed, *result) for (plan, failed), result in zip(plans, results, strict=True)]
+
+    def _outcome(
+        self, plan: Sequence[_Planned], failed: ApiError | None, answers: list[Answer], refused: ApiError | None
+    ) -> Outcome:
+        """Count the answers to a chain. ``failed``: why its end could not even be planned."""
+        objects: list[Object | None] = []
+        position = 0
+        for one in plan:
+            end = position + len(one.requests)
+            # A write of two requests (an eviction) is done only when both were answered.
+            if end > len(answers):
+                break
+            objects.append(self._done(one, answers[position:end]))
+            position = end
+        # The first write without its answers is the one that was refused; nothing after it was sent.
+        if refused is not None and len(objects) < len(plan):
+            self._doubt(plan[len(objects)], refused)
+        return Outcome(objects, refused or failed)
+
+    # --- not waited for ----------------------------------------------------------------------------------------------
+
+    def hand_over(self, chains: Sequence[Chain], tell: Callable[[Answered], None]) -> Handed:
+        """See ``HandingOver``. ``tell`` takes the answers, from the loop's thread, for ``answered``."""
+        batch = Batch(self._patience)
+        handed = Handed()
+        works = []
+        for number, chain in enumerate(chains):
+            plan, failed = self._plan(chain)
             for one in plan:
-                end = position + len(one.requests)
-                # A write of two requests (an eviction) is done only when both were answered.
-                if end > len(answers):
-                    break
-                objects.append(self._done(one, answers[position:end]))
-                position = end
-            # The first write without its answers is the one that was refused; nothing after it was sent.
-            if refused is not None and len(objects) < len(plan):
-                self._doubt(plan[len(objects)], refused)
-            outcomes.append(Outcome(objects, refused or failed))
-        return outcomes
+                if isinstance(one.write, Bind) and one.uid:
+                    self._cache.bound(one.write.namespace, one.write.pod, one.uid, one.write.node)
+            works.append(partial(self._send, partial(Answered, handed, number, plan, failed), batch, tell))
+        self.under_way += len(works)
+        self._in_turn.add(works)
+        return handed
+
+    async def _send(self, made: Callable[[Sent], Answered], batch: Batch, tell: Callable[[Answered], None]) -> None:
+        plan = made(([], None)).plan
+        try:
+            sent = await requests.send_in_order(self._transport, [r for one in plan for r in one.requests], batch)
+        # Whatever it is, what has become of the write is to be found out: nobody is there to be told otherwise.
+        except Exception as error:
+            lost = Unavailable(f"{type(error).__name__}: {error}")
+            lost.doubtful = True
+            sent = [], lost
+        tell(made(sent))
+
+    def answered(self, answered: Answered) -> None:
+        """Count an answer to what was handed over."""
+        self.under_way -= 1
+        plan = answered.plan
+        outcome = self._outcome(plan, answered.failed, *answered.sent)
+        for place, one in enumerate(plan[len(outcome.objects) :]):
+            in_doubt = place == 0 and outcome.error is not None and outcome.error.doubtful
+            if isinstance(one.write, Bind) and one.uid and not in_doubt:
+                self._cache.not_bound(one.write.namespace, one.write.pod, one.uid)
+        answered.handed.done.append((answered.number, outcome))
 
     def _doubt(self, planned: _Planned, error: ApiError) -> None:
         """Of a pod that may be bound, evicted or created on a node all the same, of anything else that was written on condition

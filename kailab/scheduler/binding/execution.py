@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.protocol import Cluster, HandedOver, HandingOver, Object
 from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Bind as BindPod
 from kailab.cluster.writes import Chain, Patch, Write
@@ -40,10 +40,20 @@ def received_type(shape: Shape) -> str:
     return "Fraction" if shape.gpu.shared else "Regular"
 
 
+class _Batch:
+    """Binds that were handed over together, each with the name of its pod. ``left``: how many are not answered."""
+
+    def __init__(self, handed: HandedOver, binds: list[tuple[Bind, str]]) -> None:
+        self.handed = handed
+        self.binds = binds
+        self.left = len(binds)
+
+
 class DecisionExecutor:
     """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
     order. ``preparations``: what has to be in place before a pod is bound. ``sparing``: no event that says only what another
-    one says."""
+    one says. ``ahead``: binds that need nothing but themselves are handed over, where the cluster can do that; ``settle`` takes
+    in what became of them."""
 
     def __init__(
         self,
@@ -52,9 +62,12 @@ class DecisionExecutor:
         checkpoint: Checkpoint | None = None,
         preparations: Sequence[Preparation] = (),
         sparing: bool = False,
+        ahead: bool = False,
     ) -> None:
         self._cluster = cluster
         self._sparing = sparing
+        self._handing = cluster if ahead and isinstance(cluster, HandingOver) else None
+        self._handed: list[_Batch] = []
         self._mirror = mirror
         self._checkpoint = checkpoint
         self._preparations = preparations
@@ -93,7 +106,7 @@ class DecisionExecutor:
 
     def carry_out(self, decisions: Decisions) -> None:
         """Binds, then evictions: the order of the actions that decide them."""
-        self.bound, self.evicted, self.failures, self.wrote, self.unreachable = {}, {}, [], False, False
+        self.bound, self.evicted, self.wrote = {}, {}, False
         self._bind_all(decisions.binds)
         self._evict_all(decisions.evictions)
         # Memory of pods that are gone: it would grow with every pod that ever failed.
@@ -103,12 +116,60 @@ class DecisionExecutor:
         for uid in [uid for uid in self._labelled if uid not in self._mirror.pods]:
             del self._labelled[uid]
 
+    def failed(self) -> tuple[tuple[Failure, ...], bool]:
+        """What has failed since the last call, and whether anything was left undone because the server did not answer."""
+        told = tuple(self.failures), self.unreachable
+        self.failures, self.unreachable = [], False
+        return told
+
+    def settle(self) -> bool:
+        """Take in what became of the binds that were handed over. Returns whether any was answered."""
+        answered = False
+        for batch in self._handed:
+            for number, outcome in batch.handed.take():
+                answered = True
+                batch.left -= 1
+                bind, name = batch.binds[number]
+                if outcome.error is None:
+                    self._was_bound(bind, name)
+                else:
+                    self._not_bound(bind, name, outcome.error)
+        self._handed = [batch for batch in self._handed if batch.left]
+        return answered
+
+    def _hand_over(self, binds: Sequence[tuple[Bind, Chain]]) -> None:
+        assert self._handing is not None
+        named = [(bind, self._mirror.pod_name(bind.task)) for bind, _ in binds]
+        # They count as started: what is to be bound is protected as what is bound.
+        self.bound |= dict.fromkeys(bind.podgroup for bind, _ in binds)
+        self._handed.append(_Batch(self._handing.hand_over([chain for _, chain in binds]), named))
+        self.wrote = True
+        # A cluster that answers at once has answered.
+        self.settle()
+
+    def _waited_for(self, binds: Iterable[tuple[Bind, Chain]]) -> set[str]:
+        """PodGroups whose binds are waited for: where something has to be in place before a pod is bound, or a refusal holds up
+        the rest of a gang, what became of one decides what becomes of the next."""
+        if self._handing is None:
+            return {bind.podgroup for bind, _ in binds}
+        refused = self.held_back.refused
+        return {
+            bind.podgroup
+            for bind, chain in binds
+            if len(chain) > 1 or bind.task in refused or self._mirror.tasks[bind.task].shape.claims
+        }
+
     def _bind_all(self, binds: Iterable[Bind]) -> None:
         planned = [(bind, chain) for bind in binds if (chain := self._chain(bind)) is not None]
         # For all pods at once: each preparation then costs one round of writes, not one for each pod.
         refused = self._prepare([bind for bind, _ in planned])
         # What was refused by a preparation is not sent, and stands as that pod's error.
-        errors = self._write_binds([(bind, chain) for bind, chain in planned if bind.task not in refused]) | refused
+        ready = [(bind, chain) for bind, chain in planned if bind.task not in refused]
+        waited_for = self._waited_for(planned)
+        planned = [(bind, chain) for bind, chain in planned if bind.podgroup in waited_for or bind.task in refused]
+        if ahead := [(bind, chain) for bind, chain in ready if bind.podgroup not in waited_for]:
+            self._hand_over(ahead)
+        errors = self._write_binds([entry for entry in ready if entry[0].podgroup in waited_for]) | refused
         put_off = [bind.task for bind, _ in planned if bind.task not in errors]
         # One of which no answer came may be bound all the same: what it needs stays in place.
         failed = [task for task, error in errors.items() if error is not None and not isinstance(error, Unavailable)]
@@ -122,6 +183,7 @@ class DecisionExecutor:
             name = f"{task.namespace}/{task.name}"
             error = errors[bind.task]
             if error is None:
+                self.bound[bind.podgroup] = None
                 self._was_bound(bind, name)
                 continue
             # It may run: its group counts as started, so that a min-runtime protects it.
@@ -132,7 +194,7 @@ class DecisionExecutor:
                     self._labelled[bind.task] = bind.gpu_groups
                 else:
                     self._unlabel(task.namespace, task.name, bind.gpu_groups)
-            self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
+            self._not_bound(bind, name, error)
 
     def _write_binds(self, binds: Sequence[tuple[Bind, Chain]]) -> dict[str, ApiError | None]:
         """By UID, what came of it. Those that were refused before go first; if one of a gang that is only beginning is refused
@@ -182,18 +244,23 @@ class DecisionExecutor:
         return chain
 
     def _was_bound(self, bind: Bind, name: str) -> None:
-        pod = self._mirror.pods[bind.task]
         self._complained.pop(bind.task, None)
         self._labelled.pop(bind.task, None)
         self.held_back.bound(bind.task)
         self.wrote = True
-        self.bound[bind.podgroup] = None
+        pod = self._mirror.pods.get(bind.task)
+        # Gone again, if it was not waited for.
+        if pod is None:
+            return
         pool = node_pool((self._mirror.podgroup_objects.get(bind.podgroup) or _EMPTY)["metadata"])
         self._cluster.event(
             pod, "Normal", "Scheduled", f"Successfully assigned pod {name} to node {bind.node} at node-pool {pool}"
         )
         if not self._sparing:
             self._cluster.event(pod, "Normal", "Bound", f"Pod bound successfully to node {bind.node}", "binder")
+
+    def _not_bound(self, bind: Bind, name: str, error: ApiError) -> None:
+        self._failed("bind", bind.task, f"Failed to bind pod {name} to node {bind.node}. {error}", error)
 
     def _unlabel(self, namespace: str, name: str, groups: tuple[str, ...]) -> None:
         """A pod that is not bound must not look as if it sat on a GPU."""

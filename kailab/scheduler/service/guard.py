@@ -11,12 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
-from kailab.cluster.protocol import Assuming, Cluster, LiveNews, Object, Severity, Watch
+from kailab.cluster.protocol import Assuming, Cluster, HandedOver, HandingOver, LiveNews, Object, Severity, Watch
 from kailab.cluster.writes import Chain, OneByOne, Outcome, Write
 from kailab.errors import ApiError, Unavailable
 
 Objects: TypeAlias = list[Object]
 Outcomes: TypeAlias = list[Outcome]
+Numbered: TypeAlias = list[tuple[int, Outcome]]
 
 
 class NotLeading(Unavailable):
@@ -100,12 +101,26 @@ class GuardedCluster(OneByOne):
         else:
             outcomes = [Outcome([], refusal) for _ in chains]
         for chain, outcome in zip(chains, outcomes, strict=True):
-            done = len(outcome.objects)
-            for write in chain[:done]:
-                self._count(_verb(write), None)
-            if outcome.error is not None and done < len(chain):
-                self._count(_verb(chain[done]), outcome.error)
+            self._count_chain(chain, outcome)
         return outcomes
+
+    def _count_chain(self, chain: Chain, outcome: Outcome) -> None:
+        done = len(outcome.objects)
+        for write in chain[:done]:
+            self._count(_verb(write), None)
+        if outcome.error is not None and done < len(chain):
+            self._count(_verb(chain[done]), outcome.error)
+
+    @property
+    def under_way(self) -> int:
+        """See ``HandingOver``."""
+        return self.inner.under_way if isinstance(self.inner, HandingOver) else 0
+
+    def hand_over(self, chains: Sequence[Chain]) -> HandedOver:
+        """See ``HandingOver``. A cluster to which nothing can be handed over is written to."""
+        if isinstance(self.inner, HandingOver) and self._refusal() is None:
+            return _Counted(self.inner.hand_over(chains), chains, self._count_chain)
+        return _Written(self.write_all(chains))
 
     def event(
         self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
@@ -115,6 +130,32 @@ class GuardedCluster(OneByOne):
             self.inner.event(involved, type, reason, message, component)
         # An event that may not be written is passed over: nobody waits for it, and no caller expects an error.
         self._count("event", refusal)
+
+
+class _Counted:
+    """Implements ``HandedOver``."""
+
+    def __init__(self, inner: HandedOver, chains: Sequence[Chain], count: Callable[[Chain, Outcome], None]) -> None:
+        self._inner = inner
+        self._chains = chains
+        self._count = count
+
+    def take(self) -> Numbered:
+        taken = self._inner.take()
+        for number, outcome in taken:
+            self._count(self._chains[number], outcome)
+        return taken
+
+
+class _Written:
+    """Implements ``HandedOver``: all is answered."""
+
+    def __init__(self, outcomes: Outcomes) -> None:
+        self._outcomes = outcomes
+
+    def take(self) -> Numbered:
+        taken, self._outcomes = list(enumerate(self._outcomes)), []
+        return taken
 
 
 def _verb(write: Write) -> str:

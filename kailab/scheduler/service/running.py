@@ -43,6 +43,7 @@ class Settings(Composition):
     """What runs, and how. ``period``: at least so many seconds from one cycle's begin to the next."""
 
     period: float = 0.1
+    ahead: bool = True
     identity: str = ""
     lease: str = ""
 
@@ -195,8 +196,8 @@ class Service:
         # What was written is news for the next turn, so that comes at once.
         if wrote:
             return 0.0
-        if due_now:
-            # Counted only where a cycle could have run: by this count others see that the scheduler has come to rest.
+        if due_now and not self.cluster.under_way:
+            # Counted only where a cycle could have run, and nothing is under way: by this count others see that the scheduler has come to rest.
             self.metrics.idled()
         left = max(0.0, self._next_cycle - self._clock())
         wake_at = scheduler.wake_at
@@ -245,6 +246,8 @@ class Service:
 
     def _binding(self) -> bool:
         """Whether pods are being bound, one cycle after the other: what nobody waits for is written afterwards."""
+        if self.cluster.under_way:
+            self._bound_at = self._clock()
         return self._clock() - self._bound_at < BINDING_SECONDS
 
     def _observed_by(self, *others: Observer) -> Observers:
