@@ -88,6 +88,37 @@ def test_the_answer_to_an_earlier_question_settles_nothing(cache: Cache) -> None
     assert node(cache) == ""
 
 
+def test_a_question_from_before_a_binding_settles_nothing_about_it(cache: Cache) -> None:
+    cache.doubt(Inquiry(KEY, "u1", 1))
+    cache.bound(*KEY, "u1", "n1")
+    cache.take(looked_up(pod(1), 1))
+    assert node(cache) == "n1"
+
+
+def test_a_pod_whose_binding_was_refused_waits_again(cache: Cache) -> None:
+    watch = cache.open(("Pod",))
+    watch.poll()
+    cache.bound(*KEY, "u1", "n1")
+    cache.put("Pod", pod(2))
+    cache.not_bound(*KEY, "u1")
+    assert [event.object["spec"].get("nodeName", "") for event in watch.poll()] == ["n1", "n1", ""]
+    assert cache.kinds["Pod"][KEY] == pod(2)
+
+
+def test_one_that_the_server_shows_as_bound_is_not_given_back(cache: Cache) -> None:
+    cache.bound(*KEY, "u1", "n1")
+    cache.put("Pod", pod(2, "n2"))
+    cache.not_bound(*KEY, "u1")
+    assert node(cache) == "n2"
+
+
+def test_another_one_under_its_name_is_not_given_back(cache: Cache) -> None:
+    cache.bound(*KEY, "u1", "n1")
+    cache.put("Pod", pod(3, "n2", uid="u2"))
+    cache.not_bound(*KEY, "u1")
+    assert node(cache) == "n2"
+
+
 def test_it_is_gone(cache: Cache) -> None:
     doubt(cache, 1)
     cache.take(looked_up({}, 1))

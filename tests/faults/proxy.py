@@ -42,13 +42,13 @@ class Asked(NamedTuple):
         return self.method != "GET"
 
 
-How = Literal["refuse", "lose", "cut", "vanish", "delay", "drop", "gone", "lie"]
+How = Literal["refuse", "lose", "cut", "vanish", "delay", "line", "drop", "gone", "lie"]
 
 
 @dataclass
 class Fault:
     """``how``: refuse (answer ``code`` without asking the server), lose (the same after the server has done it), cut (send half
-    of the answer), vanish (no answer after the server has done it), delay (by ``seconds``), drop (end a watch after so many
+    of the answer), vanish (no answer after the server has done it), delay (by ``seconds``), line (the same, one request after the other), drop (end a watch after so many
     seconds), gone (a watch ends with 410 as its first event, or with code 410), lie (a Date header that is ``seconds`` off).
 
     ``most``: so often at most; None: without end.
@@ -100,6 +100,7 @@ class Proxy:
         self._own = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._own.load_cert_chain(own.certificate, own.key)
         self._loop = asyncio.new_event_loop()
+        self._line = asyncio.Lock()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxy", daemon=True)
         self._thread.start()
         self.port = self._call(self._begin())
@@ -164,6 +165,9 @@ class Proxy:
             return self._refusal(fault)
         if fault is not None and how == "delay":
             await asyncio.sleep(fault.seconds)
+        if fault is not None and how == "line":
+            async with self._line:
+                await asyncio.sleep(fault.seconds)
         if fault is not None and how == "gone":
             return self._gone()
         headers = {key: value for key, value in request.headers.items() if key.lower() not in _HOP}

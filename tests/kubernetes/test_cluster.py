@@ -187,6 +187,44 @@ def test_chains_go_side_by_side_and_each_stops_at_its_first_refusal(cluster):
         cluster.get("ConfigMap", "never", "default")
 
 
+def test_what_is_handed_over_to_be_bound_counts_at_once_and_is_told_later(cluster, other):
+    for name in "abc":
+        cluster.create(pod(name))
+    watch = cluster.watch(["Pod"])
+    watch.poll()
+    handed = cluster.hand_over([[Bind("default", name, "n1")] for name in "abc"])
+    assert [cluster.get("Pod", name, "default")["spec"]["nodeName"] for name in "abc"] == ["n1"] * 3
+    taken = []
+    soon(lambda: watch.poll() is None or taken.extend(handed.take()) or len(taken) == 3)
+    assert sorted((number, outcome.error) for number, outcome in taken) == [(0, None), (1, None), (2, None)]
+    assert cluster.under_way == 0
+    assert [other.get("Pod", name, "default")["spec"]["nodeName"] for name in "abc"] == ["n1"] * 3
+
+
+def test_a_handed_over_pod_that_is_refused_is_given_back(cluster):
+    cluster.create(pod("a", schedulingGates=[{"name": "not-yet"}]))
+    watch = cluster.watch(["Pod"])
+    watch.poll()
+    handed = cluster.hand_over([[Bind("default", "a", "n1")]])
+    seen, taken = [], []
+    soon(lambda: seen.extend(watch.poll()) or taken.extend(handed.take()) or bool(taken))
+    assert isinstance(taken[0][1].error, ApiError)
+    assert not taken[0][1].error.doubtful
+    seen.extend(watch.poll())
+    assert [event.object["spec"].get("nodeName") for event in seen] == ["n1", None]
+    assert "nodeName" not in cluster.get("Pod", "a", "default")["spec"]
+
+
+def test_what_is_handed_over_is_created_once_and_a_name_that_is_there_is_told(cluster, other):
+    cluster.watch(["ConfigMap"])
+    other.create(config_map("a-3"))
+    handed = cluster.hand_over([[Create(config_map(f"a-{n}"))] for n in range(200)])
+    taken = []
+    soon(lambda: cluster.take_news() or taken.extend(handed.take()) or len(taken) == 200)
+    assert {number for number, outcome in taken if outcome.error is not None} == {3}
+    assert isinstance(dict(taken)[3].error, AlreadyExists)
+
+
 def test_hundreds_of_writes_are_each_carried_out_once(cluster):
     outcomes = cluster.write_all([[Create(config_map(f"m{number}"))] for number in range(300)])
     assert [outcome.error for outcome in outcomes] == [None] * 300

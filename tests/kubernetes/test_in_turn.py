@@ -1,0 +1,79 @@
+"""Batches that nobody waits for are sent in turn, as much at once as the server takes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Awaitable, Callable
+
+from kubernetes.aio.client import Configuration
+
+from kailab.cluster.kubernetes.apiclient.connection import Connection
+from kailab.cluster.kubernetes.apiclient.inturn import InTurn
+from kailab.cluster.kubernetes.apiclient.transport import Transport
+
+
+class Worked:
+    """Works that pass the gate as requests do. ``order``: of their begins; ``most``: at once."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.order: list[str] = []
+        self.most = 0
+        self._transport = transport
+        self._left = 0
+        self._all_done = threading.Event()
+
+    def works(self, name: str, count: int) -> list[Callable[[], Awaitable[None]]]:
+        self._left += count
+
+        async def work() -> None:
+            pressure = self._transport.pressure
+            await pressure.enter()
+            self.order.append(name)
+            self.most = max(self.most, pressure.under_way)
+            pressure.answered(0.001, 0.0)
+            self._left -= 1
+            if not self._left:
+                self._all_done.set()
+
+        return [work] * count
+
+    def wait(self) -> None:
+        assert self._all_done.wait(120)
+
+
+def unused() -> Transport:
+    """Its loop and its gate; nothing is sent."""
+    return Transport(Connection("https://127.0.0.1:1", "nobody", Configuration()))
+
+
+def test_a_small_batch_does_not_wait_for_the_end_of_a_large_one() -> None:
+    transport = unused()
+    try:
+        worked, in_turn = Worked(transport), InTurn(transport)
+        large, small = worked.works("large", 2000), worked.works("small", 5)
+        in_turn.add(large)
+        in_turn.add(small)
+        worked.wait()
+        assert worked.order.count("large") == 2000
+        assert worked.order.count("small") == 5
+        # As many of the large one as are begun at once come before it, and then one of each in turn.
+        last = len(worked.order) - 1 - worked.order[::-1].index("small")
+        assert last < 200
+        assert worked.most <= int(transport.pressure.limit)
+    finally:
+        transport.close()
+
+
+def test_nothing_is_left_under_way_when_all_is_done() -> None:
+    transport = unused()
+    try:
+        worked, in_turn = Worked(transport), InTurn(transport)
+        for _ in range(3):
+            in_turn.add(worked.works("some", 50))
+        worked.wait()
+        done = threading.Event()
+        transport.soon(lambda: transport.soon(done.set))
+        assert done.wait(60)
+        assert transport.pressure.under_way == 0
+    finally:
+        transport.close()
