@@ -64,6 +64,24 @@ def test_a_small_batch_does_not_wait_for_the_end_of_a_large_one() -> None:
         transport.close()
 
 
+def test_it_goes_on_after_the_gate_has_become_narrow() -> None:
+    transport = unused()
+    try:
+        worked, in_turn = Worked(transport), InTurn(transport)
+        works = worked.works("some", 500)
+        shrunk = transport.pressure.overloaded
+
+        async def narrowing() -> None:
+            await transport.pressure.enter()
+            shrunk(1000.0 * len(worked.order) + 1000.0)
+
+        in_turn.add([work for pair in zip([narrowing] * 500, works, strict=True) for work in pair])
+        worked.wait()
+        assert worked.order == ["some"] * 500
+    finally:
+        transport.close()
+
+
 def test_nothing_is_left_under_way_when_all_is_done() -> None:
     transport = unused()
     try:

@@ -23,6 +23,7 @@ class InTurn:
         self._transport = transport
         self._batches: deque[deque[Work]] = deque()
         self._workers: set[asyncio.Task[None]] = set()
+        self._at_work = 0  # counted at once, where a task ends a little later
 
     def add(self, works: Iterable[Work]) -> None:
         """``works`` must not raise."""
@@ -36,19 +37,25 @@ class InTurn:
 
     def _staff(self) -> None:
         waiting = sum(map(len, self._batches))
-        places = int(self._transport.pressure.limit) + _MORE - len(self._workers)
-        for _ in range(min(waiting, places)):
+        for _ in range(min(waiting, self._places() - self._at_work)):
+            self._at_work += 1
             # Held, because the loop holds tasks weakly.
             worker = self._transport.loop.create_task(self._work())
             self._workers.add(worker)
             worker.add_done_callback(self._workers.discard)
 
+    def _places(self) -> int:
+        return int(self._transport.pressure.limit) + _MORE
+
     async def _work(self) -> None:
-        with self._transport.urgently():
-            while self._batches and len(self._workers) <= int(self._transport.pressure.limit) + _MORE:
-                batch = self._batches.popleft()
-                work = batch.popleft()
-                if batch:
-                    self._batches.append(batch)
-                await work()
-                self._staff()
+        try:
+            with self._transport.urgently():
+                while self._batches and self._at_work <= self._places():
+                    batch = self._batches.popleft()
+                    work = batch.popleft()
+                    if batch:
+                        self._batches.append(batch)
+                    await work()
+                    self._staff()
+        finally:
+            self._at_work -= 1
