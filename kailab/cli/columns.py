@@ -248,7 +248,7 @@ NODE = (
     NAME,
     Column("STATUS", _node_status),
     Column("GPUS", _node_gpus),
-    Column("MODEL", lambda _, node: (node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT) or NONE),
+    Column("MODEL", lambda _, node: labels.gpu_model(node["metadata"].get("labels") or {}) or NONE),
     Column("PODS", _node_pods),
     AGE,
     Column("CPU", lambda _, node: _allocatable(node, "cpu"), wide=True),

@@ -58,6 +58,7 @@ class Pool:
     pods: int = _keyed("pods", 110)
     gpus: int = _keyed("gpus", 0)
     gpu_model: str = _keyed("gpuModel", "")
+    gpu_vendor: str = _keyed("gpuVendor", "nvidia")
     gpu_memory_mib: int = _keyed("gpuMemory", 0)
     mig_strategy: str = ""
     mig: Mapping[str, int] = field(default_factory=dict)
@@ -68,6 +69,10 @@ class Pool:
     annotations: Mapping[str, str] = _keyed("annotations", {})
     taints: tuple[Mapping[str, str], ...] | None = None
     layout: tuple[Level, ...] = ()
+
+    @property
+    def _amd(self) -> bool:
+        return self.gpu_vendor == "amd"
 
     def node_name(self, position: int) -> str:
         return filled(self.name_template, self.name, self.start_index + position)
@@ -108,13 +113,16 @@ class Pool:
         elif self.mig:
             amounts |= {f"{labels.MIG_PREFIX}{profile}": str(count) for profile, count in self.mig.items()}
         elif self.gpus:
-            amounts[labels.GPU_RESOURCE] = str(self.gpus)
+            amounts[labels.AMD_GPU_RESOURCE if self._amd else labels.GPU_RESOURCE] = str(self.gpus)
         return amounts | dict(self.resources)
 
     def _labels(self) -> dict[str, str]:
         result = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux"}
         if not self.gpus:
             return result
+        if self._amd:
+            return {**result, **({labels.AMD_GPU_PRODUCT: self.gpu_model} if self.gpu_model else {})}
+        result[labels.GPU_PRESENT] = "true"
         result[labels.GPU_COUNT] = str(self.gpus)
         if self.gpu_model:
             result[labels.GPU_PRODUCT] = self.gpu_model

@@ -87,9 +87,12 @@ class _Reading:
         before = len(self.errors)
         gpus = value.get("gpus", 0)
         mig = value.get("mig", {})
-        for key in ("gpuModel", "gpuMemory", "mig"):
+        for key in ("gpuModel", "gpuVendor", "gpuMemory", "mig"):
             if key in value and not gpus:
                 self.fail(f"{path}.{key}", "the pool has no GPUs; give gpus too, or leave this out")
+        for key in ("gpuMemory", "mig"):
+            if key in value and value.get("gpuVendor") == "amd":
+                self.fail(f"{path}.{key}", "is told of GPUs of NVIDIA only; leave it out, or gpuVendor")
         if mig.get("strategy") == "single" and len(mig["profiles"]) != 1:
             self.fail(f"{path}.mig.profiles", "strategy single splits all devices alike; expected one profile")
         for key in ("cpu", "memory"):
@@ -110,6 +113,7 @@ class _Reading:
             pods=value.get("pods", 110),
             gpus=gpus,
             gpu_model=value.get("gpuModel", ""),
+            gpu_vendor=value.get("gpuVendor", "nvidia"),
             gpu_memory_mib=memory,
             mig_strategy=mig.get("strategy", ""),
             mig=dict(mig.get("profiles", {})),

@@ -46,6 +46,7 @@ def under_kai(
         one["metadata"]["name"] for one in (*cluster.list("Queue"), *(m.object for m in manifests if m.kind == "Queue"))
     }
     found += [notice for one in work if DEFAULT_QUEUE not in queues and (notice := _without_queue(one)) is not None]
+    found += _of_other_vendors(cluster, work)
     classes = [one.object for one in manifests if one.kind == "PriorityClass"]
     high = {
         one["metadata"]["name"]: one["value"]
@@ -121,6 +122,39 @@ def _without_queue(one: Manifest) -> Notice | None:
         return None
     text = f"is missing: the work goes to the queue {DEFAULT_QUEUE}, which is not there, and stays pending (QueueDoesNotExist)"
     return Notice(text, one.where(f"metadata.labels[{labels.QUEUE}]"), "no-queue")
+
+
+def _of_other_vendors(cluster: Cluster, work: Iterable[Manifest]) -> Iterator[Notice]:
+    """Work that names the GPUs of one vendor and no nodes, where nodes have those of another. Source: KAI's resource vectors, which make one
+    resource of both (normalizeResourceName), and none of whose predicates looks at the name."""
+    asking = [
+        (one, path, pod["spec"], name)
+        for one in work
+        for path, pod in pod_templates(one.object)
+        for name in labels.GPU_RESOURCES
+        if any(
+            name in ((each.get("resources") or {}).get("limits") or {}) for each in pod["spec"].get("containers") or ()
+        )
+    ]
+    nodes = cluster.list("Node") if asking else []
+    offered = {
+        name: [node for node in nodes if name in ((node.get("status") or {}).get("allocatable") or {})]
+        for name in labels.GPU_RESOURCES
+    }
+    if not all(offered.values()):
+        return
+    for one, path, spec, name in asking:
+        (other,) = (each for each in labels.GPU_RESOURCES if each != name)
+        selector = spec.get("nodeSelector") or {}
+        open_to = [
+            node for node in offered[other] if selector.items() <= (node["metadata"].get("labels") or {}).items()
+        ]
+        if open_to and not (spec.get("affinity") or {}).get("nodeAffinity"):
+            text = (
+                f"asks for {name}, and names no nodes: KAI takes {other} for the same, so pods may be placed on "
+                f"{open_to[0]['metadata']['name']}, where they get none; select nodes, as by a label of the vendor's operator"
+            )
+            yield Notice(text, one.where(f"{path}spec.nodeSelector"), "gpu-vendor")
 
 
 def _classes(one: Manifest) -> Iterator[tuple[str, str]]:

@@ -19,7 +19,7 @@ from kailab.grouping.config import GroupingConfig
 from kailab.grouping.owners import owners_of
 from kailab.grouping.plans import Plans
 from kailab.grouping.records import GroupingError
-from kailab.model.labels import GPU_PRODUCT
+from kailab.model.labels import gpu_model
 from kailab.model.prices import HOURS_OF_A_MONTH, Prices
 from kailab.scheduler.reading.nodes import unavailable
 
@@ -133,7 +133,7 @@ def costs(picture: Picture, prices: Prices) -> Costs:
 
 
 def _model_of(picture: Picture, node: str) -> str:
-    return str((picture.nodes[node]["metadata"].get("labels") or {}).get(GPU_PRODUCT, ""))
+    return gpu_model(picture.nodes[node]["metadata"].get("labels") or {})
 
 
 def _by_model(picture: Picture) -> dict[str, Doing]:

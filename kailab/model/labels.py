@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 SCHEDULER_NAME = "kai-scheduler"
 DEFAULT_SCHEDULER_NAME = "default-scheduler"
 
@@ -39,8 +42,13 @@ JOB_SIZE = "kai.nvidia.com/job-size"
 JOB_INDEX = "kai.nvidia.com/job-index"
 
 GPU_RESOURCE = "nvidia.com/gpu"
+AMD_GPU_RESOURCE = "amd.com/gpu"
+GPU_RESOURCES = (GPU_RESOURCE, AMD_GPU_RESOURCE)
+"""To KAI one resource: it adds them up on nodes and in requests, and takes either for the other."""
 GPU_COUNT = "nvidia.com/gpu.count"
 GPU_PRODUCT = "nvidia.com/gpu.product"
+AMD_GPU_PRODUCT = "amd.com/gpu.product-name"
+GPU_PRESENT = "nvidia.com/gpu.present"  # GPU feature discovery: the node has GPUs of NVIDIA
 GPU_NODE_MEMORY = "nvidia.com/gpu.memory"
 HOSTNAME = "kubernetes.io/hostname"
 CLAIM_FINALIZER = "resource.kubernetes.io/delete-protection"  # keeps a resource claim that is allocated
@@ -54,3 +62,8 @@ EXPECTED_SECONDS = "kailab.dev/expected-seconds"  # how long its user says that 
 CHECKPOINT_SECONDS = "kailab.dev/checkpoint-seconds"  # it can save its state, and how long that takes
 CHECKPOINT_REQUESTED = "kailab.dev/checkpoint-requested"  # when it was asked to
 CHECKPOINT_DONE = "kailab.dev/checkpoint-done"  # it says so itself: no need to wait any longer
+
+
+def gpu_model(labels: Mapping[str, Any]) -> str:
+    """The model of GPU that a node's labels tell; "": none."""
+    return str(labels.get(GPU_PRODUCT) or labels.get(AMD_GPU_PRODUCT) or "")

@@ -10,7 +10,7 @@ from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
 from kailab.evidence.store import TestEvidence
 from kailab.fleet.reading import read_fleet
-from kailab.model.labels import GPU_PRODUCT, HOSTNAME
+from kailab.model.labels import GPU_PRODUCT, HOSTNAME, gpu_model
 
 RACK = "/rack"
 """How the key of a label for racks ends."""
@@ -58,7 +58,7 @@ class Racks:
         told = {**self._labels.get(node, {}), **dict(labels)}
         if self._key:
             return told.get(self._key) or REST
-        return self._pools.get(node) or told.get(GPU_PRODUCT) or REST
+        return self._pools.get(node) or gpu_model(told) or REST
 
     def _chosen(self, topologies: Iterable[Object]) -> str:
         for topology in topologies:

@@ -45,6 +45,7 @@ def test_the_lesson_fleet():
         labels = node["metadata"]["labels"]
         assert labels["nvidia.com/gpu.product"] == name.partition("-")[0].upper()
         assert labels["nvidia.com/gpu.count"] == str(gpus[name])
+        assert labels["nvidia.com/gpu.present"] == "true"
         assert labels["kubernetes.io/hostname"] == name
         assert "taints" not in node["spec"]
         amounts = node["status"]["allocatable"]
@@ -270,3 +271,16 @@ def test_damaged_fleets_give_a_fleet_or_an_error(steps):
     assert said
     for obj in objects:
         assert validate(obj, kind_key(obj)) == []
+
+
+def test_gpus_of_amd_are_a_resource_of_their_own_name():
+    (first, _) = read(fleet(gpuVendor="amd", gpuModel="MI300X")).nodes()
+    assert first["status"]["allocatable"]["amd.com/gpu"] == "8"
+    assert "nvidia.com/gpu" not in first["status"]["allocatable"]
+    labels = first["metadata"]["labels"]
+    assert labels["amd.com/gpu.product-name"] == "MI300X"
+    assert not [name for name in labels if name.startswith("nvidia.com/")]
+    with pytest.raises(InputError, match=r"pools\[0\].gpuMemory: is told of GPUs of NVIDIA only"):
+        read(fleet(gpuVendor="amd", gpuMemory="80Gi"))
+    with pytest.raises(InputError, match="gpuVendor"):
+        read(fleet(gpuVendor="intel"))

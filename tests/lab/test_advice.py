@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from kailab.fleet import read_fleet
 from kailab.lab import Lab
 
 
@@ -127,3 +129,34 @@ def test_replicas_that_name_no_scheduler_and_a_queue_that_is_not_there(advised) 
 def test_kube_scheduler_has_no_such_rules(queue, job) -> None:
     with Lab.open("lesson", scheduler="kube-scheduler") as lab:
         assert lab.apply([queue("a", 8), _class("b", 100), _of_class(job("x", "a", 1), "b")]).warnings == []
+
+
+@pytest.fixture
+def two_vendors(queue):
+    """A lab with a node of each vendor, and the queue ``a``."""
+    pools = [
+        {"name": name, "count": 1, "gpus": 8, "gpuModel": name, "gpuVendor": vendor, "cpu": 64, "memory": "1Ti"}
+        for name, vendor in (("h100", "nvidia"), ("mi300x", "amd"))
+    ]
+    with Lab.open(
+        read_fleet(json.dumps({"apiVersion": "kailab.dev/v1", "kind": "Fleet", "name": "f", "pools": pools}))
+    ) as lab:
+        lab.apply(queue("a", 8))
+        yield lab
+
+
+@pytest.mark.parametrize(("asked", "other"), [("amd.com/gpu", "h100-0"), ("nvidia.com/gpu", "mi300x-0")])
+def test_gpus_of_one_vendor_may_be_had_of_the_other(two_vendors, job, asked, other) -> None:
+    work = job("x", "a", 1)
+    pod = work["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = {"limits": {asked: 1}}
+    (said,) = two_vendors.apply([work]).warnings
+    assert f"asks for {asked}, and names no nodes" in said
+    assert other in said
+    pod["nodeSelector"] = {"kubernetes.io/hostname": "h100-0" if other == "mi300x-0" else "mi300x-0"}
+    work["metadata"]["name"] = "y"
+    assert two_vendors.apply([work]).warnings == []
+
+
+def test_where_all_nodes_are_of_one_vendor_there_is_nothing_to_say(advised, job) -> None:
+    assert advised(job("x", "a", 1)) == []

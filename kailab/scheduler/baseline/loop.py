@@ -14,7 +14,7 @@ import numpy as np
 from kailab.cluster.protocol import Cluster, Object, WatchEvent
 from kailab.engine.snapshot.records import Node, Shape
 from kailab.errors import ApiError, NotFound
-from kailab.model.labels import DEFAULT_SCHEDULER_NAME
+from kailab.model.labels import DEFAULT_SCHEDULER_NAME, GPU_RESOURCE
 from kailab.scheduler.baseline.neighbours import refusals
 from kailab.scheduler.baseline.pods import BaselinePod, baseline_pod, needs_of
 from kailab.scheduler.baseline.preemption import find_victims
@@ -106,7 +106,7 @@ class Baseline:
         if event.type == "DELETED":
             self._nodes.pop(name, None)
         else:
-            self._nodes[name] = node_record(event.object)
+            self._nodes[name] = node_record(event.object, gpu_resources=(GPU_RESOURCE,))
         if before == self._nodes.get(name):
             return False
         self._table = None

@@ -12,27 +12,36 @@ from kailab.model.device_selectors import Device
 from kailab.scheduler.reading import affinity, requests
 
 _MIB_LIMIT = 1 << 20  # a label at or above this many MiB was written in bytes (a fault of GPU feature discovery)
-_NOT_EXTENDED = ("cpu", "memory", "pods", "ephemeral-storage", names.GPU_RESOURCE)
+_NOT_EXTENDED = ("cpu", "memory", "pods", "ephemeral-storage")
 _BAD_IF_TRUE = ("MemoryPressure", "DiskPressure", "PIDPressure", "NetworkUnavailable")
 DEFAULT_PODS = 110
 
 
 def node_record(
-    node: Object, dra_gpus: int = 0, devices: tuple[Device, ...] | None = None, numa: Numa | None = None
+    node: Object,
+    dra_gpus: int = 0,
+    devices: tuple[Device, ...] | None = None,
+    numa: Numa | None = None,
+    *,
+    gpu_resources: tuple[str, ...] = names.GPU_RESOURCES,
 ) -> Node:
-    """``dra_gpus``: GPUs that the node's ResourceSlices offer; they count beside those of the device plugin. ``devices``:
+    """``gpu_resources``: what counts as GPUs, all as one. ``dra_gpus``: GPUs that the node's ResourceSlices offer; they count beside those of the device plugin. ``devices``:
     all that they offer. ``numa``: the node's zones."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     labels = metadata.get("labels") or {}
     # Manifests of fake nodes often give the capacity alone.
     allocatable = status.get("allocatable") or status.get("capacity") or {}
     totals = {name: requests.amount(name, quantity) for name, quantity in allocatable.items()}
-    extended = tuple((name, count) for name, count in sorted(totals.items()) if name not in _NOT_EXTENDED and count)
+    extended = tuple(
+        (name, count)
+        for name, count in sorted(totals.items())
+        if count and name not in _NOT_EXTENDED and name not in gpu_resources
+    )
     return Node(
         name=metadata["name"],
         cpu=totals.get("cpu", 0),
         memory=totals.get("memory", 0),
-        gpus=(totals.get(names.GPU_RESOURCE, 0) + dra_gpus) * GPU,
+        gpus=(sum(totals.get(name, 0) for name in gpu_resources) + dra_gpus) * GPU,
         pods=totals.get("pods", DEFAULT_PODS),
         extended=extended,
         gpu_memory_mib=gpu_memory(labels),

@@ -25,11 +25,13 @@ _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 
 class ShapeCache:
-    """Interned shapes. ``sharing`` False reads pods as kube-scheduler does: KAI's GPU annotations mean nothing."""
+    """Interned shapes. ``sharing`` False reads pods as kube-scheduler does: KAI's GPU annotations mean nothing, and AMD's GPUs are a resource
+    of their own."""
 
     def __init__(self, namespaces: affinity.Namespaces = lambda selector: (), *, sharing: bool = True) -> None:
         self._namespaces = namespaces
         self._sharing = sharing
+        self._devices = names.GPU_RESOURCES if sharing else (names.GPU_RESOURCE,)
         self._by_key: dict[bytes, Shape] = {}
         self._interned: dict[Shape, Shape] = {}
 
@@ -81,11 +83,12 @@ class ShapeCache:
     def _build(self, metadata: Mapping[str, Any], spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> Shape:
         totals = requests.of_pod(spec)
         mig = {name: count for name, count in totals.items() if name.startswith(names.MIG_PREFIX) and count}
-        gpu = gpu_request(totals.get(names.GPU_RESOURCE, 0), mig, annotations if self._sharing else _NOTHING)
+        devices = sum(totals.get(name, 0) for name in self._devices)
+        gpu = gpu_request(devices, mig, annotations if self._sharing else _NOTHING)
         others = tuple(
             (name, count)
             for name, count in sorted(totals.items())
-            if count and name not in _NATIVE and name != names.GPU_RESOURCE and name not in mig and name != "pods"
+            if count and name not in _NATIVE and name not in self._devices and name not in mig and name != "pods"
         )
         wanted = spec.get("affinity") or _NOTHING
         namespace, labels = metadata.get("namespace", ""), metadata.get("labels") or {}
