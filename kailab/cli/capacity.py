@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 @options.output
 def capacity(
     trace: Path, fleet: str, targets: tuple[str, ...], queues: Path | None, quota_by_share: bool, one_queue: bool, form: str, columns: str,
-    skip_broken: bool, duration: str, checkpoint: str, arrivals_only: bool, config: Path | None, policies: tuple[str, ...], seeds: int,
+    skip_broken: bool, duration: str, checkpoint: str, arrivals_only: bool, config: Path | None, policies: tuple[str, ...], prices: Path | None, seeds: int,
     most: int, step: int | None, name: str, workers: int | None, dask: str, root: Path, output: TextOrJson,
 ) -> None:  # fmt: skip
     """Find the fewest GPUs with which a trace's jobs are served as asked: the fleet is made smaller and larger and the trace replayed on it, with
@@ -67,7 +67,7 @@ def capacity(
     told = {
         "trace": str(trace), "format": form, "columns": replay_options.declared(columns), "skipBroken": skip_broken, "fleet": fleet,
         "queues": replay_options.queues_mode(queues, quota_by_share, one_queue), "arrivalsOnly": arrivals_only,
-        "policies": list(policies), "config": None if config is None else str(config),
+        "policies": list(policies), "config": None if config is None else str(config), "prices": None if prices is None else str(prices),
     }  # fmt: skip
     run_options = {key: placed(key, value, Path.cwd()) for key, value in told.items() if value}
     for key, text in (("for", duration), ("checkpoint", checkpoint)):

@@ -14,6 +14,7 @@ from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
     from kailab.fleet import Fleet
+    from kailab.replay.costing import ReplayCost
     from kailab.replay.queues import Queues
     from kailab.replay.summary import Row, Spread, Summary
     from kailab.replay.trace import Trace
@@ -43,6 +44,7 @@ def replay(
     arrivals_only: bool,
     config: Path | None,
     policies: tuple[str, ...],
+    prices: Path | None,
     seed: int | None,
     jobs_file: Path | None,
     timeline_file: Path | None,
@@ -50,6 +52,7 @@ def replay(
 ) -> None:
     """Replay the jobs of a trace in virtual time: as they arrived, in queues by their teams, on a fleet of fake GPUs, decided by the
     lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went."""
+    from kailab.model.prices import load_prices
     from kailab.replay import replaying, tables
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.policies import decided_by
@@ -73,6 +76,7 @@ def replay(
         lasting=lasting,
         checkpoint=interval,
         endless=arrivals_only,
+        prices=None if prices is None else load_prices(prices),
     )
     with terminal.progress_bars() as tell:
         done = replaying.replay(plan, tell)
@@ -119,6 +123,8 @@ def _told(found: Summary) -> Iterator[str]:
     if found.fragmentation is not None:
         parts = found.fragmentation
         yield f"Fragmentation (FGD's): {parts.of_all:.2%} of all GPUs, {parts.of_free:.2%} of the free ones; at the end {parts.last_of_all:.2%}"
+    if found.costs is not None:
+        yield from _costs(found.costs)
     headers = ["JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN", "EVICTED", "GPU-HOURS", "LOST"]
     fair = {queue.name: queue for queue in found.fairness.queues}
     rows = []
@@ -129,6 +135,32 @@ def _told(found: Summary) -> Iterator[str]:
     yield render(["QUEUE", *headers, "HELD", "FAIR", "SHORT"], [*rows, [*_row(found.total), *"---"]])
     yield ""
     yield render(["SIZE", *headers], [_row(row) for row in (*found.sizes, found.total)])
+
+
+def _costs(costs: ReplayCost) -> Iterator[str]:
+    from kailab.cli.table import render
+
+    done = "" if costs.per_done is None else f"; {costs.per_done:.2f} for each GPU-hour of work done"
+    energy = "not known: a power is not told" if costs.kwh is None else f"{costs.kwh:.1f} kWh"
+    yield f"Cost: {costs.cost:.2f} {costs.currency}, {costs.idle_cost:.2f} of it for GPUs that nobody held{done}. Energy: {energy}"
+    rows = [
+        [
+            one.model or "-",
+            str(one.gpus),
+            f"{one.used:.1f}",
+            f"{one.idle:.1f}",
+            f"{one.cost:.2f}",
+            "-" if one.kwh is None else f"{one.kwh:.1f}",
+        ]
+        for one in costs.models
+    ]
+    yield ""
+    yield render(["MODEL", "GPUS", "HOURS HELD", "IDLE", f"COST {costs.currency}", "KWH"], rows)
+    yield ""
+    yield render(
+        ["QUEUE", "HOURS HELD", f"COST {costs.currency}"],
+        [[one.name, f"{one.used:.1f}", f"{one.cost:.2f}"] for one in costs.queues],
+    )
 
 
 def _row(row: Row) -> list[str]:

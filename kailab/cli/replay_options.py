@@ -41,6 +41,7 @@ _ALL = (
     click.option(
         "--policy", "policies", multiple=True, help="A policy by its name: fifo, fgd, best-fit ... May be repeated."
     ),
+    click.option("--prices", type=options.PATH, help="A file of prices: tells cost and energy (docs/cost.md)."),
 )
 
 

@@ -20,6 +20,10 @@ class PodFollower:
         self._cluster = cluster
         self._accounts = accounts
         self._watch = cluster.watch(("Pod",))
+        self._models = {
+            node["metadata"]["name"]: (node["metadata"].get("labels") or {}).get(labels.GPU_PRODUCT, "")
+            for node in cluster.list("Node")
+        }
 
     def look(self) -> None:
         """Take in what has happened up to this moment of the cluster's clock, to which nothing was missed."""
@@ -57,8 +61,8 @@ class PodFollower:
             if phase in ("Succeeded", "Failed"):
                 return  # told when it ended
             index = int((pod["metadata"].get("annotations") or {}).get(_INDEX, 0))
-            if pod["spec"].get("nodeName"):
-                self._accounts.bind(work, uid, index, now)
+            if node := pod["spec"].get("nodeName"):
+                self._accounts.bind(work, uid, index, now, self._models.get(node, ""))
                 life = work.lives[uid]
             elif saved := work.saved.get(index):
                 self._go_on(work, pod, saved)

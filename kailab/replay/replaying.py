@@ -14,7 +14,9 @@ from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
+from kailab.model.prices import Prices
 from kailab.replay.balance import Balance, balance
+from kailab.replay.costing import gpus_by_model
 from kailab.replay.following import PodFollower
 from kailab.replay.fragmented import Fragmentation, FragmentSamples
 from kailab.replay.job import TraceJob
@@ -37,7 +39,8 @@ LONGEST = 10**9
 @dataclass(frozen=True, kw_only=True)
 class Plan:
     """What is replayed, and how. ``lasting``: seconds after the first arrival at which it is cut off; None: until nothing more can happen.
-    ``checkpoint``: see ``Accounts``. ``endless``: jobs arrive and do not end. ``config``: as ``Lab.open`` takes it."""
+    ``checkpoint``: see ``Accounts``. ``endless``: jobs arrive and do not end. ``config``: as ``Lab.open`` takes it. ``prices``: by
+    which its cost and energy are told."""
 
     trace: Trace
     fleet: Fleet
@@ -46,6 +49,7 @@ class Plan:
     lasting: int | None = None
     checkpoint: int | None = None
     endless: bool = False
+    prices: Prices | None = None
     observers: Sequence[Observer] = field(default_factory=tuple)
 
 
@@ -69,6 +73,8 @@ class Replayed:
 def replay(plan: Plan, progress: Progress = lambda what, done, total: None) -> Replayed:
     """Carry it out. ``progress``: told what is done, how many jobs of how many. Raises InputError."""
     jobs = plan.trace.jobs
+    if plan.prices is not None:
+        plan.prices.check(gpus_by_model(plan.fleet))
     standings = Standings()
     interval = max(1, (jobs[-1].arrival - jobs[0].arrival) // SAMPLES)
     samples = FragmentSamples(workload(plan.trace, plan.fleet), interval, plan.fleet.summary().gpus)

@@ -12,6 +12,7 @@ import msgspec
 
 from kailab.evidence.metrics.families import percentile
 from kailab.replay.balance import Balance
+from kailab.replay.costing import ReplayCost, replay_cost
 from kailab.replay.fragmented import Fragmentation
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.replaying import Replayed
@@ -63,7 +64,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """``balance``: in milli-GPU-seconds. ``allocated``: the mean part of the fleet's GPUs that was bound, over all time and until the last
     arrival. ``in_trace``: jobs that there are; with a replay that was cut off not all arrived. ``left_out``: lines of the trace that gave no job,
     by their reason. ``goodput``: the part of the GPU time held that is work that counts. ``lost_with_checkpoints``: GPU-hours that evictions would have
-    lost, had pods saved their work so often and all else gone the same way."""
+    lost, had pods saved their work so often and all else gone the same way. ``costs``: None without a price file."""
 
     trace: str
     form: str
@@ -84,6 +85,15 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     lost_with_checkpoints: dict[str, float]
     fairness: Fairness
     fragmentation: Fragmentation | None
+    costs: ReplayCost | None
+
+    @property
+    def cost(self) -> float | None:
+        return None if self.costs is None else self.costs.cost
+
+    @property
+    def kwh(self) -> float | None:
+        return None if self.costs is None else self.costs.kwh
 
 
 def summary(replayed: Replayed) -> Summary:
@@ -116,7 +126,16 @@ def summary(replayed: Replayed) -> Summary:
         },
         fairness=replayed.fairness,
         fragmentation=replayed.fragmentation,
+        costs=_costs(replayed),
     )
+
+
+def _costs(replayed: Replayed) -> ReplayCost | None:
+    plan, ended = replayed.plan, replayed.ended
+    if plan.prices is None:
+        return None
+    span = ended - replayed.began
+    return replay_cost(plan.prices, plan.fleet, replayed.accounts, ended, span, replayed.balance.done)
 
 
 def allocated(replayed: Replayed, until: int) -> float:

@@ -10,11 +10,12 @@ from kailab.replay.job import TraceJob
 
 
 class Life:
-    """A pod from its binding to its end. ``begun``: when it ran, None before."""
+    """A pod from its binding to its end. ``begun``: when it ran, None before. ``model``: of the GPUs of its node."""
 
-    __slots__ = ("begun", "bound", "index")
+    __slots__ = ("begun", "bound", "index", "model")
 
-    def __init__(self, index: int, bound: int) -> None:
+    def __init__(self, index: int, bound: int, model: str) -> None:
+        self.model = model
         self.index = index
         self.bound = bound
         self.begun: int | None = None
@@ -78,6 +79,7 @@ class Accounts:
         self.unfinished: dict[str, Work] = {}
         self.cut_short: list[tuple[int, int]] = []
         self.timeline: list[tuple[int, int, int, int]] = []
+        self._used: dict[tuple[str, str], int] = {}
         self._waiting = 0
         self._since: int | None = None
 
@@ -94,8 +96,8 @@ class Accounts:
         self.submitted += work.job.demand
         self._waiting += 1
 
-    def bind(self, work: Work, uid: str, index: int, now: int) -> None:
-        work.lives[uid] = Life(index, now)
+    def bind(self, work: Work, uid: str, index: int, now: int, model: str = "") -> None:
+        work.lives[uid] = Life(index, now, model)
         self.held += work.milli
 
     def begin(self, work: Work, life: Life, now: int) -> None:
@@ -147,9 +149,16 @@ class Accounts:
         life = work.lives.pop(uid)
         ran = self._ran(life, now)
         self.held -= work.milli
+        self._use(self._used, work, life, now)
         self.useful += ran * work.milli
         self.overhead += (now - life.bound - ran) * work.milli
         return life
+
+    @staticmethod
+    def _use(used: dict[tuple[str, str], int], work: Work, life: Life, now: int) -> None:
+        if work.milli:
+            key = work.queue, life.model
+            used[key] = used.get(key, 0) + (now - life.bound) * work.milli
 
     @staticmethod
     def _ran(life: Life, now: int) -> int:
@@ -160,6 +169,13 @@ class Accounts:
     def lost_with(self, interval: int) -> int:
         """What evictions would have lost, had each pod saved its work so often and all else gone the same way."""
         return sum(milli * (done % interval) for milli, done in self.cut_short)
+
+    def used(self, now: int) -> dict[tuple[str, str], int]:
+        """(queue, model) -> milli-GPU-seconds for which it held GPUs of that model, up to ``now``."""
+        found = dict(self._used)
+        for work, life in self.live():
+            self._use(found, work, life, now)
+        return found
 
     def live(self) -> Iterator[tuple[Work, Life]]:
         """Pods that are bound now."""

@@ -106,7 +106,7 @@ def check(question: Question, sizes: Sizes) -> None:
         )
     plan = plan_of(_run(question, {}, None, {}))
     for target in question.targets:
-        target.check(plan.queues.names)
+        target.check(plan.queues.names, priced=plan.prices is not None)
 
 
 def _run(question: Question, own: dict[str, Any], seed: int | None, digests: dict[str, str]) -> Run:

@@ -18,7 +18,7 @@ MEASURES = (
     "jobs", "began", "ended", "waited_mean", "waited_p50", "waited_p99", "waited_most", "waits_mean", "waits_p50", "waits_p99", "waits_most", "took_mean", "slowdown_mean", "evictions",
     "asked", "lost",
 )  # fmt: skip
-OF_FLEET = ("gpus", "allocated", "allocated_arriving", "seconds")
+OF_FLEET = ("gpus", "allocated", "allocated_arriving", "seconds", "cost", "kwh")
 """Measures of a run as a whole, the same in each of its rows."""
 
 

@@ -13,6 +13,8 @@ from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
 from kailab.lab.names import there_are
+from kailab.model.prices import Prices, load_prices
+from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.policies import RANDOM, decided_by
 from kailab.replay.queues import NO_QUOTA, Queues, queues_for
@@ -40,6 +42,7 @@ def plan_of(run: Run) -> Plan:
         lasting=options.get("for"),
         checkpoint=options.get("checkpoint"),
         endless=options.get("arrivalsOnly", False),
+        prices=None if "prices" not in options else _prices(options["prices"], fleet),
     )
 
 
@@ -82,6 +85,12 @@ def sizes_of(name_or_path: str) -> Sizes:
 @cache
 def _trace(path: str, form: str, columns: tuple[tuple[str, str], ...], skip_broken: bool) -> Trace:
     return read_trace(Path(path), form, dict(columns), skip_broken=skip_broken)
+
+
+def _prices(path: str, fleet: Fleet) -> Prices:
+    found = load_prices(path)
+    found.check(gpus_by_model(fleet))
+    return found
 
 
 def _with(queues: Queues, part: str, told: Mapping[str, float], field: str) -> Queues:

@@ -32,7 +32,7 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Of a study."""
 _SCHEMA = Path(__file__).with_name("study.schema.json")
 _OPTIONS = (
-    "trace", "format", "columns", "skipBroken", "fleet", "size", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies",
+    "trace", "format", "columns", "skipBroken", "fleet", "size", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies", "prices",
 )  # fmt: skip
 GPUS = "gpus"
 """What a setting may have least of without being varied itself: the GPUs of its fleet."""
@@ -113,7 +113,7 @@ def placed(name: str, value: Any, base: Path) -> Any:
     """An option's value: files, seen from ``base``, with their whole path; durations in seconds."""
     if name in ("for", "checkpoint"):
         return int(duration_seconds(value, days=True))
-    if name in ("trace", "config"):
+    if name in ("trace", "config", "prices"):
         return str(base / Path(value).expanduser())
     if name == "queues" and value not in MODES:
         return str(base / Path(value).expanduser())

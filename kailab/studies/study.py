@@ -14,11 +14,11 @@ import msgspec
 from kailab.model.files import read_bytes
 from kailab.studies.target import Target
 
-FILES = ("trace", "fleet", "queues", "config")
+FILES = ("trace", "fleet", "queues", "config", "prices")
 """Options whose value may be a file."""
 
 
-FORM = 2
+FORM = 3
 """Of what is kept of a run: another where its measures are others."""
 
 

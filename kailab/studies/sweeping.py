@@ -64,9 +64,9 @@ def _check(runs: Sequence[Run], find: Find | None) -> None:
     for run in runs:
         if run.seed in (None, runs[0].seed):
             try:
-                names = plan_of(run).queues.names
+                plan = plan_of(run)
                 for target in () if find is None else find.targets:
-                    target.check(names)
+                    target.check(plan.queues.names, priced=plan.prices is not None)
             except InputError as error:
                 if error.where.file or not run.setting:
                     raise

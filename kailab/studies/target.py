@@ -32,16 +32,20 @@ _SPOKEN: Mapping[str, str] = {
     "ended": "ended",
     "use": "allocated",
     "use arriving": "allocated_arriving",
+    "cost": "cost",
+    "energy": "kwh",
 }
 """Words for measures. A wait by words counts jobs that never began, as waiting without end."""
 _DURATIONS = ("waited", "waits", "took")
-_OF_FLEET = ("allocated", "allocated_arriving")
+_PARTS = ("allocated", "allocated_arriving")
+_PRICED = ("cost", "kwh")
+_OF_FLEET = (*_PARTS, *_PRICED)
 MEASURABLE = (
     *(f"{part}_{of}" for part in ("waits", "waited") for of in ("mean", "p50", "p99", "most")),
     "took_mean", "slowdown_mean", "evictions", "lost", "ended", *_OF_FLEET,
 )  # fmt: skip
 """Columns that a target may name."""
-_RISING = ("ended",)
+_RISING = ("ended", *_PRICED)
 """Measures that more GPUs make larger; they make the others smaller."""
 _SENTENCE = re.compile(r"([^<>=]*)(<=|>=|==?|<|>)(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\d+(\.\d*)?|\.\d+", re.ASCII)
@@ -81,8 +85,10 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         return f"{self.subject} {'<' if self.upper else '>'} {amount(self.measure, self.limit)}"
 
-    def check(self, queues: Sequence[str]) -> None:
-        """Whether the queue is one of these. Raises InputError."""
+    def check(self, queues: Sequence[str], *, priced: bool) -> None:
+        """Whether the queue is one of these, and there are prices where it takes them. Raises InputError."""
+        if self.measure in _PRICED and not priced:
+            raise InputError(f"{self}: that takes a file of prices; expected --prices, or the field prices of a study")
         if self.queue != ALL and self.queue not in queues:
             raise InputError(f"{self}: there is no queue {self.queue!r:.80}; {there_are(queues, self.queue)}")
 
@@ -118,7 +124,7 @@ def amount(measure: str, value: float | None) -> str:
         text = format_duration(round(value))
         # 10m0s is 10m, 1h0m0s is 1h.
         return re.sub(r"(?<=h)0m$", "", re.sub(r"(?<=[hm])0s$", "", text))
-    return f"{value:.2%}" if measure in _OF_FLEET else f"{value:.2f}"
+    return f"{value:.2%}" if measure in _PARTS else f"{value:.2f}"
 
 
 def _measured(words: list[str], text: str) -> tuple[str, str]:
@@ -139,7 +145,7 @@ def _measured(words: list[str], text: str) -> tuple[str, str]:
 
 def _limit(measure: str, told: str, text: str) -> float:
     duration = measure.partition("_")[0] in _DURATIONS
-    number = told.removesuffix("%") if measure in _OF_FLEET else told
+    number = told.removesuffix("%") if measure in _PARTS else told
     if _NUMBER.fullmatch(number) and isfinite(float(number)):
         return float(number) / (100 if number != told else 1)
     if duration:
@@ -148,5 +154,5 @@ def _limit(measure: str, told: str, text: str) -> float:
         except InputError as error:
             raise InputError(f"{text!r:.80}: {error.message}") from None
     raise InputError(
-        f"{text!r:.80}: {told!r:.40} is no amount; expected {'a part such as 60% or 0.6' if measure in _OF_FLEET else 'a number'}"
+        f"{text!r:.80}: {told!r:.40} is no amount; expected {'a part such as 60% or 0.6' if measure in _PARTS else 'a number'}"
     )

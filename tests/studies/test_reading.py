@@ -8,6 +8,7 @@ import pytest
 
 from kailab.errors import InputError, InputErrors
 from kailab.studies.reading import read_study
+from kailab.studies.sweeping import sweep
 from tests.studies.conftest import Write
 
 
@@ -73,3 +74,9 @@ def test_a_run_is_another_where_a_file_is(study_file: Write, tmp_path: Path) -> 
     trace = tmp_path / "trace.csv"
     trace.write_text(trace.read_text() + "more,9000,60,1,red\n")
     assert [run.key for run in read_study(path).runs()] != [before.key]
+
+
+def test_a_target_of_cost_takes_prices(study_file: Write, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="takes a file of prices"):
+        sweep(read_study(study_file(find="{target: cost < 100}")), tmp_path / "studies")
+    assert not (tmp_path / "studies").exists()
