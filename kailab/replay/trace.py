@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from kailab.errors import InputError, InputErrors, Where
 from kailab.replay.job import LeftOut, TraceJob
-from kailab.replay.readers import lines, openb, philly, plain
+from kailab.replay.readers import lines, openb, philly, phillylog, plain
 from kailab.replay.readers.fields import Fields
 
 MOST_TOLD = 20
@@ -24,9 +24,10 @@ class Form(NamedTuple):
     make: Callable[[Fields, int], TraceJob | LeftOut]
 
 
+_PHILLY = "philly"
 FORMS: Mapping[str, Form] = {
     "openb": Form("Alibaba cluster-trace-gpu-v2023: pods", openb.COLUMNS, openb.pod),
-    "philly": Form("Microsoft Philly: jobs as CSV", philly.COLUMNS, philly.job),
+    _PHILLY: Form("Microsoft Philly: jobs as CSV", philly.COLUMNS, philly.job),
     "csv": Form("a CSV file with declared columns", plain.NEEDED, plain.job),
 }
 
@@ -58,6 +59,8 @@ def read_trace(
 ) -> Trace:
     """The whole file, read line by line. ``form``: one of ``FORMS``; empty: by its columns. ``columns``: of the plain form, its names ->
     those of the file. Raises InputError: for a file that can't be read as that, and, without ``skip_broken``, for broken lines."""
+    if form in ("", _PHILLY) and not columns and phillylog.is_log(path):
+        return _collected(Trace(str(path), _PHILLY), phillylog.jobs(path), skip_broken)
     header = lines.header_of(path)
     if columns:
         if form not in ("", "csv"):
@@ -73,8 +76,11 @@ def read_trace(
             f"no column {', '.join(missing)}, which the form {form} needs; it has: {', '.join(header)}",
             Where(file=str(path), line=1),
         )
-    trace = Trace(str(path), form)
-    for one in lines.jobs(path, FORMS[form].make, columns):
+    return _collected(Trace(str(path), form), lines.jobs(path, FORMS[form].make, columns), skip_broken)
+
+
+def _collected(trace: Trace, found: Iterable[lines.Made], skip_broken: bool) -> Trace:
+    for one in found:
         if isinstance(one, LeftOut):
             trace.left_out.append(one)
         else:
@@ -84,7 +90,7 @@ def read_trace(
     # A trace's lines need not be in the order of time. Sorting is stable: the file decides among equals.
     trace.jobs.sort(key=lambda job: job.arrival)
     if not trace.jobs:
-        raise InputError("no line of it is a job that can be replayed", Where(file=str(path)))
+        raise InputError("no line of it is a job that can be replayed", Where(file=trace.file))
     return trace
 
 
