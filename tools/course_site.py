@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,16 +19,24 @@ from kailab.course.teaching import Walked, walk
 
 ROOT = Path(__file__).resolve().parents[1]
 TARGET = ROOT / "docs" / "course"
+EXERCISES = ROOT / "exercises"
 MADE = ("lessons", "after", "slides")
 """Folders of which everything is made."""
 
 _HEAD = "<!-- Made from kailab/course by `make docs`; change that, not this file. -->\n\n"
+_PROVEN = "What fake GPUs prove, and what they don't"
+_SHOWN = "What fakes can and can't show"
+_LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _LEVELS = {1: "one field", 2: "the cause is elsewhere", 3: "several causes, or a trade"}
 
 
 def pages() -> dict[str, str]:
     """Text by path, seen from docs/course."""
-    found = {"challenges.md": _HEAD + "\n".join(_challenges(challenges())), "timing.md": _HEAD + "\n".join(_timing())}
+    found = {
+        "challenges.md": _HEAD + "\n".join(_challenges(challenges())),
+        "timing.md": _HEAD + "\n".join(_timing()),
+        "fakes.md": _HEAD + "\n".join(_fakes()),
+    }
     for one in lessons():
         walked = walk(one)
         found[f"lessons/{one.name}.md"] = _HEAD + "\n".join(_lesson(one))
@@ -95,6 +104,24 @@ def _timing() -> Iterator[str]:
         of_level = [one for one in every if one.level == level]
         yield f"| level {level}: {what} | {len(of_level)} | {sum(one.minutes for one in of_level) / 60:.1f} h |"
     yield f"| all | {len(every)} | {sum(one.minutes for one in every) / 60:.1f} h |"
+
+
+def _fakes() -> Iterator[str]:
+    """What every lesson and exercise says of fakes, in one place."""
+    yield "# Fake against real\n"
+    yield _section(EXERCISES / "README.md", _PROVEN)
+    yield "\n## Lesson by lesson\n\n| lesson | what fakes show, and what not |\n|---|---|"
+    yield from (f"| [{one.number}. {one.title}](lessons/{one.name}.md) | {one.fakes} |" for one in lessons())
+    yield "\n## Exercise by exercise\n"
+    for readme in sorted(EXERCISES.glob("*/README.md")):
+        yield f"### {readme.parent.name}\n\n{_section(readme, _SHOWN)}\n"
+
+
+def _section(page: Path, heading: str) -> str:
+    """The text below a heading, up to the next one; links as their text, as they lead out of the course."""
+    _, found, rest = page.read_text(encoding="utf-8").partition(f"## {heading}\n")
+    assert found, f"{page} has no section {heading!r}"
+    return _LINK.sub(r"\1", rest.partition("\n## ")[0]).strip()
 
 
 def _indented(text: str) -> str:

@@ -50,6 +50,30 @@ def test_the_surplus_of_an_elastic_gang_is_not_protected(lab):
     expect(lab.job("elastic")).running(pods=16).evicted(pods=16)
 
 
+@pytest.mark.kailab_only(
+    "other schedulers protect nothing, and a real KAI may take what is claimed in more than one cycle"
+)
+def test_a_protected_minimum_may_go_within_one_cycle(lab):
+    """The limit of the promise: 28 claims of one pod each in one cycle. 24 take the surplus; the next one, seeing what leaves as if it
+    ran, takes the 8 that are needed."""
+    lab.apply("manifests/queues-lost.yaml", "manifests/elastic-8.yaml")
+    expect(lab.job("elastic")).running(pods=32)
+
+    lab.apply("manifests/owner-28.yaml")
+    expect(lab.queue("team-b")).running(gpus=28)
+    expect(lab.job("elastic")).running(pods=0).evicted(pods=32)
+
+
+def test_as_many_claims_as_there_is_surplus_leave_the_minimum(lab):
+    """24 claims: the minimum runs on."""
+    lab.apply("manifests/queues-lost.yaml", "manifests/elastic-8.yaml")
+    expect(lab.job("elastic")).running(pods=32)
+
+    lab.apply("manifests/owner-28.yaml")
+    lab.scale("Deployment", "owner", 24)
+    expect(lab.job("elastic")).running(pods=8).evicted(pods=24)
+
+
 def test_preemption_waits_for_min_runtime(lab):
     """A preemptMinRuntime is the same thing towards the queue's own more important work."""
     begun = lab.now

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     type=OutputType(),
     default="",
     show_default=False,
-    help="As a wide table, as objects, by name, by paths; queues also as a tree.",
+    help="As a wide table, as objects, by name, by paths; queues also as a tree, or in the order in which they are served (turns).",
 )
 @click.option("--no-headers", is_flag=True, help="Tables without their first line.")
 @click.option("--show-labels", is_flag=True, help="Tables with all labels.")
@@ -92,6 +92,8 @@ def get(
             return
         if form.form == Format.tree:
             _tree(lab, found, no_headers)
+        elif form.form == Format.turns:
+            _turns(lab, found, no_headers)
         elif not objects:
             terminal.notice(_nothing(wanted, asked.namespace))
         elif form.form == Format.name:
@@ -143,3 +145,22 @@ def _tree(lab: Lab, found: Found, no_headers: bool) -> None:
     if [kind for kind, _ in found] != ["Queue"]:
         raise InputError("-o tree is for queues: kailab get queues -o tree")
     terminal.say(render(HEADERS, tree(View(lab), found[0][1]), no_headers=no_headers))
+
+
+def _turns(lab: Lab, found: Found, no_headers: bool) -> None:
+    from kailab.cli.table import render
+    from kailab.errors import InputError
+    from kailab.lab.explain.serving_order import ranked
+
+    if [kind for kind, _ in found] != ["Queue"]:
+        raise InputError("-o turns is for queues: kailab get queues -o turns")
+    wanted = {queue["metadata"]["name"] for queue in found[0][1]}
+    rows = [
+        [str(one.place), one.queue, str(one.waiting), one.next, one.refused, one.because]
+        for one in ranked(lab.picture())
+        if one.queue in wanted
+    ]
+    if not rows:
+        terminal.notice("nothing that could run in its queue waits")
+        return
+    terminal.say(render(["PLACE", "QUEUE", "WAITING", "NEXT", "REFUSED", "WHY"], rows, no_headers=no_headers))

@@ -27,6 +27,7 @@ class Format(StrEnum):
     yaml = "yaml"
     name = "name"
     tree = "tree"
+    turns = "turns"
 
 
 class TextOrJson(StrEnum):

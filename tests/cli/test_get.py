@@ -187,6 +187,7 @@ def test_columns_of_ones_own(busy) -> None:
         (["--sort-by", ".nope"], "none of the objects has the field .nope"),
         (["--field-selector", "status.phase"], "expected FIELD=VALUE or FIELD!=VALUE"),
         (["-o", "tree"], "-o tree is for queues"),
+        (["-o", "turns"], "-o turns is for queues"),
         (["-o", "json", "--show-labels"], "--show-labels and -L go with tables"),
         (["-w", "-o", "json"], "--watch goes with tables"),
     ],
@@ -229,6 +230,34 @@ def test_queues_as_a_tree(busy) -> None:
     assert lines[0].split() == ["NAME", "QUOTA", "LIMIT", "FAIR-SHARE", "ALLOCATED", "BORROWED", "WAITING", "STANDS"]
     assert [line.split("   ")[0] for line in lines[1:]] == ["org", "├─ ml", "└─ web", "team-a"]
     assert lines[-1].split()[-3:] == ["8", "4", "borrowing"]
+
+
+GANG = """
+apiVersion: batch/v1
+kind: Job
+metadata: {{name: {0}, labels: {{kai.scheduler/queue: {1}}}, annotations: {{kai.scheduler/batch-min-member: "4"}}}}
+spec:
+  parallelism: 4
+  completions: 4
+  template:
+    metadata: {{labels: {{kai.scheduler/queue: {1}}}}}
+    spec:
+      schedulerName: kai-scheduler
+      restartPolicy: Never
+      containers: [{{name: c, image: x, resources: {{limits: {{nvidia.com/gpu: 7}}}}}}]
+"""
+
+
+def test_queues_in_the_order_in_which_they_are_served(busy) -> None:
+    """web holds nothing of its quota, team-a more than its own: web comes first. Both wait for gangs that find no room."""
+    busy("apply", "--no-settle", "-f", "-", input=TREE)
+    busy("apply", "-f", "-", input="---".join(GANG.format(f"g-{queue}", queue) for queue in ("team-a", "web")))
+    lines = busy("get", "queues", "-o", "turns").out.splitlines()
+    assert lines[0].split() == ["PLACE", "QUEUE", "WAITING", "NEXT", "REFUSED", "WHY"]
+    (first, *_) = [line.split() for line in lines[1:]]
+    assert first[1] == "web"
+    assert "default/pg-g-web" in lines[1]
+    assert [line for line in lines[2:] if " team-a " in line and "behind web" in line]
 
 
 def test_a_table_is_made_to_fit_a_terminal_names_last() -> None:

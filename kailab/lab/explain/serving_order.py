@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
+from kailab.engine.decisions import Turn
 from kailab.engine.queueing.turns import PROMISED, Earlier, JobCriterion, QueueCriterion
 from kailab.lab.picture import Picture
 from kailab.lab.wording import some
@@ -74,3 +76,38 @@ def _ahead(picture: Picture, podgroup: str) -> list[str]:
 def _earlier(picture: Picture, queue: str) -> tuple[Earlier, ...]:
     """Of a scheduler that keeps its shares to itself the order of queues is not known here."""
     return picture.present.queues_before(queue) if picture.scheduler.tells_shares else ()
+
+
+class Ranked(NamedTuple):
+    """A queue in the order in which queues are served. ``next``: the PodGroup (``namespace/name``) whose turn comes next there, at ``place``
+    among all that wait. ``because``: what puts it behind the one before it; "" for the first. ``refused``: the code of the queue rule that
+    does not let it start. ``waiting``: its PodGroups that have a turn."""
+
+    queue: str
+    place: int
+    next: str
+    because: str
+    refused: str
+    waiting: int
+
+
+def ranked(picture: Picture) -> list[Ranked]:
+    """All queues in which something has a turn, those served first at the head: by the first turn in them that the queue rules allow, or
+    by their first of all where they allow none."""
+    first: dict[str, tuple[str, Turn]] = {}
+    before: dict[int, str] = {}
+    waiting: Counter[str] = Counter()
+    for name, turn in picture.turns.items():
+        waiting[turn.queue] += 1
+        before[turn.place + 1] = turn.queue
+        known = first.get(turn.queue)
+        if known is None or (known[1].refused is not None and turn.refused is None):
+            first[turn.queue] = (name, turn)
+    found = []
+    for name, turn in sorted(first.values(), key=lambda one: (one[1].refused is not None, one[1].place)):
+        why = ""
+        if turn.because and (ahead := before.get(turn.place)) is not None:
+            words = _WORDS.get(turn.because, "work of it comes first").format(over=turn.queue)
+            why = f"behind {ahead}: {words}"
+        found.append(Ranked(turn.queue, turn.place, name, why, turn.refused or "", waiting[turn.queue]))
+    return found
