@@ -6,17 +6,14 @@ and takes the fixture ``browser`` (tests/conftest.py); it is skipped where there
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-CHROMIUM = Path("/usr/bin/chromium")
-LONG = 240_000
-"""Milliseconds: a condition is waited for, however busy the machine is."""
+from tools.browser import CHROMIUM, LONG, launched
+
+__all__ = ["LONG", "WITH_A_BROWSER", "Tab", "expects", "launched", "serious"]
 
 Tab = Any  # playwright's Page; it may not be installed
 
@@ -29,17 +26,6 @@ def _lacking() -> str:
 
 
 WITH_A_BROWSER = [pytest.mark.slow, pytest.mark.skipif(bool(_lacking()), reason=_lacking() or "there is one")]
-
-
-@contextmanager
-def launched() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    switches = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    with sync_playwright() as running:
-        found = running.chromium.launch(executable_path=str(CHROMIUM), args=switches, timeout=LONG)
-        yield found
-        found.close()
 
 
 def serious(tab: Tab, context: str | None = None) -> list[tuple[str, str]]:

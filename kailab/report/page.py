@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +34,23 @@ def write(runs: Sequence[Path], file: Path, kind: str = "run", title: str = "") 
     told = [_run(run, f"r{place}", chunks) for place, run in enumerate(runs)]
     name = title or " and ".join(run.run for run in told)
     page = Page(format=FORMAT, kailab=__version__, kind=kind, title=name, runs=told)
-    content = b"".join(_html(name, {"page": _packed(page), **chunks}))
+    content = html(page, chunks)
     try:
         replace_file(file, content)
     except OSError as error:
         raise InputError(f"{file}: can't be written: {error.strerror or error}") from error
     return len(content)
+
+
+def html(page: Page, chunks: Mapping[str, bytes]) -> bytes:
+    """``chunks``: of labs and of raw text, by the names that the page has for them, ``packed``."""
+    return b"".join(_html(page.title, {"page": packed(page), **chunks}))
+
+
+def packed(value: Any) -> bytes:
+    """As a chunk of the page."""
+    # Exact fractions need the engine's encoder.
+    return gzip.compress(jsonform.encode(value), 6, mtime=0)
 
 
 def check(file: Path) -> None:
@@ -65,7 +76,7 @@ def _test(test: TestEvidence, chunk: str, chunks: dict[str, bytes]) -> TestForm:
     for place, (lab, facts) in enumerate(test.labs.items()):
         name = f"{chunk}l{place}"
         form, texts = Gathering(test, lab, f"{name}raw").form()
-        chunks[name] = _packed(form)
+        chunks[name] = packed(form)
         chunks |= texts
         labs.append(
             LabRef(
@@ -95,11 +106,6 @@ def _test(test: TestEvidence, chunk: str, chunks: dict[str, bytes]) -> TestForm:
         expectations=expectations,
         labs=labs,
     )
-
-
-def _packed(value: Any) -> bytes:
-    # Exact fractions need the engine's encoder.
-    return gzip.compress(jsonform.encode(value), 6, mtime=0)
 
 
 def _html(title: str, chunks: dict[str, bytes]) -> Iterator[bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kailab.evidence.record import write_test
 from kailab.evidence.recorder import Recorder
@@ -16,13 +17,15 @@ SENTENCE = "The owner <b>gets</b> its share & the borrower gives it back."
 MESSAGE = 'expected </script><img src=x onerror="document.title=1"> and saw another'
 
 
-def reclaimed(scheduler: str = "kailab") -> Recorder:
-    """An owner takes its share back from a borrower."""
+def reclaimed(scheduler: str = "kailab", owner: int = 16) -> Recorder:
+    """An owner takes its share back from a borrower: so many GPUs of it."""
     recorder = Recorder()
     with Lab.open(observers=[recorder], scheduler=scheduler) as lab:
         lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
         lab.settle()
-        lab.apply(MANIFESTS / "owner.yaml")
+        manifest = yaml.safe_load((MANIFESTS / "owner.yaml").read_text())
+        manifest["spec"]["replicas"] = owner
+        lab.apply(manifest)
         lab.settle()
         lab.noted_expectation("queue team-b", "queue team-b: 16 GPUs <running>", "16 Running (16 GPUs)", True)
     return recorder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,11 @@ import pytest
 
 from kailab.evidence import cycles, store
 from kailab.evidence.entries import Evicted
+from kailab.evidence.record import write_test
+from kailab.evidence.run import RunFolder
 from kailab.report import page as pages
 from tests.browser import LONG, WITH_A_BROWSER, Tab, expects, serious
+from tests.report.conftest import reclaimed
 
 pytestmark = WITH_A_BROWSER
 
@@ -206,6 +210,43 @@ def test_two_runs_stand_beside_each_other(tab: Tab, run: Path, tmp_path: Path) -
     tab.locator(".body .row a").last.click()
     tab.wait_for_selector("#fleet, #main > p")
     assert tab.evaluate("location.hash").startswith("#/1/")
+
+
+def test_the_same_test_of_two_runs_is_told_apart(tab: Tab, run: Path, tmp_path: Path) -> None:
+    other = RunFolder.begin(tmp_path / "evidence")
+    # The owner asks for less, so another number goes.
+    recorder = reclaimed(owner=4)
+    other.write("fair", "test_reclaim", lambda at: write_test(at, "fair/test_reclaim", [recorder], "passed"))
+    other.finish({"kailab": "0"}, {})
+    pages.write([other.path, run], tmp_path / "page.html")
+    opened(tab, tmp_path / "page.html", "#/0/0/0/2")
+    tab.select_option("#other", label=f"run {run.name}")
+    tab.wait_for_function("document.getElementById('then-title').textContent.startsWith('run ')")
+    states = [list(store.load_test(path, "fair/test_reclaim").states("lab").values())[-1] for path in (run, other.path)]
+    tab.focus("#main")
+    tab.keyboard.press("End")
+    tab.wait_for_function("document.getElementById('now-title').textContent.includes('after step')")
+    held = [{(row.name, row.node) for row in state.pods} for state in states]
+    assert f"{len({name for name, _ in held[0] ^ held[1]})} pods stand otherwise" in tab.inner_text("#compared > p")
+    assert "16 → 28" in tab.inner_text("#compared table")
+    tab.locator("#compared .rows .body button").first.click()
+    tab.wait_for_selector("dialog pre")
+    assert serious(tab, "dialog") == []
+
+
+def test_arrows_lead_from_each_gang_that_lost_pods_to_whom_it_served(tab: Tab, run: Path, written: Path) -> None:
+    evicted = [one for one in store.load_test(run, "fair/test_reclaim").decisions("lab") if isinstance(one, Evicted)]
+    served = {(one.podgroup, one.beneficiary, one.cycle) for one in evicted}
+    opened(tab, written, lab_address(run, "fair/test_reclaim"))
+    tab.keyboard.press("e")
+    tab.check("#touched")
+    tab.wait_for_selector("#gangs .arrows path.strong", state="attached")
+    assert tab.locator("#gangs .arrows > path").count() == len(served)
+    # What reads the page aloud is told the same.
+    told = " ".join(tab.locator("#gangs .gantt .hidden").all_text_contents())
+    for group, beneficiary, cycle in served:
+        pods = sum((one.podgroup, one.beneficiary, one.cycle) == (group, beneficiary, cycle) for one in evicted)
+        assert re.search(rf"{pods} pods? evicted in cycle {cycle}, [^,]+, for ", told)
 
 
 def test_two_moments_stand_beside_each_other(tab: Tab, run: Path, written: Path) -> None:

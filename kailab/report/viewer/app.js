@@ -66,9 +66,17 @@ class App {
     if (!ref) return;
     const data = new Lab(await this.source.lab(ref.chunk), this.source);
     if (this.shown !== place) return;
-    this.labPage = new LabPage(data, this.detail, (at) => history.replaceState(null, "", address(run, test, lab, at)));
+    this.labPage = new LabPage(data, this.detail, (at) => history.replaceState(null, "", address(run, test, lab, at)), this.#others(run, told.name, ref.name));
     waiting.replaceWith(this.labPage.element);
     this.labPage.travel(moment);
+  }
+
+  // The lab of that name in the same test of the other runs.
+  #others(run, test, lab) {
+    return this.page.runs.flatMap((one, place) => {
+      const ref = place === run ? null : one.tests.find((each) => each.name === test)?.labs.find((each) => each.name === lab);
+      return ref ? [{ title: `run ${one.run}`, load: async () => new Lab(await this.source.lab(ref.chunk), this.source) }] : [];
+    });
   }
 
   #address() {

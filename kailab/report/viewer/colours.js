@@ -3,9 +3,10 @@
 const HUES = [212, 28, 150, 330, 50, 270, 185, 0, 95, 240];
 
 export class Colours {
-  constructor(lab) {
+  // known: colours of queues by name, as another lab has them.
+  constructor(lab, known = new Map()) {
     this.lab = lab;
-    this.known = new Map();
+    this.known = known;
     this.renew();
   }
 

@@ -1,61 +1,99 @@
-// Two moments of a lab side by side: what stands otherwise between them.
+// Two moments side by side, of a lab or of the same test's labs in two runs: what stands otherwise between them.
 
 import { amount, ofGpus, plural } from "viewer/amounts";
+import { Colours } from "viewer/colours";
 import { button, h, table, replace } from "viewer/dom";
-import { momentName } from "viewer/facts";
+import { Facts, momentName } from "viewer/facts";
 import { Fleet } from "viewer/fleet";
 import { NONE } from "viewer/lab";
 import { Rows } from "viewer/rows";
 
 const FIELDS = [["quota", "quota"], ["limit", "limit"], ["fair_share", "fair share"], ["allocated", "allocated"], ["requested", "requested"]];
+const RUN = "run ";
 
 export class Compared {
-  constructor(lab, colours, facts) {
-    Object.assign(this, { lab, facts, other: 0 });
+  // others: [{title, load()}]: labs of other runs, each a promise of a Lab.
+  constructor(lab, colours, facts, others = []) {
+    Object.assign(this, { lab, colours, facts, others, other: 0, beside: null });
     this.then = new Fleet(lab, colours, facts, { title: "Then", id: "then", whole: false });
     this.now = new Fleet(lab, colours, facts, { title: "Now", id: "now", whole: false });
-    this.choice = h("select", { id: "other", onchange: () => { this.other = Number(this.choice.value); this.show(this.moment); } });
+    this.choice = h("select", { id: "other", onchange: () => this.#choose(this.choice.value) });
     this.renew();
     this.queues = h("div", {});
-    this.note = h("p", {});
+    this.note = h("p", { role: "status" });
+    this.fleets = h("div", { class: "beside" }, this.then.element, this.now.element);
     this.rows = new Rows({ label: "Pods that stand otherwise", columns: [
       { title: "Pod", width: "minmax(12rem, 1.5fr)" }, { title: "Queue", width: "minmax(6rem, .8fr)" }, { title: "Then", width: "minmax(10rem, 1fr)" }, { title: "Now", width: "minmax(10rem, 1fr)" },
     ], file: "cycles.jsonl" });
     this.element = h("section", { class: "panel", id: "compared", "aria-labelledby": "compared-title" },
-      h("div", { class: "panel-head" }, h("h3", { id: "compared-title" }, "Two moments"),
+      h("div", { class: "panel-head" }, h("h3", { id: "compared-title" }, others.length ? "Two moments, or two runs" : "Two moments"),
         h("span", { class: "tools" }, h("label", { for: "other" }, "compare with "), this.choice)),
-      this.note, h("div", { class: "beside" }, this.then.element, this.now.element), this.queues, this.rows.element);
+      this.note, this.fleets, this.queues, this.rows.element);
   }
 
   // The lab is there, or went on.
   renew() {
     const { lab } = this;
     this.other = Math.max(0, Math.min(this.other, lab.moments.length - 1));
-    replace(this.choice, lab.moments.map((_, place) => h("option", { value: place }, momentName(lab, place))));
-    this.choice.value = this.other;
+    replace(this.choice, lab.moments.map((_, place) => h("option", { value: place }, momentName(lab, place))),
+      this.others.map((one, place) => h("option", { value: `${RUN}${place}` }, one.title)));
+    this.choice.value = this.beside ? `${RUN}${this.beside.place}` : this.other;
+  }
+
+  async #choose(value) {
+    const place = value.startsWith(RUN) ? Number(value.slice(RUN.length)) : NONE;
+    if (place === NONE) {
+      this.other = Number(value);
+      this.#side(null);
+    } else if (this.beside?.place !== place) {
+      this.note.textContent = "Reading the other run ...";
+      const lab = await this.others[place].load();
+      if (this.choice.value !== value) return;
+      // A queue has the colour and letter that it has here.
+      const colours = new Colours(lab, this.colours.known);
+      this.#side({ place, lab, title: this.others[place].title, colours, facts: new Facts(lab, this.facts.detail) });
+    }
+    this.show(this.moment);
+  }
+
+  #side(beside) {
+    if (this.beside === beside) return;
+    this.beside = beside;
+    const { lab, colours, facts } = beside ?? this;
+    const fleet = new Fleet(lab, colours, facts, { title: "Then", id: "then", whole: false });
+    this.then.element.replaceWith(fleet.element);
+    this.then = fleet;
+  }
+
+  // The moment of the other side: that which was chosen, or of another run the last one that was not later.
+  get #then() {
+    if (!this.beside) return this.other;
+    const { moments } = this.beside.lab, t = this.lab.moments[this.moment].t;
+    let found = 0;
+    moments.forEach((one, place) => { if (one.t <= t) found = place; });
+    return found;
   }
 
   show(moment) {
     this.moment = moment;
-    const { lab, other } = this;
-    this.note.textContent = `Then: ${momentName(lab, other)}. Now: ${momentName(lab, moment)}.`;
-    this.then.heading.textContent = `Then: ${momentName(lab, other)}`;
-    this.now.heading.textContent = `Now: ${momentName(lab, moment)}`;
+    const { lab, beside } = this, other = this.#then, old = beside?.lab ?? lab;
+    const names = [beside ? `${beside.title}: ${momentName(old, other)}` : `Then: ${momentName(old, other)}`,
+      `${beside ? "This run" : "Now"}: ${momentName(lab, moment)}`];
+    this.then.heading.textContent = names[0];
+    this.now.heading.textContent = names[1];
     this.then.show(other);
     this.now.show(moment);
-    replace(this.queues, this.#queues(other, moment));
-    const pods = [];
-    for (let pod = 0; pod < lab.pods.name.length; pod++) {
-      const then = lab.podAt(pod, other), now = lab.podAt(pod, moment);
-      if (then !== now && this.#said(then) !== this.#said(now)) pods.push({ pod, then, now });
-    }
+    replace(this.queues, this.#queues(old, other, moment));
+    const pods = beside ? this.#podsByName(old, other, moment) : this.#pods(other, moment);
     this.rows.show(pods.length, (at) => {
-      const { pod, then, now } = pods[at];
-      const cell = (segment, when) => button(this.#said(segment), () => this.facts.pod(pod, when), { class: "link" });
-      return [button(lab.pods.name[pod], () => this.facts.pod(pod, moment), { class: "link", title: lab.pods.name[pod] }),
-        lab.queues.name[lab.queueOfPod(pod)] ?? "none", cell(then, other), cell(now, moment)];
+      const { was, is, then, now } = pods[at];
+      const [name, queue] = is === NONE ? [old.pods.name[was], old.queues.name[old.queueOfPod(was)]] : [lab.pods.name[is], lab.queues.name[lab.queueOfPod(is)]];
+      const open = () => (is === NONE ? beside.facts.pod(was, other) : this.facts.pod(is, moment));
+      return [button(name, open, { class: "link", title: name }), queue ?? "none",
+        was === NONE ? "not there" : button(said(old, then), () => (beside ?? this).facts.pod(was, other), { class: "link" }),
+        is === NONE ? "not there" : button(said(lab, now), () => this.facts.pod(is, moment), { class: "link" })];
     }, "All pods stand as they stood.");
-    this.note.textContent += ` ${plural(pods.length, "pod")} stand${pods.length === 1 ? "s" : ""} otherwise.`;
+    this.note.textContent = `${names.join(". ")}. ${plural(pods.length, "pod")} stand${pods.length === 1 ? "s" : ""} otherwise.`;
   }
 
   redraw(paper) {
@@ -63,24 +101,51 @@ export class Compared {
     this.now.redraw(paper);
   }
 
-  #said(segment) {
-    const { lab } = this;
-    if (segment === NONE) return "not there";
-    const node = lab.pods.node[segment];
-    return `${lab.stateName(segment)}${node === NONE ? "" : ` on ${lab.nodes.name[node]}`}${lab.pods.milli[segment] ? `, ${ofGpus(lab.pods.milli[segment])}` : ""}`;
+  #pods(other, moment) {
+    const { lab } = this, before = lab.segments(other), after = lab.segments(moment), found = [];
+    for (let pod = 0; pod < before.length; pod++) {
+      const then = before[pod], now = after[pod];
+      if (then !== now && said(lab, then) !== said(lab, now)) found.push({ was: pod, is: pod, then, now });
+    }
+    return found;
   }
 
-  #queues(then, now) {
-    const rows = [];
-    this.lab.queues.name.forEach((name, queue) => {
-      const one = this.lab.queueAt(queue, then), other = this.lab.queueAt(queue, now);
-      if (one === other || (one && other && one.ref === other.ref)) return;
-      const cells = FIELDS.map(([field]) => {
-        const [before, after] = [one, other].map((each) => (each?.state.gpu ? amount("gpu", each.state.gpu[field]) : "-"));
-        return before === after ? after : h("strong", {}, `${before} → ${after}`);
-      });
-      rows.push([button(name, () => this.facts.queue(queue, now), { class: "link" }), ...cells]);
+  // In another run a pod is the one of the same name.
+  #podsByName(old, other, moment) {
+    const { lab } = this, before = there(old, other), after = there(lab, moment), found = [];
+    for (const [name, [was, then]] of before) {
+      const [is, now] = after.get(name) ?? [NONE, NONE];
+      if (said(old, then) !== said(lab, now)) found.push({ was, is, then, now });
+    }
+    for (const [name, [is, now]] of after) if (!before.has(name)) found.push({ was: NONE, is, then: NONE, now });
+    return found;
+  }
+
+  #queues(old, then, now) {
+    const { lab } = this, rows = [], places = new Map(old.queues.name.map((name, place) => [name, place]));
+    lab.queues.name.forEach((name, queue) => {
+      const before = places.has(name) ? old.queueAt(places.get(name), then) : null, after = lab.queueAt(queue, now);
+      if (before === after) return;
+      const told = FIELDS.map(([field]) => [before, after].map((each) => (each?.state.gpu ? amount("gpu", each.state.gpu[field]) : "-")));
+      if (told.every(([was, is]) => was === is)) return;
+      rows.push([button(name, () => this.facts.queue(queue, now), { class: "link" }),
+        ...told.map(([was, is]) => (was === is ? is : h("strong", {}, `${was} → ${is}`)))]);
     });
     return rows.length ? table("Queues that stand otherwise, in GPUs", ["Queue", ...FIELDS.map(([, title]) => title)], rows) : h("p", { class: "quiet" }, "All queues stand as they stood.");
   }
+}
+
+// Pods that are there at a moment: name -> its place and segment.
+function there(lab, moment) {
+  const found = new Map();
+  lab.segments(moment).forEach((segment, pod) => {
+    if (segment !== NONE && lab.stateName(segment) !== "gone") found.set(lab.pods.name[pod], [pod, segment]);
+  });
+  return found;
+}
+
+function said(lab, segment) {
+  if (segment === NONE) return "not there";
+  const node = lab.pods.node[segment];
+  return `${lab.stateName(segment)}${node === NONE ? "" : ` on ${lab.nodes.name[node]}`}${lab.pods.milli[segment] ? `, ${ofGpus(lab.pods.milli[segment])}` : ""}`;
 }

@@ -1,11 +1,13 @@
 // PodGroups over all moments: waiting, promised a place, running, leaving; and where pods of them were evicted, for whom.
 
 import { plural } from "viewer/amounts";
+import { drawArrows } from "viewer/arrows";
 import { button, h } from "viewer/dom";
 import { momentName } from "viewer/facts";
 import { NONE } from "viewer/lab";
 import { Rows } from "viewer/rows";
 
+const HEIGHT = 30;
 const LETTERS = { waits: "w", promised: "p", runs: "r", leaves: "x", part: "r" };
 
 export class Gangs {
@@ -16,9 +18,10 @@ export class Gangs {
     this.note = h("p", { class: "quiet" });
     this.rows = new Rows({ label: "PodGroups over time", columns: [
       { title: "PodGroup", width: "minmax(10rem, 16rem)" }, { title: "Queue", width: "7rem" }, { title: "Moments, from the first to the last", width: "minmax(16rem, 1fr)" }, { title: "At this moment", width: "11rem" },
-    ], height: 30, most: 460, file: "cycles.jsonl, decisions.jsonl" });
+    ], height: HEIGHT, most: 460, file: "cycles.jsonl, decisions.jsonl", over: (...rows) => this.#arrows(...rows) });
+    new ResizeObserver(() => this.rows.redraw()).observe(this.rows.scroll);
     this.choice = h("span", {}, this.touched, h("label", { for: "touched" }, " only with evictions"));
-    this.marks = h("li", {}, "✕ evicted, ▲ others were evicted for it");
+    this.marks = h("li", {}, "✕ evicted, with an arrow to ▲ whom it served");
     this.element = h("section", { class: "panel", id: "gangs", "aria-labelledby": "gangs-title" },
       h("div", { class: "panel-head" }, h("h3", { id: "gangs-title" }, "Gangs"),
         h("span", { class: "tools" }, h("label", { for: "find-gang" }, "Find "), this.find,
@@ -36,11 +39,16 @@ export class Gangs {
     const { lab } = this;
     this.choice.hidden = this.marks.hidden = !lab.evictions.length;
     this.victims = new Map();
+    // One for all pods of a PodGroup that went at a moment for the same other one.
+    const served = new Map();
     lab.evictions.forEach((one) => {
       const decided = lab.decision(one.decision);
-      this.#mark(decided.group, decided.moment, { evicted: one });
-      if (one.beneficiary !== NONE) this.#mark(one.beneficiary, decided.moment, { served: decided });
+      this.#mark(decided.group, decided.moment, one.beneficiary, "evicted");
+      if (one.beneficiary === NONE) return;
+      this.#mark(one.beneficiary, decided.moment, decided.group, "served");
+      served.set(`${decided.group} ${one.beneficiary} ${decided.moment}`, { victim: decided.group, beneficiary: one.beneficiary, moment: decided.moment });
     });
+    this.served = [...served.values()].filter((one) => one.victim !== one.beneficiary);
     this.order = lab.groups.name.map((_, place) => place).filter((place) => lab.groups.counts[place].length)
       .sort((one, other) => lab.groups.counts[one][0][0] - lab.groups.counts[other][0][0] || one - other);
   }
@@ -50,11 +58,12 @@ export class Gangs {
     this.#show();
   }
 
-  #mark(group, moment, what) {
+  // other: for whom it was evicted, or who was evicted for it; how many pods of each.
+  #mark(group, moment, other, what) {
     if (!this.victims.has(group)) this.victims.set(group, new Map());
     const moments = this.victims.get(group);
-    const one = moments.get(moment) ?? { evicted: 0, served: 0 };
-    if (what.evicted) one.evicted++; else one.served++;
+    const one = moments.get(moment) ?? { evicted: new Map(), served: new Map() };
+    one[what].set(other, (one[what].get(other) ?? 0) + 1);
     moments.set(moment, one);
   }
 
@@ -62,8 +71,18 @@ export class Gangs {
     const { lab } = this, text = this.find.value.toLowerCase();
     const shown = this.order.filter((group) => (!this.touched.checked || this.victims.has(group)) && (!text ||
       `${lab.groups.name[group]} ${lab.groups.workload[group]} ${lab.queues.name[lab.groups.queue[group]] ?? ""}`.toLowerCase().includes(text)));
-    this.note.textContent = `${plural(shown.length, "PodGroup")}.`;
+    this.rowOf = new Map(shown.map((group, at) => [group, at]));
+    this.told = `${plural(shown.length, "PodGroup")}.`;
+    this.note.textContent = this.told;
     this.rows.show(shown.length, (at) => this.#row(shown[at]), "No PodGroups.");
+  }
+
+  #arrows(body, first, last) {
+    const { rowOf } = this, count = this.lab.moments.length;
+    const arrows = this.served.filter((one) => rowOf.has(one.victim) && rowOf.has(one.beneficiary)).map(({ victim, beneficiary, moment }) =>
+      ({ from: rowOf.get(victim), to: rowOf.get(beneficiary), at: (moment + 0.5) / count, strong: moment === this.moment }));
+    const left = drawArrows(body, { arrows, first, last, height: HEIGHT, column: ".gantt" });
+    this.note.textContent = left ? `${this.told} ${plural(left, "arrow")} of other moments not drawn: too many at once; the evictions above have all.` : this.told;
   }
 
   #row(group) {
@@ -85,14 +104,14 @@ export class Gangs {
       line.append(h("span", { class: `span span-${kind}`, style: { left: part(from), width: part(to - from) } }, LETTERS[kind]));
     }
     for (const [moment, { evicted, served }] of this.victims.get(group) ?? []) {
-      if (evicted) line.append(h("span", { class: "mark", style: { left: part(moment + 0.5) } }, "✕"));
-      if (served) line.append(h("span", { class: "mark", style: { left: part(moment + 0.5) } }, "▲"));
+      if (evicted.size) line.append(h("span", { class: "mark", style: { left: part(moment + 0.5) } }, "✕"));
+      if (served.size) line.append(h("span", { class: "mark", style: { left: part(moment + 0.5) } }, "▲"));
     }
     line.append(h("span", { class: "now", style: { left: part(this.moment), width: part(1) } }));
     const told = spans.map(({ from, to, kind }) => `${kind === "part" ? "runs in part" : kind} from ${momentName(lab, from)}${to < count ? ` until ${momentName(lab, to)}` : ""}`);
     for (const [moment, { evicted, served }] of this.victims.get(group) ?? []) {
-      if (evicted) told.push(`${plural(evicted, "pod")} evicted in ${momentName(lab, moment)}`);
-      if (served) told.push(`${plural(served, "pod")} of others evicted for it in ${momentName(lab, moment)}`);
+      for (const [other, pods] of evicted) told.push(`${plural(pods, "pod")} evicted in ${momentName(lab, moment)}, for ${lab.groupLabel(other) || "nobody"}`);
+      for (const [other, pods] of served) told.push(`${plural(pods, "pod")} of ${lab.groupLabel(other)} evicted for it in ${momentName(lab, moment)}`);
     }
     line.append(h("span", { class: "hidden" }, told.join("; ")));
     line.addEventListener("click", (event) => {

@@ -2,7 +2,15 @@
 
 export const NONE = -1;
 
+const PLACED = new Set(["starts", "runs", "leaves"]);
+
+// Moments of which is kept who was where: that which is shown, the one beside it, and the one before.
+const KEPT = 3;
+
 export class Lab {
+  #segments = new Map();
+  #placed = new Map();
+
   constructor(form, source) {
     this.source = source;
     this.take(form);
@@ -41,6 +49,8 @@ export class Lab {
     this.evictionOf = new Map(this.evictions.map((one, place) => [one.decision, place]));
     this.leafQueues = this.#leaves();
     this.eventPlaces = null;
+    this.#segments.clear();
+    this.#placed.clear();
   }
 
   // The place in the columns of what a pod is at a moment; NONE before it was there.
@@ -54,25 +64,40 @@ export class Lab {
     return low > first[pod] ? low - 1 : NONE;
   }
 
+  // podAt of every pod. Not to be changed.
+  segments(moment) {
+    return kept(this.#segments, moment, () => {
+      const { first, moment: moments } = this.pods, count = first.length - 1;
+      const found = new Int32Array(count).fill(NONE);
+      for (let pod = 0; pod < count; pod++) {
+        let at = first[pod + 1] - 1;
+        while (at >= first[pod] && moments[at] > moment) at--;
+        if (at >= first[pod]) found[pod] = at;
+      }
+      return found;
+    });
+  }
+
   stateName(segment) {
     return segment === NONE ? "gone" : this.form.states[this.pods.state[segment]];
   }
 
   // Node -> segments of the pods that have a place there (not those that are only promised one), at a moment.
   placed(moment) {
-    const found = new Map();
-    const promised = new Map();
-    const { name, state, node } = this.pods;
-    for (let pod = 0; pod < name.length; pod++) {
-      const segment = this.podAt(pod, moment);
-      if (segment === NONE || node[segment] === NONE) continue;
-      const what = this.form.states[state[segment]];
-      const into = what === "promised" ? promised : (what === "starts" || what === "runs" || what === "leaves") ? found : null;
-      if (!into) continue;
-      if (!into.has(node[segment])) into.set(node[segment], []);
-      into.get(node[segment]).push({ pod, segment, state: what });
-    }
-    return { found, promised };
+    return kept(this.#placed, moment, () => {
+      const found = new Map(), promised = new Map(), segments = this.segments(moment);
+      const { state, node } = this.pods;
+      const into = this.form.states.map((what) => (what === "promised" ? promised : PLACED.has(what) ? found : null));
+      for (let pod = 0; pod < segments.length; pod++) {
+        const segment = segments[pod];
+        if (segment === NONE || node[segment] === NONE) continue;
+        const there = into[state[segment]];
+        if (!there) continue;
+        const list = there.get(node[segment]), one = { pod, segment, state: this.form.states[state[segment]] };
+        if (list) list.push(one); else there.set(node[segment], [one]);
+      }
+      return { found, promised };
+    });
   }
 
   queueOfPod(pod) {
@@ -156,6 +181,15 @@ export class Lab {
 // A grouper ends names of PodGroups with a UID: nobody reads it.
 export function shortName(name) {
   return name.replace(/-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/, "");
+}
+
+function kept(of, moment, make) {
+  let found = of.get(moment);
+  if (found) of.delete(moment); else found = make();
+  // What was asked for last goes last.
+  of.set(moment, found);
+  if (of.size > KEPT) of.delete(of.keys().next().value);
+  return found;
 }
 
 function places(moments, count) {

@@ -13,8 +13,8 @@ import { Timeline, summaryOf } from "viewer/timeline";
 import { Waiting } from "viewer/waiting";
 
 export class LabPage {
-  // moved: told of each moment that is shown.
-  constructor(lab, detail, moved) {
+  // moved: told of each moment that is shown. others: labs of other runs to compare with.
+  constructor(lab, detail, moved, others = []) {
     this.lab = lab;
     this.moved = moved;
     this.last = lab.moments.length - 1;
@@ -24,9 +24,9 @@ export class LabPage {
     this.fleet = new Fleet(lab, colours, facts);
     this.views = [
       this.fleet, new Queues(lab, colours, facts), new Decided(lab, facts), new Waiting(lab, facts),
-      new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts),
+      new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts, others),
     ];
-    const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", "Two moments"]];
+    const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"]];
     this.summary = h("span", {}, summaryOf(lab));
     this.element = h("div", { class: "lab" },
       h("p", { class: "quiet" }, this.summary, `. Arrow keys, Home and End travel; E goes to the next eviction. `,

@@ -6,16 +6,17 @@ const ON_PAPER = 400;
 const BESIDE = 8;
 
 export class Rows {
-  // columns: [{title, width}]; height: of a row in pixels; most: of the list.
-  constructor({ label, columns, height = 28, most = 360, file = "the evidence" }) {
-    Object.assign(this, { label, columns, height, most, file, count: 0, paper: false });
+  // columns: [{title, width}]; height: of a row in pixels; most: of the list. over(body, first, last): draws over the rows that are
+  // elements now.
+  constructor({ label, columns, height = 28, most = 360, file = "the evidence", over = null }) {
+    Object.assign(this, { label, columns, height, most, file, over, count: 0, top: 0, paper: false });
     const grid = { gridTemplateColumns: columns.map((one) => one.width ?? "1fr").join(" ") };
     this.grid = grid;
     this.head = h("div", { role: "row", class: "row head", "aria-rowindex": 1, style: grid },
       columns.map((one) => h("span", { role: "columnheader" }, one.title)));
     this.body = h("div", { role: "rowgroup", class: "body" });
     this.table = h("div", { role: "table", "aria-label": label }, h("div", { role: "rowgroup", class: "head-group" }, this.head), this.body);
-    this.scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${label}, list`, onscroll: () => this.#draw() }, this.table);
+    this.scroll = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": `${label}, list`, onscroll: () => { this.top = this.scroll.scrollTop; this.#draw(); } }, this.table);
     this.more = h("p", { class: "more", hidden: true });
     this.empty = h("p", { class: "quiet", hidden: true });
     this.element = h("div", { class: "rows" }, this.empty, this.scroll, this.more);
@@ -32,7 +33,9 @@ export class Rows {
     this.table.setAttribute("aria-rowcount", count + 1);
     this.body.style.height = `${count * this.height}px`;
     this.scroll.style.maxHeight = `${this.most}px`;
-    this.scroll.scrollTop = Math.min(this.scroll.scrollTop, count * this.height);
+    // Where it is scrolled to is kept, not asked for: each question would have all of the page laid out. What is scrolled beyond its end
+    // the browser puts right, and tells.
+    this.top = Math.min(this.top, count * this.height);
     this.drawn = "";
     this.#draw(true);
   }
@@ -46,17 +49,16 @@ export class Rows {
     this.#draw(true);
   }
 
-  // Brings a row into view.
-  reveal(place) {
-    this.scroll.scrollTop = Math.max(0, place * this.height - this.most / 3);
-    this.#draw();
+  // The list has another size.
+  redraw() {
+    this.#draw(true);
   }
 
   #draw(anew = false) {
     if (!this.render) return;
-    const first = this.paper ? 0 : Math.max(0, Math.floor(this.scroll.scrollTop / this.height) - BESIDE);
+    const first = this.paper ? 0 : Math.max(0, Math.floor(this.top / this.height) - BESIDE);
     const last = this.paper ? Math.min(this.count, ON_PAPER)
-      : Math.min(this.count, Math.ceil((this.scroll.scrollTop + this.most) / this.height) + BESIDE);
+      : Math.min(this.count, Math.ceil((this.top + this.most) / this.height) + BESIDE);
     if (!anew && this.drawn === `${first}-${last}`) return;
     this.drawn = `${first}-${last}`;
     // Whoever was on a row stays on it.
@@ -70,6 +72,8 @@ export class Rows {
       this.body.append(row);
       if (focus === String(at)) row.querySelector("button")?.focus({ preventScroll: true });
     }
+    // On paper rows are as high as their text.
+    if (!this.paper) this.over?.(this.body, first, last);
   }
 }
 
