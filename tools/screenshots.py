@@ -56,7 +56,7 @@ def _report(browser: Any, folder: Path, keep: Any) -> None:
         tab.locator(".rows .row a", has_text=_TEST).first.click()
         tab.wait_for_selector("#fleet canvas")
         tab.keyboard.press("e")
-        tab.wait_for_function("document.querySelector('.moment').textContent.includes('evict')")
+        tab.wait_for_function("() => document.querySelector('.moment').textContent.includes('evict')")
         tab.locator(".timeline").evaluate("one => one.scrollIntoView()")
         keep(tab, "report-moment")
         tab.check("#touched")

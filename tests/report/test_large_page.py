@@ -67,7 +67,7 @@ def test_of_many_tests_each_is_found(tab: Tab) -> None:
     assert elements(tab) < MOST_ELEMENTS
     to_the_end(tab, "Tests", f"large/test_{TESTS - 1:04}")
     tab.fill("#search", "test 777.")
-    tab.wait_for_function("document.querySelectorAll('.body .row').length === 1")
+    tab.wait_for_function("() => document.querySelectorAll('.body .row').length === 1")
 
 
 def test_of_many_pods_each_moment_is_shown_whole(tab: Tab, written: tuple[Path, LabForm]) -> None:

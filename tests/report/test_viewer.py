@@ -66,7 +66,7 @@ def test_the_summary_leads_to_a_test_by_keys_alone(tab: Tab, written: Path) -> N
     assert "1 failed" in tab.inner_text(".verdicts")
     tab.focus("#search")
     tab.keyboard.type("owner")
-    tab.wait_for_function("document.querySelectorAll('.body .row').length === 1")
+    tab.wait_for_function("() => document.querySelectorAll('.body .row').length === 1")
     assert "The owner <b>gets</b> its share" in tab.inner_text(".body .row")
     for _ in range(10):
         tab.keyboard.press("Tab")
@@ -96,15 +96,15 @@ def test_keys_travel_and_queues_are_as_recorded_at_each_moment(tab: Tab, run: Pa
         }  # fmt: skip
         tab.keyboard.press("ArrowRight")
     tab.keyboard.press("Home")
-    tab.wait_for_function("document.getElementById('moment').value === '0'")
+    tab.wait_for_function("() => document.getElementById('moment').value === '0'")
     tab.keyboard.press("End")
-    tab.wait_for_function("document.getElementById('moment').value === document.getElementById('moment').max")
+    tab.wait_for_function("() => document.getElementById('moment').value === document.getElementById('moment').max")
     tab.keyboard.press("ArrowLeft")
     tab.wait_for_function(
         "Number(document.getElementById('moment').value) === document.getElementById('moment').max - 1"
     )
     tab.keyboard.press("e")
-    tab.wait_for_function("document.querySelector('.moment').textContent.includes('16 evict')")
+    tab.wait_for_function("() => document.querySelector('.moment').textContent.includes('16 evict')")
     assert tab.evaluate("location.hash").endswith("/" + tab.evaluate("document.getElementById('moment').value"))
 
 
@@ -221,11 +221,11 @@ def test_the_same_test_of_two_runs_is_told_apart(tab: Tab, run: Path, tmp_path: 
     pages.write([other.path, run], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html", "#/0/0/0/2")
     tab.select_option("#other", label=f"run {run.name}")
-    tab.wait_for_function("document.getElementById('then-title').textContent.startsWith('run ')")
+    tab.wait_for_function("() => document.getElementById('then-title').textContent.startsWith('run ')")
     states = [list(store.load_test(path, "fair/test_reclaim").states("lab").values())[-1] for path in (run, other.path)]
     tab.focus("#main")
     tab.keyboard.press("End")
-    tab.wait_for_function("document.getElementById('now-title').textContent.includes('after step')")
+    tab.wait_for_function("() => document.getElementById('now-title').textContent.includes('after step')")
     held = [{(row.name, row.node) for row in state.pods} for state in states]
     assert f"{len({name for name, _ in held[0] ^ held[1]})} pods stand otherwise" in tab.inner_text("#compared > p")
     assert "16 → 28" in tab.inner_text("#compared table")
