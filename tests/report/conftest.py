@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -23,12 +24,17 @@ def reclaimed(scheduler: str = "kailab", owner: int = 16) -> Recorder:
     with Lab.open(observers=[recorder], scheduler=scheduler) as lab:
         lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
         lab.settle()
-        manifest = yaml.safe_load((MANIFESTS / "owner.yaml").read_text())
-        manifest["spec"]["replicas"] = owner
-        lab.apply(manifest)
+        manifest = MANIFESTS / "owner.yaml"
+        lab.apply(manifest if owner == 16 else _asking(manifest, owner))
         lab.settle()
         lab.noted_expectation("queue team-b", "queue team-b: 16 GPUs <running>", "16 Running (16 GPUs)", True)
     return recorder
+
+
+def _asking(manifest: Path, replicas: int) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(manifest.read_text())
+    found["spec"]["replicas"] = replicas
+    return found
 
 
 @pytest.fixture(scope="session")
