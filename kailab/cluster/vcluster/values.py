@@ -21,6 +21,7 @@ _FROM_HOST = (
     "events", "configMaps", "csiDrivers", "csiNodes", "csiStorageCapacities", "storageClasses", "ingressClasses", "runtimeClasses",
     "priorityClasses", "secrets", "volumeSnapshotClasses",
 )  # fmt: skip
+_SLICES = {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get", "list", "watch"]}
 _MEMORY = "2Gi"
 """Of the control plane's pod: an API server, its store and controllers, with some hundreds of pods."""
 
@@ -63,5 +64,7 @@ def values(kubernetes: str, image: str = "") -> dict[str, Any]:
                 "nodes": {"enabled": True, "selector": {"all": False, "labels": NO_NODE}},
             },
         },
+        # The syncer reads them whether they are synced or not, and does not begin before it has; the chart lets it where they are synced.
+        "rbac": {"role": {"extraRules": [_SLICES]}},
         "telemetry": off,
     }
