@@ -15,6 +15,7 @@ from kailab.cluster.kind.node_image import image_reason
 from kailab.cluster.vcluster import find_tools, tools_reason
 from kailab.cluster.vcluster.image import Store
 from kailab.components import ComponentSet
+from kailab.errors import InputError
 from kailab.lab import Lab, expect
 from kailab.lab.venues import open_venue
 from tests.planes import connected, taken_down
@@ -102,6 +103,21 @@ def test_two_labs_side_by_side_see_nothing_of_each_other(host: Path, train: Path
     for name in ("one", "two"):
         assert not (tmp_path / name).exists()
         assert processes_of(tmp_path / name) == []
+
+
+def test_nodes_that_the_host_has_by_the_same_names_are_refused(host: Path, tmp_path: Path) -> None:
+    before = left(host)
+    fake = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "a100-0"}}
+    venue = open_venue("vcluster", kubeconfig=host, folder=tmp_path / "one")
+    with connected(host, "host") as cluster:
+        cluster.create(fake)
+        try:
+            with pytest.raises(InputError, match="the host has nodes of the same names as the fleet: a100-0;"):
+                Lab.open(backend="vcluster", venue=venue)
+        finally:
+            cluster.delete("Node", "a100-0")
+            venue.close()
+    assert left(host) == before
 
 
 def test_a_lab_from_the_command_line(host: Path, train: Path, tmp_path: Path) -> None:

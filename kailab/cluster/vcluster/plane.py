@@ -123,6 +123,11 @@ class VclusterPlane(Supervised):
         """Of somebody who may do everything in it, mode 0600."""
         return self.folder / "kubeconfig"
 
+    def host_nodes(self) -> set[str]:
+        """Names of the nodes of its host. Raises ConnectError."""
+        with self._known.host.connected() as host:
+            return {node["metadata"]["name"] for node in host.list("Node")}
+
     def start_kube_scheduler(self) -> None:
         """It runs within its control plane since it was made."""
 

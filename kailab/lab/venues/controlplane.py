@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,9 @@ class ControlPlanes:
 
     def remove(self, folder: Path) -> None:
         take_down(folder)
+
+    def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
+        """Any will do."""
 
 
 class ControlPlaneProvider(PlaneProvider):

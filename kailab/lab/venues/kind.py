@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from kailab.lab.venues.contract import Tell
 from kailab.lab.venues.plane import PlaneProvider
 
 if TYPE_CHECKING:
+    from kailab.cluster.controlplane import ControlPlane
     from kailab.components import ComponentSet
 
 
@@ -25,6 +27,9 @@ class KindPlanes:
 
     def remove(self, folder: Path) -> None:
         take_down(folder)
+
+    def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
+        """Any will do."""
 
 
 class KindProvider(PlaneProvider):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -50,6 +50,9 @@ class Planes(Protocol):
     def remove(self, folder: Path) -> None:
         """In whatever state it is. Raises StateError."""
 
+    def check_nodes(self, plane: ControlPlane, names: Collection[str]) -> None:
+        """Raises InputError where a fleet's nodes may not have these names in it."""
+
 
 class PlaneVenue(KubernetesVenue):
     """``deciding`` None: the plane was opened by another process. ``reaper``: what sees to it that the plane ends with this
@@ -84,8 +87,9 @@ class PlaneVenue(KubernetesVenue):
     def furnish(
         self, fleet: Fleet, scheduler: SchedulerUnderTest, settings: SchedulerSettings, *, devices: bool = False
     ) -> None:
-        """Raises OperatorFailed, too, where one has ended since the last lab."""
+        """Raises OperatorFailed, too, where one has ended since the last lab; InputError for nodes that can't live here."""
         self._operators.check()
+        self._planes.check_nodes(self.plane, {node["metadata"]["name"] for node in fleet.nodes()})
         super().furnish(fleet, scheduler, settings, devices=devices)
 
     def rest(self, scheduler: SchedulerUnderTest) -> Rest | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kailab.cluster.kubernetes import Connection
 from kailab.cluster.vcluster import Host, VclusterPlane, find_tools, take_down, tools_reason
+from kailab.errors import InputError
 from kailab.lab.venues.contract import Request, Tell
 from kailab.lab.venues.kubeconfig import kubeconfig_of
 from kailab.lab.venues.plane import PlaneProvider, PlaneVenue
+from kailab.lab.wording import some
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -38,6 +40,14 @@ class Vclusters:
 
     def remove(self, folder: Path) -> None:
         take_down(folder)
+
+    def check_nodes(self, plane: Any, names: Collection[str]) -> None:
+        """VCluster takes a node whose name is one of the host's for that one, and deletes it as soon as no pod is on it."""
+        if taken := sorted(names & plane.host_nodes()):
+            raise InputError(
+                f"the host has nodes of the same names as the fleet: {some(taken)}; vCluster would delete the fleet's. "
+                "Use a fleet whose nodes have other names, or end the lab that has them in the host"
+            )
 
     def _of_host(self) -> Host:
         return self._host or Host(kubeconfig_of(None).absolute())
