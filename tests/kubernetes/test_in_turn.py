@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable
 
@@ -13,7 +14,7 @@ from kailab.cluster.kubernetes.apiclient.transport import Transport
 
 
 class Worked:
-    """Works that pass the gate as requests do. ``order``: of their begins; ``most``: at once."""
+    """Works that pass the gate as requests do. ``order``: of their begins; ``most``: at once. Their answers come once ``answer`` was called."""
 
     def __init__(self, transport: Transport) -> None:
         self.order: list[str] = []
@@ -21,6 +22,10 @@ class Worked:
         self._transport = transport
         self._left = 0
         self._all_done = threading.Event()
+        self._answered = asyncio.Event()
+
+    def answer(self) -> None:
+        self._transport.soon(self._answered.set)
 
     def works(self, name: str, count: int) -> list[Callable[[], Awaitable[None]]]:
         self._left += count
@@ -30,6 +35,7 @@ class Worked:
             await pressure.enter()
             self.order.append(name)
             self.most = max(self.most, pressure.under_way)
+            await self._answered.wait()
             pressure.answered(0.001, 0.0)
             self._left -= 1
             if not self._left:
@@ -53,6 +59,7 @@ def test_a_small_batch_does_not_wait_for_the_end_of_a_large_one() -> None:
         large, small = worked.works("large", 2000), worked.works("small", 5)
         in_turn.add(large)
         in_turn.add(small)
+        worked.answer()
         worked.wait()
         assert worked.order.count("large") == 2000
         assert worked.order.count("small") == 5
@@ -68,6 +75,7 @@ def test_it_goes_on_after_the_gate_has_become_narrow() -> None:
     transport = unused()
     try:
         worked, in_turn = Worked(transport), InTurn(transport)
+        worked.answer()
         works = worked.works("some", 500)
         shrunk = transport.pressure.overloaded
 
@@ -86,6 +94,7 @@ def test_nothing_is_left_under_way_when_all_is_done() -> None:
     transport = unused()
     try:
         worked, in_turn = Worked(transport), InTurn(transport)
+        worked.answer()
         for _ in range(3):
             in_turn.add(worked.works("some", 50))
         worked.wait()

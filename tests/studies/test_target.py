@@ -52,7 +52,7 @@ def test_what_is_no_target_is_told(text: str, said: str) -> None:
 
 @given(st.sampled_from(MEASURABLE), st.sampled_from(["all", "team-b", "p99"]), st.integers(0, 10**6), st.booleans())
 def test_what_is_written_is_read_again(measure: str, queue: str, limit: int, upper: bool) -> None:
-    queue = "all" if measure.startswith("allocated") else queue
+    queue = "all" if measure in OF_FLEET else queue
     target = Target(measure=measure, queue=queue, **{"below" if upper else "above": float(limit)})
     assert read_target(str(target)) == target
 
