@@ -33,13 +33,22 @@ class Coming(NamedTuple):
     later: dict[Key, None]
 
 
+class _Batch:
+    """PodGroups that were handed over together. ``left``: how many are not answered."""
+
+    def __init__(self, handed: HandedOver, keys: list[Key]) -> None:
+        self.handed = handed
+        self.keys = keys
+        self.left = len(keys)
+
+
 class ComingPodGroups:
     """Each is handed over once at a time."""
 
     def __init__(self, cluster: HandingOver) -> None:
         self._cluster = cluster
         self._coming: dict[Key, Coming] = {}
-        self._batches: list[tuple[HandedOver, list[Key]]] = []
+        self._batches: list[_Batch] = []
 
     def get(self, key: Key) -> Coming | None:
         return self._coming.get(key)
@@ -50,13 +59,15 @@ class ComingPodGroups:
         self._coming |= {key: Coming([grouping], [], {}) for key, grouping, _ in made}
         if made:
             handed = self._cluster.hand_over([[create] for _, _, create in made])
-            self._batches.append((handed, [key for key, _, _ in made]))
+            self._batches.append(_Batch(handed, [key for key, _, _ in made]))
 
     def answered(self) -> Iterator[tuple[Key, Coming, Outcome]]:
         """Those of which it is known what became of them; they are not coming any more."""
         batches, self._batches = self._batches, []
-        for handed, keys in batches:
-            for number, outcome in handed.take():
-                yield keys[number], self._coming.pop(keys[number]), outcome
-            if any(key in self._coming for key in keys):
-                self._batches.append((handed, keys))
+        for batch in batches:
+            for number, outcome in batch.handed.take():
+                batch.left -= 1
+                key = batch.keys[number]
+                yield key, self._coming.pop(key), outcome
+            if batch.left:
+                self._batches.append(batch)
