@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import tenacity
 
+from kailab.cluster.answered import write_until_answered
 from kailab.cluster.base import namespace
 from kailab.cluster.controlplane.ports import free_ports, is_free_everywhere
-from kailab.cluster.install import await_established
-from kailab.cluster.protocol import Cluster
-from kailab.errors import ConnectError, KailabError, NotFound
+from kailab.cluster.install import CRD, await_established
+from kailab.cluster.protocol import Cluster, Object
+from kailab.cluster.writes import Create
+from kailab.errors import ConnectError, KailabError, NotFound, Unavailable
 from kailab.operators.kustomized import kustomized
 from kailab.operators.launching import Site
 from kailab.operators.registry import OPERATORS
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from kailab.components import Addon
 
 _PORT_TRIES = 5
+_DEFINE_SECONDS = 180.0
 
 
 class OperatorFailed(KailabError):
@@ -113,18 +116,13 @@ class _Wiring:
 
     def _define(self) -> None:
         names = []
-        for definition in self._addon.manifests.objects(self._operator.definitions):
-            if definition.get("kind") != "CustomResourceDefinition":
-                continue
-            names.append(definition["metadata"]["name"])
-            try:
-                self._cluster.get("CustomResourceDefinition", names[-1])
-            except NotFound:
-                # Not applied: the note that this leaves of the whole object is bounded, and some are larger.
-                self._cluster.create(definition)
         try:
+            for definition in self._addon.manifests.objects(self._operator.definitions):
+                if definition.get("kind") == CRD:
+                    names.append(definition["metadata"]["name"])
+                    define(self._cluster, definition)
             await_established(self._cluster, names)
-        except ConnectError as error:
+        except (ConnectError, Unavailable) as error:
             raise OperatorFailed(f"the API server does not take the definitions of {self._name}: {error}") from None
 
     def _run(self) -> None:
@@ -152,6 +150,18 @@ class _Wiring:
         prefix = "" if operator.secret else f"{self._name}-"
         for one in server.called(kustomized(self._addon.manifests, operator.webhooks), prefix):
             self._cluster.apply(one)
+
+
+def define(cluster: Cluster, definition: Object) -> None:
+    """Create a CRD that is not there yet. A busy server takes longer over a large one (some have 900 kB) than a request waits for its
+    answer. Raises ApiError."""
+    try:
+        cluster.get(CRD, definition["metadata"]["name"])
+    except NotFound:
+        # Not applied: the note that this leaves of the whole object is bounded, and some are larger.
+        (outcome,) = write_until_answered(cluster, [Create(definition)], _DEFINE_SECONDS)
+        if outcome.error is not None:
+            raise outcome.error from None
 
 
 @contextmanager
