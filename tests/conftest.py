@@ -33,6 +33,7 @@ MAY_SKIP = (
     "tests/plugin/test_kind.py",
     "tests/report/test_large_page.py",
     "tests/report/test_viewer.py",
+    "tests/report/test_without_colour.py",
     "tests/serve/test_live_page.py",
     "tests/snapshots/test_beside_kai.py",
     "tests/trials/test_upgrade.py",

@@ -3,11 +3,13 @@
 export function h(tag, attributes = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
-    if (value === undefined || value === null || value === false) continue;
+    // Of ARIA's states false is told, too: a button that is not pressed.
+    const state = name.startsWith("aria-");
+    if (value === undefined || value === null || (value === false && !state)) continue;
     if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
     else if (name === "class") element.className = value;
     else if (name === "style") Object.assign(element.style, value);
-    else element.setAttribute(name, value === true ? "" : String(value));
+    else element.setAttribute(name, value === true && !state ? "" : String(value));
   }
   put(element, children);
   return element;

@@ -27,6 +27,7 @@ export class Fleet {
     this.rows = new Rows({ label: "Nodes", columns: [
       { title: "Node", width: "minmax(9rem, 1.4fr)" }, { title: "Rack", width: "minmax(6rem, 1fr)" }, { title: "GPUs", width: "4rem" },
       { title: "Pods", width: "4rem" }, { title: "GPUs of pods, by queue", width: "minmax(10rem, 2fr)" }, { title: "New pods", width: "minmax(6rem, 1fr)" },
+      { title: "In this cycle", width: "minmax(10rem, 2fr)" },
     ], most: 300, file: "cycles.jsonl, states/" });
     this.heading = h("h3", { id: `${id}-title` }, title);
     this.element = h("section", { class: "panel", id, "aria-labelledby": `${id}-title` },
@@ -245,7 +246,17 @@ export class Fleet {
         context.moveTo(x + 1, from + 1); context.lineTo(x + size - 1, from + high - 1);
         context.moveTo(x + size - 1, from + 1); context.lineTo(x + 1, from + high - 1);
         context.stroke();
-      } else if (size >= WITH_LETTERS && high >= 8) this.#letter(context, part, x, from, high, "#000");
+      } else if (part.leaves && size >= 4) {
+        context.strokeStyle = ink.mark;
+        context.lineWidth = 1;
+        context.beginPath();
+        context.moveTo(x + 1, from + high - 1); context.lineTo(x + size - 1, from + 1);
+        context.stroke();
+      }
+      const crossed = part.going || part.leaves;
+      if (size >= (crossed ? WITH_NAMES : WITH_LETTERS) && high >= 8) {
+        this.#letter(context, part, x, from, high, "#000", this.paper || crossed ? (this.paper ? "#fff" : this.colours.fill(part.queue, ink.dark)) : null);
+      }
     });
   }
 
@@ -258,23 +269,22 @@ export class Fleet {
     context.setLineDash(part.promised && size >= 9 ? [3, 2] : []);
     context.strokeRect(x + 1, y + 1, size - 2, size - 2);
     context.setLineDash([]);
-    if (size >= 13) this.#letter(context, part, x, y, size, ink.text);
+    if (size >= 13) this.#letter(context, part, x, y, size, ink.text, this.paper ? "#fff" : null);
   }
 
-  #letter(context, part, x, y, high, colour) {
+  // ground: what is laid under the letter, so that it is read over lines.
+  #letter(context, part, x, y, high, colour, ground) {
     const { size } = this;
     const letter = this.colours.letter(part.queue);
-    context.fillStyle = colour;
     context.font = `600 ${Math.min(12, size - 2)}px system-ui, sans-serif`;
     context.textAlign = "center";
     context.textBaseline = "middle";
-    if (this.paper) {
+    if (ground) {
       const wide = context.measureText(letter).width;
-      context.save();
-      context.fillStyle = "#fff";
+      context.fillStyle = ground;
       context.fillRect(x + size / 2 - wide / 2 - 1, y + high / 2 - 6, wide + 2, 12);
-      context.restore();
     }
+    context.fillStyle = colour;
     context.fillText(letter, x + size / 2, y + high / 2 + 0.5);
     context.textAlign = "left";
     context.textBaseline = "top";
@@ -303,12 +313,28 @@ export class Fleet {
   }
 
   #byQueue(node) {
+    return this.#summed((this.placed.found.get(node) ?? []).map(({ pod, segment }) => ({ pod, milli: this.lab.pods.milli[segment] })));
+  }
+
+  // GPUs of pods by queue, in words.
+  #summed(pods) {
     const sums = new Map();
-    for (const { pod, segment } of this.placed.found.get(node) ?? []) {
+    for (const { pod, milli } of pods) {
       const queue = this.lab.queueOfPod(pod);
-      sums.set(queue, (sums.get(queue) ?? 0) + this.lab.pods.milli[segment]);
+      sums.set(queue, (sums.get(queue) ?? 0) + milli);
     }
     return [...sums].map(([queue, milli]) => `${this.lab.queues.name[queue] ?? "no queue"} ${gpus(milli)}`).join(", ");
+  }
+
+  // What the picture shows of a node beside who holds it: crosses, strokes and outlines.
+  #changing(node) {
+    const held = (this.placed.found.get(node) ?? []).map(({ pod, segment, state }) => ({ pod, state, milli: this.lab.pods.milli[segment] }));
+    const coming = (this.marks.coming.get(node) ?? []).map(({ pod, promised }) => ({ pod, promised, milli: this.#wanted(pod) }));
+    const promised = (this.placed.promised.get(node) ?? []).map(({ pod, segment }) => ({ pod, milli: this.lab.pods.milli[segment] }));
+    return [
+      ["evicted", held.filter((one) => this.marks.going.has(one.pod))], ["leaving", held.filter((one) => one.state === "leaves")],
+      ["bound", coming.filter((one) => !one.promised)], ["promised", [...promised, ...coming.filter((one) => one.promised)]],
+    ].filter(([, pods]) => pods.length).map(([what, pods]) => `${what}: ${this.#summed(pods)}`).join("; ");
   }
 
   #tell() {
@@ -329,13 +355,15 @@ export class Fleet {
       lab.queues.name[queue])),
       h("li", {}, h("span", { class: "chip free" }), "free"),
       this.marks.going.size ? h("li", {}, h("span", { class: "chip going" }, "✕"), "evicted in this cycle") : null,
+      [...this.placed.found.values()].some((list) => list.some((one) => one.state === "leaves")) ? h("li", {}, h("span", { class: "chip going" }, "╱"), "leaves") : null,
+      nodes.some((one) => one.now.unavailable) ? h("li", {}, h("span", { class: "chip going" }, "╱"), "over a whole node: takes nothing new") : null,
       this.marks.coming.size ? h("li", {}, h("span", { class: "chip coming" }), "bound in this cycle (dashed: promised)") : null);
     this.rows.show(nodes.length, (at) => {
       const { node, now } = nodes[at];
       const there = this.placed.found.get(node) ?? [];
       return [
         button(lab.nodes.name[node], () => this.facts.node(node, this.moment, there), { class: "link" }),
-        lab.nodes.racks[lab.nodes.rack[node]], gpus(now.milli), String(there.length), this.#byQueue(node) || "none", now.unavailable || "taken",
+        lab.nodes.racks[lab.nodes.rack[node]], gpus(now.milli), String(there.length), this.#byQueue(node) || "none", now.unavailable || "taken", this.#changing(node) || "nothing",
       ];
     }, "No nodes.");
   }

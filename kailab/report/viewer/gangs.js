@@ -8,7 +8,7 @@ import { NONE } from "viewer/lab";
 import { Rows } from "viewer/rows";
 
 const HEIGHT = 30;
-const LETTERS = { waits: "w", promised: "p", runs: "r", leaves: "x", part: "r" };
+const LETTERS = { waits: "w", promised: "p", runs: "r", leaves: "x", part: "r/w" };
 
 export class Gangs {
   constructor(lab, colours, facts, travel) {
@@ -27,7 +27,7 @@ export class Gangs {
         h("span", { class: "tools" }, h("label", { for: "find-gang" }, "Find "), this.find,
           this.choice)),
       h("ul", { class: "legend", "aria-label": "Marks" },
-        [["waits", "w: waits"], ["promised", "p: promised a place"], ["runs", "r: runs"], ["part", "r, striped: a part of it runs"], ["leaves", "x: leaves"]].map(([kind, text]) =>
+        [["waits", "w: waits"], ["promised", "p: promised a place"], ["runs", "r: runs"], ["part", "r/w, striped: a part of it runs"], ["leaves", "x: leaves"]].map(([kind, text]) =>
           h("li", {}, h("span", { class: `swatch span-${kind}` }), text)),
         this.marks),
       this.note, this.rows.element);
@@ -72,7 +72,7 @@ export class Gangs {
     const shown = this.order.filter((group) => (!this.touched.checked || this.victims.has(group)) && (!text ||
       `${lab.groups.name[group]} ${lab.groups.workload[group]} ${lab.queues.name[lab.groups.queue[group]] ?? ""}`.toLowerCase().includes(text)));
     this.rowOf = new Map(shown.map((group, at) => [group, at]));
-    this.told = `${plural(shown.length, "PodGroup")}.`;
+    this.told = shown.length === this.order.length ? `${plural(shown.length, "PodGroup")}.` : `${shown.length} of ${plural(this.order.length, "PodGroup")}.`;
     this.note.textContent = this.told;
     this.rows.show(shown.length, (at) => this.#row(shown[at]), "No PodGroups.");
   }

@@ -8,6 +8,7 @@ import { Evictions } from "viewer/evictions";
 import { Facts } from "viewer/facts";
 import { Fleet } from "viewer/fleet";
 import { Gangs } from "viewer/gangs";
+import { Moments } from "viewer/moments";
 import { Queues } from "viewer/queues";
 import { Timeline, summaryOf } from "viewer/timeline";
 import { Waiting } from "viewer/waiting";
@@ -25,8 +26,9 @@ export class LabPage {
     this.views = [
       this.fleet, new Queues(lab, colours, facts), new Decided(lab, facts), new Waiting(lab, facts),
       new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts, others),
+      new Moments(lab, travel),
     ];
-    const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"]];
+    const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"], ["moments", "Moments"]];
     this.summary = h("span", {}, summaryOf(lab));
     this.element = h("div", { class: "lab" },
       h("p", { class: "quiet" }, this.summary, `. Arrow keys, Home and End travel; E goes to the next eviction. `,

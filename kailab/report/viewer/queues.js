@@ -32,8 +32,9 @@ export class Queues {
     const there = this.#tree(moment);
     const fair = there.some((one) => one.now.state.gpu);
     const at = this.lab.moments[moment];
-    this.note.textContent = !there.length ? "" : !fair ? "As the objects say it: this scheduler told no shares."
-      : at?.kind === "now" ? "As they stand now." : at?.kind === "state" ? "As the last cycle found them." : "As the cycle found them.";
+    const found = !fair ? "as the objects say it: this scheduler told no shares"
+      : at?.kind === "now" ? "as they stand now" : at?.kind === "state" ? "as the last cycle found them" : "as the cycle found them";
+    this.note.textContent = there.length ? `In ${RESOURCES[this.resource]}, ${found}.` : "";
     const most = Math.max(1, ...there.map((one) => this.#scale(one)));
     this.rows.show(there.length, (place) => this.#row(there[place], most), "No queues.");
   }

@@ -77,9 +77,13 @@ export class Rows {
   }
 }
 
-// Before printing every list shows its rows, and afterwards only those in view again.
+// Before printing every list shows its rows, and tables that are folded are opened; afterwards all is as it was.
 export function onPaper(redraw) {
   const all = (paper) => {
+    document.querySelectorAll(paper ? "details.as-table:not([open])" : "details.as-table[data-paper]").forEach((element) => {
+      element.open = paper;
+      element.toggleAttribute("data-paper", paper);
+    });
     document.querySelectorAll(".rows").forEach((element) => element.rows?.toPaper(paper));
     redraw(paper);
   };

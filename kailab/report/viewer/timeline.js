@@ -6,9 +6,11 @@ import { button, h } from "viewer/dom";
 import { WORDS } from "viewer/decided";
 import { momentName } from "viewer/facts";
 
-const KINDS = ["bind", "pipeline", "evict", "failure"];
+export const KINDS = ["bind", "pipeline", "evict", "failure"];
+export const BAR_LETTERS = { bind: "b", pipeline: "p", evict: "e", failure: "f" };
 const FILLS = { bind: ["#1f7a4d", "#58c08c"], pipeline: ["#8a6d00", "#d9b640"], evict: ["#b3261e", "#f2857d"], failure: ["#6b3fa0", "#b794e6"] };
 const HEIGHT = 40;
+const SMALLEST_LETTER = 9;
 
 export class Timeline {
   constructor(lab, travel) {
@@ -80,7 +82,7 @@ export class Timeline {
     moments.forEach((one, at) => {
       const x = at * each;
       if (at === this.moment) {
-        context.fillStyle = dark ? "#3a4454" : "#d5dfef";
+        context.fillStyle = paper ? "#ddd" : dark ? "#3a4454" : "#d5dfef";
         context.fillRect(x, 0, Math.max(2, each), HEIGHT);
       }
       let y = HEIGHT - 2;
@@ -90,8 +92,20 @@ export class Timeline {
         if (!count) continue;
         // The root: one decision is to be seen beside a thousand.
         const high = Math.max(3, ((HEIGHT - 10) * Math.sqrt(total / most) * count) / total);
-        context.fillStyle = FILLS[kind][dark ? 1 : 0];
-        context.fillRect(x + each * 0.2, y - high, Math.max(1, each * 0.6), high);
+        const wide = Math.max(1, each * 0.6);
+        context.fillStyle = paper ? "#fff" : FILLS[kind][dark ? 1 : 0];
+        context.fillRect(x + each * 0.2, y - high, wide, high);
+        if (paper) {
+          context.strokeStyle = "#000";
+          context.strokeRect(x + each * 0.2, y - high, wide, high);
+        }
+        if (wide >= SMALLEST_LETTER && high >= SMALLEST_LETTER) {
+          context.fillStyle = paper || dark ? "#000" : "#fff";
+          context.font = "600 9px system-ui, sans-serif";
+          context.textAlign = "center";
+          context.textBaseline = "middle";
+          context.fillText(BAR_LETTERS[kind], x + each * 0.5, y - high / 2);
+        }
         y -= high + 1;
       }
       if (one.steps.length) {
@@ -101,7 +115,7 @@ export class Timeline {
         context.fill();
       }
     });
-    context.fillStyle = dark ? "#5b6573" : "#9aa3b0";
+    context.fillStyle = paper ? "#000" : dark ? "#5b6573" : "#9aa3b0";
     context.fillRect(0, HEIGHT - 1, width, 1);
   }
 }

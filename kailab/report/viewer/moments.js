@@ -1,0 +1,36 @@
+// The time line as a table: what was done before each moment, and how much was decided in it.
+
+import { button, h } from "viewer/dom";
+import { momentName } from "viewer/facts";
+import { Rows } from "viewer/rows";
+import { BAR_LETTERS, KINDS } from "viewer/timeline";
+
+const TITLES = { bind: "Binds", pipeline: "Promises", evict: "Evictions", failure: "Refused" };
+
+export class Moments {
+  constructor(lab, travel) {
+    Object.assign(this, { lab, travel });
+    this.rows = new Rows({ label: "Moments", columns: [
+      { title: "Moment", width: "minmax(8rem, 1fr)" }, ...KINDS.map((kind) => ({ title: TITLES[kind], width: "5.5rem" })),
+      { title: "Done before", width: "minmax(12rem, 3fr)" },
+    ], most: 300, file: "cycles.jsonl, states/" });
+    this.element = h("section", { class: "panel", id: "moments", "aria-labelledby": "moments-title" },
+      h("div", { class: "panel-head" }, h("h3", { id: "moments-title" }, "Moments")),
+      h("ul", { class: "legend", "aria-label": "Marks of the time line" },
+        KINDS.map((kind) => h("li", {}, `${BAR_LETTERS[kind]}: ${TITLES[kind].toLowerCase()}`)), h("li", {}, "▼ something was done")),
+      this.rows.element);
+  }
+
+  show(moment) {
+    const { lab } = this;
+    this.rows.show(lab.moments.length, (at) => {
+      const { counts, steps } = lab.moments[at];
+      const name = momentName(lab, at);
+      return [
+        button(at === moment ? `${name} (shown)` : name, () => this.travel(at), { class: at === moment ? "link strong" : "link" }),
+        ...KINDS.map((kind) => String(counts[kind] ?? 0)),
+        steps.map((place) => `${lab.steps[place].operation} ${lab.steps[place].text}`.trim()).join("; ") || "nothing",
+      ];
+    });
+  }
+}
