@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import re
 import signal
 import sys
@@ -197,7 +198,7 @@ class Running:
                 return response.status, response.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-        except (urllib.error.URLError, TimeoutError) as error:
+        except (OSError, http.client.HTTPException) as error:  # nobody there, or killed in the middle of an answer
             return 0, str(error)
 
     def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
