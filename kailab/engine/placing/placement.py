@@ -30,7 +30,7 @@ _NUMBER = re.compile(r"[+-]?[0-9]+")
 class Pick(NamedTuple):
     """The node found for a shape, and for which state of the nodes that holds. ``node`` -1: none fits. ``now``: it fitted there by what
     nobody held. ``single``: the next of the kind looks at the nodes anew (preferences between pods, or the task itself, had a say).
-    ``asker``: what else had a say where none fits."""
+    ``preferred``, ``limited``: what else had a say where none fits, the nodes that topology ranked and whose limit it was."""
 
     info: ShapeInfo
     nodes: NodeMask
@@ -38,7 +38,8 @@ class Pick(NamedTuple):
     node: int
     now: bool = False
     single: bool = False
-    asker: tuple[object, ...] = ()
+    preferred: np.ndarray | None = None
+    limited: tuple[str, bool] | None = None
 
 
 class Placer:
@@ -74,7 +75,7 @@ class Placer:
         alike = self._alike(task, nodes)
         # Nothing on any node has changed since one like it was looked at.
         if alike is not None and alike in self._full:
-            self._last = Pick(info, nodes, self.session.changes, -1, asker=self._asker(task))
+            self._last = self._none(task, nodes)
             return False
         table = self.table
         now, candidates = self.candidates(task, nodes)
@@ -83,7 +84,7 @@ class Placer:
             candidates &= ~np.isnan(self.preferred)
         if not candidates.any():
             # The next equal task need not look again, unless something on a node changes.
-            self._last = Pick(info, nodes, self.session.changes, -1, asker=self._asker(task))
+            self._last = self._none(task, nodes)
             if alike is not None:
                 self._full.add(alike)
             return False
@@ -130,12 +131,8 @@ class Placer:
             return None
         return id(info), job.record.queue, job.record.preemptible
 
-    def _asker(self, task: WTask) -> tuple[object, ...]:
-        """What may refuse a task all nodes where another of its shape finds one: the limit of its queue, which is held against each size
-        of device that it would share, and the nodes that its topology has ranked."""
-        job = task.job
-        queue = (job.record.queue, job.record.preemptible) if job is not None and task.info.shape.gpu.shared else ()
-        return id(self.preferred), queue
+    def _none(self, task: WTask, nodes: NodeMask) -> Pick:
+        return Pick(task.info, nodes, self.session.changes, -1, preferred=self.preferred, limited=_limited(task))
 
     def candidates(self, task: WTask, nodes: NodeMask) -> tuple[np.ndarray, np.ndarray]:
         """Where the task fits by what nobody holds, as far as amounts go; and where it may go, now or once leaving tasks are gone."""
@@ -200,7 +197,7 @@ class Placer:
             return None
         # It fitted nowhere, and nothing on any node has changed since.
         if last.node < 0:
-            return False if last.asker == self._asker(task) else None
+            return False if last.preferred is self.preferred and last.limited == _limited(task) else None
         shape = info.shape
         if (
             # What is listed here may want another node next, or needs more than amounts to be looked at.
@@ -341,3 +338,10 @@ class Placer:
             return False
         whole = max(int(idle[GPUS, i]), 0) // GPU
         return whole + self.table.sharing(i).fitting(gpu) >= gpu.devices
+
+
+def _limited(task: WTask) -> tuple[str, bool] | None:
+    """Whose limit may refuse a task all nodes, where another of its shape finds one: it is held against each size of device that is to be
+    shared."""
+    job = task.job
+    return (job.record.queue, job.record.preemptible) if job is not None and task.info.shape.gpu.shared else None
