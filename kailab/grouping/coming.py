@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from kailab.cluster.protocol import HandedOver, HandingOver, Object
+from kailab.cluster.handed import Awaited
+from kailab.cluster.protocol import HandingOver, Object
 from kailab.cluster.writes import Create, Outcome
 from kailab.grouping.clusterreader import Read
 from kailab.grouping.records import Grouping
@@ -33,22 +34,13 @@ class Coming(NamedTuple):
     later: dict[Key, None]
 
 
-class _Batch:
-    """PodGroups that were handed over together. ``left``: how many are not answered."""
-
-    def __init__(self, handed: HandedOver, keys: list[Key]) -> None:
-        self.handed = handed
-        self.keys = keys
-        self.left = len(keys)
-
-
 class ComingPodGroups:
     """Each is handed over once at a time."""
 
     def __init__(self, cluster: HandingOver) -> None:
         self._cluster = cluster
         self._coming: dict[Key, Coming] = {}
-        self._batches: list[_Batch] = []
+        self._handed: Awaited[Key] = Awaited()
 
     def get(self, key: Key) -> Coming | None:
         return self._coming.get(key)
@@ -58,16 +50,9 @@ class ComingPodGroups:
         made = list(new)
         self._coming |= {key: Coming([grouping], [], {}) for key, grouping, _ in made}
         if made:
-            handed = self._cluster.hand_over([[create] for _, _, create in made])
-            self._batches.append(_Batch(handed, [key for key, _, _ in made]))
+            self._handed.add(self._cluster.hand_over([[create] for _, _, create in made]), [key for key, _, _ in made])
 
     def answered(self) -> Iterator[tuple[Key, Coming, Outcome]]:
         """Those of which it is known what became of them; they are not coming any more."""
-        batches, self._batches = self._batches, []
-        for batch in batches:
-            for number, outcome in batch.handed.take():
-                batch.left -= 1
-                key = batch.keys[number]
-                yield key, self._coming.pop(key), outcome
-            if batch.left:
-                self._batches.append(batch)
+        for key, outcome in self._handed.answered():
+            yield key, self._coming.pop(key), outcome

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Literal, TypeAlias
 
+from kailab.cluster.handed import Handed
 from kailab.cluster.kubernetes.apiclient import requests
 from kailab.cluster.kubernetes.apiclient.connection import Connection
 from kailab.cluster.kubernetes.apiclient.listing import METADATA, list_all
@@ -26,7 +27,7 @@ from kailab.cluster.kubernetes.cache import Cache, key_of
 from kailab.cluster.kubernetes.eventwriter import EventWriter
 from kailab.cluster.kubernetes.informer import Informer, News
 from kailab.cluster.kubernetes.unanswered_writes import UnansweredWrites
-from kailab.cluster.kubernetes.writer import Answered, Handed, Writer
+from kailab.cluster.kubernetes.writer import Answered, Writer
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import Selector, matches, selector_of

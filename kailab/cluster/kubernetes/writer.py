@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeAlias
 
+from kailab.cluster.handed import Handed
 from kailab.cluster.kubernetes.apiclient import requests
 from kailab.cluster.kubernetes.apiclient.inturn import InTurn
 from kailab.cluster.kubernetes.apiclient.refusals import refusal
@@ -32,17 +33,6 @@ class _Planned(NamedTuple):
     resource: Resource
     uid: str
     requests: list[Request]
-
-
-class Handed:
-    """Implements ``HandedOver``."""
-
-    def __init__(self) -> None:
-        self.done: list[tuple[int, Outcome]] = []
-
-    def take(self) -> list[tuple[int, Outcome]]:
-        done, self.done = self.done, []
-        return done
 
 
 class Answered(NamedTuple):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from kailab.cluster.protocol import Cluster, HandedOver, HandingOver, Object
+from kailab.cluster.handed import Awaited
+from kailab.cluster.protocol import Cluster, HandingOver, Object
 from kailab.cluster.retries import Retries
 from kailab.cluster.writes import Bind as BindPod
 from kailab.cluster.writes import Chain, Patch, Write
@@ -40,15 +41,6 @@ def received_type(shape: Shape) -> str:
     return "Fraction" if shape.gpu.shared else "Regular"
 
 
-class _Batch:
-    """Binds that were handed over together, each with the name of its pod. ``left``: how many are not answered."""
-
-    def __init__(self, handed: HandedOver, binds: list[tuple[Bind, str]]) -> None:
-        self.handed = handed
-        self.binds = binds
-        self.left = len(binds)
-
-
 class DecisionExecutor:
     """Writes binds and evictions. ``bound`` and ``evicted``: PodGroup UIDs that the last call touched, each once, in
     order. ``preparations``: what has to be in place before a pod is bound. ``sparing``: no event that says only what another
@@ -67,7 +59,7 @@ class DecisionExecutor:
         self._cluster = cluster
         self._sparing = sparing
         self._handing = cluster if ahead and isinstance(cluster, HandingOver) else None
-        self._handed: list[_Batch] = []
+        self._handed: Awaited[tuple[Bind, str]] = Awaited()  # with the name of the pod
         self._mirror = mirror
         self._checkpoint = checkpoint
         self._preparations = preparations
@@ -125,16 +117,12 @@ class DecisionExecutor:
     def settle(self) -> bool:
         """Take in what became of the binds that were handed over. Returns whether any was answered."""
         answered = False
-        for batch in self._handed:
-            for number, outcome in batch.handed.take():
-                answered = True
-                batch.left -= 1
-                bind, name = batch.binds[number]
-                if outcome.error is None:
-                    self._was_bound(bind, name)
-                else:
-                    self._not_bound(bind, name, outcome.error)
-        self._handed = [batch for batch in self._handed if batch.left]
+        for (bind, name), outcome in self._handed.answered():
+            answered = True
+            if outcome.error is None:
+                self._was_bound(bind, name)
+            else:
+                self._not_bound(bind, name, outcome.error)
         return answered
 
     def _hand_over(self, binds: Sequence[tuple[Bind, Chain]]) -> None:
@@ -142,7 +130,7 @@ class DecisionExecutor:
         named = [(bind, self._mirror.pod_name(bind.task)) for bind, _ in binds]
         # They count as started: what is to be bound is protected as what is bound.
         self.bound |= dict.fromkeys(bind.podgroup for bind, _ in binds)
-        self._handed.append(_Batch(self._handing.hand_over([chain for _, chain in binds]), named))
+        self._handed.add(self._handing.hand_over([chain for _, chain in binds]), named)
         self.wrote = True
         # A cluster that answers at once has answered.
         self.settle()

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
+from kailab.cluster.handed import Handed
 from kailab.cluster.protocol import Assuming, Cluster, HandedOver, HandingOver, LiveNews, Object, Severity, Watch
 from kailab.cluster.writes import Chain, OneByOne, Outcome, Write
 from kailab.errors import ApiError, Unavailable
@@ -120,7 +121,7 @@ class GuardedCluster(OneByOne):
         """See ``HandingOver``. A cluster to which nothing can be handed over is written to."""
         if isinstance(self.inner, HandingOver) and self._refusal() is None:
             return _Counted(self.inner.hand_over(chains), chains, self._count_chain)
-        return _Written(self.write_all(chains))
+        return Handed(enumerate(self.write_all(chains)))
 
     def event(
         self, involved: Object, type: Severity, reason: str, message: str, component: str = "kai-scheduler"
@@ -144,17 +145,6 @@ class _Counted:
         taken = self._inner.take()
         for number, outcome in taken:
             self._count(self._chains[number], outcome)
-        return taken
-
-
-class _Written:
-    """Implements ``HandedOver``: all is answered."""
-
-    def __init__(self, outcomes: Outcomes) -> None:
-        self._outcomes = outcomes
-
-    def take(self) -> Numbered:
-        taken, self._outcomes = list(enumerate(self._outcomes)), []
         return taken
 
 
