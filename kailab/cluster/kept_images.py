@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from kailab.components import Cache
-from kailab.components.cache import sha256_of
+from kailab.components.cache import alone_in, sha256_of
 from kailab.errors import InputError, KailabError, StateError
 from kailab.model import typed
 
@@ -101,6 +102,21 @@ class ImageStore(Generic[Image]):
         if found != image.sha256:
             raise StateError(f"{path}: its sha256 is {found}, but {image.sha256} was made; it is not loaded; {cure}")
         return path
+
+    def made(self, name: str, make: Callable[[Path], Image], *, again: bool, tell: Callable[[str], None]) -> Image:
+        """The one of this name, kept: made by ``make``, which puts its archive into its folder, unless it is there already; ``again``: in any case.
+
+        Raises StateError, and what ``make`` raises."""
+        folder = self.folder(name)
+        with alone_in(folder, name, tell):
+            there = self.find(name)
+            if there is not None and not again:
+                self.checked(there)
+                tell(f"{there.name} is here already, made {there.created[:10]}; --again makes it anew")
+                return there
+            image = make(folder)
+            self.put(image)
+        return image
 
     def put(self, image: Image) -> None:
         """Its archive is in its folder already. Raises StateError."""

@@ -17,15 +17,12 @@ from pathlib import Path
 
 import msgspec
 
+from kailab.cluster.image_needs import missing_components, tell_missing, without_go, without_room
 from kailab.cluster.kept_images import ARCHIVE, CannotBuild, ImageStore
 from kailab.cluster.kind.image.layers import write_image
-from kailab.cluster.kind.image.needs import missing_components, without_go
 from kailab.components import HELM, VCLUSTER, Cache, Pin, get_components, get_program
-from kailab.components.cache import alone_in, sha256_of
-from kailab.components.getting import told_time
-from kailab.components.pins import IMAGE_OF_VCLUSTER, SYNCER, kubernetes_version, pins, this_machine
-from kailab.components.recipes import usual_seconds
-from kailab.components.sets import chosen_folder
+from kailab.components.cache import sha256_of
+from kailab.components.pins import IMAGE_OF_VCLUSTER, SYNCER, kubernetes_version, this_machine
 from kailab.errors import StateError
 
 RECIPE = 1
@@ -85,7 +82,7 @@ def check(
     """Programs that have to be got before an image can be made. Raises CannotBuild, InputError; nothing is got or made."""
     store, cache = store or Store(), cache or Cache()
     version = kubernetes_version(kubernetes)
-    missing = missing_components(_PINS if components or chosen_folder() else (*pins(version), *_PINS), cache)
+    missing = missing_components(_PINS, version, components, cache)
     if reasons := [*_lacking(store.root), *without_go(missing)]:
         raise CannotBuild(reasons, WHAT)
     return missing
@@ -106,9 +103,7 @@ def build(
     anything is got or made; MissingComponents, StateError, InputError.
     """
     store, cache = store or Store(), cache or Cache()
-    if missing := check(kubernetes, components, store=store, cache=cache):
-        seconds = told_time(sum(map(usual_seconds, missing)))
-        tell(f"to be got first: {', '.join(map(str, missing))}; where they have to be built that takes about {seconds}")
+    tell_missing(check(kubernetes, components, store=store, cache=cache), tell)
     found = get_components(kubernetes, components, cache=cache, tell=tell)
     programs = {name: found.path(name) for name in _OF_KUBERNETES}
     programs |= {pin.name: get_program(pin, cache=cache, tell=tell) for pin in _PINS}
@@ -117,16 +112,11 @@ def build(
     told = msgspec.json.encode([RECIPE, VCLUSTER.version, sorted(checksums.items())])
     tag = f"{VCLUSTER.version}-{found.kubernetes}-{hashlib.sha256(told).hexdigest()[:_DIGITS]}"
     name = f"{REPOSITORY}:{tag}"
-    folder = store.folder(name)
-    with alone_in(folder, name, tell):
-        there = store.find(name)
-        if there is not None and not again:
-            store.checked(there)
-            tell(f"{there.name} is here already, made {there.created[:10]}; --again makes it anew")
-            return there
+
+    def make(folder: Path) -> VclusterImage:
         tell(f"packing {name}")
         layer = _pack(folder, name, programs)
-        image = VclusterImage(
+        return VclusterImage(
             name=name,
             kubernetes=found.kubernetes,
             vcluster=VCLUSTER.version,
@@ -137,8 +127,8 @@ def build(
             versions=versions,
             checksums=checksums,
         )
-        store.put(image)
-    return image
+
+    return store.made(name, make, again=again, tell=tell)
 
 
 def _pack(folder: Path, name: str, programs: Mapping[str, Path]) -> str:
@@ -175,8 +165,4 @@ def _lacking(store: Path) -> Iterator[str]:
         yield f"its programs run on Linux only, and are made for the machine that they are built on; this is {machine}"
     if shutil.which("tar") is None:
         yield "there is no tar here"
-    place = next(path for path in (store, *store.parents) if path.is_dir())
-    if (free := shutil.disk_usage(place).free) < BYTES:
-        yield f"{place}: {free / 1e9:.1f} GB are free; {BYTES / 1e9:.0f} GB are needed"
-    if not os.access(place, os.W_OK):
-        yield f"{place}: can't be written"
+    yield from without_room(store, BYTES)

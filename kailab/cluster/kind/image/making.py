@@ -12,18 +12,16 @@ from pathlib import Path
 
 import msgspec
 
+from kailab.cluster.image_needs import missing_components, tell_missing
 from kailab.cluster.kept_images import ARCHIVE, CannotBuild
 from kailab.cluster.kind.image.ingredients import MIRROR, Ingredients, gathered
 from kailab.cluster.kind.image.inside import MADE, Made, Task
-from kailab.cluster.kind.image.needs import fits_memory, lacking, missing_components
+from kailab.cluster.kind.image.needs import fits_memory, lacking
 from kailab.cluster.kind.image.store import LOG, NodeImage, Store
 from kailab.components import KIND, Cache, Pin, get_components, get_program
-from kailab.components.cache import alone_in, sha256_of
-from kailab.components.getting import told_time
-from kailab.components.pins import kubernetes_version, node_pins, pins, this_machine
+from kailab.components.cache import sha256_of
+from kailab.components.pins import kubernetes_version, node_pins, this_machine
 from kailab.components.process_group import group
-from kailab.components.recipes import usual_seconds
-from kailab.components.sets import chosen_folder
 from kailab.errors import StateError
 
 _LAST_LINES = 8
@@ -42,8 +40,7 @@ def check(
     """Programs that have to be got before an image can be made. Raises CannotBuild, InputError; nothing is got or made."""
     store, cache = store or Store(), cache or Cache()
     version = kubernetes_version(kubernetes)
-    wanted = node_pins(version)
-    missing = missing_components(wanted if components or chosen_folder() else (*pins(version), *wanted), cache)
+    missing = missing_components(node_pins(version), version, components, cache)
     if reasons := lacking(store.root, mirror, missing):
         raise CannotBuild(reasons)
     return missing
@@ -65,24 +62,18 @@ def build(
     anything is got or made; MissingComponents, StateError, InputError.
     """
     store, cache = store or Store(), cache or Cache()
-    if missing := check(kubernetes, components, mirror=mirror, store=store, cache=cache):
-        seconds = told_time(sum(map(usual_seconds, missing)))
-        tell(f"to be got first: {', '.join(map(str, missing))}; where they have to be built that takes about {seconds}")
+    tell_missing(check(kubernetes, components, mirror=mirror, store=store, cache=cache), tell)
     found = get_components(kubernetes, components, cache=cache, tell=tell)
     for pin in node_pins(found.kubernetes):
         get_program(pin, cache=cache, tell=tell)
     wanted = gathered(found, mirror, cache)
-    folder = store.folder(wanted.name)
-    with alone_in(folder, wanted.name, tell):
-        there = store.find(wanted.name)
-        if there is not None and not again:
-            store.checked(there)
-            tell(f"{there.name} is here already, made {there.created[:10]}; --again makes it anew")
-            return there
-        made = _run(wanted, folder, store.root / "downloads", tell)
-        image = _record(wanted, made, folder / ARCHIVE)
-        store.put(image)
-    return image
+    downloads = store.root / "downloads"
+
+    def make(folder: Path) -> NodeImage:
+        made = _run(wanted, folder, downloads, tell)
+        return _record(wanted, made, folder / ARCHIVE)
+
+    return store.made(wanted.name, make, again=again, tell=tell)
 
 
 def _run(wanted: Ingredients, folder: Path, downloads: Path, tell: Tell) -> Made:

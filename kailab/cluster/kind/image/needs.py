@@ -1,4 +1,4 @@
-"""What a build needs of this machine, looked at before anything is got or made."""
+"""What making a node image needs of this machine, looked at before anything is got or made."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from pathlib import Path
 
 import psutil
 
+from kailab.cluster.image_needs import without_go, without_room
 from kailab.cluster.kind.image.debian import KEYRING
 from kailab.cluster.kind.image.ingredients import SUITE
-from kailab.components import Cache, Pin
-from kailab.components.build import find_go
-from kailab.components.pins import only_built
+from kailab.components import Pin
 
 _GB = 10**9
 ROOT_BYTES = 4 * _GB
@@ -38,23 +37,16 @@ _MIRROR_SECONDS = 30.0
 
 def lacking(store: Path, mirror: str, missing: tuple[Pin, ...] = ()) -> list[str]:
     """Reasons why no image can be made here; empty: it can. ``missing``: components that have to be got first."""
-    return [*_rights(), *_programs(missing), *_space(store), *_mirror(mirror)]
-
-
-def missing_components(wanted: tuple[Pin, ...], cache: Cache) -> tuple[Pin, ...]:
-    return tuple(pin for pin in wanted if cache.entry(pin) is None)
-
-
-def without_go(missing: tuple[Pin, ...]) -> Iterator[str]:
-    """That there is no Go for what can only be had with it."""
-    built = [pin for pin in missing if only_built(pin)]
-    if built and find_go() is None:
-        yield f"there is no Go here, and {', '.join(map(str, built))} can only be had with it"
+    return [*_rights(), *_programs(missing), *without_room(store, _room()), *_mirror(mirror)]
 
 
 def fits_memory() -> bool:
     """Whether the root can be in memory, without taking it from anybody."""
     return psutil.virtual_memory().available >= 2 * ROOT_BYTES
+
+
+def _room() -> int:
+    return ARCHIVE_BYTES + (0 if fits_memory() else ROOT_BYTES)
 
 
 def _rights() -> Iterator[str]:
@@ -77,16 +69,6 @@ def _programs(missing: tuple[Pin, ...]) -> Iterator[str]:
     if not KEYRING.is_file():
         yield f"{KEYRING} is not here, by which Debian's packages are verified (apt install debian-archive-keyring)"
     yield from without_go(missing)
-
-
-def _space(store: Path) -> Iterator[str]:
-    wanted = ARCHIVE_BYTES + (0 if fits_memory() else ROOT_BYTES)
-    place = next(path for path in (store, *store.parents) if path.is_dir())
-    free = shutil.disk_usage(place).free
-    if free < wanted:
-        yield f"{place}: {free / _GB:.1f} GB are free; {wanted / _GB:.0f} GB are needed"
-    if not os.access(place, os.W_OK):
-        yield f"{place}: can't be written"
 
 
 def _mirror(mirror: str) -> Iterator[str]:
