@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import ending, options, replay_options, terminal
+from kailab.cli import ending, options, replay_options, study_options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -40,10 +40,7 @@ if TYPE_CHECKING:
 @click.option(
     "--name", default="", show_default=False, help="Of the folder that runs are kept in, if not capacity-TRACE."
 )
-@click.option(
-    "--workers", type=click.IntRange(1, 256), help="Runs side by side here.", show_default="one for each processor"
-)
-@click.option("--dask", default="", show_default=False, help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT.")
+@study_options.side_by_side
 @options.studies
 @options.output
 def capacity(
@@ -62,8 +59,7 @@ def capacity(
     from kailab.studies.target import read_target
 
     replay_options.check(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
-    if dask and workers is not None:
-        raise InputError("--workers: with --dask the cluster has as many as it has")
+    study_options.check(workers, dask)
     told = {
         "trace": str(trace), "format": form, "columns": replay_options.declared(columns), "skipBroken": skip_broken, "fleet": fleet,
         "queues": replay_options.queues_mode(queues, quota_by_share, one_queue), "arrivalsOnly": arrivals_only,

@@ -89,11 +89,11 @@ def replay(
 
 
 def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> Queues:
-    from kailab.replay.queues import BY_SHARE, NO_QUOTA, ONE, from_file, queues_for
+    from kailab.replay.queues import from_file, queues_for
 
     if file is not None:
         return from_file(trace, file)
-    return queues_for(trace, fleet.summary().gpus, BY_SHARE if by_share else ONE if one else NO_QUOTA)
+    return queues_for(trace, fleet.summary().gpus, replay_options.mode(by_share, one))
 
 
 def _told(found: Summary) -> Iterator[str]:

@@ -64,10 +64,13 @@ def check(queues: Path | None, quota_by_share: bool, one_queue: bool, arrivals_o
 
 def queues_mode(queues: Path | None, quota_by_share: bool, one_queue: bool) -> str:
     """As ``queues_for`` takes it."""
+    return mode(quota_by_share, one_queue) if queues is None else str(queues.expanduser().absolute())
+
+
+def mode(quota_by_share: bool, one_queue: bool) -> str:
+    """Without a file of Queues."""
     from kailab.replay.queues import BY_SHARE, NO_QUOTA, ONE
 
-    if queues is not None:
-        return str(queues.expanduser().absolute())
     return BY_SHARE if quota_by_share else ONE if one_queue else NO_QUOTA
 
 

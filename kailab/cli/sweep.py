@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import ending, options, terminal
+from kailab.cli import ending, options, study_options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -24,10 +24,7 @@ MOST_TOLD = 10
 
 @click.command()
 @click.argument("study", type=options.PATH)
-@click.option(
-    "--workers", type=click.IntRange(1, 256), help="Runs side by side here.", show_default="one for each processor"
-)
-@click.option("--dask", default="", show_default=False, help="Run on a Dask cluster: its scheduler, tcp://HOST:PORT.")
+@study_options.side_by_side
 @options.studies
 @click.option(
     "--target",
@@ -55,15 +52,13 @@ def sweep(
 ) -> None:
     """Replay a trace under each combination of settings in a study's file, several runs at once, and tell which settings keep what is asked
     for. What was done before an interruption is not done again. Exit code 1 if a run can't be done."""
-    from kailab.errors import InputError
     from kailab.replay import tables
     from kailab.studies.finding import finding
     from kailab.studies.keeping import write_table
     from kailab.studies.reading import read_study
     from kailab.studies.sweeping import sweep as carry_out
 
-    if dask and workers is not None:
-        raise InputError("--workers: with --dask the cluster has as many as it has")
+    study_options.check(workers, dask)
     if table is not None:
         tables.check_target(table)
     wanted = read_study(study)
