@@ -177,8 +177,10 @@ def _recovered(lab: Lab, node: Object) -> str:
 
 
 def _ready(node: Object) -> str:
-    conditions = (node.get("status") or {}).get("conditions") or ()
-    return next((str(entry["status"]) for entry in conditions if entry["type"] == "Ready"), "True")
+    from kailab.evidence.standing import condition
+
+    found = condition(node, "Ready")
+    return "True" if found is None else str(found["status"])
 
 
 class Wish(NamedTuple):

@@ -5,8 +5,8 @@ Amounts are milli-GPU. A GPU costs as much whatever it does, so its price is tol
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -137,7 +137,10 @@ def _model_of(picture: Picture, node: str) -> str:
 
 
 def _by_model(picture: Picture) -> dict[str, Doing]:
-    at_work = _at_work(picture)
+    closed = {
+        name: unavailable(node.get("spec") or {}, node.get("status") or {}) for name, node in picture.nodes.items()
+    }
+    at_work = _at_work(picture, {name for name, why in closed.items() if NOT_READY in why})
     # A pod finds enough on a node that has as much free as the one that asks for least.
     least = min((row.milli_gpus for row in picture.rows if _waits(row) and row.milli_gpus), default=0)
     found: dict[str, Doing] = {}
@@ -146,8 +149,7 @@ def _by_model(picture: Picture) -> dict[str, Doing]:
         if not offered:
             continue
         work, free = min(used, at_work[name]), max(0, offered - used)
-        closed = unavailable(node.get("spec") or {}, node.get("status") or {})
-        state = "closed" if closed else "scattered" if 0 < free < least else "idle"
+        state = "closed" if closed[name] else "scattered" if 0 < free < least else "idle"
         here = Doing(work=work, held=used - work, **{state: free})
         model = _model_of(picture, name)
         found[model] = found.get(model, Doing()).plus(here)
@@ -158,14 +160,9 @@ def _waits(row: PodRow) -> bool:
     return row.phase == "Pending" and not row.node
 
 
-def _at_work(picture: Picture) -> Counter[str]:
-    """Node -> milli-GPU of pods that run, in groups that run whole."""
+def _at_work(picture: Picture, silent: Collection[str]) -> Counter[str]:
+    """Node -> milli-GPU of pods that run, in groups that run whole. ``silent``: nodes that are not ready."""
     groups = dict(_groups(picture))
-    silent = {
-        name
-        for name, node in picture.nodes.items()
-        if NOT_READY in unavailable(node.get("spec") or {}, node.get("status") or {})
-    }
     running = [
         row
         for row in picture.rows
@@ -205,12 +202,12 @@ def _groups(picture: Picture) -> Iterator[tuple[str, tuple[str, int]]]:
 
 
 def _queues(picture: Picture, prices: Prices, mean: float) -> Iterator[QueueCost]:
-    spent: Counter[str] = Counter()
+    spent: defaultdict[str, float] = defaultdict(float)
     for row in picture.rows:
         if row.holds and row.node in picture.nodes:
-            price = prices.of(_model_of(picture, row.node)).per_hour * row.milli_gpus / WHOLE
+            price = prices.of(_model_of(picture, row.node)).cost(row.milli_gpus / WHOLE)
             for queue in picture.lines.get(row.queue, ()):
-                spent[queue] += price  # type: ignore[assignment]
+                spent[queue] += price
     standings: Mapping[str, QueueStanding] = picture.shares.queues
     for name, one in sorted(standings.items()):
         yield QueueCost(
