@@ -100,6 +100,11 @@ class Recorder(Observer):
         """With a lab that was opened before."""
         self._cluster = cluster
 
+    def begin_part(self) -> None:
+        """What was recorded so far is kept elsewhere; what comes is a part of its own, told by what came before."""
+        self.recording = self.recording.following()
+        self._log.cycles = self.recording.cycles
+
     def on_begin(self, scheduler: Deciding) -> None:
         """What it decides on is kept, too."""
         # Not by default: following costs something in each cycle, and only who keeps cycles needs it.

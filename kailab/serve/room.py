@@ -11,6 +11,7 @@ from typing import TypeVar
 from kailab.errors import KailabError, StateError
 from kailab.serve.newsroom import Newsroom
 from kailab.serve.session import Session
+from kailab.serve.view import View
 
 T = TypeVar("T")
 
@@ -27,6 +28,9 @@ class Room:
     def __init__(self, session: Session, newsroom: Newsroom, report: Callable[[BaseException], None]) -> None:
         """``report`` gets what went wrong that nobody foresaw."""
         self._session, self._newsroom, self._report = session, newsroom, report
+        self._shown = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        session.show = self._show
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="lab")
         self._waiting = 0
 
@@ -50,9 +54,34 @@ class Room:
         return await asyncio.shield(asyncio.ensure_future(self._acted(do)))
 
     async def _acted(self, do: Callable[[Session], T]) -> T:
-        told = await self.ask(do)
-        await self.look()
+        self._loop = asyncio.get_running_loop()
+        shown = False
+
+        def done(session: Session) -> T:
+            nonlocal shown
+            self._shown = False
+            try:
+                return do(session)
+            finally:
+                shown = self._shown
+
+        try:
+            told = await self.ask(done)
+        except BaseException:
+            # What was shown could not be saved: the lab is as it was.
+            if shown:
+                await self.look()
+            raise
+        if not shown:
+            await self.look()
         return told
+
+    def _show(self, view: View) -> None:
+        """A change that is not saved yet. In the thread of the lab."""
+        session, self._shown = self._session, True
+        told = self._newsroom.publish(view, session.said, "", session.controls())
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(told, self._loop)
 
     async def look(self) -> None:
         """Look at the lab and tell everybody."""

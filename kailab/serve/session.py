@@ -1,13 +1,15 @@
 """The lab behind the page: looked at, changed, taken back. All of it runs in one thread, one thing after the other.
 
 The lab lives in its file, as between commands: each change holds its lock, and what other commands do to it is seen here. So nothing is
-lost when the server ends, and nobody has to end it to type a command."""
+lost when the server ends, and nobody has to end it to type a command. Between changes it is kept in memory (``holding``), and who looks on
+sees a change before it is saved; whoever asked for it is answered afterwards."""
 
 from __future__ import annotations
 
 import secrets
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,17 +18,20 @@ from kailab.cluster.protocol import VirtualTime
 from kailab.errors import EvidenceError, InputError, StateError
 from kailab.lab import kept
 from kailab.lab.became import LabChanges
+from kailab.lab.garbage import collector_off
 from kailab.lab.kept import Stamp
 from kailab.lab.lab import Lab
 from kailab.lab.settle import CYCLE_SECONDS
 from kailab.lab.whatif.trial import Alternative, what_if
 from kailab.lab.wording import elapsed
 from kailab.serve import past
+from kailab.serve.holding import Holding
 from kailab.serve.onlooker import Onlooker
 from kailab.serve.view import View, view_of
 from kailab.serve.wishes import Wish, Wished, wished
 
 Tell: TypeAlias = Callable[[str], None]
+Show: TypeAlias = Callable[[View], None]
 
 MOST_PREVIEWS = 32
 MOST_SECONDS = 366 * 86_400.0
@@ -45,15 +50,18 @@ class Preview:
 
 
 class Session:
-    """``tell`` gets what is waited for and what goes unrecorded."""
+    """``tell`` gets what is waited for and what goes unrecorded. ``show`` gets the lab after a change, before it is saved; where it can't be
+    saved the lab is to be looked at again."""
 
-    def __init__(self, path: Path, tell: Tell) -> None:
+    def __init__(self, path: Path, tell: Tell, show: Show | None = None) -> None:
         self.path = path
+        self.show = show
         self.paused = False
         self.said = ""
         """What was done last, in words."""
         self._tell = tell
         self._stamp: Stamp = None
+        self._holding = Holding(path, tell)
         self._past = past.Past()
         self._previews: OrderedDict[str, Preview] = OrderedDict()
         self._virtual = True
@@ -70,7 +78,7 @@ class Session:
                 self._past.forget()
                 self._stamp = stamp
                 self.close()
-            with kept.looked_at(self.path, again=True) as lab:
+            with self._seen() as lab:
                 self._virtual = isinstance(lab.cluster, VirtualTime)
                 view = view_of(lab, self.path)
         # What changes while it is looked at is news again.
@@ -93,6 +101,7 @@ class Session:
 
     def close(self) -> None:
         """Nobody looks on any more."""
+        self._holding.let_go()
         if self._onlooker is not None:
             self._onlooker.close()
             self._onlooker = None
@@ -122,7 +131,7 @@ class Session:
     def preview(self, wish: Wish) -> dict[str, Any]:
         """What would become of the lab: tried on a copy, beside the lab left alone. Raises InputError, NotSettled."""
         stamp = self.stamp()
-        with kept.looked_at(self.path, again=True) as lab:
+        with self._seen(to_try=True) as lab:
             found = wished(lab, wish)
             tried = what_if(lab, [Alternative(found.title, found.changes)])
         number = secrets.token_hex(8)
@@ -170,11 +179,10 @@ class Session:
         def do(lab: Lab) -> str:
             before = LabChanges(lab)
             lab.settle()
+            self.paused = False
             return before.told()
 
-        told = self._act("The scheduler goes on", do)
-        self.paused = False
-        return told
+        return self._act("The scheduler goes on", do)
 
     def step(self) -> str:
         """The next cycle of the scheduler; where it has nothing to decide, on to the next moment, a second at most."""
@@ -214,6 +222,7 @@ class Session:
                 raise InputError(
                     "there is nothing to take back: the lab is as it was begun, or somebody else changed it"
                 )
+            self._holding.let_go()
             _kept(lambda: past.put_back(self.path, last))
             self._past.pop()
             self._stamp = self.stamp()
@@ -222,21 +231,60 @@ class Session:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
+    @contextmanager
+    def _seen(self, *, to_try: bool = False) -> Iterator[Lab]:
+        """The lab as the file has it, to look at. ``to_try``: something that may be done to it next."""
+        held = self._holding.lab() if to_try and self._virtual and not self.stale else self._holding.held
+        if held is not None:
+            with collector_off():
+                yield held
+            return
+        with kept.looked_at(self.path, again=True) as lab:
+            yield lab
+
     def _act(self, what: str, do: Callable[[Lab], str], stamp: Stamp = None) -> str:
-        """Do something to the lab and save it. ``stamp``: only to the lab as it was then."""
+        """Do something to the lab, show it and save it. ``stamp``: only to the lab as it was then."""
         with kept.locked(self.path, self._tell):
             if stamp is not None and self.stamp() != stamp:
                 raise Outdated("the lab has changed since this was previewed; preview it again")
             if self.stale:
                 self._past.forget()
-            before = _kept(lambda: past.kept(self.path, what)) if self._virtual else None
-            with kept.resumed(self.path, self._tell) as lab:
-                told = do(lab)
-            if before is not None:
-                self._past.push(before)
+            if self._virtual:
+                self._changed(what, do)
+            else:
+                with kept.resumed(self.path, self._tell) as lab:
+                    self.said = f"{what}: {do(lab)}"
             self._stamp = self.stamp()
-        self.said = f"{what}: {told}"
         return self.said
+
+    def _changed(self, what: str, do: Callable[[Lab], str]) -> None:
+        """By who holds the lock."""
+        before, said, paused = _kept(lambda: past.kept(self.path, what)), self.said, self.paused
+        lab = self._holding.lab()
+        try:
+            told = f"{what}: {do(lab)}"
+        except BaseException:
+            # It may be half done: the lab is what the file has.
+            self._holding.let_go()
+            self.paused = paused
+            raise
+        self.said = told
+        self._past.push(before)
+        try:
+            self._show(lab)
+            self._holding.save()
+        except BaseException:
+            self._holding.let_go()
+            self._past.pop()
+            self.said, self.paused = said, paused
+            raise
+
+    def _show(self, lab: Lab) -> None:
+        if self.show is None:
+            return
+        # One that can't be shown is changed all the same.
+        with suppress(EvidenceError):
+            self.show(view_of(lab, self.path, self._holding.unsaved))
 
     def _settled(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:

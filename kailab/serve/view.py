@@ -16,6 +16,7 @@ from kailab.engine.snapshot import jsonform
 from kailab.errors import NotFound
 from kailab.evidence import store
 from kailab.evidence.journal import Journal
+from kailab.evidence.recording import Recording
 from kailab.evidence.standing import standing
 from kailab.lab.capture import EXERCISE, TEST, capture
 from kailab.lab.lab import Lab
@@ -43,10 +44,10 @@ class View:
     desk: bytes
 
 
-def view_of(lab: Lab, state: Path) -> View:
-    """Of a lab and the record beside its file. Raises EvidenceError."""
+def view_of(lab: Lab, state: Path, unsaved: Recording | None = None) -> View:
+    """Of a lab and the record beside its file. ``unsaved``: what is not in that record yet. Raises EvidenceError."""
     with tempfile.TemporaryDirectory(prefix="kailab-serve-") as folder:
-        test = store.load_test(capture(lab, Journal(state), Path(folder)), f"{EXERCISE}/{TEST}")
+        test = store.load_test(capture(lab, Journal(state), Path(folder), unsaved), f"{EXERCISE}/{TEST}")
         [name] = test.labs
         form, chunks = Gathering(test, name, RAW).form(_now(lab))
     return View(gzip.compress(jsonform.encode(form), _LEVEL, mtime=0), chunks, _packed(_desk(lab)))

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -10,9 +14,12 @@ from hypothesis import strategies as st
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import InputError, StateError
+from kailab.evidence.entries import Decision, Waits
 from kailab.evidence.journal import Journal
 from kailab.lab import Lab, kept
+from kailab.report.raw import SEPARATOR
 from kailab.serve.session import Outdated, Session
+from kailab.serve.view import View
 from kailab.serve.wishes import AddNodes, Drain, Remove, Set, Submit, Wish, read_wish
 from tests.serve.conftest import TEXTS, begun
 
@@ -268,3 +275,65 @@ def test_a_lab_of_another_scheduler_is_shown_and_changed(tmp_path: Path) -> None
     session.undo()
     with Lab.resume(session.path, read_only=True) as lab:
         assert lab.get("deployments") == []
+
+
+def test_a_change_is_shown_before_it_is_saved(session: Session) -> None:
+    shown = []
+
+    def show(view: View) -> None:
+        with Lab.resume(session.path, read_only=True) as lab:
+            shown.append((view, [queue["metadata"]["name"] for queue in lab.get("queues")]))
+
+    session.show = show
+    done(session, TEAMS)
+    [(view, saved)] = shown
+    assert saved == []
+    # Once it is saved another look, and one by somebody who comes later, see the same.
+    assert told(view) == told(session.look()) == told(opened(session.path).look())
+    done(session, BORROWER)
+    assert told(shown[-1][0]) == told(session.look()) == told(opened(session.path).look())
+
+
+def told(view: View) -> tuple[Any, Any, list[Any]]:
+    texts = [text for chunk in view.chunks.values() for text in gzip.decompress(chunk).split(SEPARATOR)]
+    # As values: 0 and 0.0 are the same, and a fleet is no JSON.
+    return view.lab, view.desk, [json.loads(text) if text[:1] in b"[{" else text for text in texts]
+
+
+def test_a_change_that_can_not_be_saved_did_not_happen(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    done(session, TEAMS)
+    before, view, steps = session.path.read_bytes(), told(session.look()), recorded(session)
+    number = session.preview(BORROWER)["id"]
+    with monkeypatch.context() as broken:
+        broken.setattr(Lab, "save", refuses)
+        with pytest.raises(StateError, match="no room"):
+            session.apply(number)
+    assert (session.path.read_bytes(), told(session.look()), recorded(session)) == (before, view, steps)
+    assert "24 pods running" in done(session, BORROWER)
+    session.undo()
+    assert session.path.read_bytes() == before
+
+
+def refuses(lab: Lab, path: Path) -> None:
+    raise StateError(f"{path}: no room")
+
+
+def test_a_lab_in_memory_goes_on_as_one_that_is_read_anew(session: Session, tmp_path: Path) -> None:
+    """The record of one session is that of many, but for what a scheduler that begins anew tells again."""
+    begun(tmp_path / "other.state")
+    for wish in (TEAMS, BORROWER, OWNER, Set(["deployment/borrower.replicas=23"]), Remove("deployment/owner")):
+        done(session, wish)
+        done(opened(tmp_path / "other.state"), wish)
+    one, other = (Journal(path).whole() for path in (session.path, tmp_path / "other.state"))
+    assert [step.text for step in one.steps] == [step.text for step in other.steps]
+    assert [state for _, state in one.states] == [state for _, state in other.states]
+    assert made(one.decisions) == made(other.decisions)
+
+
+def made(entries: Sequence[Decision]) -> list[tuple[type, float, str, str]]:
+    """What was done to which pod, where."""
+    return [
+        (type(entry), entry.t, entry.pod, getattr(entry, "node", ""))
+        for entry in entries
+        if not isinstance(entry, Waits)
+    ]

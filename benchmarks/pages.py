@@ -1,0 +1,84 @@
+"""``python -m benchmarks.pages``: what a change costs on the live page of a large lab.
+
+Makes a lab kept in a file, opens it as ``kailab serve`` does, and carries out small changes: a pod is submitted and deleted, a Deployment
+scaled by one, the scheduler stepped. Figures are seconds of processor time: until browsers have what they show, and until the change is
+saved.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from time import process_time
+
+from benchmarks.looks import work
+from kailab.fleet import load_fleet
+from kailab.lab import kept, life
+from kailab.scheduler import settings_of
+from kailab.serve.session import Session
+from kailab.serve.view import View
+from kailab.serve.wishes import Remove, Set, Submit
+from kailab.undertest.naming import chosen
+
+POD = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: one-more, labels: {kai.scheduler/queue: team-1}}
+spec:
+  schedulerName: kai-scheduler
+  containers: [{name: main, image: train, resources: {limits: {nvidia.com/gpu: 1}}}]
+"""
+
+
+CHANGES = {
+    "a pod submitted": Submit(POD),
+    "scaled by one": Set(["deployment/api-0.replicas=33"]),
+    "a pod deleted": Remove("pod/one-more"),
+}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__)
+    options.add_argument("--fleet", default="scale-5000")
+    options.add_argument("--pods", type=int, default=40_000)
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        state = Path(folder) / "lab.state"
+        life.begin(state, load_fleet(given.fleet), "embedded", chosen("kailab"), settings_of(None), {}).close()
+        with kept.changed(state, print, print) as lab:
+            lab.apply(list(work(given.pods, lab.facts()["gpus"])))
+            lab.settle()
+        measured(state)
+
+
+def measured(state: Path) -> None:
+    """Tell what looks and changes cost."""
+    seen: list[float] = []
+    session = Session(state, print, lambda view: seen.append(process_time()))
+    begun = process_time()
+    view = session.look()
+    told("first look", process_time() - begun, view)
+    for name, wish in CHANGES.items():
+        number = session.preview(wish)["id"]
+        act(name, session, seen, partial(Session.apply, number=number))
+    act("stepped", session, seen, Session.step)
+
+
+def act(name: str, session: Session, seen: list[float], do: Callable[[Session], str]) -> None:
+    """Carry out a change."""
+    begun = process_time()
+    do(session)
+    told(name, seen[-1] - begun, None, process_time() - begun)
+
+
+def told(name: str, shown: float, view: View | None = None, saved: float | None = None) -> None:
+    """A line of the table."""
+    more = f"{len(view.lab) / 2**20:.1f} MiB" if view is not None else f"saved {saved:.2f} s"
+    print(f"{name:<20} shown {shown:6.2f} s  {more}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
