@@ -20,7 +20,7 @@ from kailab.lab import kept, life
 from kailab.scheduler import settings_of
 from kailab.serve.session import Session
 from kailab.serve.view import View
-from kailab.serve.wishes import Remove, Set, Submit
+from kailab.serve.wishes import Remove, Set, Submit, Wish
 from kailab.undertest.naming import chosen
 
 POD = """\
@@ -33,7 +33,7 @@ spec:
 """
 
 
-CHANGES = {
+CHANGES: dict[str, Wish] = {
     "a pod submitted": Submit(POD),
     "scaled by one": Set(["deployment/api-0.replicas=33"]),
     "a pod deleted": Remove("pod/one-more"),
