@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Decisions,
         Evict,
         EvictionTotals,
+        Kept,
         Pending,
         Pipeline,
         QueueShare,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
         TaskFit,
         Turn,
     )
-    from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, VictimOrder, register_policy
+    from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, Reservation, VictimOrder, register_policy
     from kailab.engine.policies.settings import Checkpoint, PolicyChoice, SearchBudget, WeightedOrder
     from kailab.engine.policies.views import JobView, NodesView, Resources
     from kailab.engine.snapshot.records import (
@@ -76,7 +77,9 @@ else:
             "Pending": "decisions",
             "Pipeline": "decisions",
             "QueueShare": "decisions",
+            "Kept": "decisions",
             "QueueState": "decisions",
+            "Reservation": "policies.contract",
             "TaskAmounts": "decisions",
             "TaskFit": "decisions",
             "Turn": "decisions",
@@ -154,7 +157,9 @@ __all__ = [
     "PreferredNodes",
     "Queue",
     "QueueShare",
+    "Kept",
     "QueueState",
+    "Reservation",
     "Requirement",
     "ResourceClaim",
     "Resources",

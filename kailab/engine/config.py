@@ -25,7 +25,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     (docs/policies.md); ``aged_after``: a job that has waited this long goes first; ``max_evictions_by_priority``: pairs
     of (victim's priority, evictions a cycle); ``max_taken_ratio``: what victims give / what their beneficiary asks for, at
     most. ``job_order_policy``, ``node_score_policy``, ``victim_order_policy``: policies written by others
-    (docs/extending.md), which come in the place of the built-in ones."""
+    (docs/extending.md), which come in the place of the built-in ones; ``reservation_policy``: for whom a place is kept free."""
 
     actions: tuple[Action, ...] = ACTIONS
     gpu_placement: Literal["binpack", "spread"] = "binpack"
@@ -64,3 +64,4 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     job_order_policy: PolicyChoice | None = None
     node_score_policy: PolicyChoice | None = None
     victim_order_policy: PolicyChoice | None = None
+    reservation_policy: PolicyChoice | None = None

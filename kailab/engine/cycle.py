@@ -11,6 +11,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions
 from kailab.engine.placing import unbacked_pipelines
 from kailab.engine.placing.allocation import Allocator
+from kailab.engine.placing.reservations import Reservations
 from kailab.engine.report.eviction_totals import with_eviction_totals
 from kailab.engine.report.pending import pending_jobs, queue_states
 from kailab.engine.session import Session
@@ -49,6 +50,8 @@ def run_cycle(
         # Before any action: decisions tell where queues stood when the cycle began.
         queues = queue_states(session)
         allocator = Allocator(session)
+        if config.reservation_policy is not None:
+            allocator.reservations = Reservations(session, allocator, config.reservation_policy)
         stale: list[str] = []
         for action in config.actions:
             tell(action)

@@ -28,6 +28,7 @@ class Code(StrEnum):
     PREEMPTION_DELAY = "PreemptionDelayNotElapsed"
     UNSCHEDULABLE = "Unschedulable"  # KAI gives a text but no code of its own
     NOT_READY = "NotReady"  # fewer pods than minMember exist
+    RESERVED = "Reserved"  # kailab's own: there is room, and it is kept free for another
     WAITING = "Pipelined"  # a place is promised; leaving tasks must go first
 
 
@@ -64,6 +65,9 @@ class Numbers(TypedDict, total=False):
     minimum: int
     # a delay of its preemption
     until: float  # seconds since the epoch
+    # a place that is kept free: for itself, or for another (``kept_for``: its PodGroup's uid)
+    kept_for: str
+    kept_from: float  # seconds since the epoch
     # a configured order
     score: ScoreNumbers
     policy: PolicyNumbers
@@ -248,6 +252,17 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True):
     turn: Turn | None = None
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A place that is kept free for a PodGroup that found no room (``EngineConfig.reservation_policy``). ``at``: the earliest moment, in seconds since the
+    epoch, at which it fits by the run times that are told. ``nodes``: where its tasks then go, each as often as it takes tasks. ``gpu``: in all, in milli-GPU."""
+
+    podgroup: str
+    queue: str
+    at: float
+    nodes: tuple[str, ...]
+    gpu: int
+
+
 class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     """Where a queue stands at the start of a cycle, all three resources."""
 
@@ -265,7 +280,8 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     ``started``: PodGroups that went from nothing allocated to allocated. ``robbed``: PodGroups (by uid) that lost tasks, or
     a promise made in this very cycle, and the one that got them (""  for a stale gang). ``heirs``: PodGroups (by uid) that the
     next cycle is to serve first (``EngineConfig.promised``): room was made for them. ``again``: nothing changes, but room was given
-    and taken for another, and would be in every cycle to come unless the heirs go first; so decide once more at once."""
+    and taken for another, and would be in every cycle to come unless the heirs go first; so decide once more at once. ``kept``: places that are
+    kept free, in the order of turns."""
 
     now: float
     binds: tuple[Bind, ...] = ()
@@ -278,6 +294,7 @@ class Decisions(msgspec.Struct, frozen=True, kw_only=True):
     robbed: tuple[tuple[str, str], ...] = ()
     heirs: tuple[str, ...] = ()
     again: bool = False
+    kept: tuple[Kept, ...] = ()
     wake_at: float | None = None
 
     @property

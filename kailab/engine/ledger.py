@@ -16,6 +16,7 @@ from kailab.engine.decisions import (
     Decisions,
     Evict,
     Ground,
+    Kept,
     Numbers,
     Pending,
     Pipeline,
@@ -51,6 +52,7 @@ class Ledger:
         self.robbed: dict[str, str] = {}
         self.heirs: tuple[str, ...] = ()
         self.again = False
+        self.kept: tuple[Kept, ...] = ()
         self.started: list[str] = []
         self.failures: dict[str, Failure] = {}
         self.tried: dict[str, list[tuple[Action, str]]] = {}
@@ -162,6 +164,7 @@ class Ledger:
             robbed=tuple(sorted(self.robbed.items())),
             heirs=self.heirs,
             again=self.again,
+            kept=self.kept,
             started=tuple(self.started),
             wake_at=self.wake_at,
         )

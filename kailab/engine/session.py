@@ -73,6 +73,7 @@ class Session:
         self.limits = EvictionLimits(config)
         self.taking = TakenRatioLimit(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
+        self.held_back = False  # the last search was refused for what is kept free
         open_accounts(working, config, self.accepted)  # before the ranking, which looks at what queues hold
         try:
             self.ranking = ranking.attach(self)  # None: KAI's order

@@ -13,6 +13,8 @@ SHIPPED: Mapping[str, str] = {
     "smallest-job": "kailab.policies.orders:SmallestJob",
     "tiresias": "kailab.policies.orders:Tiresias",
     "most-attained": "kailab.policies.orders:MostAttained",
+    "backfill": "kailab.policies.reservations:Backfill",
+    "keep-for-large": "kailab.policies.reservations:KeepForLarge",
     "random": "kailab.policies.placement:Random",
     "best-fit": "kailab.policies.placement:BestFit",
     "dot-product": "kailab.policies.placement:DotProduct",

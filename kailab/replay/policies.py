@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, VictimOrder
+from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, Reservation, VictimOrder
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import InputError
@@ -26,6 +26,7 @@ _FIELDS: tuple[tuple[type[Policy], str], ...] = (
     (JobOrder, "job_order_policy"),
     (NodeScore, "node_score_policy"),
     (VictimOrder, "victim_order_policy"),
+    (Reservation, "reservation_policy"),
 )
 RANDOM = next(name for name, place in SHIPPED.items() if place.endswith(":Random"))
 """The policy that a seed is for."""

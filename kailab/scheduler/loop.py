@@ -227,5 +227,6 @@ class Scheduler:
             or config.victim_order != "queue"
             or config.job_order_policy is not None
             or config.victim_order_policy is not None
+            or config.reservation_policy is not None
             or any(queue.reclaim_min_runtime or queue.preempt_min_runtime for queue in self.mirror.queues.values())
         )

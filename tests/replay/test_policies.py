@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from msgspec import structs
 
 from benchmarks.fgd import drawn
+from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError, KailabError
 from kailab.policies.fragmentation import Typical
 from kailab.replay import tables
@@ -134,3 +138,42 @@ def test_a_policy_is_of_one_kind_at_a_time(trace_file, two_nodes) -> None:
     assert not config.engine.prefer_shared_devices
     with pytest.raises(InputError, match="expected one of a kind"):
         decided_by(None, ("fifo", "tiresias"), read_trace(trace_file("a,0,60,1")), two_nodes)
+
+
+def test_backfill_keeps_the_place_of_a_gang_and_lets_short_jobs_by(began) -> None:
+    lines = ("runs,0,3600,4", "gang,10,600,8", "long,20,7200,4", "short,30,3000,4")
+    assert began(*lines, policies=("fifo",)) == {"runs": 0, "gang": 7220, "long": 20, "short": 3600}
+    assert began(*lines, policies=("fifo", "backfill")) == {"runs": 0, "gang": 3600, "long": 4200, "short": 30}
+
+
+class Promises(Observer):
+    """Each PodGroup's earliest promise, in seconds after the first cycle."""
+
+    def __init__(self) -> None:
+        self.first: dict[str, float] = {}
+        self.bound: dict[str, float] = {}
+
+    def on_cycle(self, record: CycleRecord) -> None:
+        for kept in record.decisions.kept:
+            self.first.setdefault(kept.podgroup, kept.at)
+        for bind in record.decisions.binds:
+            self.bound[bind.podgroup] = record.decisions.now
+
+
+JOBS = st.lists(
+    st.tuples(st.integers(0, 40), st.integers(1, 60), st.sampled_from((0.5, 1, 2, 3, 4, 6, 8))), min_size=4, max_size=10
+)
+
+
+@given(JOBS, st.sampled_from((1, 3)))
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_nobody_starts_later_than_promised_where_run_times_hold(trace_file, replayed, two_nodes, jobs, most) -> None:
+    path = trace_file(*(f"j{number},{came},{lasts},{gpus}" for number, (came, lasts, gpus) in enumerate(jobs)))
+    given = decided_by(None, ("fifo", "backfill"), read_trace(path), two_nodes)
+    choice = PolicyChoice(name="backfill", parameters={"most": most})
+    config = structs.replace(given, engine=structs.replace(given.engine, reservation_policy=choice))
+    told = Promises()
+    replayed(path, "one", config=config, observers=(told,))
+    # A second for the cycle after the one in which the last of those before it ends.
+    late = {uid: told.bound[uid] - at for uid, at in told.first.items() if told.bound[uid] > at + 1}
+    assert not late

@@ -17,13 +17,21 @@ from kailab.engine.working.state import Job
 def execute(session: Session, allocator: Allocator) -> None:
     _serve_promised(session, allocator)
     order = waiting_jobs(session, "allocate")
+    reservations = allocator.reservations
     while not order.over:
         job = order.pop()
+        if reservations is not None:
+            reservations.turn(job)
         mark = session.mark()
         # As in KAI, a last start is set only where nothing of the job was allocated before: surplus is no start.
         started = job.allocated == 0
         if not allocator.place(job, None, False):
             session.undo(mark)
+            if reservations is not None:
+                reservations.consider(job)
+            continue
+        if reservations is not None and not reservations.admit(job, mark):
+            reservations.consider(job)
             continue
         pipelined = _must_wait(job)
         if pipelined:

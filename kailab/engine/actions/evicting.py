@@ -81,7 +81,8 @@ def impossible(session: Session, allocator: Allocator, job: Job) -> bool:
 
 class Skip:
     """Remembers what failed; ``session.config.use_signatures`` switches it. A search cut short because others had used up
-    the action's budget proves nothing about the next one, nor does one whose victims were too much for what it asked for."""
+    the action's budget proves nothing about the next one, nor does one whose victims were too much for what it asked for,
+    or one that was refused for what is kept free."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -92,7 +93,7 @@ class Skip:
         return self._on and not self._failed.setdefault(scope, Representatives()).easier(job)
 
     def failed(self, job: Job, scope: str) -> None:
-        if self._session.budget.cut_short or self._session.taking.refused:
+        if self._session.budget.cut_short or self._session.taking.refused or self._session.held_back:
             return
         self._failed.setdefault(scope, Representatives()).add(job)
 
@@ -109,6 +110,10 @@ def search(
     solved = solver.solve()
     # A solution beyond the maximum is dropped as a whole: a part of its victims would go for nothing.
     refused = session.limits.refuses(session, mark) if solved else None
+    session.held_back = False
+    if solved and refused is None and allocator.reservations is not None:
+        refused = allocator.reservations.refuse(job)
+        session.held_back = refused is not None
     if solved and refused is None:
         # Before the commit: what the ledger has as evicted does not count once more.
         session.limits.count(session, mark)

@@ -5,6 +5,8 @@ Source: KAI's AllocateJob.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kailab.engine.decisions import Code
 from kailab.engine.ledger import Failure
 from kailab.engine.placing.placement import NodeMask, Placer
@@ -14,9 +16,15 @@ from kailab.engine.queueing.order import member_key, tasks_to_allocate
 from kailab.engine.session import Session
 from kailab.engine.working.state import Job, Member, WPodSet, WSubGroup, WTask
 
+if TYPE_CHECKING:
+    from kailab.engine.placing.reservations import Reservations
+
 
 class Allocator:
-    """Places jobs of one session. ``pipeline_only``: promise places instead of taking them (for evicting actions)."""
+    """Places jobs of one session. ``pipeline_only``: promise places instead of taking them (for evicting actions). ``reservations``: places
+    that are kept free, where the configuration asks for it."""
+
+    reservations: Reservations | None = None
 
     def __init__(self, session: Session) -> None:
         self.session = session

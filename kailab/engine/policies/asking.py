@@ -140,19 +140,19 @@ class ChosenScore:
     def of(self, task: WTask, candidates: np.ndarray) -> np.ndarray:
         """0 to 1 for each node; what the policy says of nodes that are no candidates counts as 0."""
         about = f"pod {task.record.namespace}/{task.record.name}"
-        answer = _asked(self._choice, "score", about, lambda: self._policy.score(task.record, self._view()))
+        answer = asked(self._choice, "score", about, lambda: self._policy.score(task.record, self._view()))
         try:
             scores = np.asarray(answer, dtype=float)
         except (TypeError, ValueError):
-            raise _wrong(self._choice, "score", about, repr(answer)[:80], "a number for each node") from None
+            raise wrong(self._choice, "score", about, repr(answer)[:80], "a number for each node") from None
         if scores.shape != (len(self._records),):
             told = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
-            raise _wrong(self._choice, "score", about, told, f"{len(self._records)} numbers, one for each node")
+            raise wrong(self._choice, "score", about, told, f"{len(self._records)} numbers, one for each node")
         good = (scores >= 0) & (scores <= 1)  # NaN is neither
         if not good[candidates].all():
             i = int(np.flatnonzero(candidates & ~good)[0])
             said = f"{scores[i]:g} for node {self._records[i].name}"
-            raise _wrong(self._choice, "score", about, said, "a number from 0 to 1")
+            raise wrong(self._choice, "score", about, said, "a number from 0 to 1")
         return np.where(candidates, scores, 0.0)
 
     def _view(self) -> NodesView:
@@ -214,12 +214,12 @@ def _first(tasks: Any, count: int) -> list[WTask]:
 def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], object], length: int | None) -> Numeric:
     """The answer as a tuple. ``length``: of the answers before it, with which it is to be compared."""
     about = f"PodGroup {job.record.namespace}/{job.record.name}"
-    answer = _asked(choice, method, about, ask)
+    answer = asked(choice, method, about, ask)
     parts = answer if isinstance(answer, tuple) else (answer,)
     if not parts or not all(_is_number(part) for part in parts):
-        raise _wrong(choice, method, about, repr(answer)[:80], "a number, or a tuple of numbers")
+        raise wrong(choice, method, about, repr(answer)[:80], "a number, or a tuple of numbers")
     if length is not None and len(parts) != length:
-        raise _wrong(choice, method, about, f"{len(parts)} numbers", f"{length}, as for the PodGroups before it")
+        raise wrong(choice, method, about, f"{len(parts)} numbers", f"{length}, as for the PodGroups before it")
     return parts
 
 
@@ -228,7 +228,8 @@ def _is_number(part: object) -> bool:
     return isinstance(part, int | float) and not math.isnan(part)
 
 
-def _asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:
+def asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:
+    """An answer of a policy. Raises PolicyError for whatever it raises."""
     try:
         return ask()
     # SystemExit too: a policy of others must not end the process of the scheduler.
@@ -242,5 +243,6 @@ def _asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) 
         raise PolicyError(f"policy {choice.told}: {method} of {about} failed: {why}{place}") from error
 
 
-def _wrong(choice: PolicyChoice, method: str, about: str, said: str, expected: str) -> PolicyError:
+def wrong(choice: PolicyChoice, method: str, about: str, said: str, expected: str) -> PolicyError:
+    """For an answer that is not what the policy promises."""
     return PolicyError(f"policy {choice.told}: {method} of {about} is {said}; expected {expected}")

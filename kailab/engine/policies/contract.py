@@ -1,4 +1,4 @@
-"""What a policy written by others is: a class derived from ``JobOrder``, ``NodeScore`` or ``VictimOrder``.
+"""What a policy written by others is: a class derived from ``JobOrder``, ``NodeScore``, ``VictimOrder`` or ``Reservation``.
 
 The fields of the class are the policy's parameters, with their types and defaults; a configuration that gives others is
 refused. A policy is frozen: it keeps nothing between two calls, so the same cluster gives the same answers. It must not look at
@@ -30,7 +30,7 @@ Key = float | tuple[float, ...]
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all policies. Derive from one of its three kinds."""
+    """The base of all policies. Derive from one of its four kinds."""
 
 
 class JobOrder(Policy, frozen=True, forbid_unknown_fields=True):
@@ -63,7 +63,28 @@ class VictimOrder(Policy, frozen=True, forbid_unknown_fields=True):
         raise NotImplementedError
 
 
-METHODS: dict[type[Policy], tuple[str, int]] = {JobOrder: ("key", 1), NodeScore: ("score", 2), VictimOrder: ("cost", 1)}
+class Reservation(Policy, frozen=True, forbid_unknown_fields=True):
+    """For which of the jobs that find no room a place is kept free: from the earliest moment at which it fits, by the run times that are told, nobody
+    behind it may hold what it is then to have. Without such a policy whoever fits starts, as in KAI."""
+
+    def reserves(self, job: JobView, kept: int) -> bool:
+        """Asked in the order of turns of each job that wants its minimum and finds no room on the nodes. ``kept``: how many places are kept already in
+        this cycle."""
+        raise NotImplementedError
+
+    def expects(self, job: JobView) -> float | None:
+        """How long a job runs, in seconds from its start; None: nobody knows, so that nothing is begun or promised in the hope of its end. Here: as the
+        longest of its pods tells (annotation ``kailab.dev/expected-seconds``)."""
+        told = [task.expected_seconds for task in job.tasks if task.expected_seconds is not None]
+        return max(told) if told else None
+
+
+METHODS: dict[type[Policy], tuple[str, int]] = {
+    JobOrder: ("key", 1),
+    NodeScore: ("score", 2),
+    VictimOrder: ("cost", 1),
+    Reservation: ("reserves", 2),
+}
 """Each kind of policy -> the method that it must have, and with how many arguments that is called."""
 
 P = TypeVar("P", bound=Policy)

@@ -13,7 +13,7 @@ from kailab.engine.placing import fit
 from kailab.engine.report.serving import turns
 from kailab.engine.report.sieve import NodeRule, Stage, sift
 from kailab.engine.session import Session
-from kailab.engine.snapshot.amounts import number
+from kailab.engine.snapshot.amounts import moment_text, number
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
@@ -133,6 +133,11 @@ def _failure(session: Session, job: Job, tasks: list[WTask], lost: list[WTask]) 
         return _not_ready(job)
     until = session.ledger.delayed.get(job.uid)
     failure = session.ledger.failures.get(job.uid)
+    kept = next((kept for kept in session.ledger.kept if kept.podgroup == job.uid), None)
+    if failure is not None and kept is not None:
+        since = f" from {moment_text(kept.at)} on" if kept.at > session.now else ""
+        numbers: Numbers = {**(failure.numbers or {}), "kept_for": job.uid, "kept_from": kept.at}
+        return failure._replace(message=f"{failure.message}; a place is kept for it{since}", numbers=numbers)
     if until is not None:
         rest = until - session.now
         return Failure(

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from math import inf
 
+import numpy as np
+
 from kailab.model.quantities import format_bytes
 
 
 def number(value: float) -> str:
     """At most three decimals, no trailing zeros."""
     return f"{value:.3f}".rstrip("0").rstrip(".")
+
+
+def moment_text(seconds: float) -> str:
+    """A moment, given in seconds since the epoch, to the second."""
+    # Without datetime, which has a clock in it.
+    return f"{np.datetime64(int(seconds), 's')}Z"
 
 
 def gpus_text(milli: float) -> str:

@@ -9,6 +9,7 @@ from kailab.engine.policies.contract import (
     JobOrder,
     NodeScore,
     Policy,
+    Reservation,
     VictimOrder,
     check_policy,
     make_policy,
@@ -28,6 +29,7 @@ POLICY_FIELDS: dict[str, type[Policy]] = {
     "job_order_policy": JobOrder,
     "node_score_policy": NodeScore,
     "victim_order_policy": VictimOrder,
+    "reservation_policy": Reservation,
 }
 
 

@@ -10,6 +10,7 @@
       maxEvictionsPerCycle: 3
       maxEvictionsPerCycleByPriority: {50: 3, 75: 1}
       maxTakenRatio: 2                 # victims give at most twice what is asked for
+      reservation: backfill            # a place is kept free for the first that finds none
       checkpoint: {gracePeriod: 2m}    # victims save their state first
       searchBudget: {maxScenariosPerJob: 200}
       maxConsolidationVictims: 16      # -1: no bound
@@ -17,7 +18,7 @@
       useSchedulingSignatures: true
       stalenessGracePeriod: 60s
 
-``jobOrder``, ``victimOrder`` and ``nodeScore`` also take the name of a policy that another distribution brings, or
+``jobOrder``, ``victimOrder``, ``nodeScore`` and ``reservation`` also take the name of a policy that another distribution brings, or
 ``{policy: NAME, parameters: {...}}`` (docs/extending.md).
 
 All of it is optional. A ``jobOrder``, ``checkpoint`` or ``agedAfter`` that is there without values has the values above.
@@ -38,7 +39,7 @@ from kailab.scheduler.settings.search_budgets import read_counts
 WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
 KEYS = (
     "jobOrder", "nodeScore", "agedAfter", "victimOrder", "maxEvictionsPerCycle", "maxEvictionsPerCycleByPriority", "maxTakenRatio",
-    "checkpoint", "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
+    "reservation", "checkpoint", "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
     "stalenessGracePeriod",
 )  # fmt: skip
 
@@ -46,6 +47,7 @@ POLICY_KEYS = {
     "job_order_policy": "jobOrder",
     "node_score_policy": "nodeScore",
     "victim_order_policy": "victimOrder",
+    "reservation_policy": "reservation",
 }
 """Fields of EngineConfig that hold a policy of another distribution -> their keys."""
 
@@ -62,6 +64,10 @@ def read_policies(block: Reader) -> dict[str, Any]:
         values["node_score_policy"] = _choice(block, "nodeScore")
         if values["node_score_policy"] is None:
             raise InputError("names no policy; expected a name, or policy and parameters", block.where("nodeScore"))
+    if "reservation" in block:
+        values["reservation_policy"] = _choice(block, "reservation")
+        if values["reservation_policy"] is None:
+            raise InputError("names no policy; expected a name, or policy and parameters", block.where("reservation"))
     # Also without a value: then the default, see above.
     if "agedAfter" in block.values:
         values["aged_after"] = block.seconds("agedAfter") if "agedAfter" in block else DAY

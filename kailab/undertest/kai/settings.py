@@ -39,6 +39,7 @@ _OWN = {
     "job_order_policy": "jobOrder (a policy)",
     "node_score_policy": "nodeScore",
     "victim_order_policy": "victimOrder (a policy)",
+    "reservation_policy": "reservation",
 }
 """Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""
 

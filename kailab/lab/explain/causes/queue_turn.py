@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kailab.engine.decisions import Code as Reason
 from kailab.engine.decisions import Decisions, Turn
 from kailab.engine.relaxing.queue_rules import Actions, PromisesForgotten
 from kailab.engine.relaxing.trials import Outcome, Trials
 from kailab.engine.report.serving import turns as in_turn
 from kailab.engine.session import Session
+from kailab.engine.snapshot.amounts import moment_text
 from kailab.lab.explain.cause import Cause, Code
 from kailab.lab.explain.causes.case import Case
 from kailab.lab.explain.causes.queue_words import podgroup_ref, queue_ref, workload_title, workload_titles
@@ -44,6 +46,11 @@ def behind_others(case: Case) -> Iterable[Cause]:
         promised = [uid for uid in taking if uid in case.moment.config.promised]
         if promised:
             why = f"the place is promised to {workload_titles(case, promised)}, for which others were evicted"
+    elif case.entry is not None and case.entry.reason == Reason.RESERVED:
+        numbers = case.entry.numbers
+        first = [numbers["kept_for"]]
+        since = f" from {moment_text(numbers['kept_from'])} on" if numbers["kept_from"] > case.moment.now else ""
+        why = f"it is kept free{since} for {workload_titles(case, first)}, which comes first"
     elif ahead:
         why = f"{workload_titles(case, ahead)} of queue {case.queue} {'comes' if len(ahead) == 1 else 'come'} first"
         tried = depth.get("allocate", -1)
