@@ -79,10 +79,10 @@ def test_below_its_minimum_it_goes_as_a_whole(lab):
     expect(lab.job("elastic")).running(pods=0).evicted(pods=32)
 
 
-@pytest.mark.kailab_backend("embedded")
+@pytest.mark.kailab_operator("training-operator")
 def test_an_elastic_pytorchjob(lab):
     """The operator's own word for it (minAvailable) is understood: 8 free, 4 needed, 16 wanted: 8 run. (The embedded cluster
-    makes the pods as the operator would; a real one needs the operator.)"""
+    makes the pods as the operator would; a control plane runs the operator.)"""
     lab.apply("manifests/queues-one-team.yaml", "manifests/filler.yaml")
     lab.settle()
     lab.apply("manifests/pytorch.yaml")

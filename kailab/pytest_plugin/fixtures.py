@@ -55,7 +55,9 @@ class Labs:
         if config is None:
             config = self._marked_config(scheduler, chosen)
         number = len(self._opened) + 1
+        self._skip_without_operators()
         venue = self._venue(scheduler)
+        self._skip_without_their_kinds(venue)
         called = name or ("lab" if number == 1 else f"lab-{number}")
         for_allure = in_allure(self._item.config)
         recorder = Recorder(called) if self._evidence.on or for_allure else None
@@ -173,6 +175,44 @@ class Labs:
         marker = self._item.get_closest_marker("kailab_backend")
         if marker is not None and backend not in marker.args:
             pytest.skip(f"this test runs on {', '.join(marker.args)} only, not on {backend}")
+
+    def _operators(self) -> tuple[str, ...]:
+        """Those that the work of this test needs, where kailab's own controllers do not stand in for them."""
+        from kailab.errors import InputError
+        from kailab.operators.registry import chosen_operators
+
+        marker = self._item.get_closest_marker("kailab_operator")
+        if marker is None:
+            return ()
+        try:
+            return chosen_operators(",".join(marker.args))
+        except InputError as error:
+            raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_operator: {error}") from None
+
+    def _skip_without_operators(self) -> None:
+        from kailab.cluster.backends import BACKENDS
+        from kailab.operators.registry import chosen_operators
+
+        needed = self._operators()
+        if "operators" not in BACKENDS[self._settings.backend].options:
+            return
+        given = chosen_operators(self._settings.operators) if self._settings.operators else ()
+        if missing := [name for name in needed if name not in given]:
+            pytest.skip(f"nothing makes the pods of this test's work: it needs --kailab-with {','.join(missing)}")
+
+    def _skip_without_their_kinds(self, venue: Venue | None) -> None:
+        """In a cluster of somebody else's the operators are theirs."""
+        from kailab.errors import NotFound
+        from kailab.operators.registry import OPERATORS
+
+        if venue is None:
+            return
+        for name in self._operators():
+            for kind in OPERATORS[name].kinds:
+                try:
+                    venue.cluster.list(kind)
+                except NotFound:
+                    pytest.skip(f"the cluster has no kind {kind}: this test's work needs {OPERATORS[name].title} there")
 
 
 @pytest.fixture
