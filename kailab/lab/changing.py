@@ -49,7 +49,7 @@ class Changing(Looking):
                     told = advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
                     warnings += map(str, told)
                 manifests = intake.translated(read.manifests, self.under_test, self.cluster)
-                applied = Applied(intake.apply_all(self.cluster, manifests, namespace), warnings)
+                applied = Applied(intake.apply_all(self.cluster, manifests, self.under_test, namespace), warnings)
         except InputError:
             # Errors quote manifests, so evidence has to know what was refused, too.
             self.observers.on_refusal(seen)

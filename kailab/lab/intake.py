@@ -195,11 +195,20 @@ def queues_named(manifests: Manifests) -> Iterable[tuple[str, Where]]:
                 break
 
 
-def apply_all(cluster: Cluster, manifests: Iterable[Manifest], namespace: str = "default") -> list[Change]:
-    """Apply in order. If the cluster refuses one, those before it are put back as they were."""
+def apply_all(
+    cluster: Cluster, manifests: Iterable[Manifest], scheduler: SchedulerUnderTest, namespace: str = "default"
+) -> list[Change]:
+    """Apply in order, what the scheduler under test has to read first once it has read it. If the cluster refuses one, those before it are put
+    back as they were."""
     changes: list[Change] = []
     undo: list[tuple[Change, Object | None]] = []
+    unread = False
     for manifest in manifests:
+        if manifest.kind in scheduler.reads_first:
+            unread = True
+        elif unread:
+            scheduler.await_read(cluster)
+            unread = False
         obj = manifest.object
         meta = obj["metadata"]
         space = (meta.get("namespace") or namespace) if is_namespaced(manifest.kind, obj) else ""
@@ -214,6 +223,8 @@ def apply_all(cluster: Cluster, manifests: Iterable[Manifest], namespace: str = 
         change = Change(manifest.kind, space, stored["metadata"]["name"], what)
         changes.append(change)
         undo.append((change, before))
+    if unread:
+        scheduler.await_read(cluster)
     return changes
 
 

@@ -275,6 +275,8 @@ class SchedulerUnderTest(ABC):
     waiting pods as no more than so many."""
     writes: ClassVar[tuple[str, ...]] = ()
     """Kinds of its own in which it says, object by object, how far it is: on a real cluster a change of one is news, as of a pod."""
+    reads_first: ClassVar[tuple[str, ...]] = ()
+    """Kinds of its own that it has to have read before work that goes by them comes: see ``await_read``."""
     one_a_machine: ClassVar[bool] = False
     """Two of it can't run on one machine at once, as where a port is fixed in its code: those who start several wait."""
     anew_for_each_lab: ClassVar[bool] = False
@@ -305,6 +307,10 @@ class SchedulerUnderTest(ABC):
         words need none. ``there``: the cluster that they go into, where one object's words depend on others. The objects
         are not changed. Raises NotExpressible, naming the object and the concept."""
         return [(obj,) for obj in objects]
+
+    def await_read(self, there: Cluster) -> None:
+        """Return when it has read all objects of ``reads_first``, or does not say so in time: then it goes by what it has."""
+        return
 
     def space_of(self, kind: str, name: str, namespace: str, there: Cluster) -> str:
         """The namespace that an object of a namespaced kind is in that was written for ``namespace``: another one where ``translate``

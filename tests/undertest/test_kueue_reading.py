@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pytest
 
-from kailab.cluster.protocol import Object
+from kailab.cluster.protocol import Cluster, Object
 from kailab.lab import Lab
+from kailab.lab.intake import apply_all
+from kailab.model.manifests import Manifest
 from kailab.undertest.contract import SchedulerUnderTest, Stop, Told
-from kailab.undertest.kueue import rest
+from kailab.undertest.kueue import reading, rest
 from kailab.undertest.naming import chosen
 from tests.undertest.test_kueue_words import job
 
@@ -129,3 +132,73 @@ def test_it_is_at_rest_when_all_work_is_decided_on_and_carried_out(monkeypatch: 
 )
 def test_the_reason_of_what_waits_is_kueues(kueue: SchedulerUnderTest, message: str, code: str) -> None:
     assert kueue.code(f"couldn't assign flavors to pod set main: {message}") == code
+
+
+def read(kind: str, name: str, **status: Any) -> Object:
+    return {
+        "apiVersion": "kueue.x-k8s.io/v1beta2",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {},
+        "status": status,
+    }
+
+
+def test_work_waits_until_the_queues_are_read(kueue: SchedulerUnderTest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Kueue says of its queues comes look by look, the last of it in the fourth."""
+    with Lab.open() as lab:
+        cluster = lab.cluster
+        before = [cluster.create(read("Cohort", "org")), cluster.create(read("ClusterQueue", "team-a"))]
+        news = [
+            ("Cohort", "org", {"fairSharing": {"weightedShare": 0}}),
+            ("ClusterQueue", "team-a", {"conditions": [{**told("Active"), "observedGeneration": 0}]}),
+            ("ClusterQueue", "team-a", {"conditions": [{**told("Active", "False"), "observedGeneration": 1}]}),
+        ]
+        looks = []
+
+        def look(seconds: float) -> None:
+            looks.append(seconds)
+            kind, name, status = news[len(looks) - 1]
+            found = cluster.get(f"{kind}.kueue.x-k8s.io", name)
+            cluster.update({**found, "metadata": {**found["metadata"], "generation": 1}, "status": status})
+
+        monkeypatch.setattr(reading.time, "sleep", look)
+        kueue.await_read(cluster)
+        assert len(looks) == len(news), before
+
+
+def test_queues_that_are_never_read_do_not_hold_up_work_for_ever(
+    kueue: SchedulerUnderTest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Lab.open() as lab:
+        lab.cluster.create(read("ClusterQueue", "team-a"))
+        monkeypatch.setattr(reading, "PATIENCE_SECONDS", 0.2)
+        kueue.await_read(lab.cluster)
+
+
+@dataclass(frozen=True)
+class ReadsQueues(type(chosen("kailab"))):  # type: ignore[misc]
+    """kailab, as one that has to read Queues first; it notes what is there by then."""
+
+    reads_first: ClassVar[tuple[str, ...]] = ("Queue",)
+    seen: ClassVar[list[tuple[int, int]]] = []
+
+    def await_read(self, there: Cluster) -> None:
+        self.seen.append((len(list(there.list("Queue"))), len(list(there.list("Pod")))))
+
+
+def manifest(kind: str, name: str, **spec: Any) -> Manifest:
+    version = "scheduling.run.ai/v2" if kind == "Queue" else "v1"
+    return Manifest({"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}, kind)
+
+
+def test_it_is_asked_between_the_queues_and_the_work() -> None:
+    kailab = chosen("kailab")
+    scheduler = ReadsQueues(kailab.kind, kailab.name, kailab.options)
+    with Lab.open() as lab:
+        there = len(list(lab.cluster.list("Queue")))
+        pod = manifest("Pod", "p", containers=[{"name": "main", "image": "busybox"}])
+        apply_all(lab.cluster, [manifest("Queue", "team-x"), manifest("Queue", "team-y"), pod], scheduler)
+        assert scheduler.seen == [(there + 2, 0)]
+        apply_all(lab.cluster, [manifest("Queue", "team-z")], scheduler)
+        assert scheduler.seen[1:] == [(there + 3, 1)]

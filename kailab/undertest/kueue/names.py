@@ -12,6 +12,7 @@ MANAGED = "kueue.x-k8s.io/managed"
 
 WORKLOAD = "Workload.kueue.x-k8s.io"  # kind keys
 CLUSTER_QUEUE = "ClusterQueue.kueue.x-k8s.io"
+COHORT = "Cohort.kueue.x-k8s.io"
 
 FLAVOR = "fleet"
 """The ResourceFlavor of all nodes."""

@@ -12,7 +12,7 @@ from kailab.model import labels
 from kailab.model.kinds import kind_key
 from kailab.undertest.contract import Plane, SchedulerUnderTest, Stopped, Told
 from kailab.undertest.kueue import words
-from kailab.undertest.kueue.names import WORKLOAD
+from kailab.undertest.kueue.names import CLUSTER_QUEUE, COHORT, WORKLOAD
 
 if TYPE_CHECKING:
     from kailab.components import ComponentSet
@@ -28,6 +28,8 @@ class Kueue(SchedulerUnderTest):
     waits_without_pods = True
     # Of a hundred pods it makes a hundred Workloads first, and admits one after the other: long before a pod is changed.
     writes = (WORKLOAD,)
+    # Work that comes before its Cohort is known to be there finds nothing to borrow, and a Job of which some pods are enough is admitted small.
+    reads_first = (COHORT, CLUSTER_QUEUE)
 
     def translate(self, objects: Sequence[Object], there: Cluster) -> Sequence[Sequence[Object]]:
         from kailab.undertest.kueue.queues import in_kueues_words
@@ -43,6 +45,11 @@ class Kueue(SchedulerUnderTest):
             tree = in_kueues_words(queues, there, self.title) if number == last else []
             found.append([*work.became(number, obj), *tree])
         return found
+
+    def await_read(self, there: Cluster) -> None:
+        from kailab.undertest.kueue.reading import await_queues
+
+        await_queues(there)
 
     def beside(self, plane: Plane, programs: ComponentSet | None = None) -> KueueBeside:
         from kailab.undertest.kueue.processes import KueueBeside
