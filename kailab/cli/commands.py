@@ -52,6 +52,7 @@ COMMANDS: Mapping[str, Entry] = {
     "simulate": Entry("simulate", "simulate", "Say whether work would run: now, after a time, or never."),
     "whatif": Entry("whatif", "whatif", "Say who would run, wait, move or be evicted if something were changed."),
     "replay": Entry("replay", "replay", "Replay a trace of a real cluster in virtual time."),
+    "trace": Entry("trace", "group", "Record the jobs of a cluster as a trace."),
     "sweep": Entry("sweep", "sweep", "Replay a trace under many settings, and tell which serve."),
     "capacity": Entry("capacity", "capacity", "Find the fewest GPUs that serve a trace as asked."),
     "trial": Entry("trial", "group", "Compare schedulers, releases, configurations on the same exercises."),
