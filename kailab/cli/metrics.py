@@ -133,7 +133,7 @@ def _history(state: Path, lab: Lab) -> History:
     from kailab.evidence.journal import Journal
     from kailab.lab.capture import recorded
 
-    return History.of_recording(recorded(lab, Journal(state)).recording)
+    return History.of_recording(recorded(lab, Journal(state).whole()).recording)
 
 
 def _of_evidence(past: str) -> History:

@@ -65,7 +65,7 @@ def _of_lab(state: Path) -> History:
     from kailab.lab.capture import recorded
 
     with labfile.looked_at(state) as lab:
-        return History.of_recording(recorded(lab, Journal(state)).recording)
+        return History.of_recording(recorded(lab, Journal(state).whole()).recording)
 
 
 def _of_evidence(evidence: Path, where: str) -> History:

@@ -7,12 +7,13 @@ text but names. Texts that were different stay different, so that nothing become
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 from msgspec import structs
 
+from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot.changes import Changes
 from kailab.engine.snapshot.records import Node, Shape, Task
 from kailab.engine.snapshot.snapshot import Snapshot
@@ -46,25 +47,44 @@ class RecordCutter:
         self.cut: set[str] = set()
         self._keeps_label = keeps_label
         self._scrubbed = scrubbed
+        self._unseen: list[Cycle] = []
         self._read: set[str] = set()  # label keys that records select by
         self._known: dict[str, str] = {}
         self._given: set[str] = set()  # what stands for a cut text already
         self._shapes: dict[int, Shape] = {}  # by identity: equal tasks share one shape
 
-    def cycles(self, cycles: list[Cycle]) -> Iterator[Cycle]:
-        for cycle in cycles:
-            # All cycles before any is cut: a task that comes later may select by a label of a node that came first.
-            _selecting(cycle.changes.set, self._read)
+    def cycles(self, cycles: Sequence[Cycle]) -> Iterator[Cycle]:
+        self.look_at(cycles)
         for cycle in cycles:
             yield self._cycle(cycle)
 
-    def _cycle(self, cycle: Cycle) -> Cycle:
+    def look_at(self, cycles: Sequence[Cycle]) -> None:
+        """All cycles, before any is cut: a task that comes later may select by a label of a node that came first."""
+        self._unseen += cycles
+
+    def record(self, record: Any) -> Any:
+        """One record of any kind."""
+        self._see()
+        if isinstance(record, Node):
+            return self._node(record)
+        return self._task(record) if isinstance(record, Task) else record
+
+    def decisions(self, decisions: Decisions) -> Decisions:
+        """What a cycle decided, but for what waits."""
         # Binds and promises hold names, amounts and codes only; sentences are in evictions and reasons to wait.
-        evictions = _mapped(cycle.decisions.evictions, self._text)
+        return structs.replace(decisions, evictions=_mapped(decisions.evictions, self._text))
+
+    def _see(self) -> None:
+        # Only when something is to be cut: there may be very many records.
+        while self._unseen:
+            _selecting(self._unseen.pop().changes.set, self._read)
+
+    def _cycle(self, cycle: Cycle) -> Cycle:
+        self._see()
         return structs.replace(
             cycle,
             changes=self._changes(cycle.changes),
-            decisions=structs.replace(cycle.decisions, evictions=evictions),
+            decisions=self.decisions(cycle.decisions),
             pending=_mapped(cycle.pending, self._text),
         )
 

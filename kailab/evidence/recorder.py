@@ -30,11 +30,12 @@ import msgspec
 from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence import canonical, cycles, timeline
 from kailab.evidence.cut_records import RecordCutter, names_in
+from kailab.evidence.cuts import Cuts
 from kailab.evidence.cycles import Cycle, CycleLog
 from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Step, Told
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import Sanitizer
-from kailab.evidence.standing import standing
+from kailab.evidence.standing import Rows, standing
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Deciding, Observer, Opening
 
@@ -61,6 +62,7 @@ class Recorder(Observer):
         self.recording = so_far or Recording()
         self._log = CycleLog(self.recording.cycles)
         self._cluster: Cluster | None = None
+        self._rows = Rows()
 
     @property
     def facts(self) -> LabFacts | None:
@@ -137,7 +139,7 @@ class Recorder(Observer):
         recording.steps.append(entry)
         recording.order.append(STEP)
         if state and self._cluster is not None:
-            now = standing(self._cluster)
+            now = standing(self._cluster, self._rows)
             # A step that changed nothing (a settle with nothing to do) leaves no state.
             if not recording.states or recording.states[-1][1] != now:
                 recording.states.append((f"{entry.n:02d}-{operation}", now))
@@ -188,7 +190,7 @@ class Recorder(Observer):
             "decisions.jsonl": canonical.lines(text.entries(self.decisions)),
             "expectations.jsonl": canonical.lines(text.entries(self.expectations)),
             "pending.json": canonical.pretty(text.entries(recording.pending)),
-            "events.json": canonical.pretty(text.entries([_event(event) for event in recording.events])),
+            "events.json": canonical.pretty(text.entries([event_of(event) for event in recording.events])),
             "timeline.json": canonical.pretty(told),
             "timeline.txt": timeline.render(told).encode(),
         }
@@ -212,14 +214,21 @@ class Recorder(Observer):
             looks = {f"{kind}.json": canonical.pretty(found) for kind, found in objects.items()}
             _write_all(folder / name, looks)
 
-    def _sanitizer(self) -> Sanitizer:
-        """What of all that is known by now evidence keeps."""
+    def keeping(self, cuts: Cuts) -> Sanitizer:
+        """What of all that is known by now evidence keeps. ``cuts``: what was cut before."""
+        return self._sanitizer(cuts)
+
+    def _sanitizer(self, cuts: Cuts | None = None) -> Sanitizer:
         recording = self.recording
         # While the lab is open (a failure is told) there is no last look yet.
         after = recording.after if self._cluster is None else _looked_at(self._cluster)
         patches = [(step.kind, step.patch) for step in self.steps if step.patch is not None]
-        manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
-        return Sanitizer(manifests, recording.before, after, patches, recording.refused, names_in(self.cycles))
+        if cuts is None:
+            manifests = [(name, msgspec.json.decode(objects)) for name, objects in recording.manifests]
+            return Sanitizer(manifests, recording.before, after, patches, recording.refused, names_in(self.cycles))
+        cuts.names(self.cycles)
+        manifests = [(name, cuts.decoded(objects)) for name, objects in recording.manifests]
+        return Sanitizer(manifests, recording.before, after, patches, recording.refused, cuts=cuts)
 
     def _t(self) -> float:
         if self._cluster is None:
@@ -238,7 +247,8 @@ def _write_all(folder: Path, files: Mapping[str, bytes]) -> None:
         (folder / name).write_bytes(content)
 
 
-def _event(event: Object) -> Event:
+def event_of(event: Object) -> Event:
+    """As evidence has it."""
     involved = event.get("involvedObject") or {}
     return Event(
         type=event.get("type", ""),

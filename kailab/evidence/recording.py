@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
+from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.evidence.cycles import Cycle
@@ -70,9 +71,18 @@ def joined(parts: Iterable[Recording]) -> Recording:
     """Parts one after the other, the first with how the lab began. A state that is as the one before is left out."""
     first, *later = parts
     for part in later:
-        for name in _JOINED:
-            getattr(first, name).extend(getattr(part, name))
-    # Each command looks for itself whether a state is new, and does not know the last one of the command before.
-    states = first.states
-    first.states = [one for number, one in enumerate(states) if not number or one[1] != states[number - 1][1]]
+        go_on(first, part)
     return first
+
+
+def go_on(first: Recording, part: Recording) -> None:
+    """Take in the part that comes after."""
+    # Each command looks for itself whether a state is new, and does not know the last one of the command before.
+    same = bool(first.states and part.states) and first.states[-1][1] == part.states[0][1]
+    for name in _JOINED:
+        getattr(first, name).extend(getattr(part, name)[1 if same and name == "states" else 0 :])
+
+
+def copied(recording: Recording) -> Recording:
+    """One that can go on by itself."""
+    return structs.replace(recording, **{name: list(getattr(recording, name)) for name in _JOINED})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -10,6 +10,7 @@ from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
+from kailab.evidence.cuts import Cuts
 from kailab.evidence.entries import Step
 from kailab.evidence.redaction import Redaction
 from kailab.evidence.scrubbing import Scrubber
@@ -27,7 +28,8 @@ HEADER = """\
 
 class Sanitizer:
     """``manifests``: objects by file; ``patches``: (kind, patch); ``refused``: texts and objects that were not taken.
-    ``names``: what is no secret though no object here is called so any more."""
+    ``names``: what is no secret though no object here is called so any more. ``cuts``: of a lab that goes on, what was cut before;
+    it has its own ``names``."""
 
     def __init__(
         self,
@@ -37,22 +39,24 @@ class Sanitizer:
         patches: Sequence[tuple[str, Object]] = (),
         refused: Sequence[str | Object] = (),
         names: Collection[str] = (),
+        cuts: Cuts | None = None,
     ) -> None:
         self._redaction = redaction = Redaction()
         self._names = names
+        self._cuts = cuts
         # First of all, which labels selectors name, and only then cut: a selector may come after the labels it is
         # about.
         for _, objects in manifests:
-            redaction.learn(objects)
+            self._learn(objects)
         for objects in before.values():
-            redaction.learn(objects)
+            self._learn(objects)
         redaction.learn(patch for _, patch in patches)
         # All is cut here, before anybody can ask for text: the scrubber has to know everything that was left out.
         self._applied = [(name, *self._cut(objects)) for name, objects in manifests]
         # From here on what is cut is nothing of the last manifest, whose header tells the fields collected so far.
         redaction.fields = set()
         # Most objects are the same at both looks: each is cut once.
-        cut = {key: redaction.object(obj) for key, obj in _by_identity(before, after).items()}
+        cut = {key: self._object(obj, _named) for key, obj in _by_identity(before, after).items()}
         self._before = _replaced(before, cut)
         self._after = _replaced(after, cut)
         self._patches = [self._patch(kind, patch) for kind, patch in patches]
@@ -75,6 +79,11 @@ class Sanitizer:
         return _replaced(self._before, scrubbed), _replaced(self._after, scrubbed)
 
     @property
+    def kept(self) -> tuple[Looks, Looks]:
+        """What is kept of the objects of both looks, free text in it as it was."""
+        return self._before, self._after
+
+    @property
     def before(self) -> Looks:
         """The first look, cut."""
         return self._looks[0]
@@ -87,6 +96,8 @@ class Sanitizer:
     @cached_property
     def text(self) -> Scrubber:
         """Cuts free text."""
+        if self._cuts is not None:
+            return self._cuts.scrubber(self._redaction.left_out)
         return Scrubber(self._redaction.left_out, self._words())
 
     @property
@@ -117,7 +128,19 @@ class Sanitizer:
     def _cut(self, objects: Iterable[Object]) -> tuple[list[Object], set[str]]:
         fields: set[str] = set()
         self._redaction.fields = fields
-        return [self._redaction.object(obj) for obj in objects], fields
+        return [self._object(obj, _told) for obj in objects], fields
+
+    def _learn(self, objects: Iterable[Object]) -> None:
+        if self._cuts is None:
+            self._redaction.learn(objects)
+        else:
+            self._cuts.learn(self._redaction, objects)
+
+    def _object(self, obj: Object, words: Callable[[Object], set[str]]) -> Object:
+        if self._cuts is None:
+            return self._redaction.object(obj)
+        kept: Object = self._cuts.cut(self._redaction, obj, words)
+        return kept
 
     def _patch(self, kind: str, patch: Object) -> Object:
         # A patch is cut by the rules of its kind, which it need not name itself.
@@ -145,12 +168,12 @@ class Sanitizer:
         """What is kept, but for messages: names, labels, queues. They are no secrets, and stay in free text too."""
         found: set[str] = set(self._names)
         for _, objects, _ in self._applied:
-            _texts(objects, found)
+            for obj in objects:
+                found |= _told(obj)
         for looks in (self._before, self._after):
             for objects in looks.values():
                 for obj in objects:
-                    # Of the looks only the metadata: names and labels stand there.
-                    _texts(obj.get("metadata"), found)
+                    found |= _named(obj)
         return found
 
 
@@ -161,6 +184,17 @@ def _by_identity(*looks: Looks) -> dict[int, Object]:
 def _replaced(looks: Looks, by: Mapping[int, Object]) -> dict[str, list[Object]]:
     """``by``: the identity of an object -> what stands in its place."""
     return {name: [by[id(obj)] for obj in objects] for name, objects in looks.items()}
+
+
+def _told(obj: Object) -> set[str]:
+    found: set[str] = set()
+    _texts(obj, found)
+    return found
+
+
+def _named(obj: Object) -> set[str]:
+    """Of the looks only the metadata: names and labels stand there."""
+    return _told(obj.get("metadata") or {})
 
 
 def _texts(value: Any, found: set[str]) -> None:

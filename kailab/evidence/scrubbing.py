@@ -56,6 +56,19 @@ class Scrubber:
         self._words = words
         self._memo: dict[str, str] = {}
 
+    def spare(self, kept: Iterable[str]) -> bool:
+        """Take in more words that are kept. Whether any text is cut otherwise now."""
+        known = "\n".join(kept)
+        words = {word for word in self._words if word in known}
+        texts = [text for texts in self._by_start.values() for text in texts if text in known]
+        if not words and not texts:
+            return False
+        self._words -= words
+        for text in texts:
+            self._by_start[text[:_SHORTEST]].remove(text)
+        self._memo.clear()
+        return True
+
     def text(self, text: str) -> str:
         """The text, with a mark where something was cut."""
         if len(text) < _SHORTEST:

@@ -5,7 +5,7 @@ The rows are in ``kailab.evidence.entries``: pods, PodGroups, queues and nodes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kailab.cluster.protocol import Cluster, Object
@@ -75,8 +75,40 @@ def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: 
     )
 
 
-def standing(cluster: Cluster) -> State:
-    """All of a cluster, as it is now."""
+class Rows:
+    """Rows of a cluster's pods, from look to look: of a pod on which nothing changed that its row depends on it is the one of before."""
+
+    def __init__(self) -> None:
+        self._nodes: Mapping[str, Object] = {}
+        self._known: dict[int, tuple[Object, Object | None, PodRow]] = {}
+
+    def of(
+        self,
+        pods: Iterable[Object],
+        podgroups: Mapping[tuple[str, str], Object],
+        nodes: Mapping[str, Object],
+        accounts: Accounts,
+    ) -> list[PodRow]:
+        """``podgroups``: by namespace and name; ``nodes``: by name."""
+        # What GPU memory counts for is a matter of nodes.
+        same = len(nodes) == len(self._nodes) and all(self._nodes.get(name) is node for name, node in nodes.items())
+        before = self._known if same else {}
+        self._nodes, self._known, found = nodes, {}, []
+        for pod in pods:
+            metadata = pod["metadata"]
+            name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
+            group = podgroups.get((metadata.get("namespace", ""), name)) if name else None
+            was = before.get(id(pod))
+            row = was[2] if was is not None and was[1] is group else pod_row(pod, podgroups, accounts)
+            found.append(row)
+            # A claim counts by those who share it, what reserves a GPU by those who share that.
+            if not pod["spec"].get("resourceClaims") and metadata.get("namespace") != labels.RESERVATION_NAMESPACE:
+                self._known[id(pod)] = (pod, group, row)
+        return found
+
+
+def standing(cluster: Cluster, rows: Rows | None = None) -> State:
+    """All of a cluster, as it is now. ``rows``: of earlier looks at it."""
     groups = cluster.list("PodGroup")
     by_name = {(group["metadata"].get("namespace", ""), group["metadata"]["name"]): group for group in groups}
     nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
@@ -84,7 +116,7 @@ def standing(cluster: Cluster) -> State:
     # Over all pods at once: a claim that several pods of a node share counts there once.
     accounts = Accounts(cluster, pods, nodes)
     return State(
-        pods=tuple(pod_row(pod, by_name, accounts) for pod in pods),
+        pods=tuple((rows or Rows()).of(pods, by_name, nodes, accounts)),
         podgroups=tuple(_podgroup_row(group) for group in groups),
         queues=tuple(_queue_row(queue) for queue in cluster.list("Queue")),
         nodes=tuple(

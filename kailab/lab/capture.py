@@ -12,7 +12,7 @@ from kailab.evidence.journal import Journal
 from kailab.evidence.named_cycles import CycleTeller
 from kailab.evidence.record import write_test
 from kailab.evidence.recorder import Recorder
-from kailab.evidence.recording import STEP, Recording, joined
+from kailab.evidence.recording import STEP, Recording
 from kailab.evidence.run import RunFolder
 from kailab.lab.lab import Lab
 
@@ -20,10 +20,10 @@ EXERCISE, TEST = "lab", "by-hand"
 OUTCOME = "captured"
 
 
-def capture(lab: Lab, journal: Journal, root: Path, unsaved: Recording | None = None) -> Path:
-    """Write a run with what was recorded of a lab between commands, and how it stands now. ``unsaved``: what is not in the journal yet.
-    Returns the run's folder. The lab goes on. Raises EvidenceError where nothing was recorded, the record is damaged, or ``root`` can't be written."""
-    recorder = recorded(lab, journal, unsaved)
+def capture(lab: Lab, journal: Journal, root: Path) -> Path:
+    """Write a run with what was recorded of a lab between commands, and how it stands now. Returns the run's folder. The lab goes on.
+    Raises EvidenceError where nothing was recorded, the record is damaged, or ``root`` can't be written."""
+    recorder = recorded(lab, journal.whole())
     run = RunFolder.begin(root)
     run.write(EXERCISE, TEST, lambda folder: write_test(folder, f"{EXERCISE}/{TEST}", [recorder], OUTCOME))
     settings = {"backend": lab.backend, "scheduler": lab.scheduler, "fleet": lab.fleet}
@@ -31,12 +31,9 @@ def capture(lab: Lab, journal: Journal, root: Path, unsaved: Recording | None = 
     return run.path
 
 
-def recorded(lab: Lab, journal: Journal, unsaved: Recording | None = None) -> Recorder:
-    """What was recorded of a lab between commands, and how it stands now. ``unsaved``: what is not in the journal yet. Raises
-    EvidenceError where nothing was recorded, or the record is damaged."""
-    recording = journal.whole()
-    if unsaved is not None:
-        recording = joined((recording, unsaved))
+def recorded(lab: Lab, recording: Recording) -> Recorder:
+    """What was recorded of a lab between commands, which is taken over, and how it stands now. Raises EvidenceError where the scheduler's
+    own record is damaged."""
     # The commands recorded no cycles of a scheduler that is a process of its own: it kept them itself.
     decided = lab.venue.decided(lab.under_test)
     if decided is not None and decided.cycles:

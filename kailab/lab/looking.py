@@ -9,6 +9,7 @@ from msgspec import structs
 
 from kailab.errors import NotFound
 from kailab.evidence.decision_log import DecisionLog
+from kailab.evidence.standing import Rows
 from kailab.lab.picture import Picture
 from kailab.lab.saved_picture import SavedParts, SavedPicture
 from kailab.lab.spec import LabSpec
@@ -31,6 +32,7 @@ class Looking:
     cluster: LabCluster
     log: DecisionLog
     _saved_parts: SavedParts
+    _rows: Rows
 
     @property
     def scheduler(self) -> str:
@@ -76,7 +78,7 @@ class Looking:
         # Only where a lab is merely looked at: nothing can have changed since it was saved.
         if self._saved_parts:
             return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
-        return Picture(self.cluster, self.log, self._present, self.under_test, like)
+        return Picture(self.cluster, self.log, self._present, self.under_test, like, self._rows)
 
     def fork(self) -> Lab:
         """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is."""

@@ -14,7 +14,7 @@ from kailab.engine.decisions import Turn
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import PodRow, Reason
 from kailab.evidence.shares import Shares, lineage
-from kailab.evidence.standing import pod_row
+from kailab.evidence.standing import Rows, pod_row
 from kailab.model.labels import RESERVATION_NAMESPACE
 from kailab.scheduler.reading.accounts import Accounts
 from kailab.scheduler.reading.podgroups import last_condition
@@ -37,8 +37,10 @@ class Picture:
         present: Callable[[tuple[str, ...]], Present],
         scheduler: SchedulerUnderTest | None = None,
         like: Picture | None = None,
+        rows: Rows | None = None,
     ) -> None:
-        """``like``: of a lab of which this one is a copy; what has not changed since is told by it."""
+        """``like``: of a lab of which this one is a copy; what has not changed since is told by it. ``rows``: of earlier pictures of the
+        same lab."""
         self.cluster = cluster
         self.log = log
         self.scheduler = scheduler or chosen("kailab")
@@ -46,6 +48,7 @@ class Picture:
         self._present = present
         self._code = self.scheduler.code
         self._like = like
+        self._rows = rows or Rows()
         self.owner_lines: dict[tuple[str, str], list[str]] = {}
         """(namespace, owner) -> that owner and its own, as ``Kind/name``, as far as somebody asked."""
 
@@ -83,7 +86,9 @@ class Picture:
     @cached_property
     def rows(self) -> list[PodRow]:
         """A row for each pod."""
-        known = {} if self._like is None else _unchanged(self, self._like)
+        if self._like is None:
+            return self._rows.of(self.pods, self.podgroups, self.nodes, self.accounts)
+        known = _unchanged(self, self._like)
         return [known.get(id(pod)) or pod_row(pod, self.podgroups, self.accounts) for pod in self.pods]
 
     @cached_property

@@ -1,4 +1,4 @@
-"""One lab's evidence as the page's data. All of it comes from the folder: nothing is run again, nothing reckoned anew."""
+"""What is told of one lab as the page's data. Nothing is run again, nothing reckoned anew."""
 
 from __future__ import annotations
 
@@ -6,42 +6,37 @@ from bisect import bisect_left
 from collections.abc import Sequence
 
 from kailab.cluster.protocol import Object
-from kailab.evidence import cycles as cycle_files
-from kailab.evidence.history import History
-from kailab.evidence.store import TestEvidence
 from kailab.report import of_decisions
 from kailab.report.columns import Nodes, Pods, Queues
 from kailab.report.form import NONE, LabForm, Moment, StepForm
 from kailab.report.of_cycles import CycleMoments
 from kailab.report.of_states import Now, StateMoments, moment, moment_now
-from kailab.report.racks import Racks
-from kailab.report.raw import RawText
+from kailab.report.raw import Texts
+from kailab.report.told import Told
 
 LOOKS = ("nodes", "queues", "podgroups", "pods")
 
 
 class Gathering:
-    """Of one lab. ``chunk``: what the names of its chunks begin with."""
+    """Of one lab. ``raw`` gives entries their references."""
 
-    def __init__(self, test: TestEvidence, lab: str, chunk: str) -> None:
-        self._test, self._lab = test, lab
-        self._folder = test.path / lab
-        self._history = History.of_test(test, lab)
-        self._raw = RawText(self._folder, f"{test.name}/{lab}", chunk)
+    def __init__(self, told: Told, raw: Texts) -> None:
+        self._told, self._raw = told, raw
+        self._history = told.history
         self._queues, self._nodes = Queues(), Nodes()
         self._pods = Pods(self._queues, self._nodes)
-        self._racks = Racks.of_test(test, lab)
+        self._racks = told.racks
         self._waiting = of_decisions.Waiting(self._pods)
         self._moments: list[Moment] = []
         self._looked: dict[str, dict[str, int]] = {}
 
-    def form(self, now: Now | None = None) -> tuple[LabForm, dict[str, bytes]]:
-        """The lab, and the chunks of its raw text. ``now``: of a lab that goes on, how it stood when the evidence was taken, told as the
-        last moment. Raises EvidenceError."""
-        raw, facts = self._raw, self._test.labs[self._lab]
-        form = LabForm(name=self._lab, facts=facts, facts_ref=raw.whole("lab.json"))
+    def form(self, now: Now | None = None) -> LabForm:
+        """The lab, but for where its raw text is. ``now``: of a lab that goes on, how it stood when this was told, as the last moment.
+        Raises EvidenceError."""
+        raw, told = self._raw, self._told
+        form = LabForm(name=told.name, facts=told.facts, facts_ref=raw.whole("lab.json"))
         first = raw.lines("decisions.jsonl")
-        with_cycles = cycle_files.there_are(self._folder)
+        with_cycles = bool(self._history.cycles)
         if with_cycles:
             self._from_cycles(first)
         self._from_states(with_cycles, now)
@@ -52,7 +47,7 @@ class Gathering:
         )
         of_decisions.count(history.decisions, form.decisions, self._moments)
         form.events_ref0 = raw.items("events.json")
-        form.events = [event.object for event in self._test.events(self._lab)]
+        form.events = list(told.events)
         objects = {look: self._objects(look) for look in ("before", "after")}
         raw.lines("expectations.jsonl")
         form.moments = self._moments
@@ -65,13 +60,11 @@ class Gathering:
         workloads = history.workloads
         form.groups.workload = [workloads.get(name, "") for name in form.groups.name]
         form.waits = self._waiting.form
-        form.raw, chunks = raw.form()
-        return form, chunks
+        return form
 
     def _from_cycles(self, first: int) -> None:
         cycles = CycleMoments(self._pods, self._nodes, self._queues, self._racks, self._raw, self._history.opened)
-        path, lines = cycle_files.read_lines(self._folder)
-        cycles.take(self._history.cycles, path.name, lines)
+        cycles.take(self._history.cycles)
         self._moments = cycles.moments
         told = of_decisions.by_cycle(self._history.decisions)
         for place, one in enumerate(self._moments):
@@ -81,8 +74,7 @@ class Gathering:
 
     def _from_states(self, with_cycles: bool, now: Now | None) -> None:
         """After cycles only the last one: each cycle tells what it found."""
-        names = list(self._test.states(self._lab))
-        told = list(zip(names, self._history.states, strict=True))
+        told = list(zip(self._told.states, self._history.states, strict=True))
         # A cycle may have run after the last step that left a state.
         if with_cycles:
             told = [one for one in told[-1:] if not self._moments or one[1][0] >= self._moments[-1].t]
@@ -151,12 +143,12 @@ class Gathering:
         deciding = [place for place, one in enumerate(self._moments) if one.kind == "cycle" and one.number in numbers]
         found: list[int] = []
         at, stepped, open_steps = -1, True, 0
-        for told in self._test.timeline(self._lab):
-            if told.kind == "step":
+        for kind, t in self._told.order:
+            if kind == "step":
                 open_steps += 1
                 stepped = True
-            elif told.kind == "decision":
-                at = self._next(deciding, at, told.t, stepped)
+            elif kind == "decision":
+                at = self._next(deciding, at, t, stepped)
                 stepped = False
                 found += [deciding[at] if at < len(deciding) else len(self._moments) - 1] * open_steps
                 open_steps = 0

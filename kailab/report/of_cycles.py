@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from kailab.engine.snapshot.counting import held_gpus, offered_gpus, smallest_device, wanted_gpus
 from kailab.engine.snapshot.records import Node, PodGroup, Task
 from kailab.errors import EvidenceError, InputError
@@ -15,13 +13,13 @@ from kailab.evidence.cycles import Cycle
 from kailab.report.columns import Nodes, Pods, Queues, Seen
 from kailab.report.form import NONE, OF_STATUS, Moment
 from kailab.report.racks import Racks
-from kailab.report.raw import RawText, raws
+from kailab.report.raw import CycleTexts, Texts
 
 
 class CycleMoments:
     """Takes cycles in, one after the other. ``waiting``: for each moment the PodGroups that the cycle left pending, by name."""
 
-    def __init__(self, pods: Pods, nodes: Nodes, queues: Queues, racks: Racks, raw: RawText, opened: float) -> None:
+    def __init__(self, pods: Pods, nodes: Nodes, queues: Queues, racks: Racks, raw: Texts, opened: float) -> None:
         self.moments: list[Moment] = []
         self.waiting: list[list[str]] = []
         self._pods, self._nodes, self._queues = pods, nodes, queues
@@ -32,34 +30,27 @@ class CycleMoments:
         self._smallest = 0
         self._order: list[str] = []
 
-    def take(self, cycles: Sequence[Cycle], file: str, lines: Sequence[bytes]) -> None:
-        """``lines``: the file's, with its head. Raises EvidenceError for damaged cycles."""
+    def take(self, cycles: Sequence[Cycle]) -> None:
+        """Raises EvidenceError for damaged cycles."""
         try:
             for place, (cycle, _, decisions) in enumerate(cycle_files.whole(cycles)):
-                self._take(cycle, file, lines[place + 1], place + 2)
+                self._take(cycle, self._raw.cycle(place, cycle))
                 self.waiting.append([self._name(one.podgroup) for one in decisions.pending])
                 # What a task counts for on its node is said when it is bound; its record says only what it asks for.
                 self._held |= {bind.task: bind.amounts.gpu for bind in decisions.binds}
         except InputError as error:
-            raise EvidenceError(f"{file}: {error}") from error
+            raise EvidenceError(f"{cycle_files.NAME}: {error}") from error
 
-    def _take(self, cycle: Cycle, file: str, line: bytes, number: int) -> None:
+    def _take(self, cycle: Cycle, texts: CycleTexts) -> None:
         moment = len(self.moments)
-        parts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-        changes = msgspec.json.decode(parts["changes"], type=dict[str, msgspec.Raw]) if "changes" in parts else {}
-        sets = msgspec.json.decode(changes["set"], type=dict[str, msgspec.Raw]) if "set" in changes else {}
-
-        def part(kind: str) -> int:
-            return self._raw.add(file, f"line {number}, changes.set.{kind}", raws(sets[kind])) if kind in sets else NONE
-
-        self._take_nodes(moment, cycle, part("nodes"))
-        self._take_groups(cycle, part("podgroups"))
-        self._take_tasks(moment, cycle, part("tasks"))
+        self._take_nodes(moment, cycle, texts.records("nodes"))
+        self._take_groups(cycle, texts.records("podgroups"))
+        self._take_tasks(moment, cycle, texts.records("tasks"))
         self._pods.end_of(moment)
-        if "queues" in parts:
-            self._take_queues(moment, cycle, self._raw.add(file, f"line {number}, queues", raws(parts["queues"])))
+        if cycle.queues:
+            self._take_queues(moment, cycle, texts.queues())
         # Its line may be large: the decisions of it are what a reader looks for.
-        ref = self._raw.add(file, f"line {number}, decisions", [bytes(parts["decisions"])])
+        ref = texts.decisions()
         t = round(cycle.now - self._opened, 6)
         self.moments.append(Moment(kind="cycle", number=cycle.number, t=t, time=rfc3339(cycle.now), ref=ref))
 

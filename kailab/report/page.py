@@ -19,6 +19,8 @@ from kailab.evidence.run import replace_file
 from kailab.evidence.store import TestEvidence
 from kailab.report.form import FORMAT, ExpectedForm, LabRef, Page, RunForm, TestForm
 from kailab.report.gathering import Gathering
+from kailab.report.raw import RawText
+from kailab.report.told import of_test
 
 VIEWER = Path(__file__).parent / "viewer"
 MAIN = "app"
@@ -75,7 +77,9 @@ def _test(test: TestEvidence, chunk: str, chunks: dict[str, bytes]) -> TestForm:
     labs, expectations = [], []
     for place, (lab, facts) in enumerate(test.labs.items()):
         name = f"{chunk}l{place}"
-        form, texts = Gathering(test, lab, f"{name}raw").form()
+        raw = RawText(test.path / lab, f"{test.name}/{lab}", f"{name}raw")
+        form = Gathering(of_test(test, lab), raw).form()
+        form.raw, texts = raw.form()
         chunks[name] = packed(form)
         chunks |= texts
         labs.append(

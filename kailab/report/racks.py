@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import TypeAlias
 
 from kailab.cluster.protocol import Object
 from kailab.errors import KailabError
-from kailab.evidence.store import TestEvidence
 from kailab.fleet.reading import read_fleet
 from kailab.model.labels import GPU_PRODUCT, HOSTNAME, gpu_model
 
 RACK = "/rack"
 """How the key of a label for racks ends."""
 REST = "other nodes"
-_LOOKS: tuple[Literal["before", "after"], ...] = ("before", "after")
+Looks: TypeAlias = Mapping[str, Sequence[Object]]
+"""Objects of each kind."""
 
 
 class Racks:
@@ -35,22 +35,19 @@ class Racks:
         return cls({node["metadata"]["name"]: node["metadata"].get("labels") or {} for node in nodes}, topologies)
 
     @classmethod
-    def of_test(cls, test: TestEvidence, lab: str) -> Racks:
-        """Of a lab's evidence: its fleet, and nodes and topologies as they were at its beginning and end."""
+    def of_looks(cls, fleet: str, looks: Iterable[Looks]) -> Racks:
+        """Of a lab's evidence: its fleet's file (empty: none), and nodes and topologies as they were at each look."""
         labels: dict[str, dict[str, str]] = {}
         pools: dict[str, str] = {}
-        topologies: list[Object] = []
-        if (test.path / lab / "fleet.yaml").exists():
-            for name, pool, own in _fleet(test.text(lab, "fleet.yaml")):
-                pools[name] = pool
-                labels.setdefault(name, {}).update(own)
-        for look in _LOOKS:
-            if (test.path / lab / look / "nodes.json").exists():
-                for node in test.objects(lab, look, "nodes"):
-                    known = labels.setdefault(node["metadata"]["name"], {})
-                    known |= node["metadata"].get("labels") or {}
-            if (test.path / lab / look / "topologies.json").exists():
-                topologies = test.objects(lab, look, "topologies") or topologies
+        topologies: Sequence[Object] = ()
+        for name, pool, own in _fleet(fleet) if fleet else ():
+            pools[name] = pool
+            labels.setdefault(name, {}).update(own)
+        for look in looks:
+            for node in look.get("nodes", ()):
+                known = labels.setdefault(node["metadata"]["name"], {})
+                known |= node["metadata"].get("labels") or {}
+            topologies = look.get("topologies") or topologies
         return cls(labels, topologies, pools)
 
     def of(self, node: str, labels: Iterable[tuple[str, str]] = ()) -> str:

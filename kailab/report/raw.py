@@ -5,11 +5,13 @@ from __future__ import annotations
 import gzip
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import msgspec
 
 from kailab.errors import EvidenceError
+from kailab.evidence import cycles as cycle_files
+from kailab.evidence.cycles import Cycle
 from kailab.report.form import NONE, Raw
 
 SEPARATOR = b"\x1e"
@@ -23,8 +25,43 @@ LINE = "line"
 T = TypeVar("T")
 
 
+class Texts(Protocol):
+    """Of a lab's evidence, file by file: gives entries their references, in the order in which they are asked for. NONE where there is no
+    such file, or nothing in it."""
+
+    def lines(self, file: str) -> int:
+        """All lines of a file. The reference of the first."""
+        ...
+
+    def items(self, file: str) -> int:
+        """All items of a file that is a JSON list."""
+        ...
+
+    def whole(self, file: str) -> int:
+        """A file as one entry."""
+        ...
+
+    def rows(self, file: str, *kinds: str) -> dict[str, int]:
+        """The lists of a file that is a JSON object: name -> reference of its first item."""
+        ...
+
+    def cycle(self, place: int, cycle: Cycle) -> CycleTexts:
+        """The parts of a cycle, by its place among all of them."""
+        ...
+
+
+class CycleTexts(Protocol):
+    """The parts of one cycle, taken in when they are asked for; each the reference of its first entry, NONE where it has none."""
+
+    def records(self, kind: str) -> int: ...
+
+    def queues(self) -> int: ...
+
+    def decisions(self) -> int: ...
+
+
 class RawText:
-    """Takes entries in and gives each a number, its reference."""
+    """Takes entries in from the files of a folder and gives each a number, its reference."""
 
     def __init__(self, folder: Path, shown: str, chunk: str) -> None:
         """``folder``: the lab's; ``shown``: what it is called on the page. ``chunk``: what the chunks' names begin with."""
@@ -33,6 +70,15 @@ class RawText:
         self._chunk = chunk
         self._entries: list[bytes] = []
         self._parts: list[tuple[str, str, int]] = []
+        self._cycles: tuple[Path, list[bytes]] | None = None
+
+    def cycle(self, place: int, cycle: Cycle) -> CycleTexts:
+        """The parts of a cycle, by its place among all of them."""
+        if self._cycles is None:
+            self._cycles = cycle_files.read_lines(self._folder)
+        path, lines = self._cycles
+        # The first line is the file's head.
+        return _CycleLine(self, path.name, lines[place + 1], place + 2)
 
     def lines(self, file: str) -> int:
         """All lines of a file. The reference of the first; NONE where there is no such file, or nothing in it."""
@@ -85,6 +131,32 @@ class RawText:
                 begins, size = place + 1, 0
         if begins < len(self._entries):
             yield begins, self._entries[begins:]
+
+
+class _CycleLine:
+    """A line of the file of cycles."""
+
+    def __init__(self, raw: RawText, file: str, line: bytes, number: int) -> None:
+        self._raw, self._file, self._number = raw, file, number
+        self._parts = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+        changes = self._lists("changes", self._parts)
+        self._sets = self._lists("set", changes)
+
+    def records(self, kind: str) -> int:
+        return self._add(f"changes.set.{kind}", raws(self._sets[kind])) if kind in self._sets else NONE
+
+    def queues(self) -> int:
+        return self._add("queues", raws(self._parts["queues"])) if "queues" in self._parts else NONE
+
+    def decisions(self) -> int:
+        return self._add("decisions", [bytes(self._parts["decisions"])])
+
+    def _add(self, part: str, entries: Sequence[bytes]) -> int:
+        return self._raw.add(self._file, f"line {self._number}, {part}", entries)
+
+    @staticmethod
+    def _lists(name: str, of: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+        return msgspec.json.decode(of[name], type=dict[str, msgspec.Raw]) if name in of else {}
 
 
 def raws(text: bytes | msgspec.Raw) -> list[bytes]:

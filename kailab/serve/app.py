@@ -108,7 +108,9 @@ class Application:
         return _compressed(part, _JSON)
 
     async def _raw(self, request: web.Request) -> web.Response:
-        return _compressed(self._asked(request).chunks.get(request.match_info["chunk"]), "text/plain")
+        chunks, name = self._asked(request).chunks, request.match_info["chunk"]
+        # Written now: in the thread of the lab, as all that reads it.
+        return _compressed(await self._room.ask(lambda _: chunks.get(name)), "text/plain")
 
     def _asked(self, request: web.Request) -> Any:
         latest = self._newsroom.latest

@@ -9,11 +9,14 @@ from pathlib import Path
 from kailab.errors import EvidenceError, StateError
 from kailab.evidence.journal import Journal
 from kailab.evidence.recorder import Recorder
-from kailab.evidence.recording import Recording
+from kailab.evidence.recording import Recording, copied, go_on
 from kailab.lab import kept
+from kailab.lab.capture import recorded
 from kailab.lab.garbage import collector_off
 from kailab.lab.kept import Stamp, Tell
 from kailab.lab.lab import Lab
+from kailab.serve.telling import Telling
+from kailab.serve.view import View, view_of
 
 
 class Holding:
@@ -26,6 +29,9 @@ class Holding:
         self._lab: Lab | None = None
         self._recorder: Recorder | None = None
         self._stamp: Stamp = None
+        self._saved: Recording | None = None
+        """What is in the record, as far as somebody asked."""
+        self._telling = Telling()
 
     @property
     def held(self) -> Lab | None:
@@ -50,10 +56,15 @@ class Holding:
         gc.freeze()
         return self._lab
 
-    @property
-    def unsaved(self) -> Recording | None:
-        """What was done since it was saved; None where nothing is recorded."""
-        return None if self._recorder is None else self._recorder.recording
+    def view(self) -> View:
+        """The lab in memory, with what is not saved yet. Raises EvidenceError."""
+        assert self._lab is not None
+        if self._saved is None:
+            self._saved = self._journal.whole()
+        recording = copied(self._saved)
+        if self._recorder is not None:
+            go_on(recording, self._recorder.recording)
+        return view_of(self._lab, recorded(self._lab, recording), self._telling)
 
     def save(self) -> None:
         """Write what was done, by who holds the lock. Where that fails the lab in memory is let go: the file is the lab. Raises
@@ -73,7 +84,8 @@ class Holding:
     def let_go(self) -> None:
         """Of a lab that is not, or may not be, as the file has it."""
         lab, recorder = self._lab, self._recorder
-        self._lab = self._recorder = self._stamp = None
+        self._lab = self._recorder = self._stamp = self._saved = None
+        self._telling = Telling()
         if lab is not None:
             gc.unfreeze()
             if recorder is not None:
@@ -88,6 +100,8 @@ class Holding:
             self._journal.add(self._recorder)
         except EvidenceError as error:
             self._unrecorded(error)
+        if self._saved is not None:
+            go_on(self._saved, self._recorder.recording)
         self._recorder.begin_part()
 
     def _unrecorded(self, error: EvidenceError) -> None:

@@ -16,8 +16,10 @@ from typing import Any, TypeAlias
 
 from kailab.cluster.protocol import VirtualTime
 from kailab.errors import EvidenceError, InputError, StateError
+from kailab.evidence.journal import Journal
 from kailab.lab import kept
 from kailab.lab.became import LabChanges
+from kailab.lab.capture import recorded
 from kailab.lab.garbage import collector_off
 from kailab.lab.kept import Stamp
 from kailab.lab.lab import Lab
@@ -27,6 +29,7 @@ from kailab.lab.wording import elapsed
 from kailab.serve import past
 from kailab.serve.holding import Holding
 from kailab.serve.onlooker import Onlooker
+from kailab.serve.telling import Telling
 from kailab.serve.view import View, view_of
 from kailab.serve.wishes import Wish, Wished, wished
 
@@ -80,7 +83,7 @@ class Session:
                 self.close()
             with self._seen() as lab:
                 self._virtual = isinstance(lab.cluster, VirtualTime)
-                view = view_of(lab, self.path)
+                view = self._view(lab)
         # What changes while it is looked at is news again.
         if not self._virtual and self._onlooker is None:
             self._onlooker = Onlooker(self.path)
@@ -284,7 +287,12 @@ class Session:
             return
         # One that can't be shown is changed all the same.
         with suppress(EvidenceError):
-            self.show(view_of(lab, self.path, self._holding.unsaved))
+            self.show(self._view(lab))
+
+    def _view(self, lab: Lab) -> View:
+        if lab is self._holding.held:
+            return self._holding.view()
+        return view_of(lab, recorded(lab, Journal(self.path).whole()), Telling())
 
     def _settled(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from kailab.engine.snapshot import jsonform
 from kailab.errors import NotFound
-from kailab.evidence import store
-from kailab.evidence.journal import Journal
-from kailab.evidence.recording import Recording
+from kailab.evidence.recorder import Recorder
 from kailab.evidence.standing import standing
-from kailab.lab.capture import EXERCISE, TEST, capture
 from kailab.lab.lab import Lab
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.lab.whatif.fields import FIELDS
@@ -28,9 +23,8 @@ from kailab.model.times import format_time
 from kailab.report.gathering import Gathering
 from kailab.report.of_states import Now
 from kailab.scheduler.reading.nodes import unavailable
+from kailab.serve.telling import Telling
 
-RAW = "raw"
-"""What names of chunks of raw text begin with."""
 _LEVEL = 3
 
 
@@ -44,12 +38,11 @@ class View:
     desk: bytes
 
 
-def view_of(lab: Lab, state: Path, unsaved: Recording | None = None) -> View:
-    """Of a lab and the record beside its file. ``unsaved``: what is not in that record yet. Raises EvidenceError."""
-    with tempfile.TemporaryDirectory(prefix="kailab-serve-") as folder:
-        test = store.load_test(capture(lab, Journal(state), Path(folder), unsaved), f"{EXERCISE}/{TEST}")
-        [name] = test.labs
-        form, chunks = Gathering(test, name, RAW).form(_now(lab))
+def view_of(lab: Lab, recorder: Recorder, telling: Telling) -> View:
+    """Of a lab and what was recorded of it, after the last look. ``telling``: what was told of it before."""
+    told, raw = telling.told(recorder)
+    form = Gathering(told, raw).form(now_of(lab))
+    form.raw, chunks = raw.form()
     return View(gzip.compress(jsonform.encode(form), _LEVEL, mtime=0), chunks, _packed(_desk(lab)))
 
 
@@ -57,7 +50,7 @@ def _packed(value: Any) -> bytes:
     return gzip.compress(msgspec.json.encode(value), _LEVEL, mtime=0)
 
 
-def _now(lab: Lab) -> Now:
+def now_of(lab: Lab) -> Now:
     found = {node["metadata"]["name"]: unavailable(node["spec"], node.get("status") or {}) for node in lab.get("nodes")}
     closed = {name: why for name, why in found.items() if why}
     queues = lab.picture().present.queues if lab.under_test.tells_shares else ()

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kailab.engine.snapshot import jsonform
+from kailab.evidence import store
+from kailab.evidence.journal import Journal
 from kailab.lab import Lab
+from kailab.lab.capture import EXERCISE, TEST, capture
 from kailab.report.form import NONE, STATES
+from kailab.report.gathering import Gathering
+from kailab.report.raw import SEPARATOR, RawText
+from kailab.report.told import of_test
 from kailab.serve.session import Session
+from kailab.serve.view import now_of
 from kailab.serve.wishes import Set, Submit
 from tests.serve.conftest import TEXTS, begun
 
@@ -78,6 +88,40 @@ def test_a_scheduler_without_cycles_is_shown_by_its_states(tmp_path: Path) -> No
         rows = {row.name: row.node for row in lab.picture().rows}
     assert {name: node for name, (_, node) in states_of(form).items()} == rows
     assert len([one for one in form["waits"] if one["ends"] == NONE]) == sum(not node for node in rows.values())
+
+
+@pytest.mark.parametrize("scheduler", ["kailab", "kube-scheduler"])
+def test_what_is_shown_is_what_evidence_tells(tmp_path: Path, scheduler: str) -> None:
+    """Also of what nobody is to know: it is left out of both."""
+    session = grown(begun(tmp_path / "lab.state", scheduler), "10-two-teams", "20-borrower", "30-owner")
+    session.apply(session.preview(Submit(SECRET))["id"])
+    session.step()
+    view = session.look()
+    with Lab.resume(session.path, read_only=True) as lab:
+        run = capture(lab, Journal(session.path), tmp_path / "evidence")
+        test = store.load_test(run, f"{EXERCISE}/{TEST}")
+        raw = RawText(test.path / "lab", f"{test.name}/lab", "raw")
+        form = Gathering(of_test(test, "lab"), raw).form(now_of(lab))
+    form.raw, chunks = raw.form()
+    live, written = json.loads(gzip.decompress(view.lab)), plain(form)
+    for one in (live, written):
+        # In chunks of another size; a file of cycles is compressed where it is large.
+        one["raw"]["parts"] = [(file.removesuffix(".gz"), *rest) for file, *rest in one["raw"]["parts"]]
+        del one["raw"]["chunks"]
+    assert live == written
+    texts = entries(live=view.chunks)
+    assert texts == entries(written=chunks)
+    assert "hunter2hunter2" not in str(texts)
+
+
+def entries(**chunks: Mapping[str, bytes]) -> list[Any]:
+    """As values: a file of several lines is written for people."""
+    [of] = chunks.values()
+    texts = [text for name in of for text in gzip.decompress(of[name]).split(SEPARATOR)]
+    return [json.loads(text) for text in texts]
+
+
+SECRET = TEXTS["70-too-large"].replace("image:", "env: [{name: PASSWORD, value: hunter2hunter2}]\n    image:")
 
 
 def test_each_reference_of_the_last_moment_leads_to_the_object(state: Path) -> None:
