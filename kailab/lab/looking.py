@@ -9,7 +9,8 @@ from msgspec import structs
 
 from kailab.errors import NotFound
 from kailab.evidence.decision_log import DecisionLog
-from kailab.evidence.standing import Rows
+from kailab.evidence.entries import State
+from kailab.evidence.standing import Rows, standing
 from kailab.lab.picture import Picture
 from kailab.lab.saved_picture import SavedParts, SavedPicture
 from kailab.lab.spec import LabSpec
@@ -79,6 +80,10 @@ class Looking:
         if self._saved_parts:
             return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
         return Picture(self.cluster, self.log, self._present, self.under_test, like, self._rows)
+
+    def standing(self) -> State:
+        """All of the cluster as it is now, in rows."""
+        return standing(self.cluster, self._rows)
 
     def fork(self) -> Lab:
         """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is."""

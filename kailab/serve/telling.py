@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from msgspec import structs
@@ -40,9 +40,8 @@ class Telling:
         assert facts is not None
         text, before, after = keeping.text, *keeping.kept
         told = self._scrubbed(recording, keeping, text, before, after)
-        events = self._cuts.each(recording.events, lambda event: text.entry(event_of(event)))
         fleet = "" if recording.fleet is None else keeping.fleet(recording.fleet).decode()
-        files = _files(told, recorder.lab, text, events, before, after)
+        files = _files(told, text, before, after)
         cutter = RecordCutter(keeping.keeps_label, text.text)
         cutter.look_at(recording.cycles)
         return (
@@ -51,7 +50,7 @@ class Telling:
                 facts=facts,
                 history=History.of_recording(told),
                 states=[name for name, _ in told.states],
-                events=[event.object for event in events],
+                events=[text.text(event_of(event).object) for event in recording.events],
                 order=list(_order(recording)),
                 racks=Racks.of_looks(fleet, (before, after)),
             ),
@@ -84,7 +83,7 @@ class Telling:
 
 
 def _files(
-    told: Recording, lab: str, text: Scrubber, events: Sequence[Any], before: Looks, after: Looks
+    told: Recording, text: Scrubber, before: Looks, after: Looks
 ) -> Mapping[str, Entries | Mapping[str, Entries]]:
     def entry(one: Any) -> bytes:
         return canonical.compact(text.entry(one))
@@ -97,7 +96,7 @@ def _files(
         "decisions.jsonl": Entries(told.decisions),
         "expectations.jsonl": Entries(told.expectations),
         "pending.json": Entries(told.pending),
-        "events.json": Entries(events),
+        "events.json": Entries(told.events, lambda event: entry(event_of(event))),
         "steps.json": Entries(told.steps),
     }
     for name, state in told.states:

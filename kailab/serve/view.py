@@ -13,7 +13,6 @@ import msgspec
 from kailab.engine.snapshot import jsonform
 from kailab.errors import NotFound
 from kailab.evidence.recorder import Recorder
-from kailab.evidence.standing import standing
 from kailab.lab.lab import Lab
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.lab.whatif.fields import FIELDS
@@ -54,7 +53,7 @@ def now_of(lab: Lab) -> Now:
     found = {node["metadata"]["name"]: unavailable(node["spec"], node.get("status") or {}) for node in lab.get("nodes")}
     closed = {name: why for name, why in found.items() if why}
     queues = lab.picture().present.queues if lab.under_test.tells_shares else ()
-    return Now(lab.now - lab.opened, standing(lab.cluster), queues, closed)
+    return Now(lab.now - lab.opened, lab.standing(), queues, closed)
 
 
 def _desk(lab: Lab) -> dict[str, Any]:
