@@ -154,6 +154,11 @@ WORK: dict[str, tuple[str, list[Object]]] = {
     "mpijob that waits for its workers": mpi(
         {"Launcher": 1, "Worker": 2}, launcherCreationPolicy="WaitForWorkersReady"
     ),
+    "mpijob whose launcher works": mpi({"Launcher": 1, "Worker": 2}, runLauncherAsWorker=True),
+    "mpijob that is suspended": mpi({"Launcher": 1, "Worker": 2}, runPolicy={"suspend": True}),
+    "mpijob of which some are enough": mpi(
+        {"Launcher": 1, "Worker": 3}, runPolicy={"schedulingPolicy": {"minAvailable": 2}}
+    ),
     "raycluster": ray("RayCluster", **ray_spec(ray_group())),
     "raycluster of two groups": ray("RayCluster", **ray_spec(ray_group(), ray_group("more", 1))),
     "raycluster of several hosts": ray("RayCluster", **ray_spec(ray_group(numOfHosts=2))),
