@@ -104,6 +104,16 @@ def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
         "failed": [{"run": run.number, "error": swept.results[run.key].error} for run in swept.failed],
         "table": str(swept.table),
     }
+    search, searched = swept.study.search, swept.searched
+    if search is not None and searched is not None:
+        place = searched.best(search)
+        data["search"] = {
+            "for": f"{'largest' if search.largest else 'smallest'} {search.subject}",
+            "proposed": searched.proposed,
+            "settings": searched.settings,
+            "best": None if place is None else searched.settings[place],
+            "value": None if place is None else searched.values[place],
+        }
     if found is not None:
         data["find"] = {
             "targets": [str(target) for target in found.find.targets],
@@ -135,6 +145,8 @@ def _told(swept: Swept, found: Finding | None) -> Iterator[str]:
 
     done = f", {swept.before} of them done before" if swept.before else ""
     yield f"{count(len(swept.runs), 'run')} of {swept.study.name}{done}: {swept.table}"
+    if swept.searched is not None:
+        yield _best_found(swept)
     if found is not None:
         yield ""
         yield from _found(found)
@@ -152,6 +164,22 @@ def _told(swept: Swept, found: Finding | None) -> Iterator[str]:
                 )
     yield ""
     yield render(heads, rows)
+
+
+def _best_found(swept: Swept) -> str:
+    from kailab.studies.study import told
+    from kailab.studies.target import amount
+
+    search, searched = swept.study.search, swept.searched
+    assert search is not None
+    assert searched is not None
+    side = "largest" if search.largest else "smallest"
+    proposed = f"of {len(searched.settings)} settings tried in {searched.proposed} proposals"
+    place = searched.best(search)
+    if place is None:
+        return f"The search for the {side} {search.subject} found none, {proposed}"
+    setting = ", ".join(f"{name} {told(value)}" for name, value in searched.settings[place].items())
+    return f"The {side} {search.subject}, {amount(search.measure, searched.values[place])}, {proposed}: {setting}"
 
 
 def _found(found: Finding) -> Iterator[str]:

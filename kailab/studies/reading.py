@@ -25,6 +25,7 @@ from kailab.model.schema_faults import Fault
 from kailab.model.times import duration_seconds
 from kailab.replay.queues import MODES
 from kailab.scheduler.settings.policy_files import seen_from
+from kailab.studies.search import read_search, search_faults
 from kailab.studies.study import Find, Study
 from kailab.studies.target import ALL, Target, read_target
 
@@ -43,6 +44,10 @@ def read_study(path: Path) -> Study:
     value = described(path, _SCHEMA, "one study", _faults)
     base = path.absolute().parent
     grid = {name: tuple(placed(name, one, base) for one in values) for name, values in value.get("grid", {}).items()}
+    search = None
+    if "search" in value:
+        search = read_search(value["search"], lambda name, one: placed(name, one, base))
+        grid = dict.fromkeys(search.over, ())
     seeds = value.get("seeds", ())
     return Study(
         name=value.get("name", path.name.partition(".")[0]),
@@ -50,6 +55,7 @@ def read_study(path: Path) -> Study:
         grid=grid,
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         find=_find(value["find"]) if "find" in value else None,
+        search=search,
     )
 
 
@@ -61,12 +67,16 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
             yield from _duration(one, f"grid.{name}[{place}]")
     if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):
         yield Fault("checkpoint", "with arrivalsOnly no job has an end that it could come nearer to")
+    if "search" in value:
+        if "grid" in value:
+            yield Fault("search", "expected one of grid and search")
+        yield from search_faults(value["search"])
     find = value.get("find")
     if find is None:
         return
     yield from _asked(find)
     least = find.get("least", GPUS)
-    known = (GPUS, *value.get("grid", {}))
+    known = (GPUS, *value.get("grid", {}), *value.get("search", {}).get("over", {}))
     if least not in known:
         yield Fault("find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
 

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kailab.model.files import read_bytes
+from kailab.studies.search import Search
 from kailab.studies.target import Target
 
 FILES = ("trace", "fleet", "queues", "config", "prices")
@@ -42,13 +43,15 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Study:
-    """``options``: of all runs. ``grid``: option -> its values. ``seeds``: none, for the trace as it is."""
+    """``options``: of all runs. ``grid``: option -> its values. ``seeds``: none, for the trace as it is. ``search``: settings are
+    searched for; the grid then has the options that it varies, without values."""
 
     name: str
     options: Mapping[str, Any]
     grid: Mapping[str, tuple[Any, ...]]
     seeds: tuple[int, ...] = ()
     find: Find | None = None
+    search: Search | None = None
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Every combination of the grid's values, the last option varied first."""

@@ -13,12 +13,15 @@ from kailab.studies.keeping import TABLE, StudyFolder, write_table
 from kailab.studies.measuring import Result
 from kailab.studies.planning import plan_of
 from kailab.studies.running import Progress, Runner
+from kailab.studies.search import Search
+from kailab.studies.searching import Searched, check_optuna, searched
 from kailab.studies.study import Find, Run, Study
+from kailab.studies.target import Target
 
 
 @dataclass(frozen=True, kw_only=True)
 class Swept:
-    """``settings``: in the order of ``runs``, which has one for each seed of each. ``results``: by the key of their run. ``before``: how many were done already. ``table``: all of it."""
+    """``settings``: in the order of ``runs``, which has one for each seed of each. ``results``: by the key of their run. ``before``: how many were done already. ``table``: all of it. ``searched``: where it searches."""
 
     study: Study
     settings: Sequence[dict[str, Any]]
@@ -26,6 +29,7 @@ class Swept:
     results: Mapping[str, Result]
     before: int
     table: Path
+    searched: Searched | None = None
 
     @property
     def failed(self) -> list[Run]:
@@ -46,6 +50,8 @@ def sweep(
     ConnectError: then what is done stays done."""
     if dask:
         check_dask()
+    if study.search is not None:
+        return _search(study, study.search, root, workers, dask, progress, find or study.find)
     runs = study.runs()
     _check(runs, find or study.find)
     folder = StudyFolder(root, study.name)
@@ -57,6 +63,30 @@ def sweep(
     return Swept(
         study=study, settings=settings, runs=runs, results=results, before=runner.before, table=folder.path / TABLE
     )
+
+
+def _search(
+    study: Study, search: Search, root: Path, workers: int | None, dask: str, progress: Progress, find: Find | None
+) -> Swept:
+    check_optuna()
+    folder = StudyFolder(root, study.name)
+    with folder.held():
+        runner = Runner(folder, workers=workers, dask=dask, progress=progress)
+        checked = find or Find(targets=())
+        asked = Find(
+            targets=(*checked.targets, Target(measure=search.measure, queue=search.queue)), least=checked.least
+        )
+
+        def carry(runs: Sequence[Run]) -> Mapping[str, Result]:
+            _check(runs, asked)
+            return runner.results(runs)
+
+        found = searched(study, search, carry)
+        write_table(folder.path / TABLE, study, found.runs, found.results)
+    return Swept(
+        study=study, settings=found.settings, runs=found.runs, results=found.results, before=runner.before,
+        table=folder.path / TABLE, searched=found,
+    )  # fmt: skip
 
 
 def _check(runs: Sequence[Run], find: Find | None) -> None:

@@ -79,10 +79,11 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         >>> Target(measure="waits_p99", queue="team-b", below=60.0).subject, Target(measure="allocated", above=0.5).subject
         ('team-b p99 wait', 'use')
         """
-        words = next((text for text, name in _SPOKEN.items() if name == self.measure), self.measure)
-        return words if self.queue == ALL else f"{self.queue} {words}"
+        return subject(self.measure, self.queue)
 
     def __str__(self) -> str:
+        if self.below is None and self.above is None:
+            return self.subject
         return f"{self.subject} {'<' if self.upper else '>'} {amount(self.measure, self.limit)}"
 
     def check(self, queues: Sequence[str], *, priced: bool) -> None:
@@ -94,6 +95,21 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def keeps(self, value: float) -> bool:
         return value < self.limit if self.upper else value > self.limit
+
+
+def subject(measure: str, queue: str) -> str:
+    """A measure of a queue, or of all, in words."""
+    words = next((text for text, name in _SPOKEN.items() if name == measure), measure)
+    return words if queue == ALL else f"{queue} {words}"
+
+
+def read_subject(text: str) -> tuple[str, str]:
+    """Queue and measure of ``[QUEUE] MEASURE``. Raises InputError.
+
+    >>> read_subject("team-b p99 wait"), read_subject("use")
+    (('team-b', 'waits_p99'), ('all', 'allocated'))
+    """
+    return _measured(text.split(), text)
 
 
 def read_target(text: str) -> Target:
