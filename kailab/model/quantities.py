@@ -125,6 +125,7 @@ def format_gpu(milli: int) -> str:
     return f"{sign}{whole}.{rest:03}".rstrip("0").rstrip(".")
 
 
+@lru_cache(maxsize=4096)
 def format_bytes(number: int) -> str:
     """The shortest exact form: ``1024`` -> ``"1Ki"``, ``1000`` -> ``"1k"``, ``1001`` -> ``"1001"``."""
     if number == 0:

@@ -211,6 +211,24 @@ def test_workloads(make, faults):
     assert list(faults(bad)) == ["spec.template.spec.containers[0].resources.limits[cpu]"]
 
 
+def test_a_template_that_was_sound_once_is_judged_anew_where_anything_differs(make, faults):
+    always = make["deployment"]()
+    assert faults(always) == {}
+    elsewhere = make["job"]()
+    elsewhere["spec"]["template"] = always["spec"]["template"]
+    assert "OnFailure or Never" in faults(elsewhere)["spec.template.spec.restartPolicy"]
+    assert faults(make["job"]()) == {}
+    for value in (True, 1.0, "1"):
+        odd = make["job"]()
+        odd["spec"]["template"]["spec"]["activeDeadlineSeconds"] = 1
+        assert faults(odd) == {}
+        odd["spec"]["template"]["spec"]["activeDeadlineSeconds"] = value
+        assert "spec.template.spec.activeDeadlineSeconds" in faults(odd)
+    row = make["job"]()
+    row["spec"]["template"]["spec"]["containers"] = tuple(row["spec"]["template"]["spec"]["containers"])
+    assert "spec.template.spec.containers" in faults(row)
+
+
 def test_training_jobs_are_checked_by_role(make, faults):
     def training(**worker):
         roles = {"Worker": {"replicas": 1, "template": {"spec": make["pod_spec"]()}, **worker}}

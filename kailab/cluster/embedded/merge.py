@@ -28,7 +28,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
     >>> merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": None}})
     {'a': 1, 'b': {'d': 3}}
     """
-    if not isinstance(patch, Mapping):
+    if not _is_mapping(patch):
         return patch
     # RFC 7386: a mapping takes the place of anything that is none, and nulls within it leave nothing behind.
     fresh = not isinstance(target, dict)
@@ -42,7 +42,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
                 del result[key]
             continue
         old = result.get(key)
-        if isinstance(value, Mapping):
+        if _is_mapping(value):
             new = merge_patch(old, value)
             if new is old:
                 continue
@@ -56,10 +56,18 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return result
 
 
+def _is_mapping(value: Any) -> bool:
+    # To ask an abstract class costs more than all else that is done with most values, which are texts.
+    kind = type(value)
+    return kind is dict or (kind is not str and isinstance(value, Mapping))
+
+
 def same(a: Any, b: Any) -> bool:
     """Equality of JSON values: true is not 1, but 1.0 is 1."""
     if a is b:
         return True
+    if type(a) is str:
+        return bool(a == b)
     # Equal ones are one object in Python, and were found above.
     if isinstance(a, bool) or isinstance(b, bool):
         return False

@@ -24,25 +24,21 @@ DENSITY = 9.0
 
 def packing(table: NodeTable, row: int, among: np.ndarray | None) -> np.ndarray:
     """0-9: the less is free, the higher, relative to the nodes considered. Nodes without the resource get 0."""
-    free = table.idle[row] + table.releasing[row]
-    owners = table.allocatable[row] != 0
+    free = table.free_of(row)
+    owners, numbers = table.owners(row)
     # KAI looks at the whole set of nodes it was given, whether the task fits there or not (NodePreOrderFn).
-    if among is not None:
-        owners_among = owners & among
-    else:
-        owners_among = owners
-    if not owners_among.any():
+    considered = free.take(numbers) if among is None else free[owners & among]
+    if not considered.size:
         return np.zeros(len(table))
-    considered = free[owners_among]
     # Promises may make it negative: KAI's largest begins at zero, its smallest does not.
-    low, high = int(considered.min()), max(int(considered.max()), 0)
+    low, high = int(np.minimum.reduce(considered)), max(int(np.maximum.reduce(considered)), 0)
     # As in KAI: with nothing free anywhere packing has no say, and equal nodes all get the most.
     if high == 0:
         return np.zeros(len(table))
     if low == high:
         return np.where(owners, DENSITY, 0.0)
-    result: np.ndarray = np.where(owners, DENSITY * (1 - (free - low) / (high - low)), 0.0)
-    return result
+    result: np.ndarray = DENSITY * (1 - (free - low) / (high - low))
+    return result if numbers.size == len(table) else np.where(owners, result, 0.0)
 
 
 def spreading(table: NodeTable, row: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 from kailab.engine.working.state import Job
 
 Entry = tuple[tuple[Any, ...], Job]
+"""Keys end in the UID: no two are equal, and entries compare by them alone."""
 
 
 class JobIndex:
@@ -35,7 +36,7 @@ class JobIndex:
         if self._belongs(job):
             queue = job.record.queue
             entry: Entry = (self._key_of(job), job)
-            insort(self.lists.setdefault(queue, []), entry, key=_key)
+            insort(self.lists.setdefault(queue, []), entry)
             self._entries[job.uid] = (queue, entry)
 
     def discard(self, uid: str) -> None:
@@ -44,8 +45,8 @@ class JobIndex:
             return
         queue, entry = found
         entries = self.lists[queue]
-        # By the key it was put in with, as its present one may be another. Keys end in the UID, so they are unique.
-        del entries[bisect_left(entries, entry[0], key=_key)]
+        # By the key it was put in with, as its present one may be another.
+        del entries[bisect_left(entries, entry)]
         if not entries:
             del self.lists[queue]
 
@@ -80,12 +81,11 @@ def _changed(entries: list[Entry], gone: list[Entry], come: list[Entry]) -> list
     """A sorted list without some of its entries, and with others."""
     if 8 * (len(gone) + len(come)) > len(entries):
         left = {id(entry) for entry in gone}
-        return sorted([*(entry for entry in entries if id(entry) not in left), *come], key=_key)
+        return sorted([*(entry for entry in entries if id(entry) not in left), *come])
     # Only what changed is looked for; all between is copied as it stands, whose keys nobody asks for.
-    places = sorted(bisect_left(entries, entry[0], key=_key) for entry in gone)
+    places = sorted(bisect_left(entries, entry) for entry in gone)
     entries = _pieces(entries, ((place, place + 1, None) for place in places))
-    come = sorted(come, key=_key)
-    return _pieces(entries, ((place := bisect_left(entries, new[0], key=_key), place, new) for new in come))
+    return _pieces(entries, ((place := bisect_left(entries, new), place, new) for new in sorted(come)))
 
 
 def _pieces(entries: list[Entry], cuts: Iterable[tuple[int, int, Entry | None]]) -> list[Entry]:
@@ -99,7 +99,3 @@ def _pieces(entries: list[Entry], cuts: Iterable[tuple[int, int, Entry | None]])
         done = end
     made += entries[done:]
     return made
-
-
-def _key(entry: Entry) -> tuple[Any, ...]:
-    return entry[0]

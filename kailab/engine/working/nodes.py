@@ -54,6 +54,7 @@ class NodeTable:
                 self.allocatable[row, i] = amount
         self.idle = self.allocatable.copy()
         self.releasing = np.zeros_like(self.allocatable)
+        self._leaving = False  # whether anything may stand in ``releasing``
         self.labels = [dict(node.labels) for node in self.nodes]
         self.available = np.array([not node.unavailable for node in self.nodes], dtype=bool)
         self.gpu_memory = np.array([device_memory(node.gpu_memory_mib) for node in self.nodes], dtype=np.int64)
@@ -71,6 +72,7 @@ class NodeTable:
         self.min_gpu_memory = smallest_device(known)
         self.max_gpu_memory = max(known, default=DEFAULT_GPU_MEMORY)
         self._columns: dict[str, tuple[np.ndarray, dict[str, int]]] = {}
+        self._owners: dict[int, tuple[np.ndarray, np.ndarray]] = {}
         self.all = np.ones(count, dtype=bool)
         self.numa = NumaNodes(self.nodes)
         devices = [node.devices for node in self.nodes]
@@ -115,7 +117,25 @@ class NodeTable:
     def free(self) -> np.ndarray:
         """What nobody holds once who is leaving has left, less what is promised of it. Not to be written to."""
         # The sum makes an array of all nodes; mostly nothing is leaving.
-        return self.idle + self.releasing if self.releasing.any() else self.idle
+        return self.idle + self.releasing if self._some_leaving() else self.idle
+
+    def free_of(self, row: int) -> np.ndarray:
+        """One resource of ``free``."""
+        return self.idle[row] + self.releasing[row] if self._some_leaving() else self.idle[row]
+
+    def _some_leaving(self) -> bool:
+        # Looked for only after something was written there: who fills a cluster asks for each pod.
+        if self._leaving:
+            self._leaving = bool(self.releasing.any())
+        return self._leaving
+
+    def owners(self, row: int) -> tuple[np.ndarray, np.ndarray]:
+        """Which nodes have the resource at all: as a mask, and their numbers."""
+        found = self._owners.get(row)
+        if found is None:
+            mask = self.allocatable[row] != 0
+            found = self._owners[row] = (mask, np.flatnonzero(mask))
+        return found
 
     def column(self, key: str) -> tuple[np.ndarray, dict[str, int]]:
         """A node label as codes (-1: absent) and the code of each value."""
@@ -153,6 +173,7 @@ class NodeTable:
             # Also where it waits for something that is idle: ``releasing`` then goes below zero, so that the sum of the
             # two is right, and by that sum promises are made.
             pools = self.releasing
+            self._leaving = True
             for row, amount in info.needs:
                 pools[row, i] -= sign * amount
         else:
@@ -162,6 +183,7 @@ class NodeTable:
             # What is stuck in leaving gives nothing to wait for, so it is taken from ``idle`` alone.
             if status == Status.RELEASING:
                 pools = self.releasing
+                self._leaving = True
                 for row, amount in info.needs:
                     pools[row, i] += sign * amount
         if info.shape.gpu.shared:
@@ -170,7 +192,9 @@ class NodeTable:
             for group in groups:
                 idle, releasing = shared.change(group, status, memory, sign)
                 self.idle[GPUS, i] += idle
-                self.releasing[GPUS, i] += releasing
+                if releasing:
+                    self.releasing[GPUS, i] += releasing
+                    self._leaving = True
             self.shares.changed(i)
 
     def leave(self, task: WTask) -> None:
@@ -207,6 +231,8 @@ class NodeTable:
             i = self.index.get(name)
             if i is None:
                 continue
+            if releasing:
+                self._leaving = True
             for sign, pool in ((idle, self.idle), (releasing, self.releasing)):
                 if sign:
                     for row, amount in task.info.needs:
@@ -233,6 +259,7 @@ class NodeTable:
                 releasing -= sign * twice
         self.idle[GPUS, i] += idle
         self.releasing[GPUS, i] += releasing
+        self._leaving = True
 
     def host(self, task: WTask, node: str, here: bool) -> None:
         """Keep the list of tasks a node knows of (for pod affinity and for reports)."""
@@ -307,7 +334,7 @@ class NodeTable:
 
     def free_gpu_vector(self) -> np.ndarray:
         """``free_gpus`` of all nodes."""
-        free = self.idle[GPUS] + self.releasing[GPUS]
+        free = self.free_of(GPUS)
         for name, row in self.layout.rows.items():
             weight = mig_gpus(name)
             if weight and row < len(self.idle):

@@ -27,7 +27,7 @@ class ShapeInfo:
     """A shape with what the engine derives from it once."""
 
     __slots__ = (
-        "cpu_only", "liked", "mask", "mask_version", "needs", "plain", "prefers_pods", "quota", "request",
+        "cpu_only", "empty", "liked", "mask", "mask_version", "needs", "plain", "prefers_pods", "quota", "request",
         "requires_pods", "rows", "shape", "size",
     )  # fmt: skip
 
@@ -39,6 +39,7 @@ class ShapeInfo:
         gpu = shape.gpu
         self.plain = not gpu.shared and not shape.claims  # ``needs`` is all that it takes of a node
         self.cpu_only = not (gpu.devices or gpu.memory_mib or gpu.mig or gpu.dra)
+        self.empty = self.cpu_only and all(row == 3 for row, _ in self.needs)  # best effort: nothing but a pod slot
         gpus = fixed_gpus(gpu)
         self.request = gpus - sum(mig_gpus(name) * count for name, count in gpu.mig)  # but for GPU memory and MIG
         # What it counts for in quotas (CPU, memory, GPU); GPU memory is added where the device size is known.
@@ -50,11 +51,6 @@ class ShapeInfo:
         self.mask: np.ndarray | None = None
         self.mask_version = -1
         self.size = (gpus, shape.cpu, shape.memory, gpu.memory_mib)
-
-    @property
-    def empty(self) -> bool:
-        """Asks for nothing but a pod slot (best effort)."""
-        return self.cpu_only and all(row == 3 for row, _ in self.needs)
 
 
 class WTask:
