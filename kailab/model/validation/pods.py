@@ -30,7 +30,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 _MOST_KNOWN = 1024
 _sound: set[bytes] = set()
-"""Pod templates in which nothing was wrong, by their content: most that come are like one before."""
+"""Specs and annotations of pod templates in which nothing was wrong: most that come are like one before."""
 _POSITIVE = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
@@ -51,30 +51,28 @@ def check_template(
     template = faults.mapping(parent, "template", f"{path}.template", required=True)
     if template is None:
         return
-    content = _content(template, restart)
-    if content in _sound:
-        return
-    faults_before = len(faults.found)
     path = f"{path}.template"
     meta = faults.mapping(template, "metadata", f"{path}.metadata") or {}
     check_notes(faults, meta, f"{path}.metadata")
     spec = faults.mapping(template, "spec", f"{path}.spec", required=True)
     if spec is None:
         return
+    content = _content(restart, spec, meta.get("annotations"))
+    if content in _sound:
+        return
+    before = len(faults.found)
     check_pod_spec(faults, spec, f"{path}.spec", restart)
     check_annotations(faults, meta, spec, f"{path}.metadata")
-    if content is not None and len(faults.found) == faults_before:
+    if content is not None and len(faults.found) == before:
         if len(_sound) >= _MOST_KNOWN:
             _sound.clear()
         _sound.add(content)
 
 
-def _content(template: dict[str, Any], restart: tuple[str, ...]) -> bytes | None:
-    """The same for templates that are the same, down to the types of their values; None for what holds other values than JSON has."""
+def _content(*parts: Any) -> bytes | None:
+    """The same for what is the same, down to the types of all values; None where there are others than JSON has."""
     try:
-        return marshal.dumps(
-            (restart, template), 2
-        )  # a later form would tell equal ones apart by who else holds their parts
+        return marshal.dumps(parts, 2)  # a later form would tell equal ones apart by who else holds their parts
     except ValueError:
         return None
 
