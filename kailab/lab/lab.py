@@ -21,7 +21,6 @@ from msgspec import structs
 from kailab.cluster.embedded.storage.persistence import collection_paused
 from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, Names
-from kailab.evidence.standing import Rows
 from kailab.lab import saved, subjects
 from kailab.lab.changing import Changing
 from kailab.lab.garbage import collector_off
@@ -78,7 +77,6 @@ class Lab(Changing):
         self.observers.add(self.log, self.met)
         self._end = end
         self._saved_parts: SavedParts = {}
-        self._rows = Rows()
         self._running: tuple[Parts, Settling] | None = None
         if not read_only:
             self._working()

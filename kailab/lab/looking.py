@@ -33,7 +33,6 @@ class Looking:
     cluster: LabCluster
     log: DecisionLog
     _saved_parts: SavedParts
-    _rows: Rows
 
     @property
     def scheduler(self) -> str:
@@ -43,6 +42,11 @@ class Looking:
     def under_test(self) -> SchedulerUnderTest:
         """What decides."""
         return self.spec.under_test
+
+    @cached_property
+    def _rows(self) -> Rows:
+        """Of all looks."""
+        return Rows()
 
     def get(self, kind: str, name: str | None = None, namespace: str | None = "default") -> Any:
         """One object, or without a name all of a kind (namespace None: of all namespaces). Read-only. Raises
