@@ -75,6 +75,8 @@ def test_a_policy_with_parameters(acme) -> None:
         ("{victimOrder: 7}", "7 is no order of victims; expected queue or priority"),
         ("{nodeScore: {gpu: spread}}", "nodeScore: names no policy"),
         ("{nodeScore: 7}", "nodeScore: names no policy"),
+        ("{reservation: 7}", "reservation: names no policy"),
+        ("{reservation: fifo}", "'fifo' is a JobOrder; expected a Reservation"),
     ],
 )
 def test_what_is_wrong_is_told_with_the_file(acme, section: str, told: str) -> None:
