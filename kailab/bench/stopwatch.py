@@ -1,4 +1,4 @@
-"""Wall time, attributed to whatever is going on at the moment."""
+"""Time, attributed to whatever is going on at the moment."""
 
 from __future__ import annotations
 
@@ -11,18 +11,21 @@ class Stopwatch:
     """Exactly one phase runs at any moment between ``start`` and ``stop``, so that phases add up to the whole.
 
     ``seconds``: phase -> time, in the order in which they were first met. ``on_change`` is told of each phase as it
-    begins.
+    begins. ``clock``: seconds, of the wall unless given.
     """
 
-    def __init__(self, on_change: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self, on_change: Callable[[str], None] | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self.seconds: dict[str, float] = {}
         self.on_change = on_change
+        self._clock = clock
         self._phase = ""
         self._since = 0.0
 
     def switch(self, phase: str) -> str:
         """End the phase that runs and begin another ("" for none). Returns the one that ran."""
-        now = time.perf_counter()
+        now = self._clock()
         before = self._phase
         if before:
             self.seconds[before] = self.seconds.get(before, 0.0) + now - self._since

@@ -93,7 +93,7 @@ _PHASES = {
 
 class TimedLab(AbstractContextManager["TimedLab"], Observer):
     """``cluster`` with a fleet; ``submit`` and ``settle`` run under the stopwatch of the current measurement. ``reservations``: of
-    shared GPUs, where some are submitted."""
+    shared GPUs, where some are submitted. ``clock``: what measurements go by, seconds of the wall unless given."""
 
     def __init__(
         self,
@@ -102,6 +102,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         progress: Progress | None = None,
         *,
         reservations: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._progress = progress or _nobody
         self._progress("building the fleet", 0, 0)
@@ -112,7 +113,8 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         nodes = self.cluster.list("Node")
         self.nodes = len(nodes)
         self.gpus = sum(int(node["status"]["allocatable"].get(labels.GPU_RESOURCE, 0)) for node in nodes)
-        self._watch = Stopwatch(self._on_activity)
+        self._clock = clock
+        self._watch = Stopwatch(self._on_activity, clock)
         self._log = DecisionLog(Names(self.cluster), self.cluster.now(), keep_all=False)
         # No claims are submitted, and nothing of them is to be timed.
         wanted = Composition(config=config or EngineConfig(), claims=False, reservations=reservations, sparing=False)
@@ -141,7 +143,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self._watch.seconds.clear()
         self._cycles = self._scheduler.cycles
         self._lab_started = self.cluster.now()
-        self._started = time.perf_counter()
+        self._started = self._clock()
         self._watch.switch("other")
 
     def stop(self, name: str, pods: int, **facts: int | float | str) -> Measured:
@@ -149,7 +151,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
         self._watch.switch("")
         return Measured(
             name=name,
-            seconds=time.perf_counter() - self._started,
+            seconds=self._clock() - self._started,
             pods=pods,
             phases=dict(self._watch.seconds),
             cycles=self._scheduler.cycles - self._cycles,
@@ -160,7 +162,7 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
     @property
     def elapsed(self) -> float:
         """Seconds since the measurement began."""
-        return time.perf_counter() - self._started
+        return self._clock() - self._started
 
     def idle_cycle(self, times: int = 9) -> float:
         """Seconds of a whole scheduling cycle over a cluster in which nothing has changed; the median of several."""
