@@ -18,6 +18,7 @@ from kailab.model.kind import AGE, NAME, Column, field_of
 from kailab.model.kinds import part
 from kailab.model.quantities import format_gpu, queue_gpu
 from kailab.model.times import parse_time
+from kailab.scheduler.reading.podgroups import subgroup_tree
 
 Object = dict[str, Any]
 NONE = "<none>"
@@ -173,7 +174,8 @@ def _group_pods(view: View, group: Object) -> Sequence[PodRow]:
 
 
 def _minimum(group: Object) -> int:
-    return int(group["spec"].get("minMember") or 1)
+    """Pods that it needs, in all of its subgroups."""
+    return max(1, subgroup_tree(group["spec"], {}).least)
 
 
 def _group_phase(view: View, group: Object) -> str:

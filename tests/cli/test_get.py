@@ -50,6 +50,28 @@ def test_podgroups(busy) -> None:
     assert row.split()[1:] == ["Running", "team-a", "1", "16/20", "OverLimit", "1s"]
 
 
+@pytest.mark.parametrize(
+    ("words", "minimum"),
+    [
+        ("subGroups: [{name: a, minMember: 4}, {name: b, minMember: 2}]", "6"),
+        ("minSubGroup: 1, subGroups: [{name: a, minMember: 4}, {name: b, minMember: 2}]", "2"),
+        (
+            "subGroups: [{name: all, minSubGroup: 2}, {name: a, parent: all, minMember: 5}, {name: b, parent: all, minMember: 3}]",
+            "8",
+        ),
+        ("minMember: 3", "3"),
+    ],
+)
+def test_the_minimum_of_a_podgroup_is_that_of_its_subgroups(started, words: str, minimum: str) -> None:
+    text = (
+        "apiVersion: scheduling.run.ai/v2alpha2\nkind: PodGroup\nmetadata: {name: tree, namespace: default}\n"
+        f"spec: {{queue: team-a, {words}}}"
+    )
+    assert started("apply", "--no-settle", "-f", "-", input=text).code == 0
+    _, row = started("get", "podgroups").out.splitlines()
+    assert row.split()[:4] == ["tree", "Pending", "team-a", minimum]
+
+
 def test_nodes(busy) -> None:
     header, *rows = busy("get", "nodes").out.splitlines()
     assert header == "NAME     STATUS   GPUS   MODEL   PODS   AGE"

@@ -304,6 +304,12 @@ class SubGroup(_Record, frozen=True, kw_only=True):
     min_members: int | None = None
     constraint: Constraint | None = None
 
+    @property
+    def least(self) -> int:
+        """The fewest pods with which it is satisfied."""
+        each = sorted([*(podset.min_available for podset in self.podsets), *(group.least for group in self.groups)])
+        return sum(each if self.min_members is None else each[: self.min_members])
+
 
 DEFAULT_PODSET = "default"
 
