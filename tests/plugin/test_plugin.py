@@ -233,27 +233,6 @@ def test_what_only_kailab_has_is_skipped_under_others_with_its_reason(pytester):
     result.stdout.fnmatch_lines(["*marker kailab_only needs a reason*"])
 
 
-def test_work_of_an_operator_is_skipped_on_a_control_plane_without_it(pytester):
-    pytester.makepyfile(
-        """
-        import pytest
-
-        @pytest.mark.kailab_operator("kuberay", "trainer")
-        def test_it(lab): pass
-
-        @pytest.mark.kailab_operator("ray")
-        def test_no_such(lab): pass
-        """
-    )
-    pytester.runpytest_subprocess("--kailab-evidence=off", "-k", "test_it").assert_outcomes(passed=1)
-    beside = ("--kailab-evidence=off", "--kailab-backend=controlplane", "--kailab-with=jobset", "-rs")
-    result = pytester.runpytest_subprocess(*beside)
-    result.assert_outcomes(skipped=1, errors=1)
-    # JobSet runs there, which the Trainer needs: it is not told again.
-    result.stdout.fnmatch_lines(["*this test's work: it needs --kailab-with trainer,kuberay"])
-    result.stdout.fnmatch_lines(["*marker kailab_operator: there is no operator 'ray'; there are jobset, lws*"])
-
-
 def test_a_backend_that_there_is_not_is_a_usage_error(pytester):
     result = pytester.runpytest_subprocess("--kailab-backend", "moon")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
