@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+pytest_plugins = ["pytester"]
+
 
 def test_work_of_an_operator_is_skipped_on_a_control_plane_without_it(pytester):
     pytester.makepyfile(
