@@ -45,7 +45,8 @@ class Changing(Looking):
                     raise InputErrors.of(impossible)
                 warnings = intake.check(self.cluster, read.manifests, namespace)
                 if self.under_test.speaks_kai:
-                    adopted, alone = self.spec.adopt_default_scheduler, self.venue.exclusive
+                    adopted = self.spec.adopt_default_scheduler
+                    alone = self.venue.exclusive and not self.under_test.has_default
                     told = advice.under_kai(self.cluster, read.manifests, namespace, adopted, alone)
                     warnings += map(str, told)
                 manifests = intake.translated(read.manifests, self.under_test, self.cluster)

@@ -269,6 +269,8 @@ class SchedulerUnderTest(ABC):
     """It holds KAI's own Queues to their quota, so that what waits is explained by the rules for them; with others the cluster's own
     words are told."""
     tells_shares: ClassVar[bool] = False
+    has_default: ClassVar[bool] = False
+    """A default scheduler is beside it, and places pods that name none."""
     """It tells each queue's fair share, and whose turn is next."""
     waits_without_pods: ClassVar[bool] = False
     """What waits may have no pods yet, as a Job that is suspended until it is admitted: expectations speak of what runs, and take

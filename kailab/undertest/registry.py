@@ -61,6 +61,15 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
         "kailab": SchedulerKind(
             "kailab's own", frozenset({"config", "adopt_default_scheduler"}), made="kailab.undertest.kailab:Kailab"
         ),
+        "kailab+kube-scheduler": SchedulerKind(
+            "kailab's own, with kube-scheduler beside it in one cluster",
+            frozenset({"config"}),
+            made="kailab.undertest.together:Together",
+            clashes=tuple(
+                Clash(backend, "it is for the embedded cluster, where both take turns in this process", elsewhere=False)
+                for backend in ("controlplane", "kind", "kubeconfig", "vcluster")
+            ),
+        ),
         # To kube-scheduler all pods come that name none, asked for or not.
         "kube-scheduler": SchedulerKind(
             "the default scheduler of Kubernetes",
