@@ -87,7 +87,7 @@ docs: $(READY) ## Write what docs/ has from the code: the API, examples, the pag
 course-site: $(READY) ## Build the course as a site, in build/course
 	@$(PYTHON) -m venv build/course-tools
 	@build/course-tools/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-course.lock
-	@build/course-tools/bin/mkdocs build --quiet --clean
+	@NO_MKDOCS_2_WARNING=1 build/course-tools/bin/mkdocs build --quiet --clean
 	@echo build/course/index.html
 
 bench: $(READY) ## Measure the engine beside KAI, and the lab on 500 nodes

@@ -75,6 +75,33 @@ def rules() -> None:
 
 
 @group.command()
+@click.option("--namespace", "-n", default="kai-scheduler", help="The namespace in which the scheduler runs.")
+@click.option("--interval", default="30s", help="So long between scrapes.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A label of the ServiceMonitor, as your Prometheus selects them: release=kube-prometheus-stack. May be repeated.",
+)
+def monitor(namespace: str, interval: str, labels: tuple[str, ...]) -> None:
+    """Print a Service and a ServiceMonitor, by which a Prometheus of the Prometheus operator scrapes the scheduler that `kailab scheduler
+    manifests` runs."""
+    from kailab.errors import InputError
+    from kailab.scheduler.service.manifests import monitoring
+
+    given = {}
+    for label in labels:
+        name, equals, value = label.partition("=")
+        if not equals:
+            raise InputError(f"--label {label!r}: expected NAME=VALUE")
+        if name in given:
+            raise InputError(f"--label {name}: given twice")
+        given[name] = value
+    terminal.say(monitoring(namespace, interval, given).rstrip("\n"))
+
+
+@group.command()
 @click.argument("file", type=options.PATH)
 @click.option(
     "--evidence", "past", default="", metavar="RUN/TEST", show_default=False, help="Of a test, from its evidence."
