@@ -11,8 +11,16 @@ from kailab.model import labels
 
 OPERATORS_OWN = re.compile(r"(jobset|leaderworkerset)\.sigs\.k8s\.io/|training\.kubeflow\.org/|ray\.io/")
 """Labels and annotations that operators give to pods."""
-ALONE = ("jobset.sigs.k8s.io/priority",)
-"""What webhooks of operators add to a pod, and kailab does not: see docs/operators.md."""
+ALONE = (
+    "jobset.sigs.k8s.io/priority",
+    "ray.io/ft-enabled",
+    "ray.io/kuberay-version",
+    "ray.io/upgrade-strategy-recreate-hash",
+    "ray.io/worker-group-replica-index",
+    "ray.io/worker-group-replica-name",
+    "ray.io/replica-host-index",
+)
+"""What operators and their webhooks add to a pod, and kailab does not: see docs/operators.md."""
 BY_CHANCE = re.compile(r"/(jobset-uid|job-key|group-key|subgroup-key|template-revision-hash|originated-from-.*)$|hash")
 _SUFFIX = re.compile(r"-[a-z0-9]{5}$")
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
