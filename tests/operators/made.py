@@ -19,6 +19,7 @@ ALONE = (
     "ray.io/worker-group-replica-index",
     "ray.io/worker-group-replica-name",
     "ray.io/replica-host-index",
+    "ray.io/serve",
 )
 """What operators and their webhooks add to a pod, and kailab does not: see docs/operators.md."""
 BY_CHANCE = re.compile(r"/(jobset-uid|job-key|group-key|subgroup-key|template-revision-hash|originated-from-.*)$|hash")
