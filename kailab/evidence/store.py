@@ -74,7 +74,10 @@ class TestEvidence:
 
     def states(self, lab: str) -> dict[str, State]:
         """How the cluster stood after each step, by the name of the file, in order."""
-        files = sorted((self.path / lab / "states").glob("*.json"))
+        # By number: the hundredth has a digit more.
+        files = sorted(
+            (self.path / lab / "states").glob("*.json"), key=lambda file: (len(file.stem.partition("-")[0]), file.stem)
+        )
         return {file.stem: _decode(file, State) for file in files}
 
     def objects(self, lab: str, look: Literal["before", "after"], file: str) -> list[Object]:

@@ -108,6 +108,22 @@ def test_what_is_kept(run):
     assert [len(state.pods) for state in one.states("lab").values()] == [6], "the second state was the same"
 
 
+def test_states_of_a_long_lab_come_in_the_order_of_its_steps(tmp_path):
+    recorder, steps = Recorder(), 60
+    with Lab.open(observers=[recorder]) as lab:
+        lab.apply(QUEUE)
+        for pod in pods(steps):
+            lab.apply(pod)
+            lab.advance(1)
+    run = RunFolder.begin(tmp_path)
+    run.write("long", "test_one", lambda folder: write_test(folder, "long/test_one", [recorder], "passed", ""))
+    run.finish({"kailab": "x"})
+    states = store.load_test(run.path, "long/test_one").states("lab")
+    numbers = [int(name.partition("-")[0]) for name in states]
+    assert numbers == sorted(numbers)
+    assert numbers[-1] == 1 + 2 * steps
+
+
 def test_entries_are_kept_as_they_were(tmp_path):
     """What is read back is what was recorded, type by type."""
     recorder = recorded()
