@@ -13,9 +13,11 @@ from kailab.cli import options, replay_options, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
+    from kailab.evidence.recorder import Recorder
     from kailab.fleet import Fleet
     from kailab.replay.costing import ReplayCost
     from kailab.replay.queues import Queues
+    from kailab.replay.replaying import Plan, Replayed
     from kailab.replay.summary import Row, Spread, Summary
     from kailab.replay.trace import Trace
 
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
 @click.option("--jobs", "jobs_file", type=options.PATH, help="Write a row for each job there: .csv or .parquet.")
 @click.option(
     "--timeline", "timeline_file", type=options.PATH, help="Write the GPUs held over time there: .csv or .parquet."
+)
+@click.option(
+    "--evidence",
+    "evidence_folder",
+    type=options.PATH,
+    help="Write evidence there, as a test does: for kailab report and evidence.",
 )
 @options.output
 def replay(
@@ -48,12 +56,14 @@ def replay(
     seed: int | None,
     jobs_file: Path | None,
     timeline_file: Path | None,
+    evidence_folder: Path | None,
     output: TextOrJson,
 ) -> None:
     """Replay the jobs of a trace in virtual time: as they arrived, in queues by their teams, on a fleet of fake GPUs, decided by the
     lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went."""
+    from kailab.evidence.recorder import Recorder
     from kailab.model.prices import load_prices
-    from kailab.replay import replaying, tables
+    from kailab.replay import evidence, replaying, tables
     from kailab.replay.fleets import replay_fleet
     from kailab.replay.policies import decided_by
     from kailab.replay.summary import as_json, summary
@@ -61,13 +71,13 @@ def replay(
 
     replay_options.check(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
     lasting, interval = replay_options.seconds("--for", duration), replay_options.seconds("--checkpoint", checkpoint)
-    targets = [path for path in (jobs_file, timeline_file) if path is not None]
-    for path in targets:
+    for path in filter(None, (jobs_file, timeline_file)):
         tables.check_target(path)
     described = replay_fleet(fleet)
     read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken)
     for line in told_broken(read):
         terminal.warn(line)
+    recorder = Recorder() if evidence_folder else None
     plan = replaying.Plan(
         trace=read,
         fleet=described,
@@ -77,15 +87,33 @@ def replay(
         checkpoint=interval,
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
+        observers=(recorder,) if recorder else (),
     )
+    if evidence_folder:
+        evidence.check(plan, evidence_folder)
     with terminal.progress_bars() as tell:
         done = replaying.replay(plan, tell)
+    _write_tables(done, jobs_file, timeline_file)
+    if recorder and evidence_folder:
+        _write_evidence(recorder, plan, evidence_folder)
+    found = summary(done)
+    terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
+
+
+def _write_tables(done: Replayed, jobs_file: Path | None, timeline_file: Path | None) -> None:
+    from kailab.replay import tables
+
     if jobs_file is not None:
         tables.write(jobs_file, tables.JOBS, tables.job_rows(done))
     if timeline_file is not None:
         tables.write(timeline_file, tables.TIMELINE, tables.timeline_rows(done))
-    found = summary(done)
-    terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
+
+
+def _write_evidence(recorder: Recorder, plan: Plan, folder: Path) -> None:
+    from kailab.replay import evidence
+
+    run = evidence.write(recorder, plan, folder)
+    terminal.notice(f"evidence: {run}; look at it: kailab report {run} --html FILE")
 
 
 def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> Queues:

@@ -9,6 +9,8 @@ import sys
 import pytest
 from pyarrow import parquet
 
+from kailab.evidence import store
+from kailab.evidence.entries import Bound
 from tests.tables import as_text
 
 TRACE = "name,submit,seconds,gpus,team\na,0,3600,8,blue\nb,60,3600,4,red\nc,120,1800,0.5,red\n"
@@ -45,6 +47,34 @@ def test_for_programs_and_in_files(kailab, trace, home) -> None:
         ]  # fmt: skip
     with (home / "time.csv").open() as file:
         assert max(int(row["held_gpu_milli"]) for row in csv.DictReader(file)) == 12_500
+
+
+def test_evidence_of_it_is_as_that_of_a_test(kailab, trace, home) -> None:
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--quota-by-share", "--evidence", "kept")
+    assert done.code == 0, done.err
+    (run,) = (home / "kept").iterdir()
+    assert f"kailab report kept/{run.name} --html" in done.err
+    assert kailab("evidence", "verify", str(run)).code == 0
+    again = kailab("evidence", "replay", str(run))
+    assert again.code == 0, again.err
+    assert "every decision is the same" in again.out
+    assert store.show(run)[0].outcomes == {"replayed": 1}
+    bound = [one for one in store.load_test(run, "replay/trace.csv").decisions("lab") if isinstance(one, Bound)]
+    assert len(bound) == 3
+    assert kailab("report", str(run), "--html", "page.html").code == 0
+    assert (home / "page.html").read_text().startswith("<!doctype html>")
+
+
+def test_evidence_that_cannot_be_kept_is_refused_before_anything(kailab, trace, home) -> None:
+    trace.write_text(TRACE + "".join(f"x{number},{200 + number},60,1,red\n" for number in range(5_000)))
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--evidence", "kept")
+    assert (done.code, done.out) == (2, "")
+    assert "--evidence: 5003 jobs arrive; expected at most 5000" in done.err
+    assert "--for" in done.err
+    (home / "kept").write_text("a file")
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--for", "3m", "--evidence", "kept")
+    assert (done.code, done.out) == (2, "")
+    assert "kept is not a folder" in done.err
 
 
 def test_broken_lines_end_it_unless_told_to_go_on(kailab, trace) -> None:

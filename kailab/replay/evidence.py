@@ -1,0 +1,40 @@
+"""The evidence of a replay: its lab recorded as that of a test is, to be travelled through, compared and decided again."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+from kailab import __version__
+from kailab.errors import InputError
+from kailab.evidence.record import write_test
+from kailab.evidence.recorder import Recorder
+from kailab.evidence.run import RunFolder, check_writable
+from kailab.replay.replaying import Plan
+
+EXERCISE = "replay"
+OUTCOME = "replayed"
+MOST_JOBS = 5_000
+"""All of a lab's record is in memory until the lab closes, some tens of KiB a job."""
+
+
+def check(plan: Plan, root: Path) -> None:
+    """Raises InputError where there are more jobs than can be recorded, EvidenceError where ``root`` can't be written."""
+    jobs = plan.trace.jobs
+    end = None if plan.lasting is None else jobs[0].arrival + plan.lasting
+    arriving = sum(end is None or job.arrival <= end for job in jobs)
+    if arriving > MOST_JOBS:
+        raise InputError(
+            f"--evidence: {arriving} jobs arrive; expected at most {MOST_JOBS}, as all of the record is kept in memory. Cut the replay off "
+            "with --for, or replay a part of the trace"
+        )
+    check_writable(root)
+
+
+def write(recorder: Recorder, plan: Plan, root: Path) -> Path:
+    """Write a run with what was recorded. Returns its folder. Raises EvidenceError."""
+    run, name = RunFolder.begin(root), Path(plan.trace.file).name
+    run.write(EXERCISE, name, lambda folder: write_test(folder, f"{EXERCISE}/{name}", [recorder], OUTCOME))
+    settings = {"backend": "embedded", "scheduler": "kailab", "fleet": plan.fleet.name}
+    run.finish({"kailab": __version__, "python": platform.python_version()}, settings)
+    return run.path
