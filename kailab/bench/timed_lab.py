@@ -20,6 +20,7 @@ from kailab.engine.snapshot.records import GPU
 from kailab.errors import KailabError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.fleet import Fleet
+from kailab.lab.garbage import collector_off
 from kailab.lab.settle import Controller, VirtualSettling
 from kailab.lab.spec import fleet_of
 from kailab.model import labels
@@ -179,7 +180,8 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
     def submit(self, objects: Iterable[Object], total: int = 0) -> int:
         """Create objects through the cluster. Returns how many."""
         number = 0
-        with self._watch.during("submit"):
+        # As in a lab, whose apply and settle keep it out of the way, too.
+        with collector_off(), self._watch.during("submit"):
             for number, obj in enumerate(objects, 1):
                 self.cluster.create(obj)
                 if not number % 500:
@@ -188,7 +190,8 @@ class TimedLab(AbstractContextManager["TimedLab"], Observer):
 
     def settle(self) -> None:
         """Until nothing changes any more."""
-        self._pace.settle()
+        with collector_off():
+            self._pace.settle()
 
     def remove(self, names: Iterable[str]) -> None:
         """Delete Jobs and settle, outside of any measurement."""
