@@ -53,7 +53,7 @@ def test_a_name_from_a_file_goes_where_its_kind_goes(names: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("karma", "there is no scheduler 'karma'; expected one of: kailab, kube-scheduler, kai"),
+        ("karma", "there is no scheduler 'karma'; expected one of: kailab, kailab+kube-scheduler, kube-scheduler, kai"),
         ("karma=x", "there is no scheduler 'karma'"),
         ("kai=", "expected the folder of its programs after the ="),
         ("kube-scheduler=x", "kube-scheduler is no folder of programs; those that are: kai"),
@@ -76,7 +76,7 @@ def test_what_is_no_name(text: str, told: str) -> None:
         ("- old", "expected one mapping"),
         ("", "expected one mapping"),
         ("old: kai", "1: old: expected a mapping with the key kind"),
-        ("old:\n  kind: karma", "2: old: kind: expected one of: kailab, kube-scheduler, kai"),
+        ("old:\n  kind: karma", "2: old: kind: expected one of: kailab, kailab+kube-scheduler, kube-scheduler, kai"),
         ("old:\n  folder: x", "old: kind: expected one of"),
         (
             "old:\n  kind: kai\n  config: a\n  plugins: x",
