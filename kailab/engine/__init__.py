@@ -28,9 +28,19 @@ if TYPE_CHECKING:
         TaskFit,
         Turn,
     )
-    from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, Reservation, VictimOrder, register_policy
+    from kailab.engine.policies.contract import (
+        Dispatch,
+        JobOrder,
+        NodeScore,
+        Policy,
+        QueueShares,
+        Reservation,
+        VictimOrder,
+        register_policy,
+    )
+    from kailab.engine.policies.dispatching import ClusterView, DispatchJob
     from kailab.engine.policies.settings import Checkpoint, PolicyChoice, SearchBudget, WeightedOrder
-    from kailab.engine.policies.views import JobView, NodesView, Resources
+    from kailab.engine.policies.views import JobView, NodesView, QueueView, Resources
     from kailab.engine.snapshot.records import (
         GPU,
         UNLIMITED,
@@ -87,6 +97,10 @@ else:
             "NodeScore": "policies.contract",
             "Policy": "policies.contract",
             "VictimOrder": "policies.contract",
+            "QueueShares": "policies.contract",
+            "Dispatch": "policies.contract",
+            "ClusterView": "policies.dispatching",
+            "DispatchJob": "policies.dispatching",
             "register_policy": "policies.contract",
             "Checkpoint": "policies.settings",
             "PolicyChoice": "policies.settings",
@@ -94,6 +108,7 @@ else:
             "WeightedOrder": "policies.settings",
             "JobView": "policies.views",
             "NodesView": "policies.views",
+            "QueueView": "policies.views",
             "Resources": "policies.views",
             "Constraint": "snapshot.records",
             "ContainerRequest": "snapshot.records",
@@ -130,10 +145,13 @@ __all__ = [
     "Action",
     "Bind",
     "Checkpoint",
+    "ClusterView",
     "Code",
     "Constraint",
     "ContainerRequest",
     "Decisions",
+    "Dispatch",
+    "DispatchJob",
     "EngineConfig",
     "Evict",
     "EvictionTotals",
@@ -158,7 +176,9 @@ __all__ = [
     "Queue",
     "QueueShare",
     "Kept",
+    "QueueShares",
     "QueueState",
+    "QueueView",
     "Reservation",
     "Requirement",
     "ResourceClaim",

@@ -25,7 +25,8 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     (docs/policies.md); ``aged_after``: a job that has waited this long goes first; ``max_evictions_by_priority``: pairs
     of (victim's priority, evictions a cycle); ``max_taken_ratio``: what victims give / what their beneficiary asks for, at
     most. ``job_order_policy``, ``node_score_policy``, ``victim_order_policy``: policies written by others
-    (docs/extending.md), which come in the place of the built-in ones; ``reservation_policy``: for whom a place is kept free."""
+    (docs/extending.md), which come in the place of the built-in ones; ``reservation_policy``: for whom a place is kept free;
+    ``queue_shares_policy``: how what quotas leave is divided."""
 
     actions: tuple[Action, ...] = ACTIONS
     gpu_placement: Literal["binpack", "spread"] = "binpack"
@@ -65,3 +66,4 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     node_score_policy: PolicyChoice | None = None
     victim_order_policy: PolicyChoice | None = None
     reservation_policy: PolicyChoice | None = None
+    queue_shares_policy: PolicyChoice | None = None

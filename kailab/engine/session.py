@@ -18,7 +18,7 @@ from msgspec import structs
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, Ground, QueueShare, TaskAmounts
 from kailab.engine.ledger import Ledger, queue_share
-from kailab.engine.policies import ranking
+from kailab.engine.policies import ranking, sharing
 from kailab.engine.policies.budget import ActionBudget
 from kailab.engine.policies.limits import EvictionLimits
 from kailab.engine.policies.stripping import put_aside, put_back
@@ -74,8 +74,9 @@ class Session:
         self.taking = TakenRatioLimit(config.max_taken_ratio)
         self.budget = ActionBudget(config.search_budget)
         self.held_back = False  # the last search was refused for what is kept free
-        open_accounts(working, config, self.accepted)  # before the ranking, which looks at what queues hold
         try:
+            # Before the ranking, which looks at what queues hold.
+            self.divided = open_accounts(working, config, self.accepted, lambda: sharing.dividing(self))
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
             put_back(self._aside)
@@ -166,10 +167,9 @@ class Session:
             table.leave(task)
         if ACTIVE[task.status] and queue is not None:
             self._charge(queue, task, job, -1)  # by where it still is: what GPU memory counts for depends on the node
-        job.count(task, task.status, -1)
+        job.move(task, task.status, status)
         task.status, task.node, task.groups, task.left, task.virtual = status, node, groups, left, virtual
         task.zones = zones
-        job.count(task, status, 1)
         if ACTIVE[status] and queue is not None:
             self._charge(queue, task, job, 1)
         if not plain:
@@ -178,9 +178,16 @@ class Session:
     @staticmethod
     def _bind(task: WTask, job: Job) -> None:
         """Allocated becomes binding: nothing that nodes or queues count changes."""
-        job.count(task, task.status, -1)
+        job.move(task, task.status, Status.BINDING)
         task.status, task.virtual = Status.BINDING, False
-        job.count(task, Status.BINDING, 1)
+
+    @staticmethod
+    def _unbind(task: WTask, before: Situation) -> None:
+        """Takes back ``_bind``."""
+        job = task.job
+        assert job is not None
+        job.move(task, Status.BINDING, before[0])
+        task.status, task.virtual, task.zones = before[0], before[4], before[5]
 
     def _charge(self, queue: WQueue, task: WTask, job: Job, sign: int) -> None:
         cpu, memory, gpus = self.accepted(task)
@@ -255,10 +262,13 @@ class Session:
         journal = self.journal
         while len(journal) > mark:
             entry = journal.pop()
+            task, before = entry.task, entry.before
             if entry.again:
-                self._charge_again(entry.task, 1)
+                self._charge_again(task, 1)
+            elif task.status == Status.BINDING and before[:4] == (Status.ALLOCATED, task.node, task.groups, task.left):
+                self._unbind(task, before)
             else:
-                self._move(entry.task, *entry.before)
+                self._move(task, *before)
 
     # Deciding
 

@@ -15,12 +15,22 @@ SHIPPED: Mapping[str, str] = {
     "most-attained": "kailab.policies.orders:MostAttained",
     "backfill": "kailab.policies.reservations:Backfill",
     "keep-for-large": "kailab.policies.reservations:KeepForLarge",
+    "themis": "kailab.policies.shares:Themis",
     "random": "kailab.policies.placement:Random",
     "best-fit": "kailab.policies.placement:BestFit",
     "dot-product": "kailab.policies.placement:DotProduct",
     "gpu-packing": "kailab.policies.placement:GpuPacking",
     "gpu-clustering": "kailab.policies.placement:GpuClustering",
     "fgd": "kailab.policies.fragmentation:Fgd",
+    "fgd-packed": "kailab.policies.fragmentation:FgdPacked",
+    "stay-home": "kailab.policies.dispatching:StayHome",
+    "least-cost": "kailab.policies.dispatching:LeastCost",
+    "least-latency": "kailab.policies.dispatching:LeastLatency",
+    "most-free": "kailab.policies.dispatching:MostFree",
+    "shortest-wait": "kailab.policies.dispatching:ShortestWait",
+    "data-gravity": "kailab.policies.dispatching:DataGravity",
+    "spill-over": "kailab.policies.dispatching:SpillOver",
+    "global-queue": "kailab.policies.dispatching:GlobalQueue",
 }
 
 

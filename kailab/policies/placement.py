@@ -1,10 +1,13 @@
 """Scores of nodes that FGD was compared with.
 
 Source: Weng et al., "Beware of Fragmentation: Scheduling GPU-Sharing Workloads with Fragmentation Gradient Descent", USENIX ATC 2023, section 6.1, and its
-simulator. Scores there go from 0 to 100, here from 0 to 1. Work without GPUs goes to the first node by name under the two that look at GPUs only."""
+simulator. Scores there are whole numbers from 0 to 100, so that many nodes are equal and the first of them by name is taken: a packing of its own. They are
+here, in hundredths. Work without GPUs goes to the first node by name under the two that look at GPUs only. Shares go to the fullest device of their node that
+can take them, which is KAI's choice too (``gpupack``); ``Random`` takes any."""
 
 from __future__ import annotations
 
+from typing import ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -13,39 +16,61 @@ from kailab.engine.policies.contract import NodeScore
 from kailab.engine.policies.views import NodesView
 from kailab.engine.snapshot.records import GPU, Task
 
+HAIR = 1e-9
+"""Added before a score is cut, so that a whole number stays one whatever the last bit of it says."""
+
+
+def hundredths(score: np.ndarray) -> np.ndarray:
+    """0 to 1 in whole hundredths, cut off as the simulator does."""
+    cut: np.ndarray = np.clip(np.floor(score * 100 + HAIR), 0, 100) / 100
+    return cut
+
 
 class Random(NodeScore, frozen=True):
-    """Any node. Which one follows from ``seed`` and the pod alone, so that a run can be repeated."""
+    """Any node, and for a share any device of it. Which follows from ``seed`` and the pod alone, so that a run can be repeated."""
 
     seed: int = 0
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         return np.random.default_rng([self.seed, crc32(task.uid.encode())]).random(len(nodes.records))
 
+    def devices(self, task: Task, node: NodesView, room: np.ndarray) -> np.ndarray:
+        found = np.random.default_rng([self.seed, crc32(task.uid.encode()), 1]).random(len(room))
+        if room[-1] == GPU:
+            # One stands for all whole devices, each of which is as likely as a shared one: the largest of as many numbers.
+            found[-1] **= 1 / max(1, int((node.devices == GPU).sum()))
+        return found
+
 
 class BestFit(NodeScore, frozen=True):
     """The least that is left: the sum of what stays free of CPU and of GPUs, each as a part of the largest node's."""
+
+    local: ClassVar[bool] = True
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         cpu, gpu = _wanted(task)
         most_cpu, most_gpu = nodes.largest_cpu, nodes.largest_gpu
         left = (nodes.idle_cpu - cpu) / most_cpu + (nodes.free_gpu - gpu) / most_gpu
-        return np.clip(1 - left / 2, 0, 1)
+        return hundredths(1 - left / 2)
 
 
 class DotProduct(NodeScore, frozen=True):
     """The smallest product of what is free with what is wanted (CPU and GPUs, each as a part of the largest node's)."""
 
+    local: ClassVar[bool] = True
+
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         cpu, gpu = _wanted(task)
         most_cpu, most_gpu = nodes.largest_cpu, nodes.largest_gpu
         product = nodes.idle_cpu / most_cpu * (cpu / most_cpu) + nodes.free_gpu / most_gpu * (gpu / most_gpu)
-        return np.clip(1 - product / 2, 0, 1)
+        return hundredths(1 - product / 2)
 
 
 class GpuPacking(NodeScore, frozen=True):
     """GPUs that are shared already before free GPUs of a node in use, those before a node of which no GPU is in use; among the first the fullest
     device, among the others the fewest free GPUs."""
+
+    local: ClassVar[bool] = True
 
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         wanted = task.shape.gpu
@@ -58,25 +83,27 @@ class GpuPacking(NodeScore, frozen=True):
         # The fullest devices that can take it are taken: those with the least room.
         taken = np.sort(room, axis=1)[:, : wanted.devices]
         fresh = (taken == GPU).sum(axis=1)
-        shared = 1 - np.minimum(taken, GPU).sum(axis=1) / GPU / 10
-        on_used = np.maximum(1 / 2 - fresh / 100, 1 / 3)
-        on_free = np.maximum(1 / 3 - whole / 100, whole / 100)
-        score = np.where(untouched, on_free, np.where(fresh > 0, on_used, np.maximum(shared, 1 / 2)))
-        return np.clip(score, 0, 1)
+        shared = 100 - np.minimum(taken, GPU).sum(axis=1) * 100 // GPU // 10
+        on_used = np.maximum(50 - fresh, 33)
+        on_free = np.maximum(33 - whole, whole)
+        score = np.where(untouched, on_free, np.where(fresh > 0, on_used, np.maximum(shared, 50)))
+        return np.clip(score, 0, 100) / 100
 
 
 class GpuClustering(NodeScore, frozen=True):
     """Pods of one size of GPU request together: nodes that hold only such, then those that hold such too, then those that hold none, then those that hold
     others; within each the fuller first. Source: as above, after Weng et al., "MLaaS in the Wild", NSDI 2022."""
 
+    local: ClassVar[bool] = True
+
     def score(self, task: Task, nodes: NodesView) -> np.ndarray:
         wanted = task.shape.gpu
         if not wanted.devices:
             return np.zeros(len(nodes.records))
         kind = request_kind(wanted.devices, wanted.portion)
-        fullness = (1 - nodes.free_gpu / nodes.largest_gpu) / 4
+        fullness = hundredths((1 - nodes.free_gpu / nodes.largest_gpu) / 4)
         base = np.array([_together(kind, held) for held in nodes.gpu_requests])
-        return np.clip(base + fullness, 0, 1)
+        return hundredths(base + fullness)
 
 
 def request_kind(devices: int, portion: int) -> int:

@@ -173,6 +173,15 @@ def test_leaving_pods_count_as_gone(team) -> None:
     assert team.decide(reservation_policy=keeping()).promised == {"head-0": "a"}
 
 
+def test_what_leaves_still_counts_after_a_job_was_held_back(full) -> None:
+    """The first is looked at with nothing free beside the place, what leaves among it; the second sees what leaves as it is."""
+    full.job("leaves", gpus=4, on="b", status=Status.RELEASING)
+    full.job("late", gpus=4, task=lasting(2 * HOUR))
+    full.job("larger", gpus=8, task=lasting(HOUR / 2))
+    held = full.decide(reservation_policy=keeping())
+    assert [held.pending(name).code for name in ("late", "larger")] == [Code.RESERVED, Code.RESERVED]
+
+
 class Rubbish(Reservation, frozen=True):
     answer: object = None
     seconds: object = None

@@ -7,7 +7,7 @@ import pytest
 
 from kailab.engine.policies.views import NodesView
 from kailab.engine.snapshot.records import GPU, GpuRequest, Node, Shape, Task
-from kailab.policies.fragmentation import Fgd, Typical, fragments, typical
+from kailab.policies.fragmentation import Fgd, FgdPacked, Typical, fragments, typical
 from kailab.policies.placement import BestFit, DotProduct, GpuClustering, GpuPacking, Random
 
 
@@ -129,6 +129,51 @@ def test_fgd_descends_the_fragmentation() -> None:
     # 0.3 in the rest would leave 0.2 that nobody can use; in the single GPU it leaves 0.7, of use to halves.
     nodes = Nodes().node("rest", 500, 0).node("single", 1000, 0)
     assert nodes.best(Fgd(workload=(Typical(0, 1, 500, (), 1.0),)), pod(0.3)) == "single"
+
+
+def test_fgd_takes_the_device_of_which_the_fragmentation_grows_least() -> None:
+    workload = (Typical(0, 1, 500, (), 1.0),)
+    node = Nodes().node("node", 500, 800, 1000).view()
+    # 0.3 in the half would leave 0.2 that nobody can use, and in the whole one a half.
+    told = Fgd(workload=workload).devices(pod(0.3), node, np.array([500, 800, 1000]))
+    assert told.tolist() == [0.45, 0.5, 0.5]
+
+
+def test_scores_are_whole_hundredths_so_that_small_differences_do_not_count() -> None:
+    nodes = Nodes().node("a", 1000, 1000, cpu=90_000).node("b", 1000, 1000, cpu=89_900).node("c", 1000, 0, cpu=90_000)
+    assert nodes.ranked(BestFit(), pod(1)) == ["c", "a", "b"]
+    assert nodes.ranked(DotProduct(), pod(1)) == ["c", "a", "b"]
+
+
+def test_packed_fgd_takes_what_is_of_least_use_to_others_of_what_is_equal() -> None:
+    # To pods that want a whole GPU all shares are fragments alike.
+    workload = (Typical(0, 1, 1000, (), 1.0),)
+    nodes = Nodes().node("free", 400, 0).node("used", 400, 0, cpu=50_000)
+    assert nodes.best(Fgd(workload=workload), pod(0.3)) == "free"
+    nodes = Nodes().node("untouched", 1000, 1000).node("used", 1000, 1000, cpu=50_000)
+    assert nodes.best(Fgd(workload=workload), pod(1)) == "untouched"
+    assert nodes.best(FgdPacked(workload=workload), pod(1)) == "used"
+    nodes = Nodes().node("a", 1000, 1000, cpu=50_000).node("b", 1000, 0, cpu=50_000)
+    assert nodes.best(Fgd(workload=workload), pod(0, cpu=100)) == "a"
+    assert nodes.best(FgdPacked(workload=workload), pod(0, cpu=100)) == "b"
+    # A hundredth of all pods need 10,000 millicores, two 20,000: what either costs is less than a hundredth of the score.
+    rare = (Typical(10_000, 1, 1000, (), 0.01), Typical(20_000, 1, 1000, (), 0.02), Typical(0, 1, 1000, (), 0.97))
+    nodes = Nodes().node("a", 1000, cpu=22_000).node("b", 1000, cpu=12_000)
+    assert nodes.best(Fgd(workload=rare), pod(0, cpu=5_000)) == "a"
+    assert nodes.best(FgdPacked(workload=rare), pod(0, cpu=5_000)) == "b"
+    node = Nodes().node("node", 800, 400).view()
+    room = np.array([800, 400])
+    assert np.argmax(Fgd(workload=workload).devices(pod(0.3), node, room)) == 0
+    assert np.argmax(FgdPacked(workload=workload).devices(pod(0.3), node, room)) == 1
+
+
+def test_random_takes_any_device_and_each_whole_one_as_often_as_a_shared_one() -> None:
+    node = Nodes().node("node", 500, 1000, 1000, 1000).view()
+    taken = [
+        int(np.argmax(Random(seed=1).devices(pod(0.3, name=f"p{number}"), node, np.array([500, 1000]))))
+        for number in range(400)
+    ]
+    assert 240 < sum(taken) < 350  # three quarters
 
 
 def test_typical_pods_are_the_most_frequent_up_to_a_part_of_all() -> None:

@@ -98,7 +98,7 @@ def test_every_setting_is_told_or_refused() -> None:
     refused = {
         "k_value", "usage", "weighted_order", "aged_after", "victim_order", "max_evictions_per_cycle",
         "max_evictions_by_priority", "max_taken_ratio", "checkpoint", "job_order_policy", "node_score_policy",
-        "victim_order_policy", "reservation_policy",
+        "victim_order_policy", "reservation_policy", "queue_shares_policy",
     }  # fmt: skip
     how_kai_is_anyway = {"imitate_faults", "promised", "refused", "tell_turns"}
     assert set(EngineConfig.__struct_fields__) == told | refused | how_kai_is_anyway

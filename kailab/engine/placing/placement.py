@@ -13,7 +13,7 @@ import numpy as np
 
 from kailab.engine.placing import fit, podaffinity, room
 from kailab.engine.placing.score import DENSITY, POD_PREFERENCE, node_scores
-from kailab.engine.policies.asking import ChosenScore
+from kailab.engine.policies.scoring import ChosenScore
 from kailab.engine.queueing.capacity import refuses
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
@@ -82,7 +82,7 @@ class Placer:
         if self.preferred is not None:
             # Nodes outside the domains that were ranked have no score, and are left out as in KAI.
             candidates &= ~np.isnan(self.preferred)
-        if not candidates.any():
+        if not np.logical_or.reduce(candidates):  # as ``any``, with less around it
             # The next equal task need not look again, unless something on a node changes.
             self._last = self._none(task, nodes)
             if alike is not None:
@@ -109,7 +109,7 @@ class Placer:
         scores = np.where(candidates, scores, -np.inf)
         while True:
             # The first of equals, and nodes are sorted: the lowest name.
-            i = int(np.argmax(scores))
+            i = int(scores.argmax())
             if scores[i] == -np.inf:
                 return False
             single = liked is not None or (pipeline_only and (bool(nominated) or task.left is not None))
@@ -259,12 +259,12 @@ class Placer:
                 wanted = (info.shape.cpu, info.shape.memory, table.share_counted(gpu, size.memory))
                 if refuses(queue, wanted, job.record.preemptible) is not None:
                     candidates &= ~size.nodes
-        for i in np.flatnonzero(candidates & (table.idle[PODS] + table.releasing[PODS] < 2)):
-            if self._opens_device(info, int(i)):
+        for i in (candidates & (table.free_of(PODS) < 2)).nonzero()[0]:
+            if self._opens_device(task, int(i)):
                 candidates[i] = False
 
-    def _opens_device(self, info: ShapeInfo, i: int) -> bool:
-        chosen = self._choose_groups(info, i, False)
+    def _opens_device(self, task: WTask, i: int) -> bool:
+        chosen = self._choose_groups(task, i, False)
         # As KAI tells a new device (isNewGpuGroup): by a name that is no number. In a cluster no name is one, so that a share
         # of a device in use needs the second slot as well.
         return chosen is None or not all(_NUMBER.fullmatch(name) for name in chosen[0])
@@ -276,7 +276,7 @@ class Placer:
         # Simulations only ever promise: what they place needs the victims gone.
         wait = pipeline_only or not fits_now
         if info.shape.gpu.shared:
-            chosen = self._choose_groups(info, i, pipeline_only)
+            chosen = self._choose_groups(task, i, pipeline_only)
             if chosen is None:
                 return False
             # Devices decide, not the node: a share may wait for a device though another is free.
@@ -294,31 +294,16 @@ class Placer:
         # Names come from the input alone, so that the same cycle names the same groups.
         return f"{task.uid}-{int(self.session.now)}-{self._groups}"
 
-    def _choose_groups(self, info: ShapeInfo, i: int, pipeline_only: bool) -> tuple[list[str], bool] | None:
+    def _choose_groups(self, task: WTask, i: int, pipeline_only: bool) -> tuple[list[str], bool] | None:
         """Devices for a share: group names ("" for a whole device of its own), and whether it has to wait for them."""
-        table, gpu = self.table, info.shape.gpu
+        table, info = self.table, task.info
+        gpu = info.shape.gpu
         shared = table.sharing(i)
         memory = shared.memory_of(gpu)
         fits_now = bool(self._shared_now_at(info, i))
-        sharing = self.session.config.gpu_sharing
-        fuller, whole_first = _SHARING[sharing]
-        # Equally good devices go by name, a whole one last; KAI leaves that to the order of a Go map.
-        options: list[tuple[float, bool, str]] = []
-        for name, group in shared.groups.items():
-            if shared.fits(group, memory):
-                # What is promised counts as used, as in KAI (GetUsedGpuPortion).
-                used = group.used / shared.memory if shared.memory else 0.0
-                options.append((-used * fuller, False, name))
-        idle, releasing = int(table.idle[GPUS, i]), int(table.releasing[GPUS, i])
-        # A promise makes ``releasing`` negative; each pool is cut down to whole devices by itself, as in KAI
-        # (filterGpusByEnoughResources).
-        if idle > 0 or releasing > 0:
-            whole = int(idle / GPU) + int(releasing / GPU)
-            options += [(whole_first, True, "")] * whole
-        options.sort()
         chosen: list[str] = []
         waits = False
-        for _, _, name in options:
+        for name in self._devices(task, i, memory):
             if not name:
                 waits = waits or pipeline_only or not fits_now
             else:
@@ -328,6 +313,33 @@ class Placer:
             if len(chosen) == gpu.devices:
                 return chosen, waits
         return None
+
+    def _devices(self, task: WTask, i: int, memory: int) -> list[str]:
+        """Names of the groups with room for a share of so many MiB, "" for each whole device; the best first."""
+        shared = self.table.sharing(i)
+        fitting = [(name, group) for name, group in shared.groups.items() if shared.fits(group, memory)]
+        idle, releasing = int(self.table.idle[GPUS, i]), int(self.table.releasing[GPUS, i])
+        whole = 0
+        # A promise makes ``releasing`` negative; each pool is cut down to whole devices by itself, as in KAI
+        # (filterGpusByEnoughResources).
+        if idle > 0 or releasing > 0:
+            whole = int(idle / GPU) + int(releasing / GPU)
+        fuller, whole_first = _SHARING[self.session.config.gpu_sharing]
+        told = None
+        if self._chosen is not None:
+            fitting.sort(key=lambda one: one[0])
+            room = [shared.room(group) * GPU // shared.memory for _, group in fitting]
+            told = self._chosen.devices(task, i, room + [GPU] * (whole > 0))
+        if told is not None:
+            liked = [-score for score in told[: len(fitting)]]
+            whole_first = -told[-1]
+        else:
+            # What is promised counts as used, as in KAI (GetUsedGpuPortion).
+            liked = [-(group.used / shared.memory if shared.memory else 0.0) * fuller for _, group in fitting]
+        # Equally good devices go by name, a whole one last; KAI leaves that to the order of a Go map.
+        options = [(place, False, name) for place, (name, _) in zip(liked, fitting, strict=True)]
+        options += [(whole_first, True, "")] * whole
+        return [name for _, _, name in sorted(options)]
 
     def _shared_now_at(self, info: ShapeInfo, i: int) -> bool:
         idle = self.table.idle

@@ -77,10 +77,12 @@ class Reservations:
         if self._leaves_room(job, mark):
             return True
         session = self._session
+        # Before it is taken back: where it was to wait for its place it outlasts more.
+        late = self._outlasted(job)
         session.undo(mark)
-        alike = (len(self._outlasted(job)), *_sort(job))
+        alike = (len(late), *_sort(job))
         if alike not in self._in_vain:
-            with self._room_held(job) as elsewhere:
+            with self._room_held(job, late) as elsewhere:
                 found = self._allocator.place(job, elsewhere, False)
             if found and self._leaves_room(job, mark):
                 return True
@@ -90,7 +92,7 @@ class Reservations:
             session.undo(mark)
             self._in_vain.add(alike)
         # What the tries here ran into is no reason: there was room.
-        session.ledger.failures[job.uid] = self._held_back(job, self._outlasted(job)[-1])
+        session.ledger.failures[job.uid] = self._held_back(job, late[-1])
         return False
 
     # In the actions that evict
@@ -109,8 +111,9 @@ class Reservations:
     def _replanned(self, before: float | None) -> bool:
         """Find all places anew at their times, as things stand. Those of jobs whose turn came after ``before`` may be lost by it."""
         found: list[Place] = []
+        leaving = self._leaving()
         for place in self._kept:
-            again = self._at(place.job, place.at, found)
+            again = self._at(place.job, place.at, leaving, found)
             if again is not None:
                 found.append(again)
             elif before is None or self._turns[place.job.uid] < before:
@@ -175,11 +178,13 @@ class Reservations:
         finally:
             session.undo(mark)
 
-    def _at(self, job: Job, moment: float, earlier: list[Place]) -> Place | None:
+    def _at(
+        self, job: Job, moment: float, leaving: list[tuple[float, list[WTask]]], earlier: list[Place]
+    ) -> Place | None:
         session = self._session
         mark = session.mark()
         try:
-            for end, tasks in self._leaving():
+            for end, tasks in leaving:
                 if end > moment:
                     break
                 for task in tasks:
@@ -238,10 +243,9 @@ class Reservations:
         return True
 
     @contextmanager
-    def _room_held(self, job: Job) -> Iterator[np.ndarray | None]:
-        """For the time being, nodes have free only what a job that outlasts places may take. Given: the nodes that it may go to (None: all)."""
+    def _room_held(self, job: Job, late: list[Place]) -> Iterator[np.ndarray | None]:
+        """For the time being, nodes have free only what a job that outlasts these places may take. Given: the nodes that it may go to (None: all)."""
         session, table = self._session, self._session.table
-        late = self._outlasted(job)
         if table.numa or not all(task.info.plain for task in tasks_to_allocate(job)):
             open_ = np.ones(len(table), dtype=bool)
             for place in late:
@@ -257,14 +261,12 @@ class Reservations:
         idle, free = table.idle[:, nodes], table.free[:, nodes]
         less = idle - np.minimum(idle, bound)
         later = free - np.minimum(free, bound) - less
-        table.idle[:, nodes] -= less
-        table.releasing[:, nodes] -= later
+        table.shift(nodes, -less, -later)
         session.changes += 1
         try:
             yield None
         finally:
-            table.idle[:, nodes] += less
-            table.releasing[:, nodes] += later
+            table.shift(nodes, less, later)
             session.changes += 1
 
     # Telling
@@ -283,7 +285,10 @@ class Reservations:
 
     def _held_back(self, job: Job, place: Place) -> Failure:
         now, end = self._session.now, self._session.now + self._policy.expects(job)
-        lasts = f"would run until {moment_text(end)}" if end < inf else "does not tell how long it runs"
+        if end <= place.at:
+            lasts = "would first wait for others to leave"
+        else:
+            lasts = f"would run until {moment_text(end)}" if end < inf else "does not tell how long it runs"
         return Failure(
             Code.RESERVED,
             f"there is room, and it is kept free: it {lasts}, and take what {_kept_for(place, now)}",

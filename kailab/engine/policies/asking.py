@@ -10,16 +10,12 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-import numpy as np
-
 from kailab.engine.ledger import queue_state
-from kailab.engine.policies.contract import JobOrder, NodeScore, VictimOrder, make_policy
+from kailab.engine.policies.contract import JobOrder, VictimOrder, make_policy
 from kailab.engine.policies.score import waiting_since
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.engine.policies.views import JobView, NodesView, Resources
+from kailab.engine.policies.views import JobView, Resources
 from kailab.engine.queueing.victims import held_by
-from kailab.engine.snapshot.records import GPU
-from kailab.engine.working.layout import CPU, GPUS, MEMORY
 from kailab.engine.working.queues import Amounts
 from kailab.engine.working.state import Job, WTask
 from kailab.errors import PolicyError
@@ -27,7 +23,6 @@ from kailab.errors import PolicyError
 if TYPE_CHECKING:
     from kailab.engine.decisions import QueueState
     from kailab.engine.session import Session
-    from kailab.engine.working.nodes import NodeTable
 
 T = TypeVar("T")
 Numeric = tuple[float, ...]
@@ -36,12 +31,12 @@ _MINIMUM: tuple[Literal["below"], Literal["at"], Literal["above"]] = ("below", "
 
 
 class JobViews:
-    """Views of the jobs of one cycle."""
+    """Views of the jobs of one cycle. ``divided``: fair shares are, so that it can be said where queues stand."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, *, divided: bool = True) -> None:
         self._session = session
         self._queues: dict[str, QueueState] = {
-            name: queue_state(queue) for name, queue in session.tree.queues.items() if queue.leaf
+            name: queue_state(queue) for name, queue in session.tree.queues.items() if divided and queue.leaf
         }
 
     def of(self, job: Job) -> JobView:
@@ -127,93 +122,13 @@ class ChosenVictims:
         return found
 
 
-class ChosenScore:
-    """A ``NodeScore`` at work in one cycle."""
-
-    def __init__(self, table: NodeTable, choice: PolicyChoice) -> None:
-        self._policy = make_policy(choice, NodeScore)
-        self._choice = choice
-        self._table = table
-        # The table is sorted by name and does not change while a cycle runs, so neither does the order of the answers.
-        self._records = tuple(table.nodes)
-
-    def of(self, task: WTask, candidates: np.ndarray) -> np.ndarray:
-        """0 to 1 for each node; what the policy says of nodes that are no candidates counts as 0."""
-        about = f"pod {task.record.namespace}/{task.record.name}"
-        answer = asked(self._choice, "score", about, lambda: self._policy.score(task.record, self._view()))
-        try:
-            scores = np.asarray(answer, dtype=float)
-        except (TypeError, ValueError):
-            raise wrong(self._choice, "score", about, repr(answer)[:80], "a number for each node") from None
-        if scores.shape != (len(self._records),):
-            told = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
-            raise wrong(self._choice, "score", about, told, f"{len(self._records)} numbers, one for each node")
-        good = (scores >= 0) & (scores <= 1)  # NaN is neither
-        if not good[candidates].all():
-            i = int(np.flatnonzero(candidates & ~good)[0])
-            said = f"{scores[i]:g} for node {self._records[i].name}"
-            raise wrong(self._choice, "score", about, said, "a number from 0 to 1")
-        return np.where(candidates, scores, 0.0)
-
-    def _view(self) -> NodesView:
-        idle, leaving = self._table.idle, self._table.releasing
-        return NodesView(
-            records=self._records,
-            idle_cpu=_read_only(idle[CPU]),
-            idle_memory=_read_only(idle[MEMORY]),
-            idle_gpu=_read_only(idle[GPUS]),
-            leaving_cpu=_read_only(leaving[CPU]),
-            leaving_memory=_read_only(leaving[MEMORY]),
-            leaving_gpu=_read_only(leaving[GPUS]),
-            all_cpu=_read_only(self._table.allocatable[CPU]),
-            all_gpu=_read_only(self._table.allocatable[GPUS]),
-            look_at_devices=lambda: device_room(self._table),
-            look_at_requests=lambda: tuple(map(_requests, self._table.tasks)),
-            look_at_label=lambda key: label_texts(self._table, key),
-        )
-
-
-def label_texts(table: NodeTable, key: str) -> np.ndarray:
-    """See ``NodesView.label``."""
-    codes, values = table.column(key)
-    found: np.ndarray = np.array([*values, ""])[codes]  # absent is -1, which is the last
-    return found
-
-
-def device_room(table: NodeTable) -> np.ndarray:
-    """See ``NodesView.devices``. What is promised of a shared device counts as taken."""
-    most = int(table.allocatable[GPUS].max(initial=0)) // GPU
-    whole = np.maximum(table.idle[GPUS], 0) // GPU
-    room = np.where(np.arange(most) < whole[:, None], GPU, 0)
-    for i, shared in table.shares.nodes.items():
-        left = [
-            (shared.memory - group.used) * GPU // shared.memory for group in shared.groups.values() if group.holders
-        ]
-        if left:
-            first = min(int(whole[i]), most - len(left))
-            room[i, first : first + len(left)] = np.maximum(left, 0)
-    return room
-
-
-def _requests(tasks: dict[str, WTask]) -> frozenset[int]:
-    wanted = (task.info.shape.gpu for task in tasks.values())
-    return frozenset(0 if gpu.shared else gpu.devices for gpu in wanted if gpu.devices)
-
-
-def _read_only(row: np.ndarray) -> np.ndarray:
-    """A copy: what a policy was shown does not change behind its back."""
-    copy = row.copy()
-    copy.flags.writeable = False
-    return copy
-
-
 def _first(tasks: Any, count: int) -> list[WTask]:
     return sorted(tasks, key=lambda task: task.key)[:count]
 
 
 def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], object], length: int | None) -> Numeric:
     """The answer as a tuple. ``length``: of the answers before it, with which it is to be compared."""
-    about = f"PodGroup {job.record.namespace}/{job.record.name}"
+    about = about_group(job)
     answer = asked(choice, method, about, ask)
     parts = answer if isinstance(answer, tuple) else (answer,)
     if not parts or not all(_is_number(part) for part in parts):
@@ -226,6 +141,11 @@ def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], obje
 def _is_number(part: object) -> bool:
     # NaN is neither smaller nor larger than anything: an order with it would depend on how it was sorted.
     return isinstance(part, int | float) and not math.isnan(part)
+
+
+def about_group(job: Job) -> str:
+    """As errors about an answer call it."""
+    return f"PodGroup {job.record.namespace}/{job.record.name}"
 
 
 def asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -> T:

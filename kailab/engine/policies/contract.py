@@ -1,4 +1,5 @@
-"""What a policy written by others is: a class derived from ``JobOrder``, ``NodeScore``, ``VictimOrder`` or ``Reservation``.
+"""What a policy written by others is: a class derived from ``JobOrder``, ``NodeScore``, ``VictimOrder``, ``QueueShares``, ``Reservation`` or
+``Dispatch``.
 
 The fields of the class are the policy's parameters, with their types and defaults; a configuration that gives others is
 refused. A policy is frozen: it keeps nothing between two calls, so the same cluster gives the same answers. It must not look at
@@ -20,8 +21,9 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 import numpy as np
 
+from kailab.engine.policies.dispatching import ClusterView, DispatchJob
 from kailab.engine.policies.settings import PolicyChoice
-from kailab.engine.policies.views import JobView, NodesView
+from kailab.engine.policies.views import JobView, NodesView, QueueView
 from kailab.engine.snapshot.records import Task
 from kailab.errors import InputError, PolicyError
 
@@ -30,7 +32,7 @@ Key = float | tuple[float, ...]
 
 
 class Policy(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The base of all policies. Derive from one of its four kinds."""
+    """The base of all policies. Derive from one of its kinds."""
 
 
 class JobOrder(Policy, frozen=True, forbid_unknown_fields=True):
@@ -47,12 +49,23 @@ class JobOrder(Policy, frozen=True, forbid_unknown_fields=True):
 
 
 class NodeScore(Policy, frozen=True, forbid_unknown_fields=True):
-    """Which of the nodes where a pod fits is best, instead of KAI's binpack or spread."""
+    """Which of the nodes where a pod fits is best, instead of KAI's binpack or spread; and, if it says so, which of that node's devices a share gets.
+
+    ``local``: what a node gets depends on nothing but the pod's shape (``task.shape``), what the view says of that node, and ``largest_cpu`` and
+    ``largest_gpu``. Then it is asked once for each shape, and again only about nodes on which something changed: the view has these alone."""
+
+    local: ClassVar[bool] = False
 
     def score(self, task: Task, nodes: NodesView) -> Sequence[float] | np.ndarray:
         """A number from 0 to 1 for each node, in the order of ``nodes.records``; the highest wins, equal ones go by name. What
         is said of nodes where the pod does not fit does not matter."""
         raise NotImplementedError
+
+    def devices(self, task: Task, node: NodesView, room: np.ndarray) -> Sequence[float] | np.ndarray | None:
+        """For a share, once its node is found: a number from 0 to 1 for each of the devices that can take it; the highest wins, of equal ones the first.
+        ``node``: a view of that node alone. ``room``: what is free on each, in milli-GPU: shared devices by the names of their groups, then one whole
+        one if there is any. None: the engine's own choice (the plugin ``gpupack`` or ``gpuspread``), as without this method."""
+        return None
 
 
 class VictimOrder(Policy, frozen=True, forbid_unknown_fields=True):
@@ -60,6 +73,20 @@ class VictimOrder(Policy, frozen=True, forbid_unknown_fields=True):
 
     def cost(self, job: JobView) -> Key:
         """The smallest goes first; of equal cost the lowest priority, then who started last."""
+        raise NotImplementedError
+
+
+class QueueShares(Policy, frozen=True, forbid_unknown_fields=True):
+    """How what quotas leave is divided among queues beside each other, in the place of their priorities and over-quota weights. The division is the engine's: quotas
+    stay guaranteed, nobody gets more than it asks for or its limit allows, and nothing is given twice.
+
+    ``refresh``: as of ``JobOrder``."""
+
+    refresh: ClassVar[float | None] = None
+
+    def weight(self, queue: QueueView) -> float | tuple[float, float]:
+        """The queue's weight, from 0 on: what is left is divided in proportion. Or (band, weight): the highest band is served before all others. A queue without an
+        over-quota weight of a resource is not given any beyond its quota, whatever is said here."""
         raise NotImplementedError
 
 
@@ -79,11 +106,26 @@ class Reservation(Policy, frozen=True, forbid_unknown_fields=True):
         return max(told) if told else None
 
 
+class Dispatch(Policy, frozen=True, forbid_unknown_fields=True):
+    """Which of several clusters a job is sent to, in a replay over them. What happens there is decided by that cluster's own scheduler."""
+
+    def choose(self, job: DispatchJob, clusters: Sequence[ClusterView]) -> str | None:
+        """The name of one of ``clusters``, which can all take the job, in the order of their file; None: it stays with the dispatcher, and is asked for
+        again. For a job that waits somewhere already, None leaves it there."""
+        raise NotImplementedError
+
+    def turn(self, job: DispatchJob) -> Key:
+        """Of the jobs that stay with the dispatcher the smallest is asked for first; equal ones as they came. Here: as they came."""
+        return job.arrived
+
+
 METHODS: dict[type[Policy], tuple[str, int]] = {
     JobOrder: ("key", 1),
     NodeScore: ("score", 2),
     VictimOrder: ("cost", 1),
+    QueueShares: ("weight", 1),
     Reservation: ("reserves", 2),
+    Dispatch: ("choose", 2),
 }
 """Each kind of policy -> the method that it must have, and with how many arguments that is called."""
 
@@ -123,6 +165,13 @@ def check_policy(policy: Any) -> None:
         raise InputError(f"{_named(policy)}: parameters of these types can't be read: {error}") from None
     if method is getattr(kind, name):
         raise InputError(f"{_named(policy)} has no method {name!r}, which a {kind.__name__} must have")
+    _check_call(policy, kind, name, arguments)
+    if kind is NodeScore:
+        _check_call(policy, kind, "devices", 3)
+
+
+def _check_call(policy: type[Policy], kind: type[Policy], name: str, arguments: int) -> None:
+    method = getattr(policy, name)
     try:
         inspect.signature(method).bind(*[None] * (arguments + 1))
     except (TypeError, ValueError):

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Numbers
 from kailab.engine.policies.asking import ChosenOrder, ChosenVictims
-from kailab.engine.policies.contract import JobOrder, make_policy
+from kailab.engine.policies.contract import JobOrder, QueueShares, make_policy
 from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
 from kailab.engine.queueing.turns import JobCriterion
 from kailab.engine.working.jobindex import JobIndex
@@ -262,7 +262,11 @@ def _reordered(index: JobIndex, kind: str) -> JobIndex:
 
 
 def order_holds(config: EngineConfig) -> float | None:
-    """Seconds for which the order of those that wait may be told as it was. None: time does not change it."""
+    """Seconds for which the order of those that wait, and the shares of queues, may be told as they were. None: time does not change them."""
+    holds = config.weighted_order.holds if config.weighted_order is not None else None
     if config.job_order_policy is not None:
-        return make_policy(config.job_order_policy, JobOrder).refresh
-    return config.weighted_order.holds if config.weighted_order is not None else None
+        holds = make_policy(config.job_order_policy, JobOrder).refresh
+    if config.queue_shares_policy is not None:
+        shares = make_policy(config.queue_shares_policy, QueueShares).refresh
+        holds = min((one for one in (holds, shares) if one is not None), default=None)
+    return holds

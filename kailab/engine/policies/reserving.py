@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kailab.engine.policies.asking import JobViews, asked, wrong
+from kailab.engine.policies.asking import JobViews, about_group, asked, wrong
 from kailab.engine.policies.contract import Reservation, make_policy
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.working.state import Job
@@ -24,7 +24,7 @@ class ChosenReservation:
         self._expected: dict[str, float] = {}
 
     def reserves(self, job: Job, kept: int) -> bool:
-        view, about = self._views.of(job), _about(job)
+        view, about = self._views.of(job), about_group(job)
         answer = asked(self._choice, "reserves", about, lambda: self._policy.reserves(view, kept))
         if not isinstance(answer, bool):
             raise wrong(self._choice, "reserves", about, repr(answer)[:80], "True or False")
@@ -34,14 +34,10 @@ class ChosenReservation:
         """Seconds from a start; infinite where nobody knows. Asked once a cycle."""
         found = self._expected.get(job.uid)
         if found is None:
-            view, about = self._views.of(job), _about(job)
+            view, about = self._views.of(job), about_group(job)
             answer = asked(self._choice, "expects", about, lambda: self._policy.expects(view))
             found = math.inf if answer is None else answer
             if isinstance(found, bool) or not isinstance(found, int | float) or not found >= 0:  # NaN is neither
                 raise wrong(self._choice, "expects", about, repr(answer)[:80], "seconds from 0 on, or None")
             self._expected[job.uid] = found
         return found
-
-
-def _about(job: Job) -> str:
-    return f"PodGroup {job.record.namespace}/{job.record.name}"

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from kailab.engine.decisions import QueueState
-from kailab.engine.snapshot.records import Node, PodGroup, Task
+from kailab.engine.snapshot.records import Node, PodGroup, Queue, Task
 
 
 class Resources(NamedTuple):
@@ -26,7 +26,7 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     ``tasks``: all its pods as the scheduler reads them. ``wants``: what would be placed next: the missing pods of its gang, or one
     pod above its minimum. ``holds``: what its placed pods hold. ``minimum``: whether its placed pods are below, at or above its
     minimum. ``waiting_since``: when its wait to start began, in seconds since the epoch; None while its gang runs. ``queue``: where
-    its queue stood when the cycle began, None if there is no such queue. ``now``: the cycle's moment."""
+    its queue stood when the cycle began, None if there is no such queue, and while shares are divided (``QueueView``). ``now``: the cycle's moment."""
 
     group: PodGroup
     tasks: tuple[Task, ...]
@@ -38,10 +38,28 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     now: float
 
 
+class QueueView(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue as fair shares are divided: what it and all below it hold and ask for (held included). ``beside``: how many queues of its parent ask for something, with it. ``total``:
+    what there is in the cluster. ``now``: the cycle's moment."""
+
+    queue: Queue
+    holds: Resources
+    requested: Resources
+    beside: int
+    total: Resources
+    now: float
+    look_at_jobs: Callable[[], tuple[JobView, ...]]
+
+    @property
+    def jobs(self) -> tuple[JobView, ...]:
+        """Those of it and of all below it that hold or want something. Worked out when asked for."""
+        return self.look_at_jobs()
+
+
 class NodesView(msgspec.Struct, frozen=True, kw_only=True):
-    """All nodes by name, and what is free on each: one number a node, in the order of ``records``. Units as in ``Resources``; the
-    arrays can't be written. ``all``: what the node has. ``idle``: free now. ``leaving``: held by pods that are leaving, so free later. GPUs are whole devices
-    here: a device that pods share is not idle."""
+    """Nodes by name, and what is free on each: one number a node, in the order of ``records``. They are all nodes, or those that are asked
+    about (``NodeScore.local``). Units as in ``Resources``; the arrays can't be written. ``all``: what the node has. ``idle``: free now. ``leaving``: held by pods that are leaving, so free later. GPUs are whole devices
+    here: a device that pods share is not idle. ``largest``: ``largest_cpu`` and ``largest_gpu``, where other nodes may have more."""
 
     records: tuple[Node, ...]
     idle_cpu: np.ndarray
@@ -55,6 +73,7 @@ class NodesView(msgspec.Struct, frozen=True, kw_only=True):
     look_at_devices: Callable[[], np.ndarray]
     look_at_requests: Callable[[], tuple[frozenset[int], ...]]
     look_at_label: Callable[[str], np.ndarray]
+    largest: tuple[int, int] | None = None
 
     @property
     def devices(self) -> np.ndarray:
@@ -79,10 +98,10 @@ class NodesView(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def largest_cpu(self) -> int:
-        """CPU of the node that has most; 1 where none has any."""
-        return max(1, int(self.all_cpu.max(initial=0)))
+        """CPU of the node of the cluster that has most; 1 where none has any."""
+        return max(1, int(self.all_cpu.max(initial=0))) if self.largest is None else self.largest[0]
 
     @property
     def largest_gpu(self) -> int:
-        """GPUs of the node that has most, in milli-GPU; 1 where none has any."""
-        return max(1, int(self.all_gpu.max(initial=0)))
+        """GPUs of the node of the cluster that has most, in milli-GPU; 1 where none has any."""
+        return max(1, int(self.all_gpu.max(initial=0))) if self.largest is None else self.largest[1]

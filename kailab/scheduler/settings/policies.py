@@ -9,6 +9,7 @@ from kailab.engine.policies.contract import (
     JobOrder,
     NodeScore,
     Policy,
+    QueueShares,
     Reservation,
     VictimOrder,
     check_policy,
@@ -30,6 +31,7 @@ POLICY_FIELDS: dict[str, type[Policy]] = {
     "node_score_policy": NodeScore,
     "victim_order_policy": VictimOrder,
     "reservation_policy": Reservation,
+    "queue_shares_policy": QueueShares,
 }
 
 
@@ -37,18 +39,18 @@ def with_policies(config: EngineConfig) -> EngineConfig:
     """The configuration, with every policy that it names loaded and made once, and with the distribution and version that brings
     it. Runs code of those distributions. Raises ExtensionError, PolicyError, and InputError
     for two orders of the same."""
-    loaded: dict[str, PolicyChoice] = {}
+    made: dict[str, PolicyChoice] = {}
     for field, kind in POLICY_FIELDS.items():
         choice = getattr(config, field)
         if choice is not None:
-            loaded[field] = _loaded(choice)
+            made[field] = loaded(choice)
             # Once here, so that wrong parameters are told when the configuration is read, not within a cycle.
-            make_policy(loaded[field], kind)
-    if "job_order_policy" in loaded and config.weighted_order is not None:
+            make_policy(made[field], kind)
+    if "job_order_policy" in made and config.weighted_order is not None:
         raise InputError("weighted_order and job_order_policy: an order of jobs is one or the other")
-    if "victim_order_policy" in loaded and config.victim_order != "queue":
+    if "victim_order_policy" in made and config.victim_order != "queue":
         raise InputError("victim_order and victim_order_policy: an order of victims is one or the other")
-    return msgspec.structs.replace(config, **loaded) if loaded else config
+    return msgspec.structs.replace(config, **made) if made else config
 
 
 def chosen_policies(config: EngineConfig) -> tuple[PolicyChoice, ...]:
@@ -70,13 +72,14 @@ def load_policy(extension: Extension) -> type[Policy]:
 
 def policy_class(name: str) -> type[Policy]:
     """The class of a policy by its name, loaded and known in this process from now on. Raises ExtensionError."""
-    _loaded(PolicyChoice(name=name))
+    loaded(PolicyChoice(name=name))
     found = registered_policy(name)
     assert found is not None
     return found
 
 
-def _loaded(choice: PolicyChoice) -> PolicyChoice:
+def loaded(choice: PolicyChoice) -> PolicyChoice:
+    """The choice with the distribution and version that brings it, which is known in this process from now on. Raises ExtensionError."""
     if is_file(choice.name):
         return _of_file(choice)
     own = shipped(choice.name)

@@ -39,7 +39,7 @@ from kailab.scheduler.settings.search_budgets import read_counts
 WEIGHTS = ("priority", "waiting", "efficiency", "fairness")
 KEYS = (
     "jobOrder", "nodeScore", "agedAfter", "victimOrder", "maxEvictionsPerCycle", "maxEvictionsPerCycleByPriority", "maxTakenRatio",
-    "reservation", "checkpoint", "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
+    "reservation", "queueShares", "checkpoint", "searchBudget", "maxConsolidationVictims", "allowConsolidatingReclaim", "useSchedulingSignatures",
     "stalenessGracePeriod",
 )  # fmt: skip
 
@@ -48,6 +48,7 @@ POLICY_KEYS = {
     "node_score_policy": "nodeScore",
     "victim_order_policy": "victimOrder",
     "reservation_policy": "reservation",
+    "queue_shares_policy": "queueShares",
 }
 """Fields of EngineConfig that hold a policy of another distribution -> their keys."""
 
@@ -60,14 +61,12 @@ def read_policies(block: Reader) -> dict[str, Any]:
         values["job_order_policy"] = choice
     elif "jobOrder" in block.values:
         values["weighted_order"] = _job_order(block.inside("jobOrder"))
-    if "nodeScore" in block:
-        values["node_score_policy"] = _choice(block, "nodeScore")
-        if values["node_score_policy"] is None:
-            raise InputError("names no policy; expected a name, or policy and parameters", block.where("nodeScore"))
-    if "reservation" in block:
-        values["reservation_policy"] = _choice(block, "reservation")
-        if values["reservation_policy"] is None:
-            raise InputError("names no policy; expected a name, or policy and parameters", block.where("reservation"))
+    for field in ("node_score_policy", "reservation_policy", "queue_shares_policy"):
+        key = POLICY_KEYS[field]
+        if key in block:
+            values[field] = _choice(block, key)
+            if values[field] is None:
+                raise InputError("names no policy; expected a name, or policy and parameters", block.where(key))
     # Also without a value: then the default, see above.
     if "agedAfter" in block.values:
         values["aged_after"] = block.seconds("agedAfter") if "agedAfter" in block else DAY

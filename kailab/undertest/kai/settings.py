@@ -40,6 +40,7 @@ _OWN = {
     "node_score_policy": "nodeScore",
     "victim_order_policy": "victimOrder (a policy)",
     "reservation_policy": "reservation",
+    "queue_shares_policy": "queueShares",
 }
 """Fields of EngineConfig that are kailab's alone, by the name they have in a configuration file."""
 

@@ -1,0 +1,167 @@
+"""Asking a ``NodeScore``: of nodes, and of the devices of the one that was found; and what it is shown of them.
+
+What a local policy said of a shape is kept with the table of nodes, and asked again only of nodes on which something changed since: a policy is
+frozen, so it would say the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kailab.engine.policies.asking import asked, wrong
+from kailab.engine.policies.contract import NodeScore, make_policy
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.engine.policies.views import NodesView
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.layout import CPU, GPUS, MEMORY
+from kailab.engine.working.state import WTask
+
+if TYPE_CHECKING:
+    from kailab.engine.working.nodes import NodeTable
+
+_KEPT = 1000
+"""Shapes whose scores are kept; with more the first are forgotten."""
+
+
+class ChosenScore:
+    """A ``NodeScore`` at work in one cycle."""
+
+    def __init__(self, table: NodeTable, choice: PolicyChoice) -> None:
+        self._policy = make_policy(choice, NodeScore)
+        self._choice = choice
+        self._table = table
+        # The table is sorted by name and does not change while a cycle runs, so neither does the order of the answers.
+        self._records = tuple(table.nodes)
+        self._chooses = type(self._policy).devices is not NodeScore.devices
+        self._largest = (_most(table, CPU), _most(table, GPUS))
+        self._kept: dict[object, tuple[np.ndarray, np.ndarray]] = {}
+        if self._policy.local:
+            if table.scored is None or table.scored[0] != choice:
+                table.scored = (choice, self._kept)
+            self._kept = table.scored[1]
+
+    def of(self, task: WTask, candidates: np.ndarray) -> np.ndarray:
+        """0 to 1 for each node; what the policy says of nodes that are no candidates counts as 0."""
+        if self._policy.local:
+            scores = self._local(task)
+        else:
+            scores = self._ask(task, np.arange(len(self._records)))
+        good = (scores >= 0) & (scores <= 1)  # NaN is neither
+        if not good[candidates].all():
+            i = int(np.flatnonzero(candidates & ~good)[0])
+            said = f"{scores[i]:g} for node {self._records[i].name}"
+            raise wrong(self._choice, "score", _about(task), said, "a number from 0 to 1")
+        return np.where(candidates, scores, 0.0)
+
+    def devices(self, task: WTask, i: int, room: list[int]) -> list[float] | None:
+        """0 to 1 for each device of node ``i`` that can take the task's share; None where the policy leaves that to the engine."""
+        if not self._chooses or not room:
+            return None
+        about = f"{_about(task)} on node {self._records[i].name}"
+        shown = _read_only(np.array(room, dtype=np.int64))
+        view = self._view(np.array([i]))
+        answer = asked(self._choice, "devices", about, lambda: self._policy.devices(task.record, view, shown))
+        if answer is None:
+            return None
+        scores = self._numbers(answer, "devices", about, len(room), "device")
+        if not ((scores >= 0) & (scores <= 1)).all():
+            raise wrong(self._choice, "devices", about, f"{scores.tolist()}", "numbers from 0 to 1")
+        found: list[float] = scores.tolist()
+        return found
+
+    def _local(self, task: WTask) -> np.ndarray:
+        table, shape = self._table, task.record.shape
+        kept = self._kept.get(shape)
+        if kept is None:
+            if len(self._kept) >= _KEPT:
+                del self._kept[next(iter(self._kept))]
+            scores = self._ask(task, np.arange(len(self._records)))
+            self._kept[shape] = (scores, table.changes.copy())
+            return scores
+        scores, seen = kept
+        changed = np.flatnonzero(table.changes != seen)
+        if changed.size:
+            scores[changed] = self._ask(task, changed)
+            seen[changed] = table.changes[changed]
+        return scores
+
+    def _ask(self, task: WTask, nodes: np.ndarray) -> np.ndarray:
+        """What the policy says of these nodes, by their numbers."""
+        about = _about(task)
+        answer = asked(self._choice, "score", about, lambda: self._policy.score(task.record, self._view(nodes)))
+        return self._numbers(answer, "score", about, len(nodes), "node")
+
+    def _numbers(self, answer: object, method: str, about: str, count: int, what: str) -> np.ndarray:
+        try:
+            scores = np.array(answer, dtype=float)
+        except (TypeError, ValueError):
+            raise wrong(self._choice, method, about, repr(answer)[:80], f"a number for each {what}") from None
+        if scores.shape != (count,):
+            told = f"{len(scores)} numbers" if scores.ndim == 1 else f"an array of shape {scores.shape}"
+            raise wrong(self._choice, method, about, told, f"{count} numbers, one for each {what}")
+        return scores
+
+    def _view(self, nodes: np.ndarray) -> NodesView:
+        table = self._table
+        idle, leaving = table.idle, table.releasing
+        all_nodes = len(nodes) == len(self._records)
+        return NodesView(
+            records=self._records if all_nodes else tuple(self._records[i] for i in nodes),
+            idle_cpu=_read_only(idle[CPU, nodes]),
+            idle_memory=_read_only(idle[MEMORY, nodes]),
+            idle_gpu=_read_only(idle[GPUS, nodes]),
+            leaving_cpu=_read_only(leaving[CPU, nodes]),
+            leaving_memory=_read_only(leaving[MEMORY, nodes]),
+            leaving_gpu=_read_only(leaving[GPUS, nodes]),
+            all_cpu=_read_only(table.allocatable[CPU, nodes]),
+            all_gpu=_read_only(table.allocatable[GPUS, nodes]),
+            look_at_devices=lambda: _read_only(device_room(table, nodes)),
+            look_at_requests=lambda: tuple(_requests(table.tasks[i]) for i in nodes),
+            look_at_label=_of_nodes(lambda key: label_texts(table, key), nodes),
+            largest=self._largest,
+        )
+
+
+def label_texts(table: NodeTable, key: str) -> np.ndarray:
+    """See ``NodesView.label``."""
+    codes, values = table.column(key)
+    found: np.ndarray = np.array([*values, ""])[codes]  # absent is -1, which is the last
+    return found
+
+
+def device_room(table: NodeTable, nodes: np.ndarray | None = None) -> np.ndarray:
+    """See ``NodesView.devices``; of all nodes, or of those with these numbers. What is promised of a shared device counts as taken."""
+    most = int(table.allocatable[GPUS].max(initial=0)) // GPU
+    idle = table.idle[GPUS] if nodes is None else table.idle[GPUS, nodes]
+    room = np.where(np.arange(most) < idle[:, None] // GPU, GPU, 0)
+    if table.shares.nodes and most:
+        left = table.shares.left(most)
+        # Those in use stand from the right, so that only what is promised may hide a whole one.
+        room = np.where(left > 0, left, room) if nodes is None else np.where(left[nodes] > 0, left[nodes], room)
+    return room
+
+
+def _of_nodes(look: Callable[[str], np.ndarray], nodes: np.ndarray) -> Callable[[str], np.ndarray]:
+    return lambda key: look(key)[nodes]
+
+
+def _requests(tasks: dict[str, WTask]) -> frozenset[int]:
+    wanted = (task.info.shape.gpu for task in tasks.values())
+    return frozenset(0 if gpu.shared else gpu.devices for gpu in wanted if gpu.devices)
+
+
+def _most(table: NodeTable, row: int) -> int:
+    return max(1, int(table.allocatable[row].max(initial=0)))
+
+
+def _about(task: WTask) -> str:
+    return f"pod {task.record.namespace}/{task.record.name}"
+
+
+def _read_only(row: np.ndarray) -> np.ndarray:
+    """For a copy: what a policy was shown is its own, and it does not write there either."""
+    row.flags.writeable = False
+    return row

@@ -1,0 +1,89 @@
+"""Fair shares as a policy has it: its answers come in the place of the queues' own priorities and over-quota weights, and the division stays the engine's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import isfinite
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from kailab.engine.policies.asking import JobViews, asked, wrong
+from kailab.engine.policies.contract import QueueShares, make_policy
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.engine.policies.views import JobView, QueueView, Resources
+from kailab.engine.snapshot.records import Queue, Share
+from kailab.engine.working.queues import WQueue
+
+if TYPE_CHECKING:
+    from kailab.engine.session import Session
+    from kailab.engine.working.state import Job
+
+
+def dividing(session: Session) -> Sequence[Queue]:
+    """The queues among which this cycle divides: as they are, or with what a policy says. What queues hold and ask for is known. Raises PolicyError."""
+    choice = session.config.queue_shares_policy
+    records = list(session.working.queues.values())
+    return records if choice is None else _Chosen(session, choice).of(records)
+
+
+class _Chosen:
+    """A ``QueueShares`` at work in one cycle."""
+
+    def __init__(self, session: Session, choice: PolicyChoice) -> None:
+        self._session = session
+        self._choice = choice
+        self._policy = make_policy(choice, QueueShares)
+        self._views: JobViews | None = None
+        self._jobs: dict[str, list[Job]] | None = None
+        self._beside: dict[str, int] = {}
+        for queue in session.tree.queues.values():
+            self._beside[queue.record.parent] = self._beside.get(queue.record.parent, 0) + any(queue.request)
+
+    def of(self, records: Sequence[Queue]) -> list[Queue]:
+        """In their order. Queues that ask for nothing take no part in any division."""
+        queues = self._session.tree.queues
+        told = {one.name: self._ask(queues[one.name]) for one in records if any(queues[one.name].request)}
+        # A band is a priority of queues: a whole number.
+        ranks = {band: rank for rank, band in enumerate(sorted({band for band, _ in told.values()}))}
+        return [_with(one, ranks[told[one.name][0]], told[one.name][1]) if one.name in told else one for one in records]
+
+    def _ask(self, queue: WQueue) -> tuple[float, float]:
+        view = QueueView(
+            queue=queue.record,
+            holds=Resources(*queue.allocated),
+            requested=Resources(*queue.request),
+            beside=self._beside[queue.record.parent],
+            total=Resources(*map(int, self._session.tree.totals)),
+            now=self._session.now,
+            look_at_jobs=lambda: self._jobs_of(queue),
+        )
+        about = f"queue {queue.name}"
+        answer = asked(self._choice, "weight", about, lambda: self._policy.weight(view))
+        parts = answer if isinstance(answer, tuple) else (float(queue.record.priority), answer)
+        if (
+            len(parts) != 2
+            or not all(isinstance(part, int | float) and isfinite(part) for part in parts)
+            or parts[1] < 0
+        ):
+            raise wrong(
+                self._choice, "weight", about, f"{answer!r:.80}", "a number from 0 on, or a band and such a number"
+            )
+        return float(parts[0]), float(parts[1])
+
+    def _jobs_of(self, queue: WQueue) -> tuple[JobView, ...]:
+        if self._jobs is None or self._views is None:
+            self._views, self._jobs = JobViews(self._session, divided=False), {}
+            for job in self._session.jobs.values():
+                own = self._session.queue_of(job)
+                for level in () if own is None else own.path:
+                    self._jobs.setdefault(level.name, []).append(job)
+        views = map(self._views.of, self._jobs.get(queue.name, ()))
+        return tuple(view for view in views if any(view.holds) or any(view.wants))
+
+
+def _with(queue: Queue, priority: int, weight: float) -> Queue:
+    def of(share: Share) -> Share:
+        return structs.replace(share, weight=weight if share.weight else 0)
+
+    return structs.replace(queue, priority=priority, gpu=of(queue.gpu), cpu=of(queue.cpu), memory=of(queue.memory))
