@@ -65,13 +65,17 @@ class WatchHub:
         return found
 
     def publish(self, type: EventType, kind: str, obj: Object) -> None:
-        if watchers := self.watchers(kind):
+        watchers = self._by_kind.get(kind)
+        if watchers is None:
+            watchers = self.watchers(kind)
+        if watchers:
             # One event for all watchers: it is read-only, as the object in it.
             event = WatchEvent(type, kind, obj)
             for watch in watchers:
+                queue = watch.queue
                 # One beyond the limit is still taken: by it ``poll`` sees that some were lost.
-                if len(watch.queue) <= LIMIT:
-                    watch.queue.append(event)
+                if len(queue) <= LIMIT:
+                    queue.append(event)
 
     def publish_lazily(self, type: EventType, kind: str, make: Callable[[], Object]) -> None:
         """As ``publish``, the object made only if someone watches."""

@@ -98,6 +98,15 @@ class Cluster(Protocol):
 
 
 @runtime_checkable
+class Versioned(Protocol):
+    """A cluster that tells whether anything in it has changed."""
+
+    @property
+    def version(self) -> int:
+        """Counts the changes."""
+
+
+@runtime_checkable
 class VirtualTime(Protocol):
     """What a cluster with its own clock offers beside ``Cluster`` (the embedded one)."""
 

@@ -122,14 +122,14 @@ class OneByOne(ABC):
 
 def carry_out(cluster: Cluster, write: Write) -> Object | None:
     """One write. Raises ApiError."""
-    # The fields of each write stand in the order of the method's parameters.
+    # The fields of each write stand in the order of the method's parameters. Most are patches.
     match write:
+        case Patch():
+            return cluster.patch(*write)
         case Create(obj):
             return cluster.create(obj)
         case Update(obj):
             return cluster.update(obj)
-        case Patch():
-            return cluster.patch(*write)
         case Delete():
             cluster.delete(*write)
         case Bind():

@@ -23,6 +23,7 @@ from kailab.grouping.owners import asks_to_be_skipped, owners_of
 from kailab.grouping.plans import Plans
 from kailab.grouping.podgroup import podgroup_object, updated
 from kailab.grouping.records import Grouping, GroupingError
+from kailab.grouping.tags import only_devices, tags_of
 from kailab.model.labels import POD_GROUP, SUBGROUP_NAME
 
 COMPONENT = "pod-grouper"
@@ -127,11 +128,11 @@ class PodGrouper:
             self._enrol(key, pod)
             if self._is_new(pod):
                 self._due[key] = None
-        elif _tags(before) != _tags(pod):
+        elif tags_of(before) != tags_of(pod):
             self._withdraw(key, before)
             self._enrol(key, pod)
             # A bound pod keeps its PodGroup: it was scheduled as a part of that one.
-            if not pod["spec"].get("nodeName"):
+            if not pod["spec"].get("nodeName") and not only_devices(before, pod):
                 self._due[key] = None
         if before is not None and self._given_back(before, pod):
             # The binding did not carry the annotation after all.
@@ -391,8 +392,3 @@ class PodGrouper:
         self._warned[key] = message
         self._cluster.event(pod, "Warning", WARNING, message, COMPONENT)
         self._wrote = True
-
-
-def _tags(pod: Object) -> tuple[Any, Any]:
-    metadata = pod["metadata"]
-    return metadata.get("labels"), metadata.get("annotations")

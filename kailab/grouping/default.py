@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
@@ -39,6 +39,7 @@ def default_grouping(
     # KAI's default grouper counts all owners where it is asked directly; its other plugins hand it the top owner alone.
     owners = chain or (top,)
     annotations = annotations_of(top)
+    notes = [annotations_of(obj) for obj in (*owners, pod)]
     return Grouping(
         name=pod_group_name(top),
         namespace=namespace_of(pod),
@@ -48,8 +49,8 @@ def default_grouping(
         preemptibility=preemptibility_of(owners, pod, context),
         labels=group_labels(top, pod),
         annotations=group_annotations(top, pod),
-        preemption_delay=_duration(PREEMPTION_DELAY, owners, pod, signed=False),
-        staleness_grace_period=_duration(STALENESS_GRACE, owners, pod, signed=True),
+        preemption_delay=_duration(PREEMPTION_DELAY, notes, signed=False),
+        staleness_grace_period=_duration(STALENESS_GRACE, notes, signed=True),
         topology=TopologyConstraint(
             annotations.get(TOPOLOGY, ""),
             annotations.get(TOPOLOGY_REQUIRED, ""),
@@ -95,11 +96,11 @@ def duration(text: str, signed: bool = False) -> str | None:
         return None
 
 
-def _duration(key: str, owners: Sequence[Object], pod: Object, signed: bool) -> str | None:
-    """The first valid one of the annotation ``key``, owners before the pod."""
+def _duration(key: str, notes: Iterable[Mapping[str, str]], signed: bool) -> str | None:
+    """The first valid one of the annotation ``key``."""
     # One that is not valid is passed over, as if it were not there.
-    for obj in (*owners, pod):
-        text = annotations_of(obj).get(key)
+    for found_on in notes:
+        text = found_on.get(key)
         found = None if text is None else duration(text, signed)
         if found is not None:
             return found

@@ -29,6 +29,11 @@ _NEEDS_QUOTES = re.compile(
 )
 
 
+# The usual name and the usual uid, which no reader takes for anything but text: what is no text has no hyphen after a letter
+# at its beginning, and not four of them.
+_TEXT = re.compile(r"[a-z]+-[-a-z0-9]*[a-z0-9]|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.ASCII)
+
+
 def top_owner_metadata(owner: Object) -> str:
     """Five lines: name, uid, group, version and kind of ``owner``."""
     group, version = group_version(owner.get("apiVersion") or "")
@@ -45,6 +50,8 @@ def _word(text: str) -> str:
 
 
 def _scalar(text: str) -> str:
+    if _TEXT.fullmatch(text):
+        return text
     return json.dumps(text) if _NEEDS_QUOTES.fullmatch(text) or _resolved(text) else text
 
 

@@ -7,6 +7,7 @@ decides has changed. Pods of an owner come close together, so only the latest ow
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from kailab.cluster.protocol import Object
@@ -23,13 +24,26 @@ _Signature: TypeAlias = tuple[object, ...]
 _MOST = 64  # owners whose pods may come mixed with each other's
 
 
+@dataclass(slots=True)
+class _Kept:
+    """The plan of an owner, and of what it was made. ``epoch``: of what may decide about pods of any owner (PriorityClasses, the
+    ConfigMap of defaults, Namespaces). ``signature``: once somebody asked for it."""
+
+    epoch: int
+    family: Family
+    pod: Object
+    owners: Sequence[Object]
+    plan: Plan
+    signature: _Signature | None = None
+
+
 class Plans:
     """Makes plans, and keeps those of the latest owners."""
 
     def __init__(self, reads: ClusterReader, config: GroupingConfig) -> None:
         self._reads = reads
         self._context = Context(reads, config, family_for)
-        self._kept: dict[str, tuple[_Signature, Plan]] = {}
+        self._kept: dict[str, _Kept] = {}
         self._labels = (*POD_LABELS, config.queue_label, config.node_pool_label)
 
     def plan(self, pod: Object, owners: Sequence[Object]) -> tuple[Plan, bool]:
@@ -38,15 +52,19 @@ class Plans:
         # A bare pod is its own owner, so nobody would ask for its plan again.
         if not owners or not family.per_owner:
             return self._make(family, pod, owners), False
-        uid = uid_of(owners[-1])
-        signature = self._signature(family, pod, owners)
+        # Before the plan is made: what it is the first to ask for may be news by then.
+        uid, epoch = uid_of(owners[-1]), self._reads.epoch
         kept = self._kept.get(uid)
-        if kept is not None and kept[0] == signature:
-            return kept[1], True
+        if kept is not None and kept.epoch == epoch:
+            # Worked out only now: most owners have one pod, after which nobody asks.
+            if kept.signature is None:
+                kept.signature = self._signature(kept.family, kept.pod, kept.owners)
+            if kept.signature == self._signature(family, pod, owners):
+                return kept.plan, True
         plan = self._make(family, pod, owners)
         if kept is None and len(self._kept) >= _MOST:
             del self._kept[next(iter(self._kept))]
-        self._kept[uid] = (signature, plan)
+        self._kept[uid] = _Kept(epoch, family, pod, owners, plan)
         return plan, False
 
     def forget(self) -> None:
@@ -65,8 +83,6 @@ class Plans:
     def _signature(self, family: Family, pod: Object, owners: Sequence[Object]) -> _Signature:
         labels, annotations = labels_of(pod), annotations_of(pod)
         return (
-            # For what may decide about pods of any owner: PriorityClasses, the ConfigMap of defaults, Namespaces.
-            self._reads.epoch,
             *[owner["metadata"].get("resourceVersion") for owner in owners],
             (pod.get("spec") or {}).get("priorityClassName"),
             *[labels.get(key) for key in self._labels],

@@ -89,6 +89,7 @@ KINDS = (
         check=_check_job,
         advice="kailab.model.validation.hints:advise_gang",
         immutable=("spec.selector", "spec.template", "spec.completionMode", "spec.podFailurePolicy"),
+        spec_alone=True,
         controller="kailab.workloads.batchjob:JobController",
         checked_templates=True,
         grouping="kailab.grouping.families.job:JOB",

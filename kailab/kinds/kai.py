@@ -43,6 +43,7 @@ KINDS = (
         short=("pg",),
         defaults=_bare,
         check="kailab.model.validation.scheduling:check_podgroup",
+        spec_alone=True,
         record="kailab.model.objects.kai:PodGroupObject",
         advice="kailab.model.validation.scheduling:advise_podgroup",
         columns="kailab.cli.columns:POD_GROUP",

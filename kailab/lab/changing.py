@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kailab.lab.change import Patch
     from kailab.lab.intake import Applied, Source
     from kailab.lab.node_changes import Silence
+    from kailab.lab.settle import Settling
 
 
 class Changing(Looking):
@@ -26,6 +27,19 @@ class Changing(Looking):
     base: Path | None
     observers: Observers
     _changed: bool
+
+    @property
+    def _pace(self) -> Settling:
+        raise NotImplementedError
+
+    def catch_up(self) -> bool:
+        """Have controllers read a lab that was resumed now, and not with the first thing that is done to it. True if that changed anything: it was not at
+        rest. On a real cluster they are other processes."""
+        from kailab.lab.settle import VirtualSettling
+
+        pace = self._pace
+        with collector_off():
+            return isinstance(pace, VirtualSettling) and pace.catch_up()
 
     def apply(self, *sources: Source, namespace: str = "default", strict: bool = False) -> Applied:
         """Apply manifests: paths (files, folders, ``-``), YAML text, objects or lists of them.

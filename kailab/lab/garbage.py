@@ -8,8 +8,16 @@ the work itself.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_MUCH = 100_000
+_MOMENTS = 1000
+_spared_at = -1
+"""How many full collections there had been when young objects last counted as old unseen."""
 
 
 @contextmanager
@@ -21,7 +29,30 @@ def collector_off() -> Iterator[None]:
         yield
     finally:
         if was_on:
+            _spare_the_young()
             gc.enable()
+
+
+def swept(moments: Iterable[T]) -> Iterator[T]:
+    """The same moments; after each ``_MOMENTS`` of them what died in cycles meanwhile is taken away, where the collector is off: a replay of weeks has
+    hundreds of thousands of them, and each leaves some. Only what is new is looked through."""
+    for number, moment in enumerate(moments, 1):
+        yield moment
+        if number % _MOMENTS == 0 and not gc.isenabled():
+            gc.collect(0)
+
+
+def _spare_the_young() -> None:
+    """Count what was made inside as old, if it is much: nearly all of it is to stay, and the first thing a collector does is to look
+    through it. Once between two full collections, so that cycles that died inside are found by the next one."""
+    global _spared_at
+    full = gc.get_stats()[-1]["collections"]
+    # What somebody else has frozen would be thawed with it.
+    if gc.get_count()[0] < _MUCH or _spared_at == full or gc.get_freeze_count():
+        return
+    _spared_at = full
+    gc.freeze()
+    gc.unfreeze()
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from kailab.errors import InputError
 from kailab.evidence.decision_log import DecisionLog, Names
 from kailab.lab import saved, subjects
 from kailab.lab.changing import Changing
-from kailab.lab.garbage import collector_off
+from kailab.lab.garbage import collector_off, swept
 from kailab.lab.names import Met
 from kailab.lab.saved import LabFile, SavedLab
 from kailab.lab.saved_picture import SavedParts, parts_to_save
@@ -305,12 +305,12 @@ class Lab(Changing):
             for _ in self.moments(seconds):
                 pass
 
-    def moments(self, seconds: float) -> Iterator[None]:
-        """As ``advance``, stopping at each moment at which something may have changed. Time stays where iteration
-        ends."""
+    def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
+        """As ``advance``, stopping at each moment at which something may have changed. Time stays where iteration ends. ``before``: at the end, where time
+        is virtual, neither controllers nor the scheduler have acted yet. True where all is done at this moment; ``rested``: go on from there."""
         begun = self.now
         try:
-            yield from self._pace.moments(seconds)
+            yield from swept(self._pace.moments(seconds, before=before, rested=rested))
         finally:
             self._changed = True
             self.observers.on_step("advance", f"{self.now - begun:g} s", state=True, seconds=self.now - begun)

@@ -107,17 +107,18 @@ class LiveSettling:
             # Until it may be quiet, not longer; once it is only waited for what is to come, the pause decides.
             self._cluster.wait(min(self._pause(), max(0.01, self._quiet - still) if still < self._quiet else 1.0))
 
-    def moments(self, seconds: float) -> Iterator[None]:
-        """Let seconds pass, stopping at each moment at which something has changed, and at the end."""
+    def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
+        """Let seconds pass, stopping at each moment at which something has changed, and at the end. Others act when they want, ``before`` or not,
+        and never rest."""
         end = self._monotonic() + seconds
         self._act()
         while True:
-            yield
+            yield False
             while True:
                 left = end - self._monotonic()
                 if left <= 0:
                     self._act()
-                    yield
+                    yield False
                     return
                 self._cluster.wait(min(left, self._pause()))
                 if self._act():

@@ -65,8 +65,10 @@ class Settling(Protocol):
     def settle(self) -> None:
         """Return when the lab is quiet. Raises NotSettled."""
 
-    def moments(self, seconds: float) -> Iterator[None]:
-        """Let seconds pass, stopping at each moment at which something may have changed, and at the end."""
+    def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
+        """Let seconds pass, stopping at each moment at which something may have changed, and at the end. ``before``: at the end nobody acts
+        yet but what falls due then, where time can be held. Told at each: whether time goes on next, all being done at this moment.
+        ``rested``: go on from such a one."""
 
     def close(self) -> None:
         """Stop watching."""
@@ -120,16 +122,19 @@ class VirtualSettling:
             self._clock.advance(max(0.0, due - self._clock.now()))
             count()
 
-    def moments(self, seconds: float) -> Iterator[None]:
+    def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
         end = self._clock.now() + seconds
         changes: Counter[str] = Counter()
         still = 0
         while True:
-            before = self._clock.now()
-            for _ in self._to_rest(end, changes):
-                yield
+            began = self._clock.now()
+            if not rested:
+                if not (before and self._clock.now() >= end):
+                    for _ in self._to_rest(end, changes, before):
+                        yield False
+                yield True
+            rested = False
             now = self._clock.now()
-            yield
             if now >= end:
                 return
             # Time jumps from one moment at which something is due to the next: an hour of lab time costs what happens
@@ -137,9 +142,13 @@ class VirtualSettling:
             due = min((at for at in (self._clock.next_timer(), self._wake(now), end) if at is not None), default=end)
             self._clock.advance(max(0.0, due - now))
             # Time must move; a timer that sets itself again for now would hold it for ever.
-            still = still + 1 if self._clock.now() <= before else 0
+            still = still + 1 if self._clock.now() <= began else 0
             if still > MAX_ROUNDS:
                 raise NotSettled(f"time does not pass: a timer keeps falling due at {now:g}")
+
+    def catch_up(self) -> bool:
+        """Have controllers read the cluster, without a cycle. True if any of them wrote anything."""
+        return self._controllers_to_rest()
 
     def close(self) -> None:
         """It watches nothing."""
@@ -148,8 +157,8 @@ class VirtualSettling:
         at = self._scheduler.wake_at
         return at if at is not None and at > now else None
 
-    def _to_rest(self, end: float, changes: Counter[str]) -> Iterator[None]:
-        """Controllers and cycles until a cycle changes nothing or time is up; a stop after each cycle."""
+    def _to_rest(self, end: float, changes: Counter[str], before: bool = False) -> Iterator[None]:
+        """Controllers and cycles until a cycle changes nothing or time is up; a stop after each cycle. ``before``: none at the end itself."""
         while True:
             self._controllers_to_rest()
             changed = self._scheduler.step()
@@ -165,6 +174,8 @@ class VirtualSettling:
             if left <= 0:
                 return
             self._clock.advance(min(CYCLE_SECONDS, left))
+            if before and self._clock.now() >= end:
+                return
 
     def _controllers_to_rest(self, changes: Counter[str] | None = None) -> bool:
         """True if any of them wrote anything."""

@@ -39,6 +39,8 @@ def strip_nulls(value: Any) -> Any:
     if isinstance(value, dict):
         changed: Object | None = None
         for key, item in value.items():
+            if type(item) is str:  # most are
+                continue
             kept = strip_nulls(item) if isinstance(item, (dict, list)) else item
             # A copy is made at the first change only: most manifests have no nulls, and stay the very object.
             if kept is None or kept is not item:

@@ -71,6 +71,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """(faults, object): adds what is allowed but probably not meant."""
     immutable: tuple[str, ...] = ()
     """Fields that never change once they are set: ``spec.selector``."""
+    spec_alone: bool = False
+    """Its defaults and checks look at nothing of the metadata: whatever says the same beside it comes to the same."""
     keeps_status: bool = False
     """A status given at creation stays; else it is dropped, as where a kind has a status subresource."""
 

@@ -90,6 +90,11 @@ def parse_time(text: Any, where: Where | None = None) -> float:
     return seconds
 
 
+def time_or_none(text: Any) -> float | None:
+    """As ``parse_time``; None where there is no time, or none that can be read."""
+    return _seconds_of(text) if isinstance(text, str) else None
+
+
 @lru_cache(maxsize=1024)
 def format_time(seconds: float) -> str:
     """RFC 3339 in UTC, whole seconds (cut, not rounded), as ``metav1.Time``."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from kailab.cluster.protocol import Cluster
@@ -21,6 +22,14 @@ from kailab.scheduler.observers import Observer
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
 from kailab.scheduler.status.queue_status import QueueStatus
 from kailab.scheduler.usage import UsageParams
+
+
+def _never() -> bool:
+    return False
+
+
+def _cycles(scheduler: Scheduler) -> int:
+    return scheduler.cycles
 
 
 class Part(Protocol):
@@ -49,7 +58,7 @@ class Composition:
     ahead: bool = False
 
     def over(
-        self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = lambda: False
+        self, cluster: Cluster, observer: Observer | None = None, binding: Callable[[], bool] = _never
     ) -> Composed:
         """The parts, over a cluster. ``observer`` is told what happens. ``binding``: whether pods are being bound, one cycle after
         the other, so that what nobody waits for is written afterwards. If one can't be made, none is left."""
@@ -80,7 +89,7 @@ class Composition:
                 # Pods may belong to objects of kinds that other distributions bring.
                 register_installed()
                 controllers["grouping"] = made["grouping"] = PodGrouper(
-                    cluster, grouping, lambda: scheduler.cycles, ahead=self.ahead
+                    cluster, grouping, partial(_cycles, scheduler), ahead=self.ahead
                 )
             if self.queue_status:
                 controllers["queue status"] = made["queue status"] = QueueStatus(cluster, binding)

@@ -8,6 +8,7 @@ backoffLimit as well; its replacement waits 10 s, doubling with each failure sin
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from kailab.cluster.protocol import Object
@@ -185,7 +186,7 @@ class JobController(Controller):
         active = [pod for pod in pods if is_active(pod)]
         fields: dict[str, Any] = {}
         suspended = bool(spec.get("suspend"))
-        was = any(c["type"] == "Suspended" and c["status"] == "True" for c in status.get("conditions") or ())
+        was = has_condition(job, "Suspended")
         if suspended:
             self._drop(active)
             active = []
@@ -204,9 +205,8 @@ class JobController(Controller):
             fields["conditions"] = set_conditions(status.get("conditions"), mark)
         if not suspended:
             active = self._adjust(job, pods, active)
-        terminating = sum(
-            1 for pod in bench.owned(job, "Pod") if "deletionTimestamp" in pod["metadata"] and not is_ended(pod)
-        )
+        leaving = [pod for pod in bench.owned(job, "Pod") if "deletionTimestamp" in pod["metadata"]]
+        terminating = sum(not is_ended(pod) for pod in leaving)
         job = bench.set_status(
             self.kind,
             job,
@@ -220,7 +220,7 @@ class JobController(Controller):
             # A key of its own: ``wake_at`` has one timer for each owner, and this would take the place of the back-off.
             bench.cluster.call_at(
                 parse_time(began) + deadline,
-                lambda: bench.wake(job),
+                partial(bench.wake, job),
                 prompt=False,
                 key=f"job-deadline/{job['metadata']['uid']}",
             )

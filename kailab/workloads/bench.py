@@ -6,6 +6,7 @@ It remembers one thing only, whether anything was written; all else is looked up
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from kailab.cluster.embedded import EmbeddedCluster
@@ -17,6 +18,7 @@ from kailab.model.times import format_time
 Key = tuple[str, str]
 Reference = tuple[str, Key]
 
+_NOTHING: Mapping[str, Any] = {}
 _REMEMBERED_SPECS = 256  # beyond, templates are admitted once again
 
 
@@ -80,10 +82,10 @@ def set_conditions(old: list[dict[str, Any]] | None, *new: dict[str, Any]) -> li
 
 def has_condition(obj: Object, *types: str) -> bool:
     """Whether one of these conditions is true."""
-    return any(
-        entry["type"] in types and entry["status"] == "True"
-        for entry in (obj.get("status") or {}).get("conditions") or ()
-    )
+    conditions = (obj.get("status") or _NOTHING).get("conditions")
+    if not conditions:  # most work that goes on has none
+        return False
+    return any(entry["type"] in types and entry["status"] == "True" for entry in conditions)
 
 
 class Workbench:
@@ -128,7 +130,7 @@ class Workbench:
         """Look at the owner again at a time."""
         meta = owner["metadata"]
         # One timer an owner, by UID: a later one takes its place.
-        self.cluster.call_at(when, lambda: self.wake(owner), prompt=prompt, key=f"workload/{meta['uid']}")
+        self.cluster.call_at(when, partial(self.wake, owner), prompt=prompt, key=f"workload/{meta['uid']}")
 
     # --- writes -----------------------------------------------------------------------------------------------------
 
@@ -141,7 +143,10 @@ class Workbench:
         # As it is now: the owner that was given may be from before writes of this very look.
         owner = current
         old = owner.get("status") or {}
-        if all(old.get(name) == value for name, value in fields.items()):
+        for name, value in fields.items():
+            if old.get(name) != value:
+                break
+        else:
             return owner
         new = {**old, **fields}
         status = {name: value for name, value in new.items() if value is not None}

@@ -130,7 +130,8 @@ class WorkloadControllers:
             return True
         status = pod.get("status") or {}
         # Restarts count towards a Job's back-off limit with restartPolicy OnFailure, and change no phase.
-        restarts = sum(c.get("restartCount", 0) for c in status.get("containerStatuses") or ())
+        statuses = status.get("containerStatuses")
+        restarts = sum([c.get("restartCount", 0) for c in statuses]) if statuses else 0
         seen = (status.get("phase", ""), is_ready(pod), "deletionTimestamp" in meta, restarts)
         before = self._seen.get(uid)
         if seen == before:

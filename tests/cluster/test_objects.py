@@ -304,3 +304,60 @@ def test_a_patch_of_labels_is_checked_as_at_creation(cluster, build, labels):
     with pytest.raises(Invalid, match=r"metadata\.labels"):
         cluster.patch("ConfigMap", "c", "default", {"metadata": {"labels": labels}})
     assert "labels" not in cluster.get("ConfigMap", "c", "default")["metadata"]
+
+
+def _job(name, image="i", **metadata):
+    container = {"name": "c", "image": image, "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    spec = {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}}
+    metadata = {"name": name, "namespace": "default", **metadata}
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec}
+
+
+def test_a_job_like_one_before_comes_out_as_if_it_were_the_first(cluster):
+    from kailab.cluster.embedded import EmbeddedCluster
+
+    cluster.create(_job("first"))
+    second = _job("second", labels={"a": "b", "gone": None}, annotations={"n": "1"})
+    stored = cluster.create(copy.deepcopy(second))
+    alone = EmbeddedCluster().create(copy.deepcopy(second))
+    for each in (stored, alone):
+        for field in ("uid", "resourceVersion"):
+            each["metadata"].pop(field)
+    assert stored == alone
+    assert list(stored) == list(alone)
+    assert stored["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"] == {"nvidia.com/gpu": "1"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "field"),
+    [
+        ({"labels": {"a b": "c"}}, "metadata.labels"),
+        ({"labels": {"a": 1}}, "metadata.labels"),
+        ({"annotations": {"a": 1}}, "metadata.annotations"),
+        ({"annotations": "none"}, "metadata.annotations"),
+        ({"ownerReferences": [{"kind": "Job"}]}, "metadata.ownerReferences"),
+        ({"ownerReferences": "none"}, "metadata.ownerReferences"),
+        ({"finalizers": "none"}, "metadata.finalizers"),
+    ],
+)
+def test_what_is_wrong_with_the_metadata_of_a_job_like_one_before_is_told(cluster, metadata, field):
+    cluster.create(_job("first"))
+    with pytest.raises(Invalid) as refused:
+        cluster.create(_job("second", **metadata))
+    assert field in str(refused.value)
+    with pytest.raises(Invalid, match=r"metadata\.name"):
+        cluster.create(_job("A_B"))
+
+
+def test_a_job_that_says_nearly_the_same_as_one_before_is_checked(cluster):
+    cluster.create(_job("first", image="1"))
+    broken = _job("second")
+    # To Python the text and the number may be equal keys of a table; to Kubernetes an image is text.
+    broken["spec"]["template"]["spec"]["containers"][0]["image"] = 1
+    with pytest.raises(Invalid, match="image"):
+        cluster.create(broken)
+    flagged = _job("third")
+    flagged["spec"]["parallelism"] = True
+    cluster.create({**_job("one"), "spec": {**_job("one")["spec"], "parallelism": 1}})
+    with pytest.raises(Invalid, match="parallelism"):
+        cluster.create(flagged)

@@ -1,5 +1,6 @@
 """Short cuts of placing decide what the long way decides: a second look at the node found last, a count of the room before a gang is put
-back, moves that leave out what cancels out, a set of victims that is not tried once more."""
+back, moves that leave out what cancels out, a set of victims that is not tried once more, a job like one that failed, victims of which only
+some may be taken."""
 
 from __future__ import annotations
 
@@ -9,9 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kailab.engine.actions import evicting
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.placing.placement import Placer
+from kailab.engine.search.bounds import Bounds
 from kailab.engine.search.solver import Solver
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -25,12 +28,18 @@ def _taken_away_and_added(table, task, status, node, left):
     task.status, task.node, task.left = before
 
 
+def _of_all_victims(session, job, pick, queues, lists, wanted):
+    return Bounds(session, job, pick, queues, session.victims.lists, wanted)
+
+
 def the_long_way(working, config):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Placer, "_repeat", lambda *_: None)
         patch.setattr(Placer, "may_hold", lambda *_: True)
         patch.setattr(NodeTable, "move", _taken_away_and_added)
         patch.setattr(Solver, "_repeats", lambda *_: False)
+        patch.setattr(evicting, "Bounds", _of_all_victims)
+        patch.setattr(evicting, "sort_of", lambda job: None)
         return run_cycle(working, config, NOW)
 
 
@@ -68,7 +77,12 @@ def small_worlds(draw):
 
 
 configurations = st.sampled_from(
-    [EngineConfig(), EngineConfig(gpu_placement="spread"), EngineConfig(imitate_faults=True)]
+    [
+        EngineConfig(),
+        EngineConfig(gpu_placement="spread"),
+        EngineConfig(imitate_faults=True),
+        EngineConfig(max_consolidation_victims=1),
+    ]
 )
 
 

@@ -18,7 +18,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import decide, run_cycle
 from kailab.engine.decisions import Decisions
 from kailab.engine.snapshot import jsonform
-from kailab.engine.snapshot.changes import Changes, Removed
+from kailab.engine.snapshot.changes import Changes, Removed, summed
 from kailab.engine.snapshot.devices import Toleration, Wish, any_devices
 from kailab.engine.snapshot.records import GPU, Node, Numa, NumaZone, Queue, ResourceClaim, Taint
 from kailab.engine.snapshot.snapshot import IDENTITY, Snapshot
@@ -98,12 +98,19 @@ def test_changes_lead_from_a_value_to_the_next_one(opening, other, chance):
     old = follower.take().applied_to(Snapshot())
     assert old == kept.value()
     beside = WorkingSet.of(old)
+    told = [Changes(set=old, whole=True)]
     for _ in range(3):
         run_cycle(kept, opening.config, NOW)
         change(kept, Table(other).working().value(), chance)
         changes = Changes.from_json(follower.take().as_json())
         new = changes.applied_to(old)
         assert new == kept.value()
+        told.append(changes)
+        assert summed(told) == new
+        # One that begins over the same records tells the same, where it knows what was told before.
+        later = WorkingSet.of(new).follow()
+        later.go_on(old)
+        assert later.take().applied_to(old) == new
         beside.apply(changes)
         assert beside.value() == new
         assert new.digest == beside.value().digest
@@ -112,6 +119,9 @@ def test_changes_lead_from_a_value_to_the_next_one(opening, other, chance):
         assert jsonform.encode(run_cycle(beside, opening.config, NOW)) == decided
         old = new
     assert follower.take() == Changes()
+    later = WorkingSet.of(new).follow()
+    later.go_on(new)
+    assert later.take() == Changes()
 
 
 def change(working: WorkingSet, other: Snapshot, chance: random.Random) -> None:

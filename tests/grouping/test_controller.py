@@ -347,3 +347,21 @@ def test_owners_of_a_podgroup_are_as_kai_writes_them(bench):
     assert bench.groups()[name]["metadata"]["ownerReferences"] == [owner]
     assert bench.groups()["mine"] == own
     assert own["metadata"]["ownerReferences"] == [{**owner, "controller": True}]
+
+
+def test_the_shared_gpu_of_a_pod_says_nothing_of_its_podgroup(bench):
+    job = bench.job()
+    bench.pod("train-0", job)
+    bench.settle()
+    cluster = bench.cluster
+    [(name, _)] = bench.groups().items()
+    # What somebody else changes in a PodGroup is put right when a pod of it is grouped again.
+    cluster.patch("PodGroup", name, "default", {"spec": {"minMember": 7}})
+    cluster.patch("Pod", "train-0", "default", {"metadata": {"labels": {"runai-gpu-group": "g"}}})
+    cluster.patch("Pod", "train-0", "default", {"metadata": {"labels": {"runai-gpu-group/h": "h"}}})
+    bench.settle()
+    assert bench.groups()[name]["spec"]["minMember"] == 7
+    cluster.patch("Pod", "train-0", "default", {"metadata": {"labels": {"runai-gpu-group": "i", "user": "ann"}}})
+    bench.settle()
+    assert bench.groups()[name]["spec"]["minMember"] == 1
+    assert bench.groups()[name]["metadata"]["labels"]["user"] == "ann"

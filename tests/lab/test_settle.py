@@ -258,3 +258,18 @@ def test_what_is_refused_for_good_does_not_keep_a_lab_from_settling_and_is_tried
         refusing.times = 0
         lab.settle()
         assert [pod["status"]["phase"] for pod in lab.get("pods")] == ["Running"] * 8
+
+
+def test_before_the_end_nobody_acts_there_but_what_falls_due():
+    cluster = EmbeddedCluster()
+    due: list[float] = []
+    cluster.call_at(cluster.now() + 60, lambda: due.append(cluster.now()), prompt=False)
+    scheduler = Acts()
+    one = pace(cluster, Acts(), scheduler)
+    end = cluster.now() + 60
+    list(one.moments(60, before=True))
+    assert (scheduler.steps, due, cluster.now()) == (1, [end], end)
+    list(one.moments(0, before=True))
+    assert scheduler.steps == 1
+    list(one.moments(0))
+    assert scheduler.steps == 2

@@ -107,3 +107,23 @@ def test_kube_scheduler_does_not_know_fractions(build) -> None:
     fraction = build.pod("a", 0, annotations={"gpu-fraction": "0.5"})
     assert ShapeCache().of(fraction).gpu.shared
     assert ShapeCache(sharing=False).of(fraction).gpu.devices == 0
+
+
+def test_pods_with_the_very_same_containers_differ_by_what_stands_beside_them(build) -> None:
+    shapes = ShapeCache()
+    first = build.pod("a", 0, annotations={"gpu-fraction": "0.5"})
+    containers = first["spec"]["containers"]
+
+    def like(annotations: dict | None, **spec: object) -> dict:
+        metadata = {**first["metadata"], "annotations": annotations}
+        return {**first, "metadata": metadata, "spec": {**first["spec"], "containers": containers, **spec}}
+
+    half = shapes.of(first)
+    assert shapes.of(like({"gpu-fraction": "0.5", "other": "x"}, nodeName="n")) is half
+    assert shapes.of(like({"gpu-fraction": "0.25"})).gpu.portion == 250
+    assert not shapes.of(like(None)).gpu.shared
+    assert shapes.of(like({"gpu-fraction": "0.5"}, nodeSelector={"disk": "ssd"})).selector[0].key == "disk"
+    assert shapes.of(like({"gpu-fraction": "0.5"}, tolerations=[{"operator": "Exists"}])).tolerations
+    assert shapes.of(like({"gpu-fraction": "0.5"}, overhead={"cpu": "1"})).cpu == half.cpu + 1000
+    assert shapes.of(like({"gpu-fraction": "0.5"}, initContainers=[container(cpu="9")])).cpu == 9000
+    assert shapes.of(like({"gpu-fraction": "0.5"})) is half

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from kailab.cluster.embedded.alike import AdmittedBefore
 from kailab.cluster.embedded.merge import same
 from kailab.cluster.embedded.storage.store import Store
 from kailab.cluster.protocol import Object
@@ -13,7 +14,8 @@ from kailab.model.kind import field_of
 from kailab.model.kinds import KINDS, is_namespaced, kind_key
 from kailab.model.validation import validate
 from kailab.model.validation.devices import admin_access
-from kailab.model.validation.fields import shown
+from kailab.model.validation.fields import Faults, shown
+from kailab.model.validation.metadata import check_metadata
 
 _ADMIN_ACCESS = "resource.kubernetes.io/admin-access"
 # The fields of Kubernetes' ValidatePodUpdate; it is stricter, and lets tolerations only be added.
@@ -36,6 +38,7 @@ class Admission:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self._before = AdmittedBefore()
 
     def identify(self, obj: Any) -> tuple[str, str, str]:
         """(kind key, namespace, name) of what is given; the name is "" where generateName stands. Raises Invalid."""
@@ -76,11 +79,30 @@ class Admission:
         # Kinds that kailab does not know keep the status they came with.
         if "status" in obj and (known := KINDS.get(kind)) is not None and not known.keeps_status:
             obj = {key: value for key, value in obj.items() if key != "status"}
+        said = AdmittedBefore.said(kind, obj)
+        if said is not None and (alike := self._as_before(kind, obj, said)) is not None:
+            return alike
         admitted = self._checked(kind, obj, name)
+        if said is not None:
+            self._before.take(said, admitted)
         # After validation: the look at the spec relies on its form.
         if kind in ("ResourceClaim", "ResourceClaimTemplate"):
             self._administrative(kind, admitted, name)
         return admitted
+
+    def _as_before(self, kind: str, obj: Object, said: bytes) -> Object | None:
+        """A new object that says what another one said; None where there was none, or something is wrong with its metadata."""
+        rest = self._before.of(said)
+        if rest is None:
+            return None
+        metadata = strip_nulls(obj["metadata"])
+        faults = Faults()
+        check_metadata(faults, {"metadata": metadata}, kind)
+        if faults.found:
+            return None
+        # In the order of the keys that it came with, what admission adds behind them.
+        kept = {field: rest.get(field) for field in obj if field == "metadata" or field in rest}
+        return {**kept, **rest, "metadata": metadata}
 
     def _administrative(self, kind: str, obj: Object, name: str) -> None:
         """Administrative access to devices is for namespaces with a label of their own. Source: Kubernetes 1.34, KEP-5018."""

@@ -15,7 +15,7 @@ from kailab.cluster.embedded.nodes.kubelet import Kubelet
 from kailab.cluster.embedded.nodes.lifecycle import NodeLifecycle
 from kailab.cluster.embedded.storage.persistence import collection_paused, read_state, write_state
 from kailab.cluster.embedded.storage.store import Reference, Store, key_of
-from kailab.cluster.embedded.updates import SERVER_FIELDS, Updates
+from kailab.cluster.embedded.updates import SERVERS, Updates
 from kailab.cluster.memorywatch import MemoryWatch
 from kailab.cluster.protocol import Object, Severity, WatchEvent
 from kailab.cluster.selectors import matches, selector_of
@@ -87,6 +87,10 @@ class EmbeddedCluster:
         # come.
         return format_time(self.clock.now // 1)
 
+    @property
+    def version(self) -> int:
+        return self.store.version
+
     # --- reading ----------------------------------------------------------------------------------------------------
 
     def get(self, kind: str, name: str, namespace: str | None = None) -> Object:
@@ -138,7 +142,7 @@ class EmbeddedCluster:
         self._admission.namespace(kind, namespace, self._deletion.is_leaving(namespace))
         if not name:
             name = self.store.generate_name(kind, namespace, obj["metadata"]["generateName"])
-        meta = {k: v for k, v in obj["metadata"].items() if v is not None and k not in SERVER_FIELDS}
+        meta = {k: v for k, v in obj["metadata"].items() if v is not None and k not in SERVERS}
         meta["name"] = name
         if namespace:
             meta["namespace"] = namespace

@@ -28,7 +28,7 @@ def merge_patch(target: Any, patch: Any) -> Any:
     >>> merge_patch({"a": 1, "b": {"c": 2, "d": 3}}, {"b": {"c": None}})
     {'a': 1, 'b': {'d': 3}}
     """
-    if not _is_mapping(patch):
+    if type(patch) is not dict and not isinstance(patch, Mapping):
         return patch
     # RFC 7386: a mapping takes the place of anything that is none, and nulls within it leave nothing behind.
     fresh = not isinstance(target, dict)
@@ -42,7 +42,9 @@ def merge_patch(target: Any, patch: Any) -> Any:
                 del result[key]
             continue
         old = result.get(key)
-        if _is_mapping(value):
+        kind = type(value)
+        # To ask an abstract class costs more than all else that is done with most values, which are texts.
+        if kind is not str and (kind is dict or isinstance(value, Mapping)):
             new = merge_patch(old, value)
             if new is old:
                 continue
@@ -56,12 +58,6 @@ def merge_patch(target: Any, patch: Any) -> Any:
     return result
 
 
-def _is_mapping(value: Any) -> bool:
-    # To ask an abstract class costs more than all else that is done with most values, which are texts.
-    kind = type(value)
-    return kind is dict or (kind is not str and isinstance(value, Mapping))
-
-
 def same(a: Any, b: Any) -> bool:
     """Equality of JSON values: true is not 1, but 1.0 is 1."""
     if a is b:
@@ -72,7 +68,14 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, bool) or isinstance(b, bool):
         return False
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(value, b[key]) for key, value in a.items())
+        if a.keys() != b.keys():
+            return False
+        for key, value in a.items():
+            other = b[key]
+            # Most parts of two states of an object are shared.
+            if value is not other and not same(value, other):
+                return False
+        return True
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     return bool(a == b)

@@ -25,6 +25,7 @@ from kailab.model.validation.fields import Faults
 from kailab.model.validation.metadata import check_notes
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_NOTHING: Mapping[str, Any] = {}
 # Sorted: one manifest gives one annotation, in whatever order its keys come.
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -37,6 +38,7 @@ SERVER_FIELDS = (
     "deletionTimestamp",
     "deletionGracePeriodSeconds",
 )
+SERVERS = frozenset(SERVER_FIELDS)
 
 
 class Updates:
@@ -60,10 +62,13 @@ class Updates:
     def patch(self, kind: str, key: Key, patch: Mapping[str, Any], subresource: Subresource = "") -> Object:
         name = key[1]
         old = self._store.get(kind, key)
-        if not isinstance(patch, Mapping):
+        # To ask an abstract class costs more than what most patches change.
+        if type(patch) is not dict and not isinstance(patch, Mapping):
             raise Invalid(f"{kind} {name!r}: a patch is a mapping, not {type(patch).__name__}")
         for field in ("metadata", "status"):
-            if not isinstance(patch.get(field, {}), Mapping) and (field == "metadata" or patch[field] is not None):
+            if not isinstance(patch.get(field, _NOTHING), (dict, Mapping)) and (
+                field == "metadata" or patch[field] is not None
+            ):
                 raise invalid(kind, name, field, "expected a mapping")
         if given := (patch.get("metadata") or {}).get("resourceVersion"):
             self._expect_version(kind, key, given, old)
@@ -87,7 +92,7 @@ class Updates:
         key = (namespace, name)
         old = self._store.find(kind, key)
         applied = {k: v for k, v in obj.items() if k != "status"}
-        meta = {k: v for k, v in obj["metadata"].items() if k not in SERVER_FIELDS}
+        meta = {k: v for k, v in obj["metadata"].items() if k not in SERVERS}
         # kubectl leaves the annotation out of what it records, too; otherwise it would contain itself.
         notes = {k: v for k, v in (meta.get("annotations") or {}).items() if k != LAST_APPLIED}
         if notes or "annotations" in meta:
@@ -128,7 +133,8 @@ class Updates:
             new.keys() != old.keys()
         ):
             new = self._admission.changed(kind, old, new, key[1])
-        if same(new, old):
+        # What is new of the metadata was compared already; with the very same one the rest decides.
+        if new["metadata"] is before and same(new, old):
             return old
         if not same(new.get("spec"), old.get("spec")):
             # Metadata and status don't count: it is what controllers compare their observedGeneration with.
@@ -140,7 +146,7 @@ class Updates:
 
     def _metadata(self, kind: str, key: Key, before: Object, meta: Object) -> Object:
         """What is given of metadata, with the server's own fields as they are stored; the stored one itself where it is the same."""
-        meta = {k: v for k, v in meta.items() if v is not None and k not in SERVER_FIELDS}
+        meta = {k: v for k, v in meta.items() if v is not None and k not in SERVERS}
         meta["name"] = key[1]
         if key[0]:
             meta["namespace"] = key[0]
@@ -154,8 +160,11 @@ class Updates:
     @staticmethod
     def _check_metadata(kind: str, key: Key, before: Object, meta: Object) -> None:
         """What is new of labels and annotations: what was admitted stays, whoever changes something else."""
+        news = {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")}
+        if all(one is None or one == {} for one in news.values()):
+            return
         faults = Faults()
-        check_notes(faults, {field: _news(meta.get(field), before.get(field)) for field in ("labels", "annotations")})
+        check_notes(faults, news)
         if faults.found:
             raise invalid(kind, key[1], *faults.found[0])
 

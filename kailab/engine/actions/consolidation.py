@@ -5,14 +5,13 @@ Source: KAI's consolidation action.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from kailab.engine.actions.evicting import Skip, candidates, everyone_moved, impossible, search
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.queueing.capacity import over_limit
 from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.state import Job
 
 
@@ -22,16 +21,13 @@ def execute(session: Session, allocator: Allocator) -> None:
         return
     # One scope for all queues: work of any queue may be moved, so what failed for a job of one failed for all.
     skip = Skip(session)
-    queues = session.tree.leaves
     for job in candidates(session, allocator, "consolidation", preemptible_only=True):
         # What can't be placed anywhere is not remembered as failed, as in KAI: there was no search.
         if skip.hopeless(job, "") or impossible(session, allocator, job):
             continue
         if (
             # The cheap looks come first. Each one only tells early what a search would find out by simulating.
-            _over_limit(session, job)
-            or not _enough_gpus(session, job)
-            or not search(session, allocator, job, "consolidation", _pick(session, job, most), queues, everyone_moved)
+            _over_limit(session, job) or not _enough_gpus(session, job) or not _moves(session, allocator, job, most)
         ):
             skip.failed(job, "")
 
@@ -46,17 +42,34 @@ def _over_limit(session: Session, job: Job) -> bool:
     return refusal is not None
 
 
-def _pick(session: Session, job: Job, most: int) -> Callable[[Job], bool]:
+def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
+    queues = session.tree.leaves
     if most < 0:
-        return lambda victim: victim is not job
+        return search(
+            session, allocator, job, "consolidation", lambda victim: victim is not job, queues, everyone_moved
+        )
     allowed: set[str] = set()
-    for queue in session.tree.leaves:
+    lists: dict[str, list[Entry]] = {}
+    for queue in queues:
+        entries = session.victims.lists.get(queue.name, [])
+        first = len(entries)
         # KAI takes the jobs as its map has them. Here a queue's last in serving order come first, queue by queue.
-        for _, victim in reversed(session.victims.lists.get(queue.name, [])):
-            # "<=": one job more than the bound, as in KAI (buildPreemptibleFilterFunc).
-            if victim is not job and len(allowed) <= most:
-                allowed.add(victim.uid)
-    return lambda victim: victim.uid in allowed
+        # "<=": one job more than the bound, as in KAI (buildPreemptibleFilterFunc).
+        while first and len(allowed) <= most:
+            first -= 1
+            if entries[first][1] is not job:
+                allowed.add(entries[first][1].uid)
+        lists[queue.name] = entries[first:]
+    return search(
+        session,
+        allocator,
+        job,
+        "consolidation",
+        lambda victim: victim.uid in allowed,
+        queues,
+        everyone_moved,
+        lists=lists,
+    )
 
 
 def _enough_gpus(session: Session, job: Job) -> bool:

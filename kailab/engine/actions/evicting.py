@@ -6,7 +6,8 @@ representatives.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from kailab.engine.actions.waiting import waiting_jobs
 from kailab.engine.decisions import Action, Code, Ground
@@ -16,10 +17,11 @@ from kailab.engine.queueing.order import tasks_to_allocate
 from kailab.engine.search.bounds import Bounds
 from kailab.engine.search.reclaimable import Demand
 from kailab.engine.search.scenario import Scenario
-from kailab.engine.search.signatures import Representatives
+from kailab.engine.search.signatures import Representatives, sort_of
 from kailab.engine.search.solver import Solver
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
+from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job
 
@@ -88,24 +90,36 @@ class Skip:
         self._session = session
         self._on = session.config.use_signatures
         self._failed: dict[str, Representatives] = {}
+        self._known: dict[tuple[str, tuple[Any, ...]], bool] = {}  # of jobs of a sort, since the last one failed
 
     def hopeless(self, job: Job, scope: str) -> bool:
-        return self._on and not self._failed.setdefault(scope, Representatives()).easier(job)
+        if not self._on:
+            return False
+        sort = sort_of(job)
+        # Most that wait are like another one that does.
+        known = self._known.get((scope, sort)) if sort is not None else None
+        if known is None:
+            known = not self._failed.setdefault(scope, Representatives()).easier(job)
+            if sort is not None:
+                self._known[scope, sort] = known
+        return known
 
     def failed(self, job: Job, scope: str) -> None:
         if self._session.budget.cut_short or self._session.taking.refused or self._session.held_back:
             return
         self._failed.setdefault(scope, Representatives()).add(job)
+        self._known.clear()
 
 
 def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
     pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[Scenario], bool], wanted: Demand | None = None,
-    ground: Callable[[Job], Ground] | None = None,
+    ground: Callable[[Job], Ground] | None = None, lists: Mapping[str, list[Entry]] | None = None,
 ) -> bool:  # fmt: skip
-    """Look for victims and, if some are found, decide it. ``ground``: what lets a victim be taken that gets no other place."""
+    """Look for victims and, if some are found, decide it. ``ground``: what lets a victim be taken that gets no other place. ``lists``: parts
+    of the sorted lists of victims outside of which ``pick`` allows none."""
     mark = session.mark()
-    bounds = Bounds(session, job, pick, queues, wanted)
+    bounds = Bounds(session, job, pick, queues, session.victims.lists if lists is None else lists, wanted)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()
     # A solution beyond the maximum is dropped as a whole: a part of its victims would go for nothing.

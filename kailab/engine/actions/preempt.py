@@ -5,6 +5,8 @@ Source: KAI's preempt action.
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 from kailab.engine.actions.evicting import Skip, candidates, impossible, search
 from kailab.engine.decisions import Ground
 from kailab.engine.placing.allocation import Allocator
@@ -65,4 +67,9 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             rule="priority", queue=queue.name, beside=queue.name, priorities=(victim.record.priority, priority)
         )
 
-    return search(session, allocator, job, "preempt", pick, [queue], valid, ground=ground)
+    lists = None
+    if ranking is None:
+        # In KAI's order those of lower priority stand together at the end.
+        entries = session.victims.lists.get(queue.name, [])
+        lists = {queue.name: entries[bisect_left(entries, 1 - priority, key=lambda entry: entry[0][0]) :]}
+    return search(session, allocator, job, "preempt", pick, [queue], valid, ground=ground, lists=lists)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.queueing.fairshare import tree_shares
 from kailab.engine.snapshot.counting import memory_as_gpus
-from kailab.engine.snapshot.records import Status
+from kailab.engine.snapshot.records import Queue, Status
 from kailab.engine.working.queues import RESOURCES, Amounts, QueueTree
 from kailab.engine.working.state import WTask
 from kailab.engine.working.workingset import WorkingSet
 
 
-def open_accounts(working: WorkingSet, config: EngineConfig, accepted: Callable[[WTask], Amounts]) -> None:
-    """``accepted``: what a task counts for in its queue where it is."""
+def open_accounts(
+    working: WorkingSet,
+    config: EngineConfig,
+    accepted: Callable[[WTask], Amounts],
+    dividing: Callable[[], Sequence[Queue]],
+) -> Sequence[Queue]:
+    """``accepted``: what a task counts for in its queue where it is. ``dividing``: the queues as they take part in the division, asked once it is known what they hold and
+    ask for; they are returned. Raises PolicyError."""
     table, tree = working.table, working.tree
     for queue in tree.queues.values():
         queue.allocated = [0, 0, 0]
@@ -45,9 +51,11 @@ def open_accounts(working: WorkingSet, config: EngineConfig, accepted: Callable[
                 totals[r] -= task.info.quota[r]
     tree.totals = [float(total) for total in totals]
     requests = {name: tuple(queue.request) for name, queue in tree.queues.items()}
-    shares = tree_shares(working.queues.values(), totals, requests, k_value=config.k_value, usage=config.usage)
+    queues = dividing()
+    shares = tree_shares(queues, totals, requests, k_value=config.k_value, usage=config.usage)
     for name, queue in tree.queues.items():
         queue.due(shares[name])
+    return queues
 
 
 def _add(tree: QueueTree, name: str, sums: list[int], *, allocated: int = 0, request: int = 0, firm: int = 0) -> None:

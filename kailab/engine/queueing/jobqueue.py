@@ -85,15 +85,17 @@ class Leaf(Generic[T]):
 
     def _settle(self) -> None:
         # ``pick`` is asked as entries come to the front: most of a long list is never looked at.
-        base, pick = self._base, self._pick
+        base, pick, place = self._base, self._pick, self._next
         if pick is None:
             return
         if self._backwards:
-            while self._next >= 0 and not pick(base[self._next][1]):
-                self._next -= 1
+            while place >= 0 and not pick(base[place][1]):
+                place -= 1
         else:
-            while self._next < len(base) and not pick(base[self._next][1]):
-                self._next += 1
+            end = len(base)
+            while place < end and not pick(base[place][1]):
+                place += 1
+        self._next = place
 
     @property
     def _base_left(self) -> bool:
@@ -117,12 +119,12 @@ class Leaf(Generic[T]):
         return bool(self._extra[0][0] < self._base[self._next][0])
 
     def peek(self) -> T:
-        if self._from_extra():
+        if self._extra and self._from_extra():
             return self._extra[-1 if self._backwards else 0][1]
         return self._base[self._next][1]
 
     def pop(self) -> T:
-        if self._from_extra():
+        if self._extra and self._from_extra():
             return self._extra.pop(-1 if self._backwards else 0)[1]
         job = self._base[self._next][1]
         self._next += -1 if self._backwards else 1
@@ -255,12 +257,13 @@ class JobQueue(Generic[T]):
 
     @staticmethod
     def _top(heap: Heap[_Node[T]]) -> _Node[T]:
-        while heap.items[0].stale:
+        items = heap.items
+        while (node := items[0]).stale:
             # Only the top is put right, and until it stays there: what is stale further down is found once it comes up.
-            node = heap.items[0]
-            heap.fix_top()
+            if len(items) > 1:
+                heap.fix_top()
             node.stale = False
-        return heap.items[0]
+        return node
 
     def forget(self, queue: WQueue) -> None:
         """Leave out all that is left below a queue."""

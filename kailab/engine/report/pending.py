@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
 from msgspec import structs
@@ -18,6 +19,20 @@ from kailab.engine.snapshot.records import Status
 from kailab.engine.working.layout import CPU, GPUS, MEMORY, PODS
 from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, ShapeInfo, WTask
+
+Reasons = tuple[tuple[str, int], ...]
+
+
+class KeptOff(NamedTuple):
+    """What keeps a shape off the nodes, each node under one reason; of it in words: why no node may ever take it, else the taints."""
+
+    reasons: Reasons
+    never: str = ""
+    taints: str = ""
+
+
+Fits = dict[int, KeptOff]
+"""By id of a ShapeInfo."""
 
 
 def queue_states(session: Session) -> tuple[QueueState, ...]:
@@ -35,7 +50,7 @@ def pending_jobs(session: Session) -> list[Pending]:
     # Their tasks are leaving in thought, and so no longer among those that wait.
     for uid in session.ledger.robbed:
         jobs[uid] = session.jobs[uid]
-    fits: dict[int, tuple[tuple[str, int], ...]] = {}
+    fits: Fits = {}
     found = []
     for job in sorted(jobs.values(), key=lambda job: (job.record.created, job.uid)):
         pending = _pending(session, job, fits) if _is_told(session, job) else None
@@ -69,7 +84,7 @@ def _with_turns(session: Session, found: list[Pending]) -> list[Pending]:
     return [structs.replace(pending, turn=order.get(pending.podgroup)) for pending in found]
 
 
-def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], ...]]) -> Pending | None:
+def _pending(session: Session, job: Job, fits: Fits) -> Pending | None:
     tasks = sorted((task for task in job if _waits(task)), key=_order)
     lost = sorted((task for task in job.lost.values() if task.status == Status.PENDING), key=_order)
     if not tasks and not lost:
@@ -79,9 +94,9 @@ def _pending(session: Session, job: Job, fits: dict[int, tuple[tuple[str, int], 
     if failure.code == Code.POD_SCHEDULING_ERRORS and tasks:
         # Of a gang the task at which placing stopped; the others found room.
         task = next((task for task in tasks if task.uid == failure.task), tasks[0])
-        found = _task_fit(session, task, fits)
-        failure = failure._replace(message=_with_what_keeps_off(session, task, found, failure.message))
-        reported = (found,)
+        kept_off = _kept_off(session, task, fits)
+        failure = failure._replace(message=_told_with(task, kept_off, failure.message))
+        reported = (TaskFit(task=task.uid, nodes=len(session.table), reasons=kept_off.reasons),)
     numbers: Numbers = {**failure.numbers} if failure.numbers else {}
     if session.ranking is not None:
         numbers.update(session.ranking.numbers(job))
@@ -169,9 +184,8 @@ def _not_ready(job: Job) -> Failure:
     return Failure(Code.NOT_READY, "too few subgroups have their minimum of pods")
 
 
-def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, int], ...]]) -> TaskFit:
+def _kept_off(session: Session, task: WTask, fits: Fits) -> KeptOff:
     info = task.info
-    reasons = fits.get(id(info))
     # Claims are looked at for each task, as they depend on its queue; all else is the same for equal shapes.
     refused = (
         session.table.claims.refusal(task.uid, info.shape, task.job.record.queue)
@@ -179,24 +193,32 @@ def _task_fit(session: Session, task: WTask, fits: dict[int, tuple[tuple[str, in
         else None
     )
     if refused is not None:
-        reasons = ((refused, len(session.table)),)
-    elif reasons is None:
-        reasons = fits[id(info)] = _reasons(session, info)
-    return TaskFit(task=task.uid, nodes=len(session.table), reasons=reasons)
+        return _weighed(session, info, ((refused, len(session.table)),))
+    found = fits.get(id(info))
+    if found is None:
+        found = fits[id(info)] = _weighed(session, info, _reasons(session, info))
+    return found
 
 
-def _with_what_keeps_off(session: Session, task: WTask, found: TaskFit, message: str) -> str:
-    """A failure's sentence, with what on the nodes no freed room would change: all of it where no node is open at all, else the
-    taints."""
-    table, shape = session.table, task.info.shape
+def _weighed(session: Session, info: ShapeInfo, reasons: Reasons) -> KeptOff:
+    """Reasons, with what on the nodes no freed room would change: all of it where no node is open at all, else the taints."""
     if not session.config.predicates:
-        return message
+        return KeptOff(reasons)
     # Every node is ruled out by what amounts don't change, so no room that is freed would help.
-    if shape.blocked or not fit.static_mask(table, task.info, session.working.table_version).any():
-        counted = ", ".join(f"{number} {reason}" for reason, number in found.reasons) or "there are no nodes"
-        return f"no node may take pod {task.record.namespace}/{task.record.name}: {counted}"
-    kept_off = [f"{number} {reason}" for reason, number in found.reasons if reason.startswith(fit.UNTOLERATED)]
-    return "; ".join((message, *kept_off))
+    if info.shape.blocked or not fit.static_mask(session.table, info, session.working.table_version).any():
+        counted = ", ".join(f"{number} {reason}" for reason, number in reasons) or "there are no nodes"
+        return KeptOff(reasons, never=counted)
+    return KeptOff(
+        reasons,
+        taints="".join(f"; {number} {reason}" for reason, number in reasons if reason.startswith(fit.UNTOLERATED)),
+    )
+
+
+def _told_with(task: WTask, kept_off: KeptOff, message: str) -> str:
+    """A failure's sentence, with what no freed room would change."""
+    if kept_off.never:
+        return f"no node may take pod {task.record.namespace}/{task.record.name}: {kept_off.never}"
+    return message + kept_off.taints
 
 
 def _reasons(session: Session, info: ShapeInfo) -> tuple[tuple[str, int], ...]:

@@ -29,7 +29,7 @@ def divisions(session: Session) -> tuple[Division, ...]:
     told: list[Division] = []
     tree = session.tree
     tree_shares(
-        session.working.queues.values(),
+        session.divided,
         # Totals are whole numbers kept as floats for ratios; the division goes by whole numbers.
         [int(total) for total in tree.totals],
         {name: queue.request for name, queue in tree.queues.items()},

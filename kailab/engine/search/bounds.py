@@ -13,7 +13,7 @@ conditions, they change no decision, only the time it takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import inf
 
@@ -25,6 +25,7 @@ from kailab.engine.search.reclaimable import Demand
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
 from kailab.engine.snapshot.statuses import ACTIVE
+from kailab.engine.working.jobindex import Entry
 from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import WQueue
 from kailab.engine.working.state import Job, Member, ShapeInfo, WSubGroup, WTask
@@ -34,13 +35,14 @@ Pick = Callable[[Job], bool]
 
 @dataclass(frozen=True)
 class Bounds:
-    """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``. ``wanted``: for
-    reclaim, whose queue rules then count."""
+    """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``; all of these are in
+    ``lists``, by queue and in order. ``wanted``: for reclaim, whose queue rules then count."""
 
     session: Session
     job: Job
     pick: Pick
     queues: list[WQueue]
+    lists: Mapping[str, list[Entry]]
     wanted: Demand | None = None
 
     def broken(self, tasks: list[WTask]) -> str | None:
@@ -48,7 +50,7 @@ class Bounds:
         victims = [
             victim
             for queue in self.queues
-            for _, victim in self.session.victims.lists.get(queue.name, [])
+            for _, victim in self.lists.get(queue.name, [])
             if victim is not self.job and self.pick(victim)
         ]
         return self._taking(tasks, victims) or self._room(self.job, tasks, victims)

@@ -61,6 +61,18 @@ def sizes(job: Job) -> list[Size]:
     return sorted(found)
 
 
+def sort_of(job: Job) -> tuple[Any, ...] | None:
+    """The same for jobs of one task that are equal in all that is compared here; None for other jobs."""
+    if len(job.tasks) != 1 or len(job.podsets) != 1:
+        return None
+    (task,) = job.tasks.values()
+    podset = task.podset
+    if podset is None or podset.parent is not job.root:
+        return None
+    record = task.record
+    return task.info, record.pod_priority, task.status, record.status, podset.constraint, job.root.constraint
+
+
 class Representatives:
     """The easiest job that failed, per signature."""
 

@@ -6,6 +6,7 @@ follows. ``Snapshot`` + ``Changes`` = the next ``Snapshot``.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Protocol
 
 import msgspec
@@ -56,6 +57,20 @@ class Changes(Formatted, frozen=True, kw_only=True):
         return jsonform.decode(data, Changes, "record changes", FORMAT)
 
 
+def summed(changes: Iterable[Changes]) -> Snapshot:
+    """All records after changes that came one after the other."""
+    kinds: dict[str, dict[str, Any]] = {kind: {} for kind in IDENTITY}
+    for one in changes:
+        for kind, identity in IDENTITY.items():
+            records = kinds[kind]
+            if one.whole:
+                records.clear()
+            for name in getattr(one.removed, kind):
+                records.pop(name, None)
+            records |= {identity(record): record for record in getattr(one.set, kind)}
+    return Snapshot(**{kind: tuple(records.values()) for kind, records in kinds.items()})
+
+
 class Records(Protocol):
     """Where the records are now."""
 
@@ -75,8 +90,22 @@ class Follower:
     def note(self, kind: str, identity: str) -> None:
         self._touched[kind][identity] = None
 
+    def go_on(self, told: Snapshot) -> None:
+        """These records were told by a follower before this one: ``take`` tells what is another now."""
+        self._begun = True
+        self._forget()
+        now = self._records.value()
+        for kind, identity in IDENTITY.items():
+            before = {identity(record): record for record in getattr(told, kind)}
+            for record in getattr(now, kind):
+                name = identity(record)
+                if before.pop(name, None) != record:
+                    self.note(kind, name)
+            for name in before:
+                self.note(kind, name)
+
     def take(self) -> Changes:
-        """All changes since the last call, each record as it is now; from the first call, everything there is."""
+        """All changes since the last call, each record as it is now; from the first call, everything there is, unless this goes on."""
         if not self._begun:
             self._begun = True
             self._forget()

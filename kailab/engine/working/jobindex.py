@@ -36,7 +36,12 @@ class JobIndex:
         if self._belongs(job):
             queue = job.record.queue
             entry: Entry = (self._key_of(job), job)
-            insort(self.lists.setdefault(queue, []), entry)
+            entries = self.lists.setdefault(queue, [])
+            # Who was served last is often the last of all.
+            if not entries or entries[-1] < entry:
+                entries.append(entry)
+            else:
+                insort(entries, entry)
             self._entries[job.uid] = (queue, entry)
 
     def discard(self, uid: str) -> None:
@@ -45,8 +50,8 @@ class JobIndex:
             return
         queue, entry = found
         entries = self.lists[queue]
-        # By the key it was put in with, as its present one may be another.
-        del entries[bisect_left(entries, entry)]
+        # By the key it was put in with, as its present one may be another. Who is served is often the first.
+        del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
         if not entries:
             del self.lists[queue]
 

@@ -7,6 +7,7 @@ units of ``kailab.engine.working.layout``. A task changes them by ``place``; tak
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,8 @@ class NodeTable:
                 self.allocatable[row, i] = amount
         self.idle = self.allocatable.copy()
         self.releasing = np.zeros_like(self.allocatable)
+        self.changes = np.zeros(count, dtype=np.int64)  # how often something of each node changed
+        self.scored: tuple[object, dict[Any, Any]] | None = None  # what a policy said of nodes, kept by who asks it
         self._leaving = False  # whether anything may stand in ``releasing``
         self.labels = [dict(node.labels) for node in self.nodes]
         self.available = np.array([not node.unavailable for node in self.nodes], dtype=bool)
@@ -129,6 +132,13 @@ class NodeTable:
             self._leaving = bool(self.releasing.any())
         return self._leaving
 
+    def shift(self, nodes: np.ndarray, idle: np.ndarray, releasing: np.ndarray) -> None:
+        """Add to what these nodes have idle and releasing: of each resource, one column a node."""
+        self.changes[nodes] += 1
+        self.idle[:, nodes] += idle
+        self.releasing[:, nodes] += releasing
+        self._leaving = True
+
     def owners(self, row: int) -> tuple[np.ndarray, np.ndarray]:
         """Which nodes have the resource at all: as a mask, and their numbers."""
         found = self._owners.get(row)
@@ -164,6 +174,7 @@ class NodeTable:
         i = self.index.get(node)
         if i is None or not ON_NODE[status]:
             return
+        self.changes[i] += 1
         info = task.info
         if info.shape.claims:
             self._place_claims(info, i, status, sign)
@@ -231,6 +242,7 @@ class NodeTable:
             i = self.index.get(name)
             if i is None:
                 continue
+            self.changes[i] += 1
             if releasing:
                 self._leaving = True
             for sign, pool in ((idle, self.idle), (releasing, self.releasing)):
@@ -266,6 +278,7 @@ class NodeTable:
         i = self.index.get(node)
         if i is None:
             return
+        self.changes[i] += 1
         # A task can be here twice, by its new place and by the one it leaves: only the first and last time count.
         if self._residents is not None and (task.uid in self.tasks[i]) != here:
             self._settle_resident(self._residents, task.info, i, 1 if here else -1)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kailab.engine.snapshot.records import GpuRequest
+from kailab.engine.snapshot.records import GPU, GpuRequest
 from kailab.engine.working.gpus import SharedGpus, share_memory
 
 
@@ -33,6 +33,11 @@ class Shares:
         self._roomless: set[int] = set()  # nodes of which the rooms are to be read again
         self._parts = np.zeros((3, len(memory)), dtype=np.int64)  # idle, releasing, available
         self._partless: set[int] = set()
+        self._some: dict[GpuRequest, np.ndarray] = {}  # where some device has room, since rooms were last read
+        self._left = np.zeros(
+            (len(memory), 1), dtype=np.int64
+        )  # of each node, milli-GPU free on its devices in use, from the right
+        self._leftless: set[int] = set()
         self._shares: dict[GpuRequest, np.ndarray | int] = {}
 
     def on(self, i: int) -> SharedGpus:
@@ -47,6 +52,7 @@ class Shares:
         """The groups of a node are not what they were."""
         self._roomless.add(i)
         self._partless.add(i)
+        self._leftless.add(i)
 
     def fitting(self, request: GpuRequest) -> np.ndarray:
         """How many shared devices could take one device's share of the request: ``SharedGpus.fitting`` of every node."""
@@ -56,7 +62,11 @@ class Shares:
     def some_fit(self, request: GpuRequest) -> np.ndarray:
         """Where at least one could."""
         self._read_rooms()
-        return self._rooms[0] >= self._share(request)
+        # Asked twice for each pod that is placed: where it fits, and how good it is there.
+        found = self._some.get(request)
+        if found is None:
+            found = self._some[request] = self._rooms[0] >= self._share(request)
+        return found
 
     @property
     def idle(self) -> np.ndarray:
@@ -73,6 +83,25 @@ class Shares:
         """``SharedGpus.available_shares`` of every node, in milli-GPU."""
         return self._read_parts()[2]
 
+    def left(self, columns: int) -> np.ndarray:
+        """What nobody holds or is promised of each shared device that somebody holds, in milli-GPU: one row a node, so many columns, filled from the right; 0
+        where there are fewer."""
+        if columns != self._left.shape[1]:
+            self._left = np.zeros((len(self._memory), columns), dtype=np.int64)
+            self._leftless = set(self.nodes)
+        for i in self._leftless:
+            shared = self.nodes[i]
+            left = [
+                max(0, (shared.memory - group.used) * GPU // shared.memory)
+                for group in shared.groups.values()
+                if group.holders
+            ][:columns]
+            self._left[i] = 0
+            if left:
+                self._left[i, -len(left) :] = left
+        self._leftless.clear()
+        return self._left
+
     def _share(self, request: GpuRequest) -> np.ndarray | int:
         """MiB that one device's share of the request takes: ``SharedGpus.memory_of`` of every node, or one for all."""
         found = self._shares.get(request)
@@ -86,6 +115,8 @@ class Shares:
         return found
 
     def _read_rooms(self) -> None:
+        if self._roomless:
+            self._some.clear()
         for i in self._roomless:
             rooms = self.nodes[i].rooms()
             missing = len(rooms) - len(self._rooms)

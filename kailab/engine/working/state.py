@@ -113,6 +113,16 @@ class WPodSet:
         if status == Status.GATED:
             self.gated += sign
 
+    def move(self, before: Status, status: Status) -> None:
+        """``count`` of a task that was the one and is the other."""
+        self.active += ACTIVE[status] - ACTIVE[before]
+        self.used += ON_NODE[status] - ON_NODE[before]
+        self.alive += ALIVE[status] - ALIVE[before]
+        if status == Status.GATED:
+            self.gated += 1
+        if before == Status.GATED:
+            self.gated -= 1
+
     @property
     def satisfied(self) -> bool:
         return self.active >= self.minimum
@@ -160,7 +170,11 @@ class WSubGroup:
 
     @property
     def ready(self) -> bool:
-        return sum(1 for member in self.members if member.ready) >= self.needed
+        members = self.members
+        # Most groups are one pod set, and everybody's turn begins with this question.
+        if len(members) == 1 and self.min_members is None:
+            return members[0].ready
+        return sum(1 for member in members if member.ready) >= self.needed
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -248,6 +262,16 @@ class Job:
             self.succeeded += sign
         if ALLOCATED[status]:
             self.allocated += sign
+        self.version += 1
+
+    def move(self, task: WTask, before: Status, status: Status) -> None:
+        """``count`` of a task that was the one and is the other."""
+        assert task.podset is not None
+        task.podset.move(before, status)
+        if before != status:
+            self.pending += (status == Status.PENDING) - (before == Status.PENDING)
+            self.succeeded += (status == Status.SUCCEEDED) - (before == Status.SUCCEEDED)
+            self.allocated += ALLOCATED[status] - ALLOCATED[before]
         self.version += 1
 
     @property

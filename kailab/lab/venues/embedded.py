@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -65,7 +66,7 @@ class EmbeddedVenue:
             parts.scheduler,
             changing,
             retry_at=parts.retry_at,
-            as_kai=lambda: _as_kai(parts.scheduler),
+            as_kai=partial(_as_kai, parts.scheduler),
         )
 
     def decided(self, scheduler: SchedulerUnderTest) -> None:

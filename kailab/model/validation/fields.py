@@ -79,6 +79,9 @@ class Faults:
                 self.wrong(at, item, "a mapping")
 
     def text(self, parent: dict[str, Any], key: str, path: str, required: bool = False) -> str | None:
+        value = parent.get(key)
+        if type(value) is str and (value or not required):  # nearly always
+            return value
         return self._filled(parent.get(key), str, path, "text", required)
 
     def one_of(self, parent: dict[str, Any], key: str, path: str, choices: tuple[str, ...]) -> str | None:

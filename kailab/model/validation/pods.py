@@ -5,13 +5,13 @@ The rules are the API server's, and those of KAI's admission webhook for pods th
 
 from __future__ import annotations
 
-import marshal
 import re
 from collections.abc import Callable
 from typing import Any
 
 from kailab.errors import InputError
 from kailab.model import labels, quantities
+from kailab.model.content import content
 from kailab.model.validation.fields import LARGEST_INT32, Faults, is_extended
 from kailab.model.validation.metadata import (
     LABEL_RULE,
@@ -57,24 +57,16 @@ def check_template(
     spec = faults.mapping(template, "spec", f"{path}.spec", required=True)
     if spec is None:
         return
-    content = _content(restart, spec, meta.get("annotations"))
-    if content in _sound:
+    said = content(restart, spec, meta.get("annotations"))
+    if said in _sound:
         return
     before = len(faults.found)
     check_pod_spec(faults, spec, f"{path}.spec", restart)
     check_annotations(faults, meta, spec, f"{path}.metadata")
-    if content is not None and len(faults.found) == before:
+    if said is not None and len(faults.found) == before:
         if len(_sound) >= _MOST_KNOWN:
             _sound.clear()
-        _sound.add(content)
-
-
-def _content(*parts: Any) -> bytes | None:
-    """The same for what is the same, down to the types of all values; None where there are others than JSON has."""
-    try:
-        return marshal.dumps(parts, 2)  # a later form would tell equal ones apart by who else holds their parts
-    except ValueError:
-        return None
+        _sound.add(said)
 
 
 def check_pod_spec(

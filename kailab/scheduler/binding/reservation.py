@@ -168,6 +168,8 @@ class Reservations:
             metadata = pod["metadata"]
             uid, labels = metadata["uid"], metadata.get("labels") or _NOTHING
             groups = gpu_groups(labels) if labels and event.type != "DELETED" else ()
+            if not groups and uid not in self._groups_of:
+                continue  # most pods share nothing
             table = self._reserving if metadata["namespace"] == names.RESERVATION_NAMESPACE else self._sharing
             # An ended pod shares nothing any more, though its labels stay.
             if table is self._sharing and _ended(pod):

@@ -97,6 +97,10 @@ class PodShapes:
         terms = from_label_selector(selector) or ()
         return tuple(sorted(name for name, labels in self._namespaces.items() if matches(terms, labels)))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """For a copy, in which objects have other identities: it knows no shapes by them."""
+        return {**self.__dict__, "_overlays": {}}
+
     # --- the shape ---------------------------------------------------------------------------------------------------
 
     def of(self, uid: str, pod: Object) -> Shape:

@@ -5,8 +5,9 @@ For the objects of one moment, without a mirror of the cluster: what rows, table
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from typing import Protocol
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot import counting
@@ -22,6 +23,19 @@ from kailab.scheduler.reading.tasks import gpu_groups, task_status
 # What reading a misformed object raises. Rows and tables leave its amount out; the scheduler tells of it.
 _MISFORMED = (TypeError, ValueError, AttributeError, KeyError, InputError)
 _CLAIM_KINDS = ("ResourceClaim", "ResourceClaimTemplate", "ResourceSlice")
+
+
+class Counted(Protocol):
+    """A pod's row: where it is, and what it counts for there."""
+
+    @property
+    def node(self) -> str: ...
+
+    @property
+    def milli_gpus(self) -> int: ...
+
+    @property
+    def holds(self) -> bool: ...
 
 
 class Accounts:
@@ -59,21 +73,38 @@ class Accounts:
     @cached_property
     def used(self) -> dict[str, int]:
         """Node -> what is held there. A device that pods share through one claim counts once."""
+        return self._summed(
+            (pod, pod["spec"].get("nodeName") or "", self.gpus(pod)) for pod in self._pods if self.holds(pod)
+        )
+
+    def used_by(self, rows: Sequence[Counted]) -> dict[str, int]:
+        """The same of rows of these pods, in their order."""
+        if self._claim_gpus:
+            return self._summed((pod, row.node, row.milli_gpus) for pod, row in zip(self._pods, rows) if row.holds)
+        used = dict.fromkeys(self._nodes, 0)
+        for row in rows:
+            if row.holds and row.node in used:
+                used[row.node] += row.milli_gpus
+        return used
+
+    def _summed(self, held: Iterable[tuple[Object, str, int]]) -> dict[str, int]:
         used = dict.fromkeys(self._nodes, 0)
         counted: set[tuple[str, str]] = set()
-        for pod in self._pods:
-            node = pod["spec"].get("nodeName")
-            if node not in used or not self.holds(pod):
+        for pod, node, amount in held:
+            if node not in used or amount <= 0:
                 continue
-            amount = self.gpus(pod)
             # The first pod of a shared claim counts its devices; for the others they are taken off again.
-            if amount and pod["spec"].get("resourceClaims"):
+            if pod["spec"].get("resourceClaims"):
                 for claim in self._claims.of_pod(pod)[1]:
                     if (node, claim) in counted:
                         amount -= self._claim_gpus.get(claim, 0)
                     counted.add((node, claim))
             used[node] += max(0, amount)
         return used
+
+    def sliced(self, node: str) -> int:
+        """How many GPUs of a node are told by resource slices."""
+        return self._claims.gpus_on(node)
 
     def offered(self, node: Object) -> int:
         """All that a node has."""

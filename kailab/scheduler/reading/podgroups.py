@@ -4,6 +4,7 @@ cluster_info.setPodGroupPriorityAndPreemptibility."""
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from kailab.cluster.protocol import Object
@@ -104,8 +105,14 @@ def subgroup_tree(spec: Mapping[str, Any], aliases: Aliases) -> SubGroup:
             return _subgroup("", spec, constraint, by_name, children, aliases)
         return SubGroup(podsets=(PodSet(name=DEFAULT_PODSET),))
     minimum = spec.get("minMember")
-    podset = PodSet(name=DEFAULT_PODSET, min_available=1 if minimum is None else int(minimum))
-    return SubGroup(podsets=(podset,), constraint=constraint, min_members=_optional(spec.get("minSubGroup")))
+    return _plain_tree(1 if minimum is None else int(minimum), constraint, _optional(spec.get("minSubGroup")))
+
+
+# Most PodGroups are like many others: equal ones share a tree.
+@lru_cache(maxsize=1024)
+def _plain_tree(minimum: int, constraint: Constraint | None, min_members: int | None) -> SubGroup:
+    podset = PodSet(name=DEFAULT_PODSET, min_available=minimum)
+    return SubGroup(podsets=(podset,), constraint=constraint, min_members=min_members)
 
 
 def _is_tree(by_name: Mapping[str, Any], children: Mapping[str, list[str]]) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from kailab.cluster.protocol import Object
 from kailab.engine.snapshot.records import NO_SHARE, UNLIMITED, Queue, Share
 from kailab.errors import InputError
-from kailab.model.times import duration_seconds, parse_time
+from kailab.model.times import duration_seconds, time_or_none
 
 _GPU, _CPU, _MEMORY = 1000, 1, 10**6  # milli-GPU, millicores, bytes for one unit of a Queue's spec
 DEFAULT_PRIORITY = 100
@@ -68,9 +68,4 @@ def created(metadata: Mapping[str, Any]) -> float:
 
 def moment(text: Any) -> float | None:
     """An RFC 3339 time in seconds since the epoch; None where there is none or it can't be read."""
-    if not text:
-        return None
-    try:
-        return parse_time(text)
-    except InputError:
-        return None
+    return time_or_none(text) if text else None

@@ -22,6 +22,7 @@ from kailab.scheduler.reading.numa import containers
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING: Mapping[str, Any] = {}
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
+_SHARING = frozenset((names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES))
 
 
 class ShapeCache:
@@ -73,10 +74,7 @@ class ShapeCache:
     @staticmethod
     def _gpu_annotations(annotations: Mapping[str, Any]) -> list[tuple[str, Any]] | None:
         found = [
-            (key, value)
-            for key, value in annotations.items()
-            if key in (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)
-            or key.startswith(names.MIG_PREFIX)
+            (key, value) for key, value in annotations.items() if key in _SHARING or key.startswith(names.MIG_PREFIX)
         ]
         return sorted(found) if found else None
 

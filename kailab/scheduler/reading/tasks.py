@@ -45,10 +45,10 @@ def stuck_at(deletion_timestamp: str) -> float:
 
 def gpu_groups(labels: Mapping[str, str]) -> tuple[str, ...]:
     """The shared GPUs a pod sits on: one label for one device, a label each for several."""
-    first = labels.get(names.GPU_GROUP)
-    several = sorted(value for key, value in labels.items() if key.startswith(names.GPU_MULTI_GROUP_PREFIX))
+    several = [value for key, value in labels.items() if key.startswith(names.GPU_MULTI_GROUP_PREFIX)]
     if several:
-        return tuple(several)
+        return tuple(sorted(several))
+    first = labels.get(names.GPU_GROUP)
     return (first,) if first else ()
 
 

@@ -11,6 +11,7 @@ GPU memory differ. The status is KAI's, so it says what KAI's says; what kailab 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -32,14 +33,21 @@ Amounts = dict[str, int]
 """Resource -> amount: cpu and nvidia.com/gpu in thousandths, the rest whole."""
 
 GroupName = tuple[str, str]
+_SHARING = (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)
 _NOTHING: Mapping[str, Any] = {}
 _encode = msgspec.msgpack.Encoder().encode
 
 
 def quantities(amounts: Mapping[str, int]) -> dict[str, str]:
     """Amounts as Kubernetes writes them, by resource name; zeros are left out."""
+    return _written(tuple(amounts.items())).copy() if amounts else {}
+
+
+# Most PodGroups ask for what another one asks for.
+@lru_cache(maxsize=4096)
+def _written(amounts: tuple[tuple[str, int], ...]) -> dict[str, str]:
     found = {}
-    for name, value in sorted(amounts.items()):
+    for name, value in sorted(amounts):
         if value:
             if name in ("cpu", names.GPU_RESOURCE):
                 found[name] = format_cpu(value)
@@ -196,7 +204,7 @@ class GroupTotals:
     def _of_spec(self, spec: Mapping[str, Any], annotations: Mapping[str, Any]) -> tuple[Amounts, Amounts, int]:
         """Requested, held, and MiB of GPU memory; by a key of what matters."""
         containers = spec.get("containers") or ()
-        sharing = [annotations.get(key) for key in (names.GPU_FRACTION, names.GPU_MEMORY, names.GPU_FRACTION_DEVICES)]
+        sharing = tuple(map(annotations.get, _SHARING))
         # Thousands of pods of one workload share a sum; the cache lives as long as the controller.
         key = _encode(([container.get("resources") for container in containers], sharing))
         found = self._cache.get(key)

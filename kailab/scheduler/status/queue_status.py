@@ -71,6 +71,7 @@ class QueueStatus:
         self._parents: dict[str, str] = {}
         self._children: dict[str, list[str]] = {}
         self._dirty: dict[str, None] = {}
+        self._moved: dict[str, Sums] = {}  # what PodGroups add to their queues, not yet in the sums
 
     def step(self) -> bool:
         """Handle what the watch delivered; True if anything was written."""
@@ -87,6 +88,7 @@ class QueueStatus:
         groups, self._totals.dirty = self._totals.dirty, {}
         for name in groups:
             self._count(name)
+        self._sum_up()
         now = self._cluster.now()
         for name in groups:
             # What changes again keeps its place: a PodGroup that never rests is written all the same.
@@ -179,18 +181,27 @@ class QueueStatus:
                 del self._totals.groups[name]
             return
         after = {field: dict(amounts) for field, amounts in group_amounts(group).items()}
-        self._counted[name] = (group.queue, after)
+        counted = self._counted[name] = (group.queue, after)
         # What it added is taken off as it was added then: its queue may be another one by now.
-        if before != (group.queue, after):
+        if before != counted:
             if before is not None:
                 self._add(before[0], before[1], -1)
             self._add(group.queue, after, 1)
 
     def _add(self, queue: str, amounts: Sums, sign: int) -> None:
-        _move(self._own.setdefault(queue, _no_sums()), amounts, sign)
-        for name in self._with_parents(queue):
-            _move(self._sums.setdefault(name, _no_sums()), amounts, sign)
-            self._dirty[name] = None
+        moved = self._moved.get(queue)
+        if moved is None:
+            moved = self._moved[queue] = _no_sums()
+        _move(moved, amounts, sign)
+
+    def _sum_up(self) -> None:
+        """Bring the sums of queues in line: each once, however many of its PodGroups have changed."""
+        moved, self._moved = self._moved, {}
+        for queue, amounts in moved.items():
+            _move(self._own.setdefault(queue, _no_sums()), amounts, 1)
+            for name in self._with_parents(queue):
+                _move(self._sums.setdefault(name, _no_sums()), amounts, 1)
+                self._dirty[name] = None
 
     def _with_parents(self, queue: str) -> list[str]:
         """A queue and those above it; a circle is walked once."""

@@ -32,10 +32,14 @@ _HELD = (Status.ALLOCATED, Status.PIPELINED, Status.BINDING, Status.BOUND, Statu
 _WAITING = (Status.PENDING, Status.GATED)
 
 
+def always() -> bool:
+    return True
+
+
 class Reporter:
     """Writes status for one scheduler. ``wrote``: whether the last ``report`` wrote anything."""
 
-    def __init__(self, cluster: Cluster, mirror: Mirror, starts_matter: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, cluster: Cluster, mirror: Mirror, starts_matter: Callable[[], bool] = always) -> None:
         """``starts_matter``: whether anybody reads when work started; its annotation is written only then."""
         self._cluster = cluster
         self._mirror = mirror
@@ -55,6 +59,10 @@ class Reporter:
         self._recorded = None if other._recorded is None else set(other._recorded)
         self._starts_written = other._starts_written
         self._retries.carry_on(other._retries)
+
+    def go_on_from(self, pending: Iterable[Pending]) -> None:
+        """Take these for told already, over the same cluster."""
+        self._said = {one.podgroup: one for one in pending}
 
     def report(self, decisions: Decisions, bound: Iterable[str], evicted: Iterable[str]) -> None:
         """``bound``, ``evicted``: PodGroups of which pods really were bound or evicted."""

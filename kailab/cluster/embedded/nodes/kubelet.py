@@ -22,6 +22,7 @@ All pods due at one instant share one timer.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TypeAlias
 
 from kailab.cluster.embedded.clock import VirtualClock
@@ -200,7 +201,7 @@ class Kubelet:
         # One timer for all pods of a slot: thousands become ready in the same second.
         if due is None:
             due = self._due[slot] = {}
-            self._clock.call_at(slot[0], lambda: self._run(slot), prompt=prompt, key=_timer(slot))
+            self._clock.call_at(slot[0], partial(self._run, slot), prompt=prompt, key=_timer(slot))
         due.setdefault(uid, []).append((stage, key))
         self._slots.setdefault(uid, {})[slot] = None
 

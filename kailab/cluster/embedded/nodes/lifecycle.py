@@ -8,6 +8,7 @@ deleted, and stay as terminating where the node is away until it is back. A dele
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 
 from kailab.cluster.embedded.clock import VirtualClock
 from kailab.cluster.embedded.deletion import Deletion
@@ -113,7 +114,7 @@ class NodeLifecycle:
         leaving = (departure(pod, node) for _, pod in pods if "deletionTimestamp" not in pod["metadata"])
         for when in sorted({one.at for one in leaving if one is not None}):
             self._clock.call_at(
-                max(when, now), lambda: self._fall_due(name), prompt=False, key=f"node-taints/{name}/{when}"
+                max(when, now), partial(self._fall_due, name), prompt=False, key=f"node-taints/{name}/{when}"
             )
 
     def _fall_due(self, name: str) -> None:

@@ -111,9 +111,10 @@ class EventLog:
         # The component is not part of it, and neither is the time: what is said again about an object is a repeat.
         identity = (uid or meta.get("namespace", "") + "/" + meta["name"], type, reason, message)
         # By the property: the first event after a start takes in the saved log.
-        old = self.records.get(identity)
+        records = self.records
+        old = records.get(identity)
         if old is not None:
-            repeat = self._records[identity] = structs.replace(old, count=old.count + 1, last=now, version=version)
+            repeat = records[identity] = structs.replace(old, count=old.count + 1, last=now, version=version)
             return repeat, False
         namespace = meta.get("namespace", "")
         event_uid = new_uid()
@@ -131,9 +132,9 @@ class EventLog:
             first=now,
             last=now,
         )
-        self.records[identity] = record
-        if len(self.records) > LIMIT:
-            del self.records[next(iter(self.records))]
+        records[identity] = record
+        if len(records) > LIMIT:
+            del records[next(iter(records))]
         return record, True
 
     def find(self, key: Key) -> Identity | None:

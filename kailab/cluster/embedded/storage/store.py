@@ -83,8 +83,8 @@ class Store:
         self._hooks.setdefault(kind, []).append(hook)
 
     def table(self, kind: str) -> Table:
-        table = self.there(kind)
-        if table is None:
+        table = self._tables.get(kind)
+        if table is None and (table := self.there(kind)) is None:
             table = self._tables[kind] = Table(kind)
         return table
 
@@ -104,8 +104,10 @@ class Store:
         # Whoever looks at one object needs not have all of its kind decoded.
         if self.sealed and kind in self._saved:
             return self._one(kind, key)
-        table = self._tables.get(kind) or self.there(kind)
-        return table.objects.get(key) if table else None
+        table = self._tables.get(kind)
+        if table is None and (table := self.there(kind)) is None:
+            return None
+        return table.objects.get(key)
 
     def get(self, kind: str, key: Key) -> Object:
         """Raises NotFound."""
@@ -148,7 +150,8 @@ class Store:
     def insert(self, kind: str, key: Key, obj: Object, timestamp: str) -> Object:
         """Store a new object, filling in its metadata in place: ``obj`` and its metadata are the store's own. Raises
         Forbidden where there are as many of the kind as a lab holds."""
-        if len(self.table(kind).objects) >= MOST_OBJECTS:
+        table = self.table(kind)
+        if len(table.objects) >= MOST_OBJECTS:
             raise Forbidden(f"{kind} {key[1]!r}: a lab holds no more than {MOST_OBJECTS:,} objects of one kind")
         self._writable()
         self.version += 1
@@ -159,7 +162,7 @@ class Store:
         meta["creationTimestamp"] = timestamp
         if "spec" in obj:
             meta["generation"] = 1
-        self.table(kind).add(key, obj)
+        table.add(key, obj)
         owners = meta.get("ownerReferences")
         if owners:
             self._own(kind, key, owners)
