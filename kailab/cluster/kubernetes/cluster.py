@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 from kailab.cluster.handed import Handed
 from kailab.cluster.kubernetes.apiclient import requests
 from kailab.cluster.kubernetes.apiclient.connection import Connection
+from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
 from kailab.cluster.kubernetes.apiclient.listing import METADATA, list_all
 from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.requests import body_of
@@ -86,8 +87,11 @@ class KubernetesCluster(OneByOne):
         self.resources = Resources(self._ask)
         self.events = EventWriter(self.transport, socket.gethostname())
         self._cache = Cache()
+        self._decoder = SharingDecoder()
         unanswered = UnansweredWrites(self.transport, self._tell)
-        self._writer = Writer(self.transport, self.resources, self._cache, unanswered, dict(marks or {}), patience)
+        self._writer = Writer(
+            self.transport, self.resources, self._cache, unanswered, self._decoder, dict(marks or {}), patience
+        )
         self._informers: dict[str, Informer] = {}
         self._missing: dict[str, None] = {}  # kinds watched that the server does not have
         self._looked_at = 0.0
@@ -156,7 +160,7 @@ class KubernetesCluster(OneByOne):
             self._cache.begin(kind)
             return
         self._missing.pop(kind, None)
-        informer = self._informers[kind] = Informer(self.transport, resource, self._tell)
+        informer = self._informers[kind] = Informer(self.transport, resource, self._tell, self._decoder)
         informer.start()
 
     def _await_lists(self, kinds: Iterable[str]) -> None:
@@ -223,11 +227,11 @@ class KubernetesCluster(OneByOne):
         """Objects of a kind with nothing but their metadata: the server sends no more."""
         return sorted(self._listed(kind, accept=METADATA), key=key_of)
 
-    def _listed(self, kind: str, namespace: str | None = None, **how: str) -> Objects:
+    def _listed(self, kind: str, namespace: str | None = None, accept: str = "application/json") -> Objects:
         """As the server has them; nothing of a kind that it does not have, or not any more."""
         try:
             resource = self.resources.of(kind)
-            asked = list_all(self.transport, resource, namespace, patience=self._patience, **how)
+            asked = list_all(self.transport, resource, namespace, patience=self._patience, accept=accept)
             return self.transport.call(asked).objects
         except NotFound:
             self.resources.forget(kind)

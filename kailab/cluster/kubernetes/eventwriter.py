@@ -19,7 +19,7 @@ from kailab.cluster.protocol import Object, Severity
 from kailab.errors import Unavailable
 from kailab.model.times import format_time
 
-AT_ONCE = 6  # so few that binds lose no places to them (``Pressure``)
+AT_ONCE = 2  # so few that binds lose no places to them (``Pressure``)
 MOST_WAITING = 20_000
 MOST_HELD_SECONDS = 30.0
 QUIET_SECONDS = 0.2

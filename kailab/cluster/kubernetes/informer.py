@@ -11,22 +11,22 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 import aiohttp
 import msgspec
 
+from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
 from kailab.cluster.kubernetes.apiclient.listing import list_all
 from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.resources import Resource
 from kailab.cluster.kubernetes.apiclient.transport import Transport
-from kailab.cluster.protocol import Object
+from kailab.cluster.protocol import EventType, Object
 from kailab.errors import ApiError, Gone, Unavailable
 
 LIST_PATIENCE_SECONDS = 5.0  # short: a list that fails is begun anew, after a pause
 _LONGEST_PAUSE = 10.0
 _LASTING_SECONDS = 5.0  # a watch that held for so long was no trouble
-_decode = msgspec.json.Decoder().decode
 
 
 class Inquiry(NamedTuple):
@@ -51,15 +51,18 @@ class News(NamedTuple):
 
 
 class Informer:
-    """``tell`` takes news, from the loop's thread. ``restarts`` counts lists beyond the first, ``watches`` all watches."""
+    """``tell`` takes news, from the loop's thread. ``decoder``: with which parts of objects are shared. ``restarts`` counts lists beyond the first, ``watches`` all watches."""
 
-    def __init__(self, transport: Transport, resource: Resource, tell: Callable[[News], None]) -> None:
+    def __init__(
+        self, transport: Transport, resource: Resource, tell: Callable[[News], None], decoder: SharingDecoder
+    ) -> None:
         self.resource = resource
         # The first list is no restart.
         self.restarts = -1
         self.watches = 0
         self._transport = transport
         self._tell = tell
+        self._decoder = decoder
         self._version = ""
         self._pause = 0.0
         self._begun = time.monotonic()
@@ -103,7 +106,9 @@ class Informer:
         await asyncio.sleep(random.uniform(0.5, 1.0) * self._pause)
 
     async def _list(self) -> None:
-        found, self._version = await list_all(self._transport, self.resource, patience=LIST_PATIENCE_SECONDS)
+        found, self._version = await list_all(
+            self._transport, self.resource, patience=LIST_PATIENCE_SECONDS, decoder=self._decoder
+        )
         self.restarts += 1
         self._tell(News(self.resource.key, "LISTED", {}, found, version=int(self._version)))
 
@@ -133,13 +138,10 @@ class Informer:
                         self._take(line)
 
     def _take(self, line: bytes) -> None:
-        event: dict[str, Any] = _decode(line)
-        type, obj = event["type"], event["object"]
+        type, obj = self._decoder.event(line)
         # Most often 410, "too old resource version", which comes as an event once a watch has begun.
         if type == "ERROR":
             raise refusal(int(obj.get("code") or 500), msgspec.json.encode(obj), f"watch {self.resource.plural}")
         self._version = obj["metadata"]["resourceVersion"]
-        if type != "BOOKMARK":
-            # Nobody reads them, and they are often the largest part of an object.
-            obj["metadata"].pop("managedFields", None)
-            self._tell(News(self.resource.key, type, obj, []))
+        if type in ("ADDED", "MODIFIED", "DELETED"):  # no bookmark
+            self._tell(News(self.resource.key, cast(EventType, type), obj, []))

@@ -8,6 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from kailab.cluster.handed import Handed
 from kailab.cluster.kubernetes.apiclient import requests
+from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
 from kailab.cluster.kubernetes.apiclient.inturn import InTurn
 from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.requests import Batch, Request, body_of
@@ -54,10 +55,12 @@ class Writer:
         resources: Resources,
         cache: Cache,
         unanswered: UnansweredWrites,
+        decoder: SharingDecoder,
         marks: Mapping[str, str],
         patience: float,
     ) -> None:
         self._unanswered = unanswered
+        self._object = decoder.object
         self._transport = transport
         self._resources = resources
         self._cache = cache
@@ -82,7 +85,7 @@ class Writer:
     def send(self, resource: Resource, request: Request) -> Object:
         """One request whose answer is the object. Raises ApiError."""
         answer = self._transport.call(requests.send(self._transport, request, self._patience))
-        return self._cache.put(resource.key, body_of(answer))
+        return self._cache.put(resource.key, self._object(answer.body))
 
     def write_all(self, chains: Sequence[Chain]) -> list[Outcome]:
         """See ``Cluster.write_all``."""
@@ -255,15 +258,15 @@ class Writer:
         resource = planned.resource
         match planned.write:
             case Create():
-                return self._cache.created(resource.key, body_of(answers[0]))
+                return self._cache.created(resource.key, self._object(answers[0].body))
             case Update() | Patch():
-                return self._cache.put(resource.key, body_of(answers[0]))
+                return self._cache.put(resource.key, self._object(answers[0].body))
             case Bind(namespace, pod, node, _):
                 self._cache.bound(namespace, pod, planned.uid, node)
             case Delete(_, name, namespace, _):
                 self._gone(resource, _space(resource, namespace) or "", name, answers[0])
             case Evict(namespace, pod) if answers:
-                self._cache.put("Pod", body_of(answers[0]))
+                self._cache.put("Pod", self._object(answers[0].body))
                 self._gone(resource, namespace, pod, answers[1])
         return None
 

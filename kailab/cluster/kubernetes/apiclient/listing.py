@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
-
+from kailab.cluster.kubernetes.apiclient.decoding import SharingDecoder
 from kailab.cluster.kubernetes.apiclient.refusals import refusal
 from kailab.cluster.kubernetes.apiclient.resources import Resource
 from kailab.cluster.kubernetes.apiclient.transport import Transport
@@ -14,7 +13,6 @@ from kailab.cluster.protocol import Object
 PAGE = 1000
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 """Asks a server for no more of each object than its metadata."""
-_decode = msgspec.json.Decoder().decode
 
 
 class Listed(NamedTuple):
@@ -31,9 +29,11 @@ async def list_all(
     *,
     patience: float,
     accept: str = "application/json",
+    decoder: SharingDecoder | None = None,
 ) -> Listed:
-    """In a namespace, or (None) in all of them. ``patience``: for each page. ``accept``: ``METADATA`` for no more than that. Raises
-    ApiError."""
+    """In a namespace, or (None) in all of them. ``patience``: for each page. ``accept``: ``METADATA`` for no more than that.
+    ``decoder``: with which parts are shared; None: with no other list. Raises ApiError."""
+    decoder = decoder or SharingDecoder()
     found: list[Object] = []
     more = ""
     while True:
@@ -42,13 +42,12 @@ async def list_all(
         answer = await transport.request("GET", path, patience=patience, accept=accept)
         if answer.code != 200:
             raise refusal(answer.code, answer.body, f"list {resource.plural}")
-        page = _decode(answer.body)
-        for item in page.get("items") or ():
+        items, metadata = decoder.page(answer.body)
+        for item in items:
             # A list names the kind once, and not in each object.
             item["apiVersion"], item["kind"] = resource.api_version, resource.kind
-            item["metadata"].pop("managedFields", None)
-            found.append(item)
-        more = page["metadata"].get("continue") or ""
+        found += items
+        more = metadata.get("continue") or ""
         if not more:
             # Pages that follow each other by a token all show the state of the first, under its version.
-            return Listed(found, page["metadata"]["resourceVersion"])
+            return Listed(found, metadata["resourceVersion"])

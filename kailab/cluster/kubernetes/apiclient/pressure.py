@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 
-LEAST, MOST, FIRST = 4.0, 96.0, 24.0
+LEAST, NARROW, FIRST, MOST = 4.0, 8.0, 24.0, 96.0
 _SLOW = 6.0  # times the best answer: more at once would only wait in the server instead of here
 
 
@@ -42,9 +42,10 @@ class Pressure:
         """A request was answered after so long. ``now``: a monotonic time."""
         # The best is forgotten slowly, or one lucky answer would hold the gate narrow for ever.
         self._best = min(seconds, self._best * 1.001)
-        # Slow answers narrow it only while it is wider than it began; below that only refusals do.
-        if seconds > self._best * _SLOW and self.limit > FIRST:
-            self._shrink(now)
+        # What is urgent waits in the server behind all that is under way, so no more of it is than keeps the server at work. To
+        # fewer than NARROW only refusals lead: slow answers may have other clients as their cause.
+        if seconds > self._best * _SLOW and self.limit > NARROW:
+            self._shrink(now, NARROW)
         # It grows only while it is used to the full; about one a round trip, as TCP avoids congestion.
         elif self.under_way >= int(self.limit):
             self.limit = min(MOST, self.limit + 1 / self.limit)
@@ -52,18 +53,18 @@ class Pressure:
 
     def overloaded(self, now: float) -> None:
         """The server had enough, or did not answer."""
-        self._shrink(now)
+        self._shrink(now, LEAST)
         self._leave()
 
     def withdrawn(self) -> None:
         """Nothing was sent after all."""
         self._leave()
 
-    def _shrink(self, now: float) -> None:
+    def _shrink(self, now: float, least: float) -> None:
         # All that were under way together fail together: that is one piece of news, not thirty.
         if now - self._shrunk_at > max(0.1, 2 * self._best):
             self._shrunk_at = now
-            self.limit = max(LEAST, self.limit * 2 / 3)
+            self.limit = max(least, self.limit * 2 / 3)
 
     def _leave(self) -> None:
         self.under_way -= 1
