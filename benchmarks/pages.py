@@ -1,8 +1,8 @@
 """``python -m benchmarks.pages``: what a change costs on the live page of a large lab.
 
 Makes a lab kept in a file, opens it as ``kailab serve`` does, and carries out small changes: a pod is submitted and deleted, a Deployment
-scaled by one, the scheduler stepped. Figures are seconds of processor time: until browsers have what they show, and until the change is
-saved.
+scaled by one, the scheduler stepped. Figures are seconds of processor time: until browsers are told what they show, and until the change
+is saved. Then the same lab in headless Chromium (``benchmarks.browsing``): its report, and the live page while it is changed.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from time import process_time
 
+from benchmarks import browsing
 from benchmarks.looks import work
 from kailab.fleet import load_fleet
 from kailab.lab import kept, life
@@ -44,6 +45,7 @@ def main() -> None:
     options = argparse.ArgumentParser(prog="python -m benchmarks.pages", description=__doc__)
     options.add_argument("--fleet", default="scale-5000")
     options.add_argument("--pods", type=int, default=40_000)
+    options.add_argument("--no-browser", action="store_true", help="the server alone")
     given = options.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         state = Path(folder) / "lab.state"
@@ -52,6 +54,9 @@ def main() -> None:
             lab.apply(list(work(given.pods, lab.facts()["gpus"])))
             lab.settle()
         measured(state)
+        if not given.no_browser:
+            browsing.report(state, Path(folder) / "report.html")
+            browsing.live(state, {"scaled by one": {"do": "set", "fields": ["deployment/api-0.replicas=34"]}})
 
 
 def measured(state: Path) -> None:

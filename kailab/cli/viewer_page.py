@@ -1,4 +1,4 @@
-"""The viewer's page of what the command line names: runs of evidence, the lab that is up, or a snapshot."""
+"""The viewer's page of what the command line names: runs of evidence, a trial, the lab that is up, or a snapshot."""
 
 from __future__ import annotations
 
@@ -28,10 +28,32 @@ def write(file: Path, run: str, against: str | None, state: Path | None, evidenc
 
             raise InputError("--against compares two runs; a snapshot is none")
         return _of_snapshot(file, Path(run))
+    if is_trial(Path(run)):
+        if against is not None:
+            from kailab.errors import InputError
+
+            raise InputError("--against compares two runs; a trial has all its contenders side by side")
+        return _of_trial(file, Path(run))
     from kailab.evidence import store
 
     runs = [store.find(evidence, one) for one in (run, against) if one is not None]
     return Written(" and ".join(f"run {one.name}" for one in runs), page.write(runs, file))
+
+
+def is_trial(path: Path) -> bool:
+    """Whether a folder is that of a trial."""
+    from kailab.trials.store import TRIAL
+
+    return (path / TRIAL).is_file()
+
+
+def _of_trial(file: Path, path: Path) -> Written:
+    from kailab.trials import travelling
+    from kailab.trials.store import TrialFolder
+    from kailab.trials.trial import look
+
+    outcome = look(TrialFolder(path))
+    return Written(f"trial {outcome.trial.name}", travelling.write(outcome, file))
 
 
 def _of_lab(file: Path, state: Path) -> Written:

@@ -13,7 +13,7 @@ import gzip
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -22,7 +22,8 @@ from kailab import __version__
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Decisions, Pending, QueueState
 from kailab.engine.snapshot import jsonform
-from kailab.engine.snapshot.changes import Changes
+from kailab.engine.snapshot.changes import Changes, summed
+from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.errors import EvidenceError, InputError
 from kailab.scheduler.cycle_record import CycleRecord
 
@@ -52,7 +53,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 class Cycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """``number`` counts from 1, as in the decision log; a scheduler that was begun anew goes on counting, and its changes are
-    all records. ``config``: None as in the cycle before. ``decisions`` are without what ``pending`` and ``queues`` have."""
+    all records, unless it goes on from what was recorded of the one before. ``config``: None as in the cycle before. ``decisions`` are without what ``pending`` and ``queues`` have."""
 
     number: int
     now: float
@@ -61,6 +62,15 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
     decisions: Decisions
     pending: tuple[Pending | Carried, ...] = ()
     queues: tuple[QueueState | Carried, ...] = ()
+
+
+class LastCycle(NamedTuple):
+    """The last one of a record, as a whole. ``records``: that it was decided on."""
+
+    number: int
+    records: Snapshot
+    config: EngineConfig
+    decisions: Decisions
 
 
 class CycleLog:
@@ -72,6 +82,10 @@ class CycleLog:
         self._config: EngineConfig | None = None
         self._pending: tuple[Pending, ...] = ()
         self._queues: tuple[QueueState, ...] = ()
+
+    def go_on(self, last: LastCycle) -> None:
+        """The next one comes after this one."""
+        self._config, self._pending, self._queues = last.config, last.decisions.pending, last.decisions.queues
 
     def take(self, record: CycleRecord, number: int) -> None:
         """A cycle whose records were followed; another can't be decided again, and is passed over. ``number``: in the decision
@@ -99,16 +113,38 @@ class CycleLog:
 def whole(cycles: Iterable[Cycle]) -> Iterator[tuple[Cycle, EngineConfig, Decisions]]:
     """Each cycle with its configuration and all that it decided. Raises InputError where a cycle refers to what the one before
     does not have."""
-    config: EngineConfig | None = None
-    pending: tuple[Pending, ...] = ()
-    queues: tuple[QueueState, ...] = ()
+    so_far = Whole()
     for cycle in cycles:
-        config = cycle.config or config
+        yield cycle, *so_far.take(cycle)
+
+
+def last_of(cycles: Sequence[Cycle]) -> LastCycle | None:
+    """None where there are no cycles. Raises InputError as ``whole`` does."""
+    so_far, told = Whole(), None
+    for cycle in cycles:
+        told = so_far.take(cycle)
+    if told is None:
+        return None
+    config, decisions = told
+    return LastCycle(cycles[-1].number, summed(cycle.changes for cycle in cycles), config, decisions)
+
+
+class Whole:
+    """The same, cycle by cycle."""
+
+    def __init__(self) -> None:
+        self._config: EngineConfig | None = None
+        self._pending: tuple[Pending, ...] = ()
+        self._queues: tuple[QueueState, ...] = ()
+
+    def take(self, cycle: Cycle) -> tuple[EngineConfig, Decisions]:
+        """Raises InputError."""
+        config = self._config = cycle.config or self._config
         if config is None:
             raise InputError(f"cycle {cycle.number} has no configuration")
-        pending = _put_back(pending, cycle.pending, cycle.number)
-        queues = _put_back(queues, cycle.queues, cycle.number)
-        yield cycle, config, structs.replace(cycle.decisions, pending=pending, queues=queues)
+        self._pending = _put_back(self._pending, cycle.pending, cycle.number)
+        self._queues = _put_back(self._queues, cycle.queues, cycle.number)
+        return config, structs.replace(cycle.decisions, pending=self._pending, queues=self._queues)
 
 
 def _carried_over(before: Sequence[Listed], now: Sequence[Listed], identity: str) -> Iterator[Listed | Carried]:

@@ -149,6 +149,10 @@ class DecisionLog(Observer):
         # A reason that was told before is told once more, as by a process that has just started.
         self._pending = {}
 
+    def go_on_from(self, pending: Iterable[Pending]) -> None:
+        """Take these for told already."""
+        self._pending = {one.podgroup: _said(one) for one in pending}
+
     def observe(self, entries: Sequence[Decision]) -> None:
         """Log entries, also those that were seen of a scheduler that tells nothing (kailab.evidence.observed)."""
         # Kept in any case: an eviction can't be read off the cluster once the pod is gone.
@@ -212,7 +216,7 @@ class DecisionLog(Observer):
     def _waiting(self, pending: tuple[Pending, ...], moment: Moment) -> Iterable[Waits]:
         now: dict[str, tuple[str, str]] = {}
         for one in pending:
-            now[one.podgroup] = said = (str(one.code), one.message)
+            now[one.podgroup] = said = _said(one)
             if self._pending.get(one.podgroup) != said:
                 # The last action that tried is the one that gave up; one that no action tried for was left by allocate.
                 action = one.tried[-1][0] if one.tried else "allocate"
@@ -243,3 +247,7 @@ class DecisionLog(Observer):
             return []
         self.names.refresh()
         return [self.reason(one) for one in self.last.pending]
+
+
+def _said(pending: Pending) -> tuple[str, str]:
+    return str(pending.code), pending.message

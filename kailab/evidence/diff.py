@@ -18,6 +18,7 @@ from kailab.evidence.history import History
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
 from kailab.model import yamltext
+from kailab.model.htmltable import table
 
 What = Literal[
     "only_in_first",
@@ -73,6 +74,14 @@ class Comparison:
     @property
     def identical(self) -> bool:
         return not self.differences
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        caption = f"{self.first} and {self.second}: {'identical' if self.identical else f'{len(self.differences)} differences'}"
+        rows = (
+            (one.test, one.lab, one.what.replace("_", " "), str(one).partition(": ")[2]) for one in self.differences
+        )
+        return table(caption, ("test", "lab", "what", "difference"), rows)
 
 
 def diff(first: Path, second: Path) -> Comparison:

@@ -3,7 +3,6 @@ were and whose they are."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -16,16 +15,12 @@ from kailab.evidence.cycles import Cycle
 from kailab.evidence.entries import Bound, Decision, Evicted, PodRow, Promised, Reason, State, Step
 from kailab.evidence.recording import Recording
 from kailab.evidence.standing import owner
-from kailab.grouping.ownermeta import TOP_OWNER_METADATA
+from kailab.evidence.workloads import Workloads, add_owner, told_top
 from kailab.model import labels
 from kailab.model.times import parse_time
 
 if TYPE_CHECKING:
     from kailab.evidence.store import TestEvidence
-
-_TOP = re.compile(r"""^(name|kind): (["']?)(.*)\2$""", re.MULTILINE)
-# The hash that a Deployment puts behind its name; Kubernetes' are up to 10 characters long.
-_REPLICA_SET = re.compile(r"ReplicaSet/(.+)-[0-9a-z]{6,10}")
 
 
 @dataclass
@@ -96,13 +91,13 @@ class History:
         # Another scheduler's lab has no cycles. Any decision tells both clocks.
         if opened is None:
             opened = _opened(decisions, folder)
-        states = _timed(list(test.states(lab).items()), steps)
+        states = timed(list(test.states(lab).items()), steps)
         return cls(opened, steps, decisions, states, cycles, looks["before"], looks["after"], test.pending(lab))
 
     @classmethod
     def of_recording(cls, recording: Recording) -> History:
         """Of a lab that was recorded, after the last look."""
-        states = _timed(recording.states, recording.steps)
+        states = timed(recording.states, recording.steps)
         return cls(
             recording.opened, recording.steps, recording.decisions, states, recording.cycles, recording.before,
             recording.after, recording.pending,
@@ -139,9 +134,15 @@ class History:
         return found
 
     @cached_property
-    def workloads(self) -> dict[str, str]:
+    def workloads(self) -> Workloads:
         """PodGroup, in full -> the workload at the top of its pods, ``Kind namespace/name``; the pod itself where it is nobody's."""
-        return {pod.podgroup: pod.workload for pod in self.pods.values() if pod.podgroup}
+        found = Workloads()
+        found.decided(self.decisions)
+        for look in (self.before, self.after):
+            found.looked(look.get("pods", ()), look.get("podgroups", ()))
+        for _, state in self.states:
+            found.stood(state.pods)
+        return found
 
     # --- where pods are told of -----------------------------------------------------------------------------------
 
@@ -150,14 +151,14 @@ class History:
         pod.app, pod.podgroup, pod.queue = entry.app or pod.app, entry.podgroup, entry.queue
         # A promise does not tell whose the pod is.
         if not isinstance(entry, Promised):
-            _add_owner(pod, entry.owner)
+            add_owner(pod.owners, entry.owner)
 
     def _take_object(self, found: dict[str, PodPast], obj: Object, uids: set[str]) -> None:
         metadata = obj["metadata"]
         space = metadata.get("namespace", "")
         pod = found.setdefault(f"{space}/{metadata['name']}", PodPast(f"{space}/{metadata['name']}"))
         pod.app = (metadata.get("labels") or {}).get("app", "") or pod.app
-        _add_owner(pod, owner(obj))
+        add_owner(pod.owners, owner(obj))
         if group := (metadata.get("annotations") or {}).get(labels.POD_GROUP):
             pod.podgroup = f"{space}/{group}"
         if metadata.get("uid") not in uids and metadata.get("creationTimestamp"):
@@ -173,7 +174,7 @@ class History:
         for row in rows:
             pod = found.setdefault(row.name, PodPast(row.name))
             pod.app, pod.queue = row.app or pod.app, row.queue or pod.queue
-            _add_owner(pod, row.owner)
+            add_owner(pod.owners, row.owner)
             if row.podgroup:
                 pod.podgroup = f"{pod.namespace}/{row.podgroup}"
             if not pod.created:
@@ -210,12 +211,8 @@ class History:
         for look in (self.before, self.after):
             for group in look.get("podgroups", ()):
                 metadata = group["metadata"]
-                # A text of five lines that grouping writes: a pattern reads it without a YAML parser.
-                lines = _TOP.findall((metadata.get("annotations") or {}).get(TOP_OWNER_METADATA, ""))
-                # In quotes is what YAML would take for something else than text, as a name of digits.
-                told = {key: text for key, _, text in lines}
-                if told.get("kind") and told.get("name"):
-                    tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = f"{told['kind']}/{told['name']}"
+                if top := told_top(group):
+                    tops[f"{metadata.get('namespace', '')}/{metadata['name']}"] = top
         # A PodGroup that went before the last look is in neither. Its pods' owner mostly has others that tell.
         by_owner = {
             (pod.namespace, pod.owners[0]): tops[pod.podgroup]
@@ -231,16 +228,7 @@ class History:
         return round(parse_time(time) - self.opened, 6)
 
 
-def _add_owner(pod: PodPast, told: str) -> None:
-    """A ReplicaSet with a hash at the end of its name is a Deployment's."""
-    if not told or told in pod.owners:
-        return
-    pod.owners.append(told)
-    if made := _REPLICA_SET.fullmatch(told):
-        pod.owners.append(f"Deployment/{made.group(1)}")
-
-
-def _timed(states: Sequence[tuple[str, State]], steps: Sequence[Step]) -> list[tuple[float, State]]:
+def timed(states: Sequence[tuple[str, State]], steps: Sequence[Step]) -> list[tuple[float, State]]:
     """States by the time of the step after which they were taken, whose number their name begins with."""
     times = {step.n: step.t for step in steps}
     return [(times.get(int(name.partition("-")[0]), 0.0), state) for name, state in states]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import shutil
 import zlib
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,13 +52,17 @@ class Journal:
         return Recorder(so_far=_read(path)) if path.exists() else None
 
     def add(self, recorder: Recorder) -> None:
-        """Keep what a command did. Raises EvidenceError."""
-        recording = recorder.recording
+        """Keep what a command did. Raises EvidenceError; nothing of it is kept then, and it can be added again."""
+        recording, part = recorder.recording, None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write(self.folder / f"{len(self._parts()) + 1:06d}", recording)
+            part = self.folder / f"{len(self._parts()) + 1:06d}"
+            _write(part, recording)
             _write(self.folder / _SO_FAR, recording.following())
         except OSError as error:
+            if part is not None:
+                with suppress(OSError):
+                    part.unlink(missing_ok=True)
             raise EvidenceError(f"{self.folder}: the record can't be written: {error.strerror or error}") from error
 
     def whole(self) -> Recording:

@@ -31,8 +31,8 @@ from kailab.cluster.protocol import Cluster, Object
 from kailab.evidence import canonical, cycles, timeline
 from kailab.evidence.cut_records import RecordCutter, names_in
 from kailab.evidence.cuts import Cuts
-from kailab.evidence.cycles import Cycle, CycleLog
-from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Step, Told
+from kailab.evidence.cycles import Cycle, CycleLog, LastCycle
+from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, State, Step, Told
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import Sanitizer
 from kailab.evidence.standing import Rows, standing
@@ -63,6 +63,8 @@ class Recorder(Observer):
         self._log = CycleLog(self.recording.cycles)
         self._cluster: Cluster | None = None
         self._rows = Rows()
+        self._scheduler: Deciding | None = None
+        self._stands: Callable[[], State] | None = None
 
     @property
     def facts(self) -> LabFacts | None:
@@ -102,6 +104,10 @@ class Recorder(Observer):
         """With a lab that was opened before."""
         self._cluster = cluster
 
+    def ask(self, stands: Callable[[], State]) -> None:
+        """Ask somebody else how the cluster stands, who looks at it as well."""
+        self._stands = stands
+
     def begin_part(self) -> None:
         """What was recorded so far is kept elsewhere; what comes is a part of its own, told by what came before."""
         self.recording = self.recording.following()
@@ -111,6 +117,13 @@ class Recorder(Observer):
         """What it decides on is kept, too."""
         # Not by default: following costs something in each cycle, and only who keeps cycles needs it.
         scheduler.follow_records()
+        self._scheduler = scheduler
+
+    def go_on_from(self, last: LastCycle) -> None:
+        """The next cycle is told by what is another than in the last one that was recorded of the lab."""
+        if self._scheduler is not None:
+            self._scheduler.go_on_from(last.records, last.decisions.pending)
+            self._log.go_on(last)
 
     def _manifest(self, name: str, objects: Sequence[Object]) -> str:
         """Keep what is about to be applied. Returns the name under which it is kept."""
@@ -139,10 +152,18 @@ class Recorder(Observer):
         recording.steps.append(entry)
         recording.order.append(STEP)
         if state and self._cluster is not None:
-            now = standing(self._cluster, self._rows)
+            now = self._standing(self._cluster)
             # A step that changed nothing (a settle with nothing to do) leaves no state.
             if not recording.states or recording.states[-1][1] != now:
                 recording.states.append((f"{entry.n:02d}-{operation}", now))
+
+    def catch_up(self) -> None:
+        """Look at the cluster as a step would have it looked at, so that the next one finds most of it known."""
+        if self._cluster is not None:
+            self._standing(self._cluster)
+
+    def _standing(self, cluster: Cluster) -> State:
+        return standing(cluster, self._rows) if self._stands is None else self._stands()
 
     def on_decisions(self, entries: Sequence[Decision], record: CycleRecord | None = None, number: int = 0) -> None:
         """The named entries that one cycle added to the decision log. ``record``: the cycle, where it was kailab's scheduler's,
@@ -163,12 +184,16 @@ class Recorder(Observer):
 
     def on_closing(self, waiting: Callable[[], Sequence[Reason]]) -> None:
         """Take the last look."""
-        if self._cluster is None:
-            return
-        self.recording.after = _looked_at(self._cluster)
-        self.recording.events = self._cluster.list("Event")
-        self.recording.pending = waiting()
-        self._cluster = None
+        if self._cluster is not None:
+            self.recording.events = self._cluster.list("Event")
+            self.look(waiting)
+
+    def look(self, waiting: Callable[[], Sequence[Reason]]) -> None:
+        """The last look, but for events."""
+        if self._cluster is not None:
+            self.recording.after = _looked_at(self._cluster)
+            self.recording.pending = waiting()
+            self._cluster = None
 
     def timeline(self) -> list[Told]:
         """See kailab.evidence.timeline."""

@@ -10,7 +10,7 @@ from msgspec import structs
 
 from kailab.cluster.protocol import Object
 from kailab.errors import InputError
-from kailab.evidence.cuts import Cuts
+from kailab.evidence.cuts import Cuts, Fresh
 from kailab.evidence.entries import Step
 from kailab.evidence.redaction import Redaction
 from kailab.evidence.scrubbing import Scrubber
@@ -19,6 +19,8 @@ from kailab.model.manifests import dump
 
 Looks = Mapping[str, Sequence[Object]]
 """File -> the objects of a kind."""
+
+BEFORE, AFTER = "before", "after"
 
 HEADER = """\
 # {name}: the objects that were applied, written anew by kailab without what no scheduling decision reads.
@@ -29,7 +31,7 @@ HEADER = """\
 class Sanitizer:
     """``manifests``: objects by file; ``patches``: (kind, patch); ``refused``: texts and objects that were not taken.
     ``names``: what is no secret though no object here is called so any more. ``cuts``: of a lab that goes on, what was cut before;
-    it has its own ``names``."""
+    it has its own ``names``, keeps the objects of looks, and ``fresh`` tells what is another of the last one."""
 
     def __init__(
         self,
@@ -56,9 +58,13 @@ class Sanitizer:
         # From here on what is cut is nothing of the last manifest, whose header tells the fields collected so far.
         redaction.fields = set()
         # Most objects are the same at both looks: each is cut once.
-        cut = {key: self._object(obj, _named) for key, obj in _by_identity(before, after).items()}
-        self._before = _replaced(before, cut)
-        self._after = _replaced(after, cut)
+        self.fresh = Fresh({}, {})
+        if cuts is None:
+            cut = {key: redaction.object(obj) for key, obj in _by_identity(before, after).items()}
+            self._before, self._after = _replaced(before, cut), _replaced(after, cut)
+        else:
+            cuts.look(redaction, BEFORE, before, _named)
+            self.fresh = cuts.look(redaction, AFTER, after, _named)
         self._patches = [self._patch(kind, patch) for kind, patch in patches]
         for one in refused:
             self._refused(one)
@@ -77,11 +83,6 @@ class Sanitizer:
         # By identity once more: an object that is the same at both looks was cut into one copy.
         scrubbed = {key: self.text.value(obj) for key, obj in _by_identity(self._before, self._after).items()}
         return _replaced(self._before, scrubbed), _replaced(self._after, scrubbed)
-
-    @property
-    def kept(self) -> tuple[Looks, Looks]:
-        """What is kept of the objects of both looks, free text in it as it was."""
-        return self._before, self._after
 
     @property
     def before(self) -> Looks:
@@ -130,7 +131,7 @@ class Sanitizer:
         self._redaction.fields = fields
         return [self._object(obj, _told) for obj in objects], fields
 
-    def _learn(self, objects: Iterable[Object]) -> None:
+    def _learn(self, objects: Sequence[Object]) -> None:
         if self._cuts is None:
             self._redaction.learn(objects)
         else:

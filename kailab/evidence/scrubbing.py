@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -38,23 +38,39 @@ class Scrubber:
     """``left_out``: texts that are in no object of the evidence; ``kept``: words that are."""
 
     def __init__(self, left_out: Iterable[str], kept: Iterable[str]) -> None:
+        # By their first characters: each place of a text is looked up once, however many texts were left out.
+        self._by_start: dict[str, list[str]] = {}
+        self._words: set[str] = set()
+        self._memo: dict[str, str] = {}
         # One text of all kept words: what is a part of any of them can't be cut without cutting that one.
         known = "\n".join(sorted(set(kept)))
+        self._leave_out(left_out, lambda form: form in known)
+
+    def _leave_out(self, left_out: Iterable[str], is_kept: Callable[[str], bool]) -> tuple[set[str], set[str]]:
+        """Look for more texts from now on. The texts and words that are looked for."""
         texts: set[str] = set()
         words: set[str] = set()
         for text in set(left_out):
             for form in (text, *_decoded(text)):
                 form = form.strip()
-                if len(form) >= _SHORTEST and form not in known:
+                if len(form) >= _SHORTEST and not is_kept(form):
                     texts.add(form)
-                words.update(word for word in _WORD.findall(form) if _is_telling(word) and word not in known)
+                words.update(word for word in _WORD.findall(form) if _is_telling(word) and not is_kept(word))
         texts |= {base64.b64encode(text.encode()).decode() for text in texts if len(text) <= _LONGEST_TOLD}
-        # By their first characters: each place of a text is looked up once, however many texts were left out.
-        self._by_start: dict[str, list[str]] = {}
         for one in texts:
-            self._by_start.setdefault(one[:_SHORTEST], []).append(one)
-        self._words = words
-        self._memo: dict[str, str] = {}
+            if one not in (known := self._by_start.setdefault(one[:_SHORTEST], [])):
+                known.append(one)
+        self._words |= words
+        return texts, words
+
+    def leave_out(self, left_out: Iterable[str], kept: Collection[str]) -> bool:
+        """Look for more texts from now on. ``kept``: as at the beginning. Whether any text is cut otherwise now."""
+        texts, words = self._leave_out(left_out, lambda form: any(form in word for word in kept))
+        new = texts | words
+        if not new or not any(one in text for text in self._memo for one in new):
+            return False
+        self._memo.clear()
+        return True
 
     def spare(self, kept: Iterable[str]) -> bool:
         """Take in more words that are kept. Whether any text is cut otherwise now."""

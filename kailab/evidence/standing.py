@@ -5,14 +5,16 @@ The rows are in ``kailab.evidence.entries``: pods, PodGroups, queues and nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from kailab.cluster.protocol import Cluster, Object
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import NodeRow, PodGroupRow, PodRow, QueueRow, State
 from kailab.model import labels
 from kailab.scheduler.reading.accounts import Accounts
+
+Row = TypeVar("Row", PodGroupRow, QueueRow)
 
 _NOTHING: Mapping[str, Any] = {}
 
@@ -75,12 +77,25 @@ def pod_row(pod: Object, podgroups: Mapping[tuple[str, str], Object], accounts: 
     )
 
 
+class _Known(NamedTuple):
+    """``key``: of the PodGroup that it names, whose object was ``group``. The object is held, so that no other takes its identity."""
+
+    pod: Object
+    key: tuple[str, str]
+    group: Object | None
+    row: PodRow
+
+
 class Rows:
-    """Rows of a cluster's pods, from look to look: of a pod on which nothing changed that its row depends on it is the one of before."""
+    """Rows of a cluster, from look to look: where nothing changed that a row depends on it is the one of before."""
 
     def __init__(self) -> None:
         self._nodes: Mapping[str, Object] = {}
-        self._known: dict[int, tuple[Object, Object | None, PodRow]] = {}
+        self._known: dict[int, _Known] = {}
+        self._groups: dict[int, tuple[Object, PodGroupRow]] = {}
+        self._queues: dict[int, tuple[Object, QueueRow]] = {}
+        self._offered: dict[str, tuple[Object, int, int]] = {}
+        self._node_rows: dict[str, NodeRow] = {}
 
     def of(
         self,
@@ -90,39 +105,96 @@ class Rows:
         accounts: Accounts,
     ) -> list[PodRow]:
         """``podgroups``: by namespace and name; ``nodes``: by name."""
-        # What GPU memory counts for is a matter of nodes.
-        same = len(nodes) == len(self._nodes) and all(self._nodes.get(name) is node for name, node in nodes.items())
-        before = self._known if same else {}
-        self._nodes, self._known, found = nodes, {}, []
+        before = self._known if self._are_alike(nodes) else {}
+        known: dict[int, _Known] = {}
+        self._nodes, self._known, found = nodes, known, []
         for pod in pods:
-            metadata = pod["metadata"]
-            name = (metadata.get("annotations") or {}).get(labels.POD_GROUP)
-            group = podgroups.get((metadata.get("namespace", ""), name)) if name else None
             was = before.get(id(pod))
-            row = was[2] if was is not None and was[1] is group else pod_row(pod, podgroups, accounts)
+            if was is not None and podgroups.get(was.key) is was.group:
+                known[id(pod)] = was
+                found.append(was.row)
+                continue
+            metadata = pod["metadata"]
+            key = metadata.get("namespace", ""), (metadata.get("annotations") or {}).get(labels.POD_GROUP, "")
+            row = pod_row(pod, podgroups, accounts)
             found.append(row)
             # A claim counts by those who share it, what reserves a GPU by those who share that.
-            if not pod["spec"].get("resourceClaims") and metadata.get("namespace") != labels.RESERVATION_NAMESPACE:
-                self._known[id(pod)] = (pod, group, row)
+            if not pod["spec"].get("resourceClaims") and key[0] != labels.RESERVATION_NAMESPACE:
+                known[id(pod)] = _Known(pod, key, podgroups.get(key), row)
         return found
+
+    def _are_alike(self, nodes: Mapping[str, Object]) -> bool:
+        """What GPU memory counts for is a matter of nodes' labels."""
+        before = self._nodes
+        return len(nodes) == len(before) and all(
+            (was := before.get(name)) is node
+            or (was is not None and was["metadata"].get("labels") == node["metadata"].get("labels"))
+            for name, node in nodes.items()
+        )
+
+    def of_groups(self, groups: Sequence[Object]) -> tuple[PodGroupRow, ...]:
+        """Of PodGroups."""
+        self._groups, rows = _kept(self._groups, groups, _podgroup_row)
+        return rows
+
+    def of_queues(self, queues: Sequence[Object]) -> tuple[QueueRow, ...]:
+        """Of queues."""
+        self._queues, rows = _kept(self._queues, queues, _queue_row)
+        return rows
+
+    def of_nodes(self, nodes: Mapping[str, Object], accounts: Accounts, used: Mapping[str, int]) -> tuple[NodeRow, ...]:
+        """Of nodes. ``used``: as the accounts tell."""
+        offered: dict[str, tuple[Object, int, int]] = {}
+        rows: dict[str, NodeRow] = {}
+        for name, node in nodes.items():
+            claimed, was = accounts.sliced(name), self._offered.get(name)
+            if was is None or was[0] is not node or was[1] != claimed:
+                was = (node, claimed, accounts.offered(node) // GPU)
+            offered[name] = was
+            row = self._node_rows.get(name)
+            if row is None or row.gpus != was[2] or row.milli_gpus_used != used[name]:
+                row = NodeRow(name=name, gpus=was[2], milli_gpus_used=used[name])
+            rows[name] = row
+        self._offered, self._node_rows = offered, rows
+        return tuple(rows.values())
+
+
+def _kept(
+    before: dict[int, tuple[Object, Row]], objects: Sequence[Object], make: Callable[[Object], Row]
+) -> tuple[dict[int, tuple[Object, Row]], tuple[Row, ...]]:
+    """Rows of objects, those of before where an object is the same."""
+    known = {id(obj): before.get(id(obj)) or (obj, make(obj)) for obj in objects}
+    return known, tuple(row for _, row in known.values())
 
 
 def standing(cluster: Cluster, rows: Rows | None = None) -> State:
     """All of a cluster, as it is now. ``rows``: of earlier looks at it."""
+    rows = rows or Rows()
     groups = cluster.list("PodGroup")
     by_name = {(group["metadata"].get("namespace", ""), group["metadata"]["name"]): group for group in groups}
     nodes = {node["metadata"]["name"]: node for node in cluster.list("Node")}
     pods = cluster.list("Pod")
     # Over all pods at once: a claim that several pods of a node share counts there once.
     accounts = Accounts(cluster, pods, nodes)
+    told = rows.of(pods, by_name, nodes, accounts)
+    return stood(cluster, rows, nodes, told, accounts, accounts.used_by(told), groups)
+
+
+def stood(
+    cluster: Cluster,
+    rows: Rows,
+    nodes: Mapping[str, Object],
+    pods: Sequence[PodRow],
+    accounts: Accounts,
+    used: Mapping[str, int],
+    groups: Sequence[Object] | None = None,
+) -> State:
+    """The same where the rows of pods are known."""
     return State(
-        pods=tuple((rows or Rows()).of(pods, by_name, nodes, accounts)),
-        podgroups=tuple(_podgroup_row(group) for group in groups),
-        queues=tuple(_queue_row(queue) for queue in cluster.list("Queue")),
-        nodes=tuple(
-            NodeRow(name=name, gpus=accounts.offered(node) // GPU, milli_gpus_used=accounts.used[name])
-            for name, node in nodes.items()
-        ),
+        pods=tuple(pods),
+        podgroups=rows.of_groups(cluster.list("PodGroup") if groups is None else groups),
+        queues=rows.of_queues(cluster.list("Queue")),
+        nodes=rows.of_nodes(nodes, accounts, used),
     )
 
 

@@ -31,16 +31,17 @@ def capture(lab: Lab, journal: Journal, root: Path) -> Path:
     return run.path
 
 
-def recorded(lab: Lab, recording: Recording) -> Recorder:
-    """What was recorded of a lab between commands, which is taken over, and how it stands now. Raises EvidenceError where the scheduler's
-    own record is damaged."""
+def recorded(lab: Lab, recording: Recording, *, events: bool = True) -> Recorder:
+    """What was recorded of a lab between commands, which is taken over, and how it stands now. ``events``: Kubernetes Events, too. Raises
+    EvidenceError where the scheduler's own record is damaged."""
     # The commands recorded no cycles of a scheduler that is a process of its own: it kept them itself.
     decided = lab.venue.decided(lab.under_test)
     if decided is not None and decided.cycles:
         _take_cycles(recording, Path(decided.cycles), lab)
     recorder = Recorder(so_far=recording)
     recorder.go_on(lab.cluster)
-    recorder.on_closing(lambda: lab.picture().waiting())
+    look = recorder.on_closing if events else recorder.look
+    look(lambda: lab.picture().waiting())
     return recorder
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from msgspec import structs
 
+from kailab.cluster.protocol import Versioned
 from kailab.errors import NotFound
 from kailab.evidence.decision_log import DecisionLog
 from kailab.evidence.entries import State
-from kailab.evidence.standing import Rows, standing
+from kailab.evidence.standing import Rows, standing, stood
 from kailab.lab.picture import Picture
 from kailab.lab.saved_picture import SavedParts, SavedPicture
 from kailab.lab.spec import LabSpec
@@ -33,6 +34,10 @@ class Looking:
     cluster: LabCluster
     log: DecisionLog
     _saved_parts: SavedParts
+    shares_pictures = False
+    """Whether a picture stands for all that are asked for until the cluster changes. It is held as long."""
+    _pictured: tuple[tuple[int, float, int], object, Picture] | None = None
+    _stood: tuple[Picture, State] | None = None
 
     @property
     def scheduler(self) -> str:
@@ -83,11 +88,26 @@ class Looking:
         # Only where a lab is merely looked at: nothing can have changed since it was saved.
         if self._saved_parts:
             return SavedPicture(self._saved_parts, self.cluster, self.log, self._present, self.under_test)
-        return Picture(self.cluster, self.log, self._present, self.under_test, like, self._rows)
+        if not self.shares_pictures or like is not None or not isinstance(self.cluster, Versioned):
+            return Picture(self.cluster, self.log, self._present, self.under_test, like, self._rows)
+        # As long as nothing has changed it is the same picture.
+        moment = self.cluster.version, self.cluster.now(), self.log.cycle
+        if self._pictured is None or self._pictured[0] != moment or self._pictured[1] is not self.log.last:
+            taken = Picture(self.cluster, self.log, self._present, self.under_test, None, self._rows)
+            self._pictured = moment, self.log.last, taken
+        return self._pictured[2]
 
     def standing(self) -> State:
         """All of the cluster as it is now, in rows."""
-        return standing(self.cluster, self._rows)
+        picture = self.picture()
+        if self._saved_parts:
+            return standing(self.cluster, self._rows)
+        if self._stood is not None and self._stood[0] is picture:
+            return self._stood[1]
+        found = stood(self.cluster, self._rows, picture.nodes, picture.rows, picture.accounts, picture.used)
+        if self.shares_pictures:
+            self._stood = picture, found
+        return found
 
     def fork(self) -> Lab:
         """A copy in which anything can be tried (``kailab.lab.fork``), to be closed; this lab stays as it is."""
@@ -95,7 +115,7 @@ class Looking:
 
         return fork.fork(cast("Lab", self))
 
-    def table(self, what: Literal["pods", "queues", "nodes"]) -> DataFrame:
+    def table(self, what: Literal["pods", "podgroups", "queues", "nodes", "evictions"]) -> DataFrame:
         """As a table of pandas, GPUs as numbers. Raises InputError where pandas is not installed (extra ``figures``)."""
         from kailab.lab import frames
 

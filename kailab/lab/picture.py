@@ -81,7 +81,7 @@ class Picture:
     @cached_property
     def used(self) -> dict[str, int]:
         """Node -> milli-GPU that are held there."""
-        return self.accounts.used
+        return self.accounts.used_by(self.rows)
 
     @cached_property
     def rows(self) -> list[PodRow]:

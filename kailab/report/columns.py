@@ -1,11 +1,14 @@
-"""Pods, PodGroups, nodes and queues as columns: what of them changed at which moment."""
+"""Pods, PodGroups, nodes and queues as columns: what of them changed at which moment. What holds only as long as a lab stands as it does
+is taken back before more is told."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kailab.engine.decisions import QueueState
 from kailab.report.form import NONE, STATES, GroupForm, NodeForm, PodForm, QueueForm
+from kailab.report.takeback import Takeback
 
 _STATE = {name: place for place, name in enumerate(STATES)}
 _WAITS, _PROMISED, _PLACED, _LEAVES = range(4)
@@ -29,8 +32,12 @@ class Seen(NamedTuple):
 
 
 class Queues:
-    def __init__(self) -> None:
+    """``touched``: places of which something was told since somebody emptied it."""
+
+    def __init__(self, holds: Takeback) -> None:
         self.form = QueueForm()
+        self.touched: set[int] = set()
+        self._holds = holds
         self._places: dict[str, int] = {}
 
     def place(self, name: str) -> int:
@@ -38,54 +45,68 @@ class Queues:
             return NONE
         found = self._places.get(name)
         if found is None:
-            found = self._places[name] = len(self.form.name)
-            self.form.name.append(name)
-            self.form.changes.append([])
+            found = len(self.form.name)
+            self._holds.put(self._places, name, found)
+            self._holds.append(self.form.name, name)
+            self._holds.append(self.form.changes, [])
+            self.touched.add(found)
         return found
 
     def put(self, moment: int, name: str, state: QueueState | dict[str, Any], ref: int) -> None:
-        changes = self.form.changes[self.place(name)]
+        place = self.place(name)
+        changes = self.form.changes[place]
         if not changes or changes[-1][1] != state:
             borrowed = (
                 [state.gpu.borrowed, state.cpu.borrowed, state.memory.borrowed] if isinstance(state, QueueState) else []
             )
-            changes.append((moment, state, ref, borrowed))
+            self._holds.append(changes, (moment, state, ref, borrowed))
+            self.touched.add(place)
 
     def keep_only(self, moment: int, names: set[str]) -> None:
         """All others are gone."""
         for name, place in self._places.items():
             changes = self.form.changes[place]
             if name not in names and changes and changes[-1][1] is not None:
-                changes.append((moment, None, NONE, []))
+                self._holds.append(changes, (moment, None, NONE, []))
+                self.touched.add(place)
 
 
 class Nodes:
-    def __init__(self) -> None:
+    """``touched``: as of queues."""
+
+    def __init__(self, holds: Takeback) -> None:
         self.form = NodeForm()
+        self.touched: set[int] = set()
+        self._holds = holds
         self._places: dict[str, int] = {}
         self._racks: dict[str, int] = {}
 
     def place(self, name: str) -> int:
         return self._places.get(name, NONE)
 
-    def put(self, moment: int, name: str, rack: str, milli: int, unavailable: str, ref: int) -> None:
+    def put(self, moment: int, name: str, rack: str, milli: int, unavailable: str, ref: int) -> int:
+        """Its place."""
         found = self._places.get(name)
         if found is None:
-            found = self._places[name] = len(self.form.name)
-            self.form.name.append(name)
-            self.form.changes.append([])
+            found = len(self.form.name)
+            self._holds.put(self._places, name, found)
+            self._holds.append(self.form.name, name)
+            self._holds.append(self.form.changes, [])
             if rack not in self._racks:
-                self._racks[rack] = len(self.form.racks)
-                self.form.racks.append(rack)
-            self.form.rack.append(self._racks[rack])
+                self._holds.put(self._racks, rack, len(self.form.racks))
+                self._holds.append(self.form.racks, rack)
+            self._holds.append(self.form.rack, self._racks[rack])
         changes = self.form.changes[found]
         if not changes or changes[-1][1:3] != (milli, unavailable):
-            changes.append((moment, milli, unavailable, ref))
+            self._holds.append(changes, (moment, milli, unavailable, ref))
+            self.touched.add(found)
+        return found
 
     def gone(self, moment: int, name: str) -> None:
         place = self._places.get(name)
         if place is not None and self.form.changes[place][-1][1] != NONE:
-            self.form.changes[place].append((moment, NONE, "", NONE))
+            self._holds.append(self.form.changes[place], (moment, NONE, "", NONE))
+            self.touched.add(place)
 
     def keep_only(self, moment: int, names: set[str]) -> None:
         for name in self._places:
@@ -93,73 +114,123 @@ class Nodes:
                 self.gone(moment, name)
 
 
-class Pods:
-    """Pods by an identity (a UID where one is known), and PodGroups by name. A change of several pods at a moment is counted once,
-    with ``end_of``."""
+class Groups:
+    """PodGroups by name, and how many of their pods are in which way. A change of several pods at a moment is counted once, with
+    ``end_of``."""
 
-    def __init__(self, queues: Queues, nodes: Nodes) -> None:
-        self.groups = GroupForm()
-        self._queues = queues
-        self._nodes = nodes
-        self._names: list[str] = []
+    def __init__(self, queues: Queues, holds: Takeback) -> None:
+        self.form = GroupForm()
+        self.touched: set[int] = set()
+        self._queues, self._holds = queues, holds
+        self._places: dict[str, int] = {}
+        self._counts: list[list[int]] = []
+        self._counted: set[int] = set()
+
+    def place(self, name: str, queue: str = "", members: int = NONE, ref: int = NONE) -> int:
+        """Of a PodGroup; what is told anew replaces what was known."""
+        form, found = self.form, self._places.get(name)
+        if found is None:
+            found = len(form.name)
+            self._holds.put(self._places, name, found)
+            for column, value in (
+                (form.name, name), (form.queue, NONE), (form.workload, ""), (form.members, NONE), (form.ref, NONE),
+                (form.counts, []), (self._counts, [0, 0, 0, 0]),
+            ):  # fmt: skip
+                self._holds.append(column, value)
+            self.touched.add(found)
+        if queue:
+            self._tell(form.queue, found, self._queues.place(queue))
+        if members != NONE:
+            self._tell(form.members, found, members)
+        if ref != NONE:
+            self._tell(form.ref, found, ref)
+        return found
+
+    def known(self, name: str) -> int:
+        """The place of one that was told of."""
+        return self._places.get(name, NONE)
+
+    def _tell(self, column: list[int], place: int, value: int) -> None:
+        if column[place] != value:
+            self._holds.put(column, place, value)
+            self.touched.add(place)
+
+    def count(self, group: int, state: str, by: int) -> None:
+        """A pod of it is, or is no longer, in a state."""
+        if state in _COUNTED:
+            kind = _COUNTED[state]
+            self._holds.put(self._counts[group], kind, self._counts[group][kind] + by)
+            self._counted.add(group)
+
+    def end_of(self, moment: int) -> None:
+        """All is told of a moment."""
+        for group in sorted(self._counted):
+            now = tuple(self._counts[group])
+            before = self.form.counts[group]
+            if (before[-1][1:] if before else (0, 0, 0, 0)) != now:
+                self._holds.append(before, (moment, *now))
+                self.touched.add(group)
+        self._counted.clear()
+
+
+class Pods:
+    """Pods by an identity (a UID where one is known). ``touched``: as of queues."""
+
+    def __init__(self, groups: Groups, nodes: Nodes, holds: Takeback) -> None:
+        self.groups = groups
+        self.touched: set[int] = set()
+        self.names: list[str] = []
+        self._nodes, self._holds = nodes, holds
         self._identities: list[str] = []
         self._group: list[int] = []
         self._seen: list[list[tuple[int, Seen, int]]] = []
         self._by_identity: dict[str, int] = {}
         self._by_name: dict[str, int] = {}
-        self._groups: dict[str, int] = {}
-        self._counts: list[list[int]] = []
-        self._touched: set[int] = set()
         self._sharing: dict[str, int] = {}
-
-    def group(self, name: str, queue: str = "", members: int = NONE, ref: int = NONE) -> int:
-        """The place of a PodGroup; what is told anew replaces what was known."""
-        found = self._groups.get(name)
-        if found is None:
-            found = self._groups[name] = len(self.groups.name)
-            self.groups.name.append(name)
-            self.groups.queue.append(NONE)
-            self.groups.workload.append("")
-            self.groups.members.append(NONE)
-            self.groups.ref.append(NONE)
-            self.groups.counts.append([])
-            self._counts.append([0, 0, 0, 0])
-        if queue:
-            self.groups.queue[found] = self._queues.place(queue)
-        if members != NONE:
-            self.groups.members[found] = members
-        if ref != NONE:
-            self.groups.ref[found] = ref
-        return found
 
     def place(self, name: str) -> int:
         """Of the latest pod of a name."""
         return self._by_name.get(name, NONE)
 
-    def put(self, moment: int, identity: str, name: str, group: int, seen: Seen, ref: int) -> None:
-        found = self._by_identity.get(identity)
+    def put(self, moment: int, identity: str, name: str, group: int, seen: Seen, ref: int) -> int:
+        """Its place."""
+        holds, found = self._holds, self._by_identity.get(identity)
         if found is None:
-            found = self._by_identity[identity] = len(self._names)
-            self._names.append(name)
-            self._identities.append(identity)
-            self._group.append(group)
-            self._seen.append([])
-        self._by_name[name] = found
-        was = self._seen[found][-1][1] if self._seen[found] else None
+            found = len(self.names)
+            holds.put(self._by_identity, identity, found)
+            for column, value in (
+                (self.names, name), (self._identities, identity), (self._group, group), (self._seen, []),
+            ):  # fmt: skip
+                holds.append(column, value)
+        before = self._by_name.get(name, NONE)
+        if before != found:
+            holds.put(self._by_name, name, found)
+            self.touched |= {before, found} - {NONE}
+        seen_before = self._seen[found]
+        was = seen_before[-1][1] if seen_before else None
         if was == seen and self._group[found] == group:
-            return
-        self._count(self._group[found], was.state if was is not None else "", NONE)
-        self._group[found] = group
-        self._count(group, seen.state, 1)
-        self._seen[found].append((moment, seen, ref))
+            return found
+        if was is not None:
+            self.groups.count(self._group[found], was.state, NONE)
+        holds.put(self._group, found, group)
+        self.groups.count(group, seen.state, 1)
+        if seen.shared and seen.shared not in self._sharing:
+            holds.put(self._sharing, seen.shared, len(self._sharing))
+        holds.append(seen_before, (moment, seen, ref))
+        self.touched.add(found)
+        return found
 
     def last(self, place: int) -> Seen:
         return self._seen[place][-1][1]
 
+    def group_of(self, place: int) -> int:
+        return self._group[place]
+
     def gone(self, moment: int, place: int) -> None:
         if self.last(place).state != "gone":
-            self._count(self._group[place], self.last(place).state, NONE)
-            self._seen[place].append((moment, Seen("gone", "", 0), NONE))
+            self.groups.count(self._group[place], self.last(place).state, NONE)
+            self._holds.append(self._seen[place], (moment, Seen("gone", "", 0), NONE))
+            self.touched.add(place)
 
     def identity(self, place: int) -> str:
         return self._identities[place]
@@ -168,44 +239,30 @@ class Pods:
         return self._by_identity.get(identity, NONE)
 
     def keep_only(self, moment: int, places: set[int]) -> None:
-        for place in range(len(self._names)):
+        for place in range(len(self.names)):
             if place not in places:
                 self.gone(moment, place)
 
-    def end_of(self, moment: int) -> None:
-        """All is told of a moment."""
-        for group in sorted(self._touched):
-            now = tuple(self._counts[group])
-            before = self.groups.counts[group]
-            if (before[-1][1:] if before else (0, 0, 0, 0)) != now:
-                before.append((moment, *now))  # type: ignore[arg-type]
-        self._touched.clear()
-
-    def _count(self, group: int, state: str, by: int) -> None:
-        if state in _COUNTED:
-            self._counts[group][_COUNTED[state]] += by
-            self._touched.add(group)
-
-    def form(self, before: dict[str, int], after: dict[str, int]) -> PodForm:
-        """``before``, ``after``: references to the objects, by the pod's name."""
-        form = PodForm(name=self._names, group=self._group)
-        form.before = [before.get(name, NONE) for name in self._names]
-        # A name may have been taken again: the object that was there at the end is the latest pod's.
-        form.after = [
-            after.get(name, NONE) if self._by_name[name] == place else NONE for place, name in enumerate(self._names)
-        ]
-        for changes in self._seen:
+    def form(
+        self, before: Mapping[str, int], after: Callable[[int], int], places: Iterable[int] | None = None
+    ) -> PodForm:
+        """``before``: references to objects by the pod's name; ``after``: by its place. ``places``: of some pods; None: of all."""
+        form = PodForm()
+        for place in range(len(self.names)) if places is None else places:
+            name = self.names[place]
+            form.name.append(name)
+            form.group.append(self._group[place])
+            form.before.append(before.get(name, NONE))
+            # A name may have been taken again: the object that was there at the end is the latest pod's.
+            form.after.append(after(place) if self._by_name[name] == place else NONE)
             form.first.append(len(form.moment))
-            for moment, seen, ref in changes:
+            for moment, seen, ref in self._seen[place]:
                 form.moment.append(moment)
                 form.state.append(_STATE[seen.state])
                 form.node.append(self._nodes.place(seen.node))
                 form.milli.append(seen.milli)
-                form.shared.append(self._shared(seen.shared))
+                form.shared.append(self._sharing[seen.shared] if seen.shared else NONE)
                 form.ref.append(ref)
         form.first.append(len(form.moment))
         form.sharing = list(self._sharing)
         return form
-
-    def _shared(self, name: str) -> int:
-        return self._sharing.setdefault(name, len(self._sharing)) if name else NONE

@@ -61,11 +61,14 @@ class _Part(msgspec.Struct, kw_only=True):
 
 class Raw(_Part):
     """Where raw entries are. A part is a run of entries of one file: (file, place, first entry); the place is "line", or the path of a
-    list in the file, of which entries are items. A chunk has its name and its first entry."""
+    list in the file, of which entries are items. A chunk has its name and its first entry; where each has the same number of entries
+    (``each``) it is called ``name.N``, and none is listed."""
 
     parts: list[tuple[str, str, int]] = []
     chunks: list[tuple[str, int]] = []
     entries: int = 0
+    each: int = 0
+    name: str = ""
 
 
 class Moment(_Part):
@@ -202,6 +205,56 @@ class LabForm(_Part):
     raw: Raw = msgspec.field(default_factory=Raw)
 
 
+class Places(_Part):
+    """What of a column, or of several that belong together, is another: ``places`` have what stands there now, and there are ``count`` of
+    them; those from there on are no more."""
+
+    count: int
+    places: list[int]
+
+
+class SomeMoments(Places):
+    values: list[Moment]
+
+
+class SomeWaits(Places):
+    values: list[WaitForm]
+
+
+class SomeNodes(Places):
+    values: NodeForm
+
+
+class SomeQueues(Places):
+    values: QueueForm
+
+
+class SomeGroups(Places):
+    values: GroupForm
+
+
+class SomePods(Places):
+    values: PodForm
+
+
+class Increment(_Part):
+    """What makes of the ``LabForm`` of a lab the one of the same lab later. ``steps``, ``decisions``, ``events``, ``parts``: what comes
+    behind those that there were; places in ``kinds``, ``actions``, ``racks`` and ``sharing`` are those of all. ``events_gone``: so many
+    at the beginning are no more."""
+
+    moments: SomeMoments
+    steps: list[StepForm]
+    nodes: SomeNodes
+    queues: SomeQueues
+    groups: SomeGroups
+    pods: SomePods
+    waits: SomeWaits
+    decisions: DecisionForm
+    events: list[str]
+    events_gone: int
+    parts: list[tuple[str, str, int]]
+
+
 class ExpectedForm(_Part):
     t: float
     subject: str
@@ -210,6 +263,7 @@ class ExpectedForm(_Part):
     held: bool
     lab: str
     line: int
+    ref: int
 
 
 class LabRef(_Part):
@@ -225,7 +279,7 @@ class LabRef(_Part):
 
 
 class TestForm(_Part):
-    """``sentence``: the test's docstring."""
+    """``sentence``: the test's docstring. ``differs``: of a trial, each way in which it came out otherwise than under the reference."""
 
     __test__ = False
 
@@ -237,20 +291,23 @@ class TestForm(_Part):
     decisions: int
     expectations: list[ExpectedForm]
     labs: list[LabRef]
+    differs: list[str] = []
 
 
 class RunForm(_Part):
-    """``facts``: run.json, None of a run that did not finish. ``problems``: how the folder is not what was written."""
+    """``facts``: run.json, None of a run that did not finish. ``problems``: how the folder is not what was written. ``about``: of a
+    trial's contender what it is; it has no run.json of its own."""
 
     run: str
     facts: dict[str, Any] | None
     outcomes: dict[str, int]
     problems: list[str]
     tests: list[TestForm]
+    about: str = ""
 
 
 class Page(_Part):
-    """``kind``: "run", "lab" or "snapshot". Two runs where they are to be compared."""
+    """``kind``: "run", "lab", "snapshot" or "trial". Two runs where they are to be compared; of a trial one for each contender."""
 
     format: int
     kailab: str

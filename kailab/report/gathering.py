@@ -3,129 +3,207 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kailab.cluster.protocol import Object
-from kailab.report import of_decisions
-from kailab.report.columns import Nodes, Pods, Queues
-from kailab.report.form import NONE, LabForm, Moment, StepForm
+from kailab.evidence.entries import Waits
+from kailab.report.columns import Groups, Nodes, Pods, Queues
+from kailab.report.form import NONE, Increment, LabForm, StepForm
+from kailab.report.increments import Counts, increment
 from kailab.report.of_cycles import CycleMoments
+from kailab.report.of_decisions import Decisions, Waiting
 from kailab.report.of_states import Now, StateMoments, moment, moment_now
 from kailab.report.raw import Texts
+from kailab.report.takeback import Takeback
 from kailab.report.told import Told
 
 LOOKS = ("nodes", "queues", "podgroups", "pods")
 
 
 class Gathering:
-    """Of one lab. ``raw`` gives entries their references."""
+    """Of one lab. ``raw`` gives entries their references. Of a lab that goes on, once it has cycles, what is new is taken in
+    (``go_on``); what held for its last moment only is taken back before."""
 
     def __init__(self, told: Told, raw: Texts) -> None:
-        self._told, self._raw = told, raw
-        self._history = told.history
-        self._queues, self._nodes = Queues(), Nodes()
-        self._pods = Pods(self._queues, self._nodes)
-        self._racks = told.racks
-        self._waiting = of_decisions.Waiting(self._pods)
-        self._moments: list[Moment] = []
-        self._looked: dict[str, dict[str, int]] = {}
+        self._told, self._raw, self._history = told, raw, told.history
+        self._firsts: dict[str, int] = {}
+        self.expectations = NONE  # the reference of the first one
+        facts, first = self._first("lab.json", raw.whole), self._first("decisions.jsonl", raw.lines)
+        self._form = form = LabForm(name=told.name, facts=told.facts, facts_ref=facts)
+        self._holds = holds = Takeback()
+        self._queues, self._nodes = Queues(holds), Nodes(holds)
+        self._groups = Groups(self._queues, holds)
+        self._pods = Pods(self._groups, self._nodes, holds)
+        self._waiting = Waiting(self._groups, holds)
+        self._decisions = Decisions(first, self._pods, self._nodes, self._queues)
+        self._moments = form.moments
+        form.nodes, form.queues, form.groups = self._nodes.form, self._queues.form, self._groups.form
+        form.waits, form.decisions = self._waiting.form, self._decisions.form
+        self._with_cycles = bool(told.history.cycles)
+        self._cycles = CycleMoments(self._moments, self._pods, self._nodes, self._queues, raw, told.history.opened)
+        self._states = StateMoments(self._pods, self._nodes, self._queues, self._with_cycles, raw.by_place)
+        self._numbers: dict[int, int] = {}
+        self._before: dict[str, int] = {}
 
     def form(self, now: Now | None = None) -> LabForm:
         """The lab, but for where its raw text is. ``now``: of a lab that goes on, how it stood when this was told, as the last moment.
         Raises EvidenceError."""
-        raw, told = self._raw, self._told
-        form = LabForm(name=told.name, facts=told.facts, facts_ref=raw.whole("lab.json"))
-        first = raw.lines("decisions.jsonl")
-        with_cycles = bool(self._history.cycles)
-        if with_cycles:
-            self._from_cycles(first)
-        self._from_states(with_cycles, now)
-        form.steps = self._steps(with_cycles)
-        history = self._history
-        form.decisions = of_decisions.columns(
-            history.decisions, self._moment_of(with_cycles), first, self._pods, self._nodes, self._queues
-        )
-        of_decisions.count(history.decisions, form.decisions, self._moments)
-        form.events_ref0 = raw.items("events.json")
+        self._take(now)
+        form, told = self._form, self._told
+        form.events_ref0 = self._first("events.json", self._raw.items)
         form.events = list(told.events)
-        objects = {look: self._objects(look) for look in ("before", "after")}
-        raw.lines("expectations.jsonl")
-        form.moments = self._moments
-        form.nodes, form.queues = self._nodes.form, self._queues.form
-        form.nodes.by = self._racks.by
-        form.pods = self._pods.form(
-            self._by_name("before", objects["before"]["pods"]), self._by_name("after", objects["after"]["pods"])
-        )
-        form.groups = self._pods.groups
-        workloads = history.workloads
-        form.groups.workload = [workloads.get(name, "") for name in form.groups.name]
-        form.waits = self._waiting.form
-        return form
+        self._before = self._by_name("before")
+        self._objects("after")
+        self.expectations = self._first("expectations.jsonl", self._raw.lines)
+        form.nodes.by = told.racks.by
+        form.groups.workload[:] = [told.workloads.get(name) for name in form.groups.name]
+        self._seen_through()
+        return self.whole()
 
-    def _from_cycles(self, first: int) -> None:
-        cycles = CycleMoments(self._pods, self._nodes, self._queues, self._racks, self._raw, self._history.opened)
-        cycles.take(self._history.cycles)
-        self._moments = cycles.moments
-        told = of_decisions.by_cycle(self._history.decisions)
-        for place, one in enumerate(self._moments):
-            self._waiting.keep_only(place, set(cycles.waiting[place]))
-            for entry_place, entry in told.get(one.number, ()):
-                self._waiting.begin(place, entry, first + entry_place)
+    def go_on(self, told: Told, now: Now) -> Increment:
+        """What is new of a lab that was told of before, with cycles and as it stood then. Raises EvidenceError."""
+        form, changed = self._form, told.workloads.changed
+        before = Counts(self._decisions.taken, len(form.decisions.evictions), len(form.steps))
+        stepped = [one.steps for one in self._moments]
+        self._holds.back()
+        del self._moments[-1], stepped[-1]
+        cycles = len(self._moments)
+        self._told, self._history = told, told.history
+        self._take(now)
+        events = len(form.events) - told.events_gone
+        form.events[:] = told.events
+        self._groups.touched |= {place for name in changed if (place := self._groups.known(name)) != NONE}
+        for place in self._groups.touched:
+            if place < len(form.groups.name):
+                form.groups.workload[place] = told.workloads.get(form.groups.name[place])
+        moments = {place for place, steps in enumerate(stepped) if self._moments[place].steps != steps}
+        found = increment(
+            form, before, moments | set(range(cycles, len(self._moments))), self._queues.touched, self._nodes.touched,
+            self._groups.touched, self._waiting.touched,
+        )  # fmt: skip
+        found.pods.count = len(self._pods.names)
+        found.pods.places = sorted(place for place in self._pods.touched if place < found.pods.count)
+        found.pods.values = self._pods.form(self._before, self._after(), found.pods.places)
+        found.events, found.events_gone = form.events[events:], told.events_gone
+        self._seen_through()
+        return found
 
-    def _from_states(self, with_cycles: bool, now: Now | None) -> None:
+    def whole(self) -> LabForm:
+        """All that was taken in by now."""
+        self._form.pods = self._pods.form(self._before, self._after())
+        return self._form
+
+    def names(self) -> dict[str, list[str]]:
+        """Columns of names, by kind."""
+        return {
+            "nodes": self._nodes.form.name,
+            "queues": self._queues.form.name,
+            "podgroups": self._groups.form.name,
+            "pods": self._pods.names,
+        }
+
+    def _seen_through(self) -> None:
+        for touched in (
+            self._queues.touched, self._nodes.touched, self._groups.touched, self._pods.touched, self._waiting.touched,
+            self._cycles.pods_told, self._told.workloads.changed,
+        ):  # fmt: skip
+            touched.clear()
+
+    # --- moments -----------------------------------------------------------------------------------------------------
+
+    def _take(self, now: Now | None) -> None:
+        if self._with_cycles:
+            self._from_cycles()
+        self._from_states(now)
+        self._form.steps[:] = self._steps()
+        if not self._with_cycles:
+            times = [one.t for one in self._moments]
+            for entry in self._history.decisions:
+                place = min(bisect_left(times, entry.t), len(times) - 1)
+                self._decisions.take(entry, self._moments, place)
+
+    def _from_cycles(self) -> None:
+        decisions = self._history.decisions
+        for cycle in self._history.cycles[self._cycles.taken :]:
+            place = len(self._moments)
+            waiting = self._cycles.take(cycle, self._told.racks)
+            self._numbers[cycle.number] = place
+            self._waiting.keep_only(place, set(waiting))
+            # Right after their cycle: another pod may take the name of one that is gone.
+            while self._decisions.taken < len(decisions) and decisions[self._decisions.taken].cycle <= cycle.number:
+                self._decide()
+        while self._decisions.taken < len(decisions):
+            self._decide()
+
+    def _decide(self) -> None:
+        at = self._decisions.taken
+        entry = self._history.decisions[at]
+        place = self._numbers.get(entry.cycle, NONE)
+        self._decisions.take(entry, self._moments, place)
+        if isinstance(entry, Waits) and place == len(self._moments) - 1:
+            self._waiting.begin(place, entry, self._decisions.form.ref0 + at)
+
+    def _from_states(self, now: Now | None) -> None:
         """After cycles only the last one: each cycle tells what it found."""
         told = list(zip(self._told.states, self._history.states, strict=True))
         # A cycle may have run after the last step that left a state.
-        if with_cycles:
+        if self._with_cycles:
             told = [one for one in told[-1:] if not self._moments or one[1][0] >= self._moments[-1].t]
-        if with_cycles and now is not None:
+        if self._with_cycles and now is not None:
             told = []
-        states = StateMoments(self._pods, self._nodes, self._queues, self._racks)
+            self._holds.begin()
         specs = None
-        if not with_cycles:
+        if not self._with_cycles:
             looks = (*self._history.before.get("queues", ()), *self._history.after.get("queues", ()))
             specs = {queue["metadata"]["name"]: queue for queue in looks}
         for name, (t, state) in told:
             place = len(self._moments)
             rows = self._raw.rows(f"states/{name}.json", *LOOKS)
             refs = {kind: rows.get(kind, NONE) for kind in LOOKS}
-            states.take(place, state, refs, specs)
-            if not with_cycles:
+            self._states.take(place, state, refs, self._told.racks, specs)
+            if not self._with_cycles:
                 self._waiting.rows(place, state, refs["pods"])
             self._moments.append(moment(int(name.partition("-")[0]), t, self._history.opened, refs["pods"]))
         if now is not None:
-            self._now(states, now, specs)
-        if with_cycles and (told or now is not None):
-            self._waiting.at_end(len(self._moments) - 1, self._history.pending, self._raw.items("pending.json"))
+            self._now(now, specs)
+        if self._with_cycles and (told or now is not None):
+            first = self._first("pending.json", self._raw.items)
+            self._waiting.at_end(len(self._moments) - 1, self._history.pending, first, self._told.text)
 
-    def _now(self, states: StateMoments, now: Now, specs: dict[str, Object] | None) -> None:
+    def _now(self, now: Now, specs: dict[str, Object] | None) -> None:
         """As the objects are, with queues as they were asked for."""
         place, refs = len(self._moments), self._objects("after")
-        states.take(place, now.state, refs, None if now.queues else specs, now.unavailable)
-        objects = {row.name: refs["queues"] + at for at, row in enumerate(now.state.queues)}
+        if self._with_cycles and self._raw.by_place:
+            self._states.take_now(place, now, refs, self._told.racks, self._cycles.pods_told)
+        else:
+            queues = None if now.queues else specs
+            self._states.take(place, now.state, refs, self._told.racks, queues, now.unavailable)
+        objects = {row.name: at for at, row in enumerate(now.state.queues)}
         for queue in now.queues:
-            self._queues.put(place, queue.name, queue, objects.get(queue.name, NONE))
+            at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, NONE)
+            self._queues.put(place, queue.name, queue, refs["queues"] + at if queue.name in objects else NONE)
         if now.queues:
             self._queues.keep_only(place, {queue.name for queue in now.queues})
         if specs is not None:
             self._waiting.rows(place, now.state, refs["pods"])
         # States are called after their steps: this one comes after all of them.
         number = self._history.steps[-1].n + 1 if self._history.steps else 0
-        self._moments.append(moment_now(now, number, self._history.opened, refs["pods"]))
+        pods, ref = now.state.pods, refs["pods"]
+        if pods and self._raw.by_place:
+            ref += self._pods.place(pods[0].name)
+        self._moments.append(moment_now(now, number, self._history.opened, ref if pods else NONE))
 
-    def _objects(self, look: str) -> dict[str, int]:
-        """Of each kind the reference of the first object. Asked again it is the same."""
-        if look not in self._looked:
-            self._looked[look] = {kind: self._raw.items(f"{look}/{kind}.json") for kind in LOOKS}
-        return self._looked[look]
+    # --- steps -------------------------------------------------------------------------------------------------------
 
-    def _steps(self, with_cycles: bool) -> list[StepForm]:
-        first = self._raw.items("steps.json")
+    def _steps(self) -> list[StepForm]:
+        first = self._first("steps.json", self._raw.items)
         steps = [
             StepForm(t=one.t, operation=one.operation, text=one.text, ref=first + place)
             for place, one in enumerate(self._history.steps)
         ]
-        following = self._following_cycles() if with_cycles else self._following_states()
+        for one in self._moments:
+            one.steps = []
+        following = self._following_cycles() if self._with_cycles else self._following_states()
         for place, at in enumerate(following[: len(steps)]):
             if self._moments:
                 self._moments[min(at, len(self._moments) - 1)].steps.append(place)
@@ -139,8 +217,7 @@ class Gathering:
     def _following_cycles(self) -> list[int]:
         """For each step the moment of the first cycle after it that decided something. Steps and cycles may have the same time; the
         timeline has their order."""
-        numbers = {entry.cycle for entry in self._history.decisions}
-        deciding = [place for place, one in enumerate(self._moments) if one.kind == "cycle" and one.number in numbers]
+        deciding = [place for place, one in enumerate(self._moments) if one.counts]
         found: list[int] = []
         at, stepped, open_steps = -1, True, 0
         for kind, t in self._told.order:
@@ -162,17 +239,31 @@ class Gathering:
             at += 1
         return at
 
-    def _moment_of(self, with_cycles: bool) -> of_decisions.Of:
-        if with_cycles:
-            places = {one.number: place for place, one in enumerate(self._moments) if one.kind == "cycle"}
-            return lambda entry: places.get(entry.cycle, NONE)
-        times = [one.t for one in self._moments]
-        last = len(times) - 1
-        return lambda entry: min(bisect_left(times, entry.t), last)
+    # --- references --------------------------------------------------------------------------------------------------
 
-    def _by_name(self, look: str, first: int) -> dict[str, int]:
+    def _first(self, file: str, of: Callable[[str], int]) -> int:
+        """The reference of the first entry of a file. Asked again it is the same."""
+        if file not in self._firsts:
+            self._firsts[file] = of(file)
+        return self._firsts[file]
+
+    def _objects(self, look: str) -> dict[str, int]:
+        """Of each kind the reference of the first object."""
+        return {kind: self._first(f"{look}/{kind}.json", self._raw.items) for kind in LOOKS}
+
+    def _by_name(self, look: str) -> dict[str, int]:
+        """References to pods."""
         objects = (self._history.before if look == "before" else self._history.after).get("pods", ())
+        first = self._objects(look)["pods"]
         return {
             f"{one['metadata'].get('namespace', '')}/{one['metadata']['name']}": first + place
             for place, one in enumerate(objects)
         }
+
+    def _after(self) -> Callable[[int], int]:
+        """References to pods as they were at the end, by their places."""
+        names, first = self._pods.names, self._objects("after")["pods"]
+        if self._raw.by_place:
+            return lambda place: first + place if self._states.is_there(names[place]) else NONE
+        by_name = self._by_name("after")
+        return lambda place: by_name.get(names[place], NONE)

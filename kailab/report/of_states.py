@@ -9,7 +9,7 @@ from kailab.cluster.protocol import Object
 from kailab.engine.decisions import QueueState
 from kailab.engine.snapshot.records import GPU
 from kailab.evidence.canonical import rfc3339
-from kailab.evidence.entries import PodRow, QueueRow, State
+from kailab.evidence.entries import PodGroupRow, PodRow, QueueRow, State
 from kailab.report.columns import Nodes, Pods, Queues, Seen
 from kailab.report.form import NONE, Moment
 from kailab.report.racks import Racks
@@ -36,38 +36,92 @@ class Now(NamedTuple):
 class StateMoments:
     """Takes states in, one after the other. Rows have no UID: a pod is the one that was there by that name before."""
 
-    def __init__(self, pods: Pods, nodes: Nodes, queues: Queues, racks: Racks) -> None:
-        self._pods, self._nodes, self._queues, self._racks = pods, nodes, queues, racks
+    def __init__(self, pods: Pods, nodes: Nodes, queues: Queues, after_cycles: bool, by_place: bool) -> None:
+        """``after_cycles``: a PodGroup's record is what the scheduler read. ``by_place``: references go by the places of columns, not by
+        those of rows."""
+        self._pods, self._nodes, self._queues = pods, nodes, queues
+        self._after_cycles, self._by_place = after_cycles, by_place
+        self._rows: dict[str, PodRow] = {}
+        self._group_rows: dict[str, PodGroupRow] = {}
+        self._stood: set[str] = set()
+        """Pods of which something was told when the lab was looked at last, by name; and PodGroups."""
+        self._stood_groups: set[str] = set()
 
     def take(
         self,
         moment: int,
         state: State,
         refs: Mapping[str, int],
+        racks: Racks,
         specs: Mapping[str, Object] | None,
         unavailable: Mapping[str, str] | None = None,
     ) -> None:
         """``refs``: the first row of each list. ``specs``: queues as objects, for what rows do not say; None: queues are known better
         from elsewhere. ``unavailable``: node -> why it takes nothing new."""
-        closed = unavailable or {}
-        for place, node in enumerate(state.nodes):
-            rack = self._racks.of(node.name)
-            why = closed.get(node.name, "")
-            self._nodes.put(moment, node.name, rack, node.gpus * GPU, why, refs["nodes"] + place)
-        self._nodes.keep_only(moment, {node.name for node in state.nodes})
+        self._take_nodes(moment, state, refs["nodes"], racks, unavailable or {})
         for place, group in enumerate(state.podgroups):
-            least = NONE if group.min_member is None else group.min_member
-            self._pods.group(group.name, group.queue, least, refs["podgroups"] + place)
-        there = {self._take_pod(moment, row, refs["pods"] + place) for place, row in enumerate(state.pods)}
+            self._take_group(group, refs["podgroups"], place)
+        there = {self._take_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
+        self._rows = {row.name: row for row in state.pods}
         self._pods.keep_only(moment, there)
-        self._pods.end_of(moment)
+        self._pods.groups.end_of(moment)
         if specs is not None:
             for place, queue in enumerate(state.queues):
                 self._queues.put(moment, queue.name, _queue(queue, specs.get(queue.name, {})), refs["queues"] + place)
             self._queues.keep_only(moment, {queue.name for queue in state.queues})
 
-    def _take_pod(self, moment: int, row: PodRow, ref: int) -> int:
-        group = self._pods.group(row.group, row.queue)
+    def take_now(self, moment: int, now: Now, refs: Mapping[str, int], racks: Racks, told: set[int]) -> None:
+        """How a lab stands whose last stand was taken back: what is as it was then costs a look. ``told``: places of pods of which cycles
+        told since. References go by the places of columns."""
+        pods, groups, state = self._pods, self._pods.groups, now.state
+        self._take_nodes(moment, state, refs["nodes"], racks, now.unavailable)
+        group_rows = {row.name: row for row in state.podgroups}
+        self._stood_groups |= {groups.form.name[place] for place in groups.touched if place < len(groups.form.name)}
+        before = groups.touched
+        groups.touched = set()
+        for name, group in group_rows.items():
+            if self._group_rows.get(name) is not group or name in self._stood_groups:
+                self._take_group(group, refs["podgroups"], 0)
+        rows, was = {row.name: row for row in state.pods}, self._rows
+        self._stood |= {pods.names[place] for place in told} | (was.keys() - rows.keys())
+        before_pods, pods.touched = pods.touched, set()
+        places = told | {place for name in self._stood if (place := pods.place(name)) != NONE}
+        for name, row in rows.items():
+            if was.get(name) is not row or name in self._stood:
+                places.add(self._take_pod(moment, row, refs["pods"], 0))
+        for place in sorted(places):
+            if pods.names[place] not in rows or pods.place(pods.names[place]) != place:
+                pods.gone(moment, place)
+        groups.end_of(moment)
+        self._rows, self._group_rows = rows, group_rows
+        # What was told now and does not hold beyond: to be looked at again when it is taken back.
+        self._stood = {pods.names[place] for place in pods.touched}
+        self._stood_groups = {groups.form.name[place] for place in groups.touched}
+        # Whether there is an object is told of a pod, too.
+        pods.touched |= before_pods | {pods.place(name) for name in was.keys() ^ rows.keys()} - {NONE}
+        groups.touched |= before
+
+    def is_there(self, pod: str) -> bool:
+        """Whether it was, when the lab was looked at."""
+        return pod in self._rows
+
+    def _take_nodes(self, moment: int, state: State, first: int, racks: Racks, closed: Mapping[str, str]) -> None:
+        for place, node in enumerate(state.nodes):
+            column = self._nodes.place(node.name) if self._by_place else place
+            if column == NONE:
+                column = len(self._nodes.form.name)
+            rack = racks.of(node.name) if self._nodes.place(node.name) == NONE else ""
+            self._nodes.put(moment, node.name, rack, node.gpus * GPU, closed.get(node.name, ""), first + column)
+        self._nodes.keep_only(moment, {node.name for node in state.nodes})
+
+    def _take_group(self, group: PodGroupRow, first: int, place: int) -> None:
+        groups, least = self._pods.groups, NONE if group.min_member is None else group.min_member
+        column = groups.place(group.name)
+        known = self._after_cycles and groups.form.ref[column] != NONE
+        groups.place(group.name, group.queue, least, NONE if known else first + (column if self._by_place else place))
+
+    def _take_pod(self, moment: int, row: PodRow, first: int, place: int) -> int:
+        group = self._pods.groups.place(row.group, row.queue)
         known = self._pods.place(row.name)
         was = self._pods.last(known) if known != NONE else None
         state = _STATE_OF.get(row.phase) or ("starts" if row.node else "waits")
@@ -76,8 +130,8 @@ class StateMoments:
         shared = was.shared if was is not None and was.node == row.node else ""
         identity = self._pods.identity(known) if known != NONE and was is not None and was.state != "gone" else ""
         seen = Seen(state, row.node, row.milli_gpus, shared)
-        self._pods.put(moment, identity or f"{row.name}@{moment}", row.name, group, seen, ref)
-        return self._pods.place(row.name)
+        column = place if not self._by_place else known if identity else len(self._pods.names)
+        return self._pods.put(moment, identity or f"{row.name}@{moment}", row.name, group, seen, first + column)
 
 
 def moment(state_number: int, t: float, opened: float, ref: int) -> Moment:

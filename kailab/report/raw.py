@@ -29,6 +29,9 @@ class Texts(Protocol):
     """Of a lab's evidence, file by file: gives entries their references, in the order in which they are asked for. NONE where there is no
     such file, or nothing in it."""
 
+    by_place: bool
+    """Whether objects of the last look go by the places of what they are in the form's columns, and not by those in their file."""
+
     def lines(self, file: str) -> int:
         """All lines of a file. The reference of the first."""
         ...
@@ -62,6 +65,8 @@ class CycleTexts(Protocol):
 
 class RawText:
     """Takes entries in from the files of a folder and gives each a number, its reference."""
+
+    by_place = False
 
     def __init__(self, folder: Path, shown: str, chunk: str) -> None:
         """``folder``: the lab's; ``shown``: what it is called on the page. ``chunk``: what the chunks' names begin with."""

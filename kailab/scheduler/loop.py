@@ -4,6 +4,7 @@ rest."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 
 import msgspec
 
@@ -11,18 +12,23 @@ from kailab.cluster.protocol import Cluster
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle, until_decided
 from kailab.engine.decisions import Decisions, Pending
+from kailab.engine.policies.asking import asked
 from kailab.engine.policies.ranking import order_holds
 from kailab.engine.snapshot.changes import Follower
+from kailab.engine.snapshot.snapshot import Snapshot
+from kailab.errors import PolicyError
 from kailab.model.labels import SCHEDULER_NAME
+from kailab.policies.catalogue import SHIPPED
 from kailab.scheduler.binding.execution import DecisionExecutor
 from kailab.scheduler.binding.preparing import Preparation
 from kailab.scheduler.cycle_record import CycleRecord, History, name_decisions
 from kailab.scheduler.mirror import Mirror
 from kailab.scheduler.observers import Observer
+from kailab.scheduler.patience import PATIENCE
 from kailab.scheduler.present import Present, present
 from kailab.scheduler.reading.podgroups import DEFAULT_NODE_POOL
-from kailab.scheduler.settings.policies import with_policies
-from kailab.scheduler.status.reporting import Reporter
+from kailab.scheduler.settings.policies import chosen_policies, with_policies
+from kailab.scheduler.status.reporting import Reporter, always
 from kailab.scheduler.usage import UsageHistory, UsageParams
 
 
@@ -52,13 +58,14 @@ class Scheduler:
     ) -> None:
         self.config = with_policies(config or EngineConfig())
         self._order_holds = order_holds(self.config)
+        self._policies_of_others = any(choice.name not in SHIPPED for choice in chosen_policies(self.config))
         self.mirror = Mirror(cluster, scheduler_names, node_pool)
         self.history = History()
         self.cycles = 0
         self._cluster = cluster
         self._observer = observer or Observer()
         self._carrier = DecisionExecutor(cluster, self.mirror, self.config.checkpoint, preparations, sparing, ahead)
-        self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else lambda: True)
+        self._reporter = Reporter(cluster, self.mirror, self._starts_matter if sparing else always)
         self._usage = UsageHistory.load(cluster, usage or UsageParams()) if self.config.k_value > 0 else None
         # No version of the working set: the first step runs a cycle in any case.
         self._seen = -1
@@ -167,6 +174,14 @@ class Scheduler:
         if self._follower is None:
             self._follower = self.mirror.working.follow()
 
+    def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
+        """See ``Deciding``."""
+        self.mirror.update()
+        self.follow_records()
+        assert self._follower is not None
+        self._follower.go_on(records)
+        self._reporter.go_on_from(pending)
+
     def close(self) -> None:
         self.mirror.close()
 
@@ -214,7 +229,11 @@ class Scheduler:
             tell_turns=self._follower is not None,
         )
         working, on_phase = self.mirror.working, self._observer.on_phase
-        config, decisions = until_decided(lambda given: run_cycle(working, given, now, on_phase), config)
+        try:
+            with PATIENCE.ends(asked.__code__) if self._policies_of_others else nullcontext():
+                config, decisions = until_decided(lambda given: run_cycle(working, given, now, on_phase), config)
+        except PolicyError as error:
+            raise PolicyError(f"{error}; in cycle {self.cycles + 1}") from error
         self._promised = decisions.heirs
         return config, decisions
 
@@ -228,5 +247,6 @@ class Scheduler:
             or config.job_order_policy is not None
             or config.victim_order_policy is not None
             or config.reservation_policy is not None
+            or config.queue_shares_policy is not None
             or any(queue.reclaim_min_runtime or queue.preempt_min_runtime for queue in self.mirror.queues.values())
         )

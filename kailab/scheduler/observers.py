@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kailab.cluster.protocol import Cluster, Object
 
 if TYPE_CHECKING:
+    from kailab.engine.decisions import Pending
+    from kailab.engine.snapshot.snapshot import Snapshot
     from kailab.scheduler.cycle_record import CycleRecord
     from kailab.scheduler.mirror import Mirror
 
@@ -28,6 +30,10 @@ class Deciding(Protocol):
 
     def follow_records(self) -> None:
         """Tell with each cycle what it was decided on, too."""
+
+    def go_on_from(self, records: Snapshot, pending: Sequence[Pending]) -> None:
+        """Go on where a scheduler before this one was, which decided last on these records and left this pending: what was told then is
+        not told again."""
 
 
 @dataclass(frozen=True)

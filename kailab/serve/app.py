@@ -3,7 +3,8 @@
 GET  /                          the page; with ?token= it lets the browser in
 GET  /files/NAME                its modules and styles
 GET  /events                    news of the lab, pushed (server-sent events)
-GET  /data/VERSION/lab          a view of the lab as the viewer's form, /desk: what of it can be changed, /raw/CHUNK: raw text
+GET  /data/VERSION/lab          the lab as the viewer's form, /since/SHOWING/NUMBER: what is new since a view of that number,
+                                /desk: what of it can be changed, /raw/CHUNK: raw text
 GET  /examples                  the library
 POST /preview, /apply, /do      a change tried on a copy; carried out; pause, step, advance, undo
 """
@@ -50,6 +51,7 @@ class Application:
         """``report`` gets what went wrong that nobody foresaw."""
         self._room, self._newsroom, self._files, self._gate = room, newsroom, files, gate
         self._report = report
+        self._desk_of: tuple[Any, asyncio.Future[bytes] | None] = (None, None)
 
     def made(self) -> web.Application:
         app = web.Application(client_max_size=MOST_BYTES, middlewares=[])
@@ -60,7 +62,9 @@ class Application:
                 web.get("/", self._page),
                 web.get("/files/{name}", self._file),
                 web.get("/events", self._events),
-                web.get("/data/{version}/{part}", self._data),
+                web.get("/data/{version}/lab", self._lab),
+                web.get("/data/{version}/desk", self._desk),
+                web.get("/data/{version}/since/{showing}/{number}", self._since),
                 web.get("/data/{version}/raw/{chunk}", self._raw),
                 web.get("/examples", self._examples),
                 web.post("/preview", self._preview),
@@ -102,10 +106,26 @@ class Application:
             raise web.HTTPNotFound(text="there is no such file\n")
         return web.Response(body=found.content, content_type=found.kind, charset="utf-8")
 
-    async def _data(self, request: web.Request) -> web.Response:
+    async def _lab(self, request: web.Request) -> web.Response:
+        return _compressed(self._asked(request).lab, _JSON)
+
+    async def _since(self, request: web.Request) -> web.Response:
+        showing, number = request.match_info["showing"], request.match_info["number"]
+        if not number.isascii() or not number.isdecimal() or len(number) > 9:
+            raise web.HTTPNotFound(text="there is no such part\n")
+        found = self._asked(request).since(showing, int(number))
+        if found is None:
+            raise web.HTTPGone(text="what is new since then is not known any more\n")
+        return _compressed(found, _JSON)
+
+    async def _desk(self, request: web.Request) -> web.Response:
         view = self._asked(request)
-        part = {"lab": view.lab, "desk": view.desk}.get(request.match_info["part"])
-        return _compressed(part, _JSON)
+        of, made = self._desk_of
+        if of is not view or made is None or (made.done() and (made.cancelled() or made.exception() is not None)):
+            # Made now, once for all: in the thread of the lab, as all that reads it.
+            made = asyncio.ensure_future(self._room.ask(lambda _: view.desk))
+            self._desk_of = view, made
+        return _compressed(await asyncio.shield(made), _JSON)
 
     async def _raw(self, request: web.Request) -> web.Response:
         chunks, name = self._asked(request).chunks, request.match_info["chunk"]

@@ -6,7 +6,8 @@ import gc
 from contextlib import suppress
 from pathlib import Path
 
-from kailab.errors import EvidenceError, StateError
+from kailab.errors import EvidenceError, InputError, StateError
+from kailab.evidence.cycles import last_of
 from kailab.evidence.journal import Journal
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.recording import Recording, copied, go_on
@@ -15,8 +16,8 @@ from kailab.lab.capture import recorded
 from kailab.lab.garbage import collector_off
 from kailab.lab.kept import Stamp, Tell
 from kailab.lab.lab import Lab
-from kailab.serve.telling import Telling
-from kailab.serve.view import View, view_of
+from kailab.serve.events import Events
+from kailab.serve.view import Showing, View
 
 
 class Holding:
@@ -31,7 +32,8 @@ class Holding:
         self._stamp: Stamp = None
         self._saved: Recording | None = None
         """What is in the record, as far as somebody asked."""
-        self._telling = Telling()
+        self._showing = Showing()
+        self._events: Events | None = None
 
     @property
     def held(self) -> Lab | None:
@@ -49,12 +51,44 @@ class Holding:
         try:
             self._recorder = self._journal.recorder()
         except EvidenceError as error:
-            self._unrecorded(error)
+            # The lab matters more than the record of what is done to it.
+            self._warn(f"{self._path}: what is done now is not recorded: {error}")
         with collector_off():
             self._lab = Lab.resume(self._path, [] if self._recorder is None else [self._recorder])
+        self._lab.shares_pictures = True
+        if self._recorder is not None:
+            self._recorder.ask(self._lab.standing)
         # It stays as long as nobody else changes it: Python's collector need not look through it.
         gc.freeze()
         return self._lab
+
+    def catch_up(self) -> None:
+        """Have the lab in memory read by all its parts, so that the first change need not wait for that. One that was not at rest changes by it: it is let go, since
+        the lab is the file. Raises StateError, EvidenceError."""
+        lab = self.lab()
+        if lab.catch_up():
+            self.let_go()
+        elif self._recorder is not None:
+            self._recorder.catch_up()
+            self._go_on(lab, self._recorder)
+
+    def _go_on(self, lab: Lab, recorder: Recorder) -> None:
+        """Have the first cycle told by what is new since the last one that was recorded, as every other is."""
+        if self._saved is None:
+            self._saved = self._journal.whole()
+        try:
+            last = last_of(self._saved.cycles)
+        except InputError:
+            return  # whoever looks is told
+        # A cycle that went unrecorded told something else since.
+        if last is not None and last.number == lab.log.cycle:
+            recorder.go_on_from(last)
+            lab.log.go_on_from(last.decisions.pending)
+
+    def stay(self) -> None:
+        """What was read and told of the lab is to stay: Python's collector need not look through it, as it would within the first change."""
+        if self._lab is not None:
+            gc.freeze()
 
     def view(self) -> View:
         """The lab in memory, with what is not saved yet. Raises EvidenceError."""
@@ -64,7 +98,12 @@ class Holding:
         recording = copied(self._saved)
         if self._recorder is not None:
             go_on(recording, self._recorder.recording)
-        return view_of(self._lab, recorded(self._lab, recording), self._telling)
+        # The events of a scheduler in a process of its own come from elsewhere, and its cycles are read anew each time.
+        if self._lab.venue.decided(self._lab.under_test) is not None:
+            return Showing().view(self._lab, recorded(self._lab, recording))
+        if self._events is None:
+            self._events = Events(self._lab.cluster)
+        return self._showing.view(self._lab, recorded(self._lab, recording, events=False), self._events, at_once=False)
 
     def save(self) -> None:
         """Write what was done, by who holds the lock. Where that fails the lab in memory is let go: the file is the lab. Raises
@@ -85,7 +124,9 @@ class Holding:
         """Of a lab that is not, or may not be, as the file has it."""
         lab, recorder = self._lab, self._recorder
         self._lab = self._recorder = self._stamp = self._saved = None
-        self._telling = Telling()
+        events, self._events, self._showing = self._events, None, Showing()
+        if events is not None:
+            events.close()
         if lab is not None:
             gc.unfreeze()
             if recorder is not None:
@@ -99,11 +140,11 @@ class Holding:
         try:
             self._journal.add(self._recorder)
         except EvidenceError as error:
-            self._unrecorded(error)
+            # It stays in hand and is written with what comes next: later cycles are told by what is new since these.
+            self._warn(
+                f"{self._path}: what was done is not recorded yet, and is tried again with the next change: {error}"
+            )
+            return
         if self._saved is not None:
             go_on(self._saved, self._recorder.recording)
         self._recorder.begin_part()
-
-    def _unrecorded(self, error: EvidenceError) -> None:
-        # The lab matters more than the record of what is done to it.
-        self._warn(f"{self._path}: what is done now is not recorded: {error}")

@@ -24,10 +24,13 @@ class News:
     controls: Mapping[str, Any] = field(default_factory=dict)
 
     def data(self) -> dict[str, Any]:
-        there = self.view is not None
+        view = self.view
+        told = None if view is None else {"showing": view.showing, "number": view.number, "first": view.first}
         return {
             "version": self.version,
-            "there": there,
+            "there": view is not None,
+            "view": told,
+            "lab": None if view is None else view.about,
             "said": self.said,
             "trouble": self.trouble,
             "controls": self.controls,

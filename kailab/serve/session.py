@@ -29,8 +29,7 @@ from kailab.lab.wording import elapsed
 from kailab.serve import past
 from kailab.serve.holding import Holding
 from kailab.serve.onlooker import Onlooker
-from kailab.serve.telling import Telling
-from kailab.serve.view import View, view_of
+from kailab.serve.view import Showing, View
 from kailab.serve.wishes import Wish, Wished, wished
 
 Tell: TypeAlias = Callable[[str], None]
@@ -83,7 +82,13 @@ class Session:
                 self.close()
             with self._seen() as lab:
                 self._virtual = isinstance(lab.cluster, VirtualTime)
-                view = self._view(lab)
+                view = None if self._virtual else self._view(lab)
+            if view is None:
+                # To stay in memory: what is done to it next is told by what is new.
+                with collector_off():
+                    self._holding.catch_up()
+                    view = self._view(self._holding.lab())
+                    self._holding.stay()
         # What changes while it is looked at is news again.
         if not self._virtual and self._onlooker is None:
             self._onlooker = Onlooker(self.path)
@@ -265,7 +270,8 @@ class Session:
         before, said, paused = _kept(lambda: past.kept(self.path, what)), self.said, self.paused
         lab = self._holding.lab()
         try:
-            told = f"{what}: {do(lab)}"
+            with collector_off():
+                told = f"{what}: {do(lab)}"
         except BaseException:
             # It may be half done: the lab is what the file has.
             self._holding.let_go()
@@ -274,7 +280,8 @@ class Session:
         self.said = told
         self._past.push(before)
         try:
-            self._show(lab)
+            with collector_off():
+                self._show(lab)
             self._holding.save()
         except BaseException:
             self._holding.let_go()
@@ -292,7 +299,7 @@ class Session:
     def _view(self, lab: Lab) -> View:
         if lab is self._holding.held:
             return self._holding.view()
-        return view_of(lab, recorded(lab, Journal(self.path).whole()), Telling())
+        return Showing().view(lab, recorded(lab, Journal(self.path).whole()))
 
     def _settled(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:

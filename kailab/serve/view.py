@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import gzip
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import msgspec
 
 from kailab.engine.snapshot import jsonform
 from kailab.errors import NotFound
+from kailab.evidence.entries import State
 from kailab.evidence.recorder import Recorder
 from kailab.lab.lab import Lab
 from kailab.lab.subjects import SYSTEM_NAMESPACES
@@ -19,55 +21,150 @@ from kailab.lab.whatif.fields import FIELDS
 from kailab.lab.whatif.outcome import Outcome, Workload
 from kailab.model.kinds import KINDS
 from kailab.model.times import format_time
+from kailab.report.form import LabForm
 from kailab.report.gathering import Gathering
 from kailab.report.of_states import Now
 from kailab.scheduler.reading.nodes import unavailable
+from kailab.serve.asked import Asked
+from kailab.serve.events import Events
 from kailab.serve.telling import Telling
 
-_LEVEL = 3
+_LEVEL, _QUICK = 3, 1
+_MOST_INCREMENTS = 8 * 2**20
+"""Bytes of increments beyond which the whole is made anew for those who come."""
 
 
-@dataclass(frozen=True)
 class View:
-    """``lab``: a LabForm as JSON, compressed; ``chunks``: its raw text, by name, compressed; ``desk``: what the lab is and what of it can
-    be changed, JSON, compressed."""
+    """What is shown of a lab at one moment. ``number`` counts the views of one showing (``showing`` names it): from one of an earlier
+    number ``increments`` lead here."""
 
-    lab: bytes
-    chunks: Mapping[str, bytes]
-    desk: bytes
+    def __init__(
+        self,
+        showing: str,
+        number: int,
+        base: Packed,
+        increments: Sequence[bytes],
+        chunks: Mapping[str, bytes],
+        lab: Mapping[str, Any],
+        desk: Callable[[], bytes],
+    ) -> None:
+        """``base``: the lab at an earlier number or this one; ``increments``: those from there on, JSON. ``chunks``: raw text, by name,
+        compressed; ``lab``: what the lab is; ``desk``: what of it can be changed, JSON, compressed, made when it is asked for."""
+        self.showing, self.number, self.chunks, self.about = showing, number, chunks, lab
+        self._base, self._increments, self._desk = base, increments, desk
+
+    @property
+    def lab(self) -> bytes:
+        """A ``LabForm`` as it was at the number ``first``, as JSON, compressed."""
+        return self._base.content
+
+    @property
+    def first(self) -> int:
+        return self._base.number
+
+    def since(self, showing: str, number: int) -> bytes | None:
+        """What makes of a view with that number this one: a list of ``Increment``, JSON, compressed. None where it can't be told."""
+        if showing != self.showing or not self._base.number <= number <= self.number:
+            return None
+        found = self._increments[number - self._base.number :]
+        return gzip.compress(b"[" + b",".join(found) + b"]", _QUICK, mtime=0)
+
+    @cached_property
+    def desk(self) -> bytes:
+        return self._desk()
 
 
-def view_of(lab: Lab, recorder: Recorder, telling: Telling) -> View:
-    """Of a lab and what was recorded of it, after the last look. ``telling``: what was told of it before."""
-    told, raw = telling.told(recorder)
-    form = Gathering(told, raw).form(now_of(lab))
-    form.raw, chunks = raw.form()
-    return View(gzip.compress(jsonform.encode(form), _LEVEL, mtime=0), chunks, _packed(_desk(lab)))
+class Packed(NamedTuple):
+    """``content``: a ``LabForm``, JSON, compressed, as it was at that number."""
+
+    number: int
+    content: bytes
+
+
+class Showing:
+    """Of one lab that goes on: views, each told by what is new since the one before, as far as that can be done."""
+
+    def __init__(self) -> None:
+        self._name = secrets.token_hex(8)
+        self._telling = Telling()
+        self._gathering: Gathering | None = None
+        self._number = 0
+        self._base = Packed(0, b"")
+        self._increments: list[bytes] = []
+        self._closed: dict[str, tuple[Any, str]] = {}
+
+    def view(self, lab: Lab, recorder: Recorder, events: Events | None = None, *, at_once: bool = True) -> View:
+        """Of a lab and what was recorded of it, after the last look. ``events``: None where the recorder has them. ``at_once``: all is
+        made now, as the lab is not kept."""
+        told, asked, goes_on = self._telling.told(recorder, events)
+        now, gathering = self._now(lab), self._gathering
+        self._number += 1
+        if gathering is not None and goes_on:
+            found = gathering.go_on(told, now)
+            found.parts = asked.new_parts()
+            self._increments.append(jsonform.encode(found))
+        else:
+            gathering = self._gathering = Gathering(told, asked)
+            self._telling.stands(now.state)
+            self._pack(gathering.form(now), asked)
+        names = gathering.names()
+        for kind, column in names.items():
+            asked.last_look(kind).names = column
+        if sum(map(len, self._increments)) > _MOST_INCREMENTS:
+            self._pack(gathering.whole(), asked)
+        facts = _facts(lab, now.state)
+        desk = _packed(_desk(lab)) if at_once else None
+        return View(
+            self._name,
+            self._number,
+            self._base,
+            tuple(self._increments),
+            asked.chunks(),
+            facts,
+            lambda: _packed(_desk(lab)) if desk is None else desk,
+        )
+
+    def _pack(self, form: LabForm, asked: Asked) -> None:
+        form.raw = asked.form()
+        self._base = Packed(self._number, gzip.compress(jsonform.encode(form), _LEVEL, mtime=0))
+        self._increments = []
+
+    def _now(self, lab: Lab) -> Now:
+        return now_of(lab, self._closed)
 
 
 def _packed(value: Any) -> bytes:
     return gzip.compress(msgspec.json.encode(value), _LEVEL, mtime=0)
 
 
-def now_of(lab: Lab) -> Now:
-    found = {node["metadata"]["name"]: unavailable(node["spec"], node.get("status") or {}) for node in lab.get("nodes")}
-    closed = {name: why for name, why in found.items() if why}
+def now_of(lab: Lab, known: dict[str, tuple[Any, str]] | None = None) -> Now:
+    """``known``: what was found out of nodes before: it is filled."""
+    known = {} if known is None else known
+    for node in lab.cluster.list("Node"):
+        name = node["metadata"]["name"]
+        if name not in known or known[name][0] is not node:
+            known[name] = node, unavailable(node["spec"], node.get("status") or {})
+    closed = {name: why for name, (_, why) in known.items() if why}
     queues = lab.picture().present.queues if lab.under_test.tells_shares else ()
     return Now(lab.now - lab.opened, lab.standing(), queues, closed)
 
 
-def _desk(lab: Lab) -> dict[str, Any]:
-    outcome, facts = Outcome.of(lab), lab.facts()
+def _facts(lab: Lab, state: State) -> dict[str, Any]:
+    nodes = state.nodes
     return {
-        "lab": {
-            "fleet": lab.fleet,
-            "scheduler": lab.scheduler,
-            "backend": lab.backend,
-            "nodes": facts["nodes"],
-            "gpus": facts["gpus"],
-            "time": format_time(lab.now),
-            "age": round(lab.now - lab.opened, 3),
-        },
+        "fleet": lab.fleet,
+        "scheduler": lab.scheduler,
+        "backend": lab.backend,
+        "nodes": len(nodes),
+        "gpus": sum(node.gpus for node in nodes),
+        "time": format_time(lab.now),
+        "age": round(lab.now - lab.opened, 3),
+    }
+
+
+def _desk(lab: Lab) -> dict[str, Any]:
+    outcome = Outcome.of(lab)
+    return {
         "namespaces": [
             name for space in lab.get("namespaces") if (name := space["metadata"]["name"]) not in SYSTEM_NAMESPACES
         ],

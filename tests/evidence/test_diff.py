@@ -111,3 +111,14 @@ def test_decisions_that_sound_the_same_are_told_apart():
     assert (
         str(difference) == "t (lab): decision 3 is the first: cycle 1: pending pg OverLimit: numbers.requested 4 -> 2"
     )
+
+
+def test_a_notebook_shows_each_difference_as_text(tmp_path: Path) -> None:
+    one = changed(tmp_path / "one")
+    same = diff(one, one)._repr_html_()
+    assert ": identical</caption>" in same
+    found = diff(one, changed(tmp_path / "two", QUEUE.replace("quota: 4, limit: 4", "quota: 2, limit: 4")))
+    shown = found._repr_html_()
+    assert f"{len(found.differences)} differences</caption>" in shown
+    assert shown.count("<tr>") == len(found.differences) + 1
+    assert "<script" not in diff(one, one).__class__("<script>", "b")._repr_html_()

@@ -322,13 +322,42 @@ def test_a_test_in_one_run_only(tmp_path):
     assert [(d.what, d.test) for d in diff(one, two).differences] == [("only_in_first", "quota/test_two")]
 
 
-@pytest.mark.parametrize("format", ["text", "markdown"])
-def test_the_report_tells_expectations_and_reasons(run, format):
-    text = render(run, format)
+def test_the_report_tells_expectations_and_reasons(run):
+    text = render(run)
     assert "test_one" in text
     assert "app work: 4 pods running" in text
     assert "OverLimit" in text
-    assert text == render(run, format)
+    assert text == render(run)
+
+
+def test_markdown_is_a_row_for_each_test_that_passed_and_more_for_one_that_did_not(run):
+    assert "| passed | test_one |" in render(run, "markdown")
+    assert "OverLimit" not in render(run, "markdown")
+    file = run / "quota/test_one/result.json"
+    told = json.loads(file.read_text())
+    told |= {"outcome": "failed", "message": "no ```\n" + 5000 * "y", "sentence": "One | <b>of</b>\ntwo."}
+    file.write_text(json.dumps(told))
+    text = render(run, "markdown")
+    assert "| **failed** | test_one | One \\| &lt;b>of&lt;/b> two. |" in text
+    full = text.partition("## quota/test_one: failed\n")[2]
+    assert "OverLimit" in full
+    # The message does not close its fence, and is cut.
+    assert f"````\nno ```\n{3993 * 'y'}\n... and 1007 characters more\n````" in full
+
+
+def test_markdown_of_many_failures_fits_a_summary_of_ci(run):
+    from shutil import copytree
+
+    one = run / "quota/test_one"
+    told = json.loads((one / "result.json").read_text()) | {"outcome": "failed", "message": 9000 * "x"}
+    for number in range(200):
+        more = copytree(one, run / f"quota/test_more_{number}")
+        (more / "result.json").write_text(json.dumps(told))
+    text = render(run, "markdown")
+    assert text.count("| **failed** |") == 200
+    assert text.count("xxx\n... and") == 30
+    assert "170 more did not pass" in text
+    assert len(text) < 2**18
 
 
 def test_an_unknown_report_format(run):

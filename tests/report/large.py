@@ -10,9 +10,10 @@ from pathlib import Path
 from kailab.engine.decisions import QueueShare, QueueState
 from kailab.engine.snapshot.records import GPU
 from kailab.report import page as pages
-from kailab.report.columns import Nodes, Pods, Queues, Seen
-from kailab.report.form import FORMAT, LabForm, LabRef, Moment, Page, RunForm, TestForm
+from kailab.report.columns import Groups, Nodes, Pods, Queues, Seen
+from kailab.report.form import FORMAT, NONE, LabForm, LabRef, Moment, Page, RunForm, TestForm
 from kailab.report.raw import RawText
+from kailab.report.takeback import Takeback
 
 QUEUES = 20
 GPUS_OF_A_NODE = 8
@@ -22,8 +23,9 @@ MOMENTS = 40
 
 def lab_form(folder: Path, nodes: int, pods: int) -> tuple[LabForm, dict[str, bytes]]:
     """A lab in which a share of the pods comes with each moment, and a tenth of them moves to another node once."""
-    raw, queues, racks = RawText(folder, "made-up/lab", "raw"), Queues(), Nodes()
-    told = Pods(queues, racks)
+    raw, holds = RawText(folder, "made-up/lab", "raw"), Takeback()
+    queues, racks = Queues(holds), Nodes(holds)
+    told = Pods(Groups(queues, holds), racks, holds)
     ref = raw.add("cycles.jsonl", "", [b'{"made": "up"}'])
     for number in range(nodes):
         racks.put(0, f"node-{number:05}", f"rack-{number // 40:03}", GPUS_OF_A_NODE * GPU, "", ref)
@@ -35,14 +37,19 @@ def lab_form(folder: Path, nodes: int, pods: int) -> tuple[LabForm, dict[str, by
             held[pod // GANG % QUEUES] += GPU
         for pod in range(moment - 1, pods, 10 * MOMENTS) if moment else ():
             _put(told, moment, pod, (pod + 1) % nodes, ref)
-        told.end_of(moment)
+        told.groups.end_of(moment)
         for number, amount in enumerate(held):
             name, share = f"team-{number:02}", _share(amount, pods * GPU // QUEUES)
             state = QueueState(name=name, parent="", priority=0, gpu=share, cpu=nothing, memory=nothing)
             queues.put(moment, name, state, ref)
     form = LabForm(name="lab", facts={}, facts_ref=ref)
     form.moments = [Moment(kind="cycle", number=one + 1, t=one, time="", ref=ref) for one in range(MOMENTS)]
-    form.nodes, form.queues, form.pods, form.groups = racks.form, queues.form, told.form({}, {}), told.groups
+    form.nodes, form.queues, form.pods, form.groups = (
+        racks.form,
+        queues.form,
+        told.form({}, lambda _: NONE),
+        told.groups.form,
+    )
     form.groups.workload = [""] * len(form.groups.name)
     form.nodes.by = "rack"
     form.raw, chunks = raw.form()
@@ -55,7 +62,7 @@ def _share(allocated: int, quota: int) -> QueueShare:
 
 def _put(told: Pods, moment: int, pod: int, node: int, ref: int) -> None:
     gang = pod // GANG
-    group = told.group(f"default/gang-{gang:05}", f"team-{gang % QUEUES:02}", GANG, ref)
+    group = told.groups.place(f"default/gang-{gang:05}", f"team-{gang % QUEUES:02}", GANG, ref)
     told.put(moment, str(pod), f"default/gang-{gang:05}-{pod:05}", group, Seen("runs", f"node-{node:05}", GPU), ref)
 
 

@@ -20,6 +20,7 @@ from kailab.fleet import load_fleet
 from kailab.lab import life
 from kailab.scheduler import settings_of
 from kailab.serve.examples import examples
+from kailab.serve.session import Session
 from kailab.undertest.naming import chosen
 
 PATIENCE_SECONDS = 240
@@ -37,6 +38,17 @@ def begun(state: Path, scheduler: str = "kailab", fleet: str = "lesson") -> Path
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
     return begun(tmp_path / "lab.state")
+
+
+def opened(state: Path) -> Session:
+    session = Session(state, lambda text: None)
+    session.look()
+    return session
+
+
+@pytest.fixture
+def session(state: Path) -> Session:
+    return opened(state)
 
 
 @dataclass

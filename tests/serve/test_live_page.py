@@ -63,6 +63,8 @@ def applied(tab: Tab) -> str:
     version = tab.get_attribute("#app", "data-ready")
     tab.click("#apply")
     shown_after(tab, version)
+    # It is shown before it is saved, and answered then.
+    tab.wait_for_selector("dialog.change", state="hidden")
     return tab.inner_text("#said")
 
 
@@ -167,7 +169,7 @@ def test_scale_delete_cordon_and_time(tab: Tab, served: Served) -> None:
     tab.wait_for_selector("#foretold")
     applied(tab)
     tab.click("#change-nodes")
-    assert tab.locator("button[aria-label='Uncordon h100-0']").count() == 1
+    tab.wait_for_selector("button[aria-label='Uncordon h100-0']")
     tab.keyboard.press("Escape")
     tab.click("#fleet .as-table summary")
     assert "unschedulable" in tab.inner_text("#fleet .rows")
@@ -213,6 +215,9 @@ def test_faults_of_a_text_are_told_as_commands_tell_them(tab: Tab, served: Serve
     assert f"editor:{line}:" in told
     assert evil in told
     assert tab.locator("#app img").count() == 0
+    tab.locator("#change-errors button").click()
+    chosen = "one => one.value.slice(one.selectionStart, one.selectionEnd)"
+    assert tab.locator("#manifest").evaluate(chosen) == f"  replicas: '{evil}'"
     # What was typed is still there.
     assert evil in tab.input_value("#manifest")
 

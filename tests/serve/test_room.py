@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from kailab.serve.room import Room
 from kailab.serve.session import Session
 from kailab.serve.wishes import Submit
 from tests.serve.conftest import TEXTS
+from tests.serve.forms import form_of
 
 TEAMS = Submit(TEXTS["10-two-teams"])
 
@@ -48,7 +47,8 @@ def in_room(state: Path, do: Callable[[Room, Newsroom], Awaitable[None]]) -> lis
 
 def queues(news: News) -> list[str]:
     assert news.view is not None
-    return [queue["name"] for queue in json.loads(gzip.decompress(news.view.desk))["queues"]]
+    told = form_of(news.view)["queues"]
+    return [name for name, changes in zip(told["name"], told["changes"], strict=True) if changes[-1][1] is not None]
 
 
 async def applied(room: Room) -> str:

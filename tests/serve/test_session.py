@@ -1,56 +1,20 @@
-"""The lab behind the page: previewed, changed, stepped, taken back; saved and locked as commands do it."""
+"""The lab behind the page: previewed, changed, stepped; saved and locked as commands do it."""
 
 from __future__ import annotations
 
-import gzip
-import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import InputError, StateError
-from kailab.evidence.entries import Decision, Waits
-from kailab.evidence.journal import Journal
 from kailab.lab import Lab, kept
-from kailab.report.raw import SEPARATOR
 from kailab.serve.session import Outdated, Session
 from kailab.serve.view import View
 from kailab.serve.wishes import AddNodes, Drain, Remove, Set, Submit, Wish, read_wish
-from tests.serve.conftest import TEXTS, begun
-
-TEAMS, BORROWER, OWNER = (Submit(TEXTS[name]) for name in ("10-two-teams", "20-borrower", "30-owner"))
-
-
-def opened(state: Path) -> Session:
-    session = Session(state, lambda text: None)
-    session.look()
-    return session
-
-
-@pytest.fixture
-def session(state: Path) -> Session:
-    return opened(state)
-
-
-def done(session: Session, *wishes: Wish) -> str:
-    for wish in wishes:
-        told = session.apply(session.preview(wish)["id"])
-    return told
-
-
-def held(session: Session) -> dict[str, int]:
-    """GPUs that each queue holds."""
-    with Lab.resume(session.path, read_only=True) as lab:
-        return {name: queue.allocated // 1000 for name, queue in lab.picture().shares.queues.items()}
-
-
-def recorded(session: Session) -> list[str]:
-    return [step.operation for step in Journal(session.path).whole().steps]
+from tests.serve.conftest import TEXTS, begun, opened
+from tests.serve.forms import form_of
+from tests.serve.sessions import BORROWER, OWNER, TEAMS, done, held, recorded, told
 
 
 def test_a_preview_tells_what_then_comes_and_changes_nothing(session: Session) -> None:
@@ -116,79 +80,6 @@ def test_every_fault_of_a_text_is_told_with_its_line(session: Session) -> None:
 def test_what_is_no_wish_is_refused(body: bytes) -> None:
     with pytest.raises((InputError, RecursionError)):
         read_wish(body)
-
-
-def test_undo_puts_back_the_file_and_the_record(session: Session) -> None:
-    begun_with, steps = session.path.read_bytes(), recorded(session)
-    states = []
-    for wish in (TEAMS, BORROWER, OWNER, Set(["queue/team-a.gpu.quota=20"])):
-        states.append((session.path.read_bytes(), recorded(session)))
-        done(session, wish)
-    for before in reversed(states):
-        assert "Taken back" in session.undo()
-        assert (session.path.read_bytes(), recorded(session)) == before
-    assert (session.path.read_bytes(), recorded(session)) == (begun_with, steps)
-    with pytest.raises(InputError, match="nothing to take back"):
-        session.undo()
-
-
-def test_what_comes_after_undo_is_recorded_as_if_nothing_had_been_taken_back(session: Session, tmp_path: Path) -> None:
-    done(session, TEAMS, BORROWER)
-    session.undo()
-    done(session, OWNER)
-    other = opened(begun(tmp_path / "other.state"))
-    done(other, TEAMS, OWNER)
-    assert recorded(session) == recorded(other)
-    assert held(session) == held(other)
-    assert told(session.look()) == told(opened(session.path).look())
-
-
-CHANGES = st.lists(
-    st.one_of(
-        st.integers(0, 40).map(lambda number: Set([f"deployment/borrower.replicas={number}"])),
-        st.integers(0, 40).map(lambda number: Set([f"queue/team-a.gpu.quota={number}"])),
-        st.sampled_from([OWNER, Remove("deployment/owner"), Drain("a100-0"), Set(["node/h100-0.unschedulable=true"])]),
-        st.sampled_from(["pause", "go-on", "step", "advance"]),
-    ),
-    min_size=1,
-    max_size=5,
-)
-
-
-@settings(max_examples=8)
-@given(changes=CHANGES)
-def test_whatever_was_done_is_taken_back_step_by_step(
-    changes: list[Wish | str], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    session = opened(begun(tmp_path_factory.mktemp("lab") / "lab.state"))
-    done(session, TEAMS, BORROWER)
-    states = []
-    for change in changes:
-        before = session.path.read_bytes()
-        try:
-            _do(session, change)
-        except InputError:
-            assert session.path.read_bytes() == before
-            continue
-        if change != "pause":
-            states.append(before)
-    for before in reversed(states):
-        session.undo()
-        assert session.path.read_bytes() == before
-
-
-def _do(session: Session, change: Wish | str) -> None:
-    match change:
-        case "pause":
-            session.pause()
-        case "go-on":
-            session.go_on()
-        case "step":
-            session.step()
-        case "advance":
-            session.advance(30)
-        case _:
-            done(session, change)  # type: ignore[arg-type]
 
 
 def test_paused_the_scheduler_waits_for_steps(session: Session) -> None:
@@ -281,23 +172,15 @@ def test_a_change_is_shown_before_it_is_saved(session: Session) -> None:
 
     def show(view: View) -> None:
         with Lab.resume(session.path, read_only=True) as lab:
-            shown.append((view, [queue["metadata"]["name"] for queue in lab.get("queues")]))
+            shown.append((told(view), [queue["metadata"]["name"] for queue in lab.get("queues")]))
 
     session.show = show
-    done(session, TEAMS)
-    [(view, saved)] = shown
-    assert saved == []
-    # Once it is saved another look, and one by somebody who comes later, see the same.
-    assert told(view) == told(session.look()) == told(opened(session.path).look())
-    done(session, BORROWER)
-    assert told(shown[-1][0]) == told(session.look()) == told(opened(session.path).look())
-
-
-def told(view: View) -> tuple[Any, Any, list[Any]]:
-    texts = [text for chunk in view.chunks.values() for text in gzip.decompress(chunk).split(SEPARATOR)]
-    # As values: 0 and 0.0 are the same, and a fleet is no JSON.
-    lab, desk = (json.loads(gzip.decompress(part)) for part in (view.lab, view.desk))
-    return lab, desk, [json.loads(text) if text[:1] in b"[{" else text for text in texts]
+    for wish in (TEAMS, BORROWER):
+        done(session, wish)
+        seen, saved = shown[-1]
+        assert saved == ([] if wish is TEAMS else ["org", "team-a", "team-b"])
+        # Once it is saved another look, and one by somebody who comes later, see the same.
+        assert seen == told(session.look()) == told(Session(session.path, print).look())
 
 
 def test_a_change_that_can_not_be_saved_did_not_happen(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,22 +201,16 @@ def refuses(lab: Lab, path: Path) -> None:
     raise StateError(f"{path}: no room")
 
 
-def test_a_lab_in_memory_goes_on_as_one_that_is_read_anew(session: Session, tmp_path: Path) -> None:
-    """The record of one session is that of many, but for what a scheduler that begins anew tells again."""
-    begun(tmp_path / "other.state")
-    for wish in (TEAMS, BORROWER, OWNER, Set(["deployment/borrower.replicas=23"]), Remove("deployment/owner")):
-        done(session, wish)
-        done(opened(tmp_path / "other.state"), wish)
-    one, other = (Journal(path).whole() for path in (session.path, tmp_path / "other.state"))
-    assert [step.text for step in one.steps] == [step.text for step in other.steps]
-    assert [state for _, state in one.states] == [state for _, state in other.states]
-    assert made(one.decisions) == made(other.decisions)
-
-
-def made(entries: Sequence[Decision]) -> list[tuple[type, float, str, str]]:
-    """What was done to which pod, where."""
-    return [
-        (type(entry), entry.t, entry.pod, getattr(entry, "node", ""))
-        for entry in entries
-        if not isinstance(entry, Waits)
-    ]
+def test_a_look_at_a_lab_that_is_not_at_rest_leaves_it_so(session: Session) -> None:
+    """Read by all its parts it would go on: what is shown, and done next, is the lab of the file."""
+    done(session, TEAMS)
+    session.pause()
+    done(session, BORROWER)
+    before = session.path.read_bytes()
+    anew = Session(session.path, lambda text: None)
+    view = anew.look()
+    assert form_of(view)["pods"]["name"] == []
+    assert anew.path.read_bytes() == before
+    assert held(anew) == {"org": 0, "team-a": 0, "team-b": 0}
+    anew.step()
+    assert sum(held(anew).values()) > 0

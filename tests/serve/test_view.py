@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,18 @@ from kailab.lab import Lab
 from kailab.lab.capture import EXERCISE, TEST, capture
 from kailab.report.form import NONE, STATES
 from kailab.report.gathering import Gathering
-from kailab.report.raw import SEPARATOR, RawText
+from kailab.report.raw import RawText
 from kailab.report.told import of_test
 from kailab.serve.session import Session
 from kailab.serve.view import now_of
 from kailab.serve.wishes import Set, Submit
 from tests.serve.conftest import TEXTS, begun
+from tests.serve.forms import Entries, form_of, resolved
 
 
 def shown(session: Session) -> Any:
     """The lab as the page reads it."""
-    return json.loads(gzip.decompress(session.look().lab))
+    return form_of(session.look())
 
 
 def plain(value: Any) -> Any:
@@ -103,22 +103,9 @@ def test_what_is_shown_is_what_evidence_tells(tmp_path: Path, scheduler: str) ->
         raw = RawText(test.path / "lab", f"{test.name}/lab", "raw")
         form = Gathering(of_test(test, "lab"), raw).form(now_of(lab))
     form.raw, chunks = raw.form()
-    live, written = json.loads(gzip.decompress(view.lab)), plain(form)
-    for one in (live, written):
-        # In chunks of another size; a file of cycles is compressed where it is large.
-        one["raw"]["parts"] = [(file.removesuffix(".gz"), *rest) for file, *rest in one["raw"]["parts"]]
-        del one["raw"]["chunks"]
-    assert live == written
-    texts = entries(live=view.chunks)
-    assert texts == entries(written=chunks)
-    assert "hunter2hunter2" not in str(texts)
-
-
-def entries(**chunks: Mapping[str, bytes]) -> list[Any]:
-    """As values: a file of several lines is written for people."""
-    [of] = chunks.values()
-    texts = [text for name in of for text in gzip.decompress(of[name]).split(SEPARATOR)]
-    return [json.loads(text) for text in texts]
+    live = resolved(form_of(view), view.chunks)
+    assert live == resolved(plain(form), chunks)
+    assert "hunter2hunter2" not in json.dumps(live)
 
 
 SECRET = TEXTS["70-too-large"].replace("image:", "env: [{name: PASSWORD, value: hunter2hunter2}]\n    image:")
@@ -127,23 +114,22 @@ SECRET = TEXTS["70-too-large"].replace("image:", "env: [{name: PASSWORD, value: 
 def test_each_reference_of_the_last_moment_leads_to_the_object(state: Path) -> None:
     session = grown(state, "10-two-teams", "20-borrower")
     view = session.look()
-    form = json.loads(gzip.decompress(view.lab))
-    entries: list[str] = []
-    for name, _ in form["raw"]["chunks"]:
-        entries += gzip.decompress(view.chunks[name]).decode().split("\x1e")
+    form = form_of(view)
+    raw = Entries(form, view.chunks)
     for place, name in enumerate(form["queues"]["name"]):
-        found = json.loads(entries[form["queues"]["changes"][place][-1][2]])
+        found = raw.at(form["queues"]["changes"][place][-1][2])["value"]
         assert (found.get("name") or found["metadata"]["name"]) == name
 
 
 def test_the_desk_has_what_can_be_changed(state: Path) -> None:
     session = grown(state, "10-two-teams", "20-borrower", "40-gang")
     session.apply(session.preview(Set(["deployment/borrower.replicas=0"]))["id"])
-    desk = json.loads(gzip.decompress(session.look().desk))
+    view = session.look()
+    desk = json.loads(gzip.decompress(view.desk))
     workloads = {(one["kind"], one["name"]): one for one in desk["workloads"]}
     assert workloads["Job", "gang"]["replicas"] is None
     assert (workloads["Job", "gang"]["running"], workloads["Job", "gang"]["queue"]) == (8, "team-a")
     assert workloads["Deployment", "borrower"]["replicas"] == 0
     assert [queue["name"] for queue in desk["queues"]] == ["org", "team-a", "team-b"]
     assert desk["queues"][1]["resources"]["gpu"]["quota"] == 12
-    assert len(desk["nodes"]) == desk["lab"]["nodes"] == 5
+    assert len(desk["nodes"]) == view.about["nodes"] == 5

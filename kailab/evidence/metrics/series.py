@@ -34,7 +34,6 @@ class Series:
 
     def __init__(self) -> None:
         self._points: dict[tuple[str, Labels], list[Point]] = {}
-        self._families: dict[str, Family] = {family.name: family for family in FAMILIES}
         self._there: set[tuple[str, Labels]] = set()
         self.end = 0.0
 

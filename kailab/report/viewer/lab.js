@@ -1,5 +1,8 @@
 // One lab's data, asked by moment. Only looks things up: amounts and shares are as they were recorded.
 
+import { grow, packed, shared, withPods } from "viewer/grown";
+import { ByNode } from "viewer/placed";
+
 export const NONE = -1;
 
 const PLACED = new Set(["starts", "runs", "leaves"]);
@@ -16,7 +19,7 @@ export class Lab {
     this.take(form);
   }
 
-  // The lab went on: from now on this is its data. Places of what was there may be others.
+  // From now on this is its data. Places of what was there may be others.
   take(form) {
     Object.assign(this, {
       form,
@@ -28,25 +31,44 @@ export class Lab {
       groups: form.groups,
       waits: form.waits,
       evictions: form.decisions.evictions,
+      decisions: form.decisions,
+      pods: packed(form.pods),
     });
-    const pods = form.pods;
-    this.pods = {
-      ...pods,
-      first: Int32Array.from(pods.first),
-      moment: Int32Array.from(pods.moment),
-      state: Uint8Array.from(pods.state),
-      node: Int32Array.from(pods.node),
-      milli: Int32Array.from(pods.milli),
-      shared: Int32Array.from(pods.shared),
-      ref: Int32Array.from(pods.ref),
-    };
-    const decisions = form.decisions;
-    this.decisions = decisions;
     // The columns as they were read are as large as those that are kept.
     form.pods = null;
-    this.decisionsOf = places(decisions.moment, this.moments.length);
-    this.evictionsOf = places(this.evictions.map((one) => decisions.moment[one.decision]), this.moments.length);
+    // Most of these are many times the same.
+    form.events = shared(form.events);
+    for (const name of ["workload", "counts"]) form.groups[name] = shared(form.groups[name]);
+    this.decisionsOf = places(this.decisions.moment, this.moments.length);
+    this.evictionsOf = places(this.evictions.map((one) => this.decisions.moment[one.decision]), this.moments.length);
     this.evictionOf = new Map(this.evictions.map((one, place) => [one.decision, place]));
+    this.#changed();
+  }
+
+  // The lab went on: what is new of it is taken in.
+  goOn(increments) {
+    for (const one of increments) this.#takeIn(one);
+    if (increments.length) this.#changed();
+  }
+
+  #takeIn(one) {
+    const { form, decisions, evictions } = this, decided = decisions.moment.length, evicted = evictions.length;
+    grow(form, one);
+    this.pods = withPods(this.pods, one.pods);
+    const count = this.moments.length;
+    for (const of of [this.decisionsOf, this.evictionsOf]) {
+      of.length = Math.min(of.length, count);
+      while (of.length < count) of.push([]);
+    }
+    for (let place = decided; place < decisions.moment.length; place++) if (decisions.moment[place] >= 0) this.decisionsOf[decisions.moment[place]].push(place);
+    for (let place = evicted; place < evictions.length; place++) {
+      const { decision } = evictions[place];
+      if (decisions.moment[decision] >= 0) this.evictionsOf[decisions.moment[decision]].push(place);
+      this.evictionOf.set(decision, place);
+    }
+  }
+
+  #changed() {
     this.leafQueues = this.#leaves();
     this.eventPlaces = null;
     this.#segments.clear();
@@ -82,21 +104,12 @@ export class Lab {
     return segment === NONE ? "gone" : this.form.states[this.pods.state[segment]];
   }
 
-  // Node -> segments of the pods that have a place there (not those that are only promised one), at a moment.
+  // By node the pods that have a place there (not those that are only promised one), at a moment.
   placed(moment) {
     return kept(this.#placed, moment, () => {
-      const found = new Map(), promised = new Map(), segments = this.segments(moment);
-      const { state, node } = this.pods;
-      const into = this.form.states.map((what) => (what === "promised" ? promised : PLACED.has(what) ? found : null));
-      for (let pod = 0; pod < segments.length; pod++) {
-        const segment = segments[pod];
-        if (segment === NONE || node[segment] === NONE) continue;
-        const there = into[state[segment]];
-        if (!there) continue;
-        const list = there.get(node[segment]), one = { pod, segment, state: this.form.states[state[segment]] };
-        if (list) list.push(one); else there.set(node[segment], [one]);
-      }
-      return { found, promised };
+      const segments = this.segments(moment), of = { pods: this.pods, states: this.form.states }, nodes = this.nodes.name.length;
+      const placed = (takes) => new ByNode(segments, nodes, of, takes);
+      return { found: placed((state) => PLACED.has(state)), promised: placed((state) => state === "promised") };
     });
   }
 
@@ -119,6 +132,16 @@ export class Lab {
   groupAt(group, moment) {
     const one = last(this.groups.counts[group], moment);
     return one ? one.slice(1) : [0, 0, 0, 0];
+  }
+
+  // From which moment on a group has waited without a break until this wait, whatever the reasons were.
+  waitsSince(wait) {
+    let found = wait.begins;
+    for (let at = this.waits.indexOf(wait) - 1; at >= 0; at--) {
+      const before = this.waits[at];
+      if (before.group === wait.group && before.ends === found) found = before.begins;
+    }
+    return found;
   }
 
   waitsAt(moment) {
@@ -154,8 +177,8 @@ export class Lab {
   }
 
   async raw(ref) {
-    const chunks = this.form.raw.chunks;
-    const [chunk, first] = chunks[lastAtMost(chunks, ref, 1)];
+    const { chunks, each, name } = this.form.raw;
+    const [chunk, first] = each ? [`${name}.${Math.floor(ref / each)}`, Math.floor(ref / each) * each] : chunks[lastAtMost(chunks, ref, 1)];
     return (await this.source.entries(chunk))[ref - first];
   }
 

@@ -23,10 +23,15 @@ export class LabPage {
     const travel = (moment) => this.travel(moment);
     this.timeline = new Timeline(lab, travel);
     this.fleet = new Fleet(lab, colours, facts);
+    const decided = new Decided(lab, facts);
     this.views = [
-      this.fleet, new Queues(lab, colours, facts), new Decided(lab, facts), new Waiting(lab, facts),
+      this.fleet, new Queues(lab, colours, facts), decided, new Waiting(lab, facts),
       new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts, others),
-      new Moments(lab, travel),
+      new Moments(lab, travel, (moment, kind) => {
+        decided.pick(kind);
+        this.travel(moment);
+        this.#goTo("decided");
+      }),
     ];
     const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"], ["moments", "Moments"]];
     this.summary = h("span", {}, summaryOf(lab));

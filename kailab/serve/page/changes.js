@@ -23,19 +23,36 @@ export class Changes {
       FORMS.map(([id, name]) => button(`${name} ...`, () => this.#open(id), { id: `change-${id}`, "aria-haspopup": "dialog" })));
   }
 
-  renew(desk) {
-    this.desk = desk;
-    // What somebody is filling in stays as it is.
-    if (!this.dialog.open) for (const { form } of this.forms.values()) form.renew(desk);
+  // The lab went on. What somebody is filling in stays as it is.
+  renew() {
+    this.desk = null;
   }
 
-  #open(id) {
+  async #open(id) {
     this.current = id;
     const { name, form } = this.forms.get(id);
-    form.renew(this.desk);
-    this.#show(name, form.element);
+    this.#show(name, h("p", { role: "status", class: "quiet" }, "Reading the lab ..."));
     if (!this.dialog.open) this.dialog.showModal();
+    const desk = await this.#read();
+    // Another form may have been opened meanwhile, or none.
+    if (this.current !== id || !this.dialog.open || !desk) return;
+    form.renew(desk);
+    this.#show(name, form.element);
     form.focus();
+  }
+
+  async #read() {
+    // Where the lab changes meanwhile what is there then is asked for.
+    for (let times = 0; !this.desk && times < 50; times++) {
+      try {
+        this.desk = await this.server.desk();
+      } catch (error) {
+        this.#wrong([String(error?.message ?? error)]);
+        return null;
+      }
+      if (!this.desk) await new Promise((done) => setTimeout(done, 100));
+    }
+    return this.desk;
   }
 
   #show(title, element) {
@@ -47,7 +64,11 @@ export class Changes {
 
   #wrong(errors) {
     this.errors.hidden = !errors.length;
-    this.errors.textContent = errors.join("\n");
+    // Of a line of the editor it is a button, which goes there.
+    replace(this.errors, errors.flatMap((text) => text.split("\n")).flatMap((text, place) => {
+      const line = /^editor:(\d+):/.exec(text), { form } = this.forms.get(this.current) ?? {};
+      return [place ? "\n" : "", line && form?.goTo ? button(text, () => form.goTo(Number(line[1])), { class: "link fault" }) : text];
+    }));
   }
 
   async #preview(wish) {

@@ -42,6 +42,14 @@ export class SubmitForm {
     this.choice.focus();
   }
 
+  // Chooses a line of the text, and brings it into view.
+  goTo(line) {
+    const lines = this.text.value.split("\n"), before = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+    this.text.focus();
+    this.text.setSelectionRange(before, before + (lines[line - 1] ?? "").length);
+    this.text.scrollTop = Math.max(0, (line - 4) * (this.text.scrollHeight / lines.length));
+  }
+
   async #load() {
     this.examples = [];
     this.examples = await this.server.examples();

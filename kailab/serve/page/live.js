@@ -69,20 +69,20 @@ class Live {
     this.#troubled(news.there ? "" : news.trouble);
     this.bar.hidden = !news.there;
     if (!news.there) return;
-    const view = await this.server.view(news.version);
+    const view = await this.server.view(news);
     if (!view) return;
-    this.#name(view.desk.lab);
+    this.#name(news.lab);
     this.controls.renew(news.controls);
-    this.changes.renew(view.desk);
-    if (this.lab) {
-      this.lab.take(view.lab);
-      this.page.renew();
-    } else {
-      this.lab = new Lab(view.lab, this.server);
+    if (!this.lab) this.lab = new Lab(view.whole, this.server);
+    else if (view.whole) this.lab.take(view.whole);
+    this.lab.goOn(view.since);
+    if (this.page) this.page.renew();
+    else {
       this.page = new LabPage(this.lab, this.detail, () => {});
       put(this.views, this.page.element);
       this.page.travel(this.lab.moments.length - 1);
     }
+    this.changes.renew();
     if (news.said) this.#say(news.said);
     this.element.dataset.ready = news.version;
   }

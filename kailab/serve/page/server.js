@@ -15,6 +15,7 @@ export class Server {
 
   constructor() {
     this.version = 0;
+    this.shown = null;
   }
 
   // told(news), lost(), ended(): of the connection and what it brings.
@@ -26,13 +27,23 @@ export class Server {
     events.addEventListener("error", () => lost());
   }
 
-  // A view of the lab: its form and what of it can be changed. Null where it is no longer the latest.
-  async view(version) {
-    const [lab, desk] = await Promise.all([got(`/data/${version}/lab`), got(`/data/${version}/desk`)]);
-    if (!lab || !desk) return null;
+  // What is to be taken in to have the lab as it is by now: its whole form, where what is here can't go on, and what is new since.
+  // Null where the news are no longer the latest.
+  async view({ version, view }) {
+    const goesOn = this.shown?.showing === view.showing && this.shown.number >= view.first;
+    const from = goesOn ? this.shown.number : view.first;
+    const [whole, since] = await Promise.all([goesOn ? null : got(`/data/${version}/lab`), from === view.number ? null : got(`/data/${version}/since/${view.showing}/${from}`)]);
+    if ((!whole && !goesOn) || (!since && from !== view.number)) return null;
+    const found = { whole: whole && (await whole.json()), since: since ? await since.json() : [] };
     this.version = version;
+    this.shown = view;
     this.#texts.clear();
-    return { lab: await lab.json(), desk: await desk.json() };
+    return found;
+  }
+
+  // What can be changed. Null where the lab has changed since.
+  async desk() {
+    return (await got(`/data/${this.version}/desk`))?.json() ?? null;
   }
 
   // The raw entries of a chunk.

@@ -1,0 +1,116 @@
+"""What is new of a lab, taken in step by step, comes to what all of it told anew is."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kailab.errors import KailabError
+from kailab.serve.session import Session
+from kailab.serve.view import View
+from kailab.serve.wishes import Drain, Remove, Set, Submit, Wish
+from tests.serve.conftest import TEXTS, begun
+from tests.serve.forms import form_of, resolved, taken_in
+
+POD = TEXTS["70-too-large"].replace("too-large", "small").replace('"64"', '"1"')
+
+WISHES: dict[str, Wish] = {
+    "small": Submit(POD),
+    "too large": Submit(TEXTS["70-too-large"]),
+    "owner": Submit(TEXTS["30-owner"]),
+    "gang": Submit(TEXTS["40-gang"]),
+    "fewer": Set(["deployment/borrower.replicas=3"]),
+    "more": Set(["deployment/borrower.replicas=30"]),
+    "cordon": Set(["node/h100-0.unschedulable=true"]),
+    "uncordon": Set(["node/h100-0.unschedulable=false"]),
+    "quota": Set(["queue/team-b.gpu.quota=4"]),
+    "no small": Remove("pod/small"),
+    "no gang": Remove("job/gang"),
+    "no owner": Remove("deployment/owner"),
+    "drain": Drain("h100-1"),
+}
+ORDERS = ("step", "advance", "pause", "go-on", "undo")
+
+
+def act(session: Session, what: str) -> None:
+    """As the page does; what is not possible then changes nothing."""
+    try:
+        if what in WISHES:
+            session.apply(session.preview(WISHES[what])["id"])
+        elif what == "advance":
+            session.advance(30.0)
+        else:
+            getattr(session, what.replace("-", "_"))()
+    except KailabError:
+        return
+
+
+class Page:
+    """What a browser has that looks on, and how often it could go on with what it had."""
+
+    def __init__(self) -> None:
+        self.form: Any = None
+        self.view: View | None = None
+        self.went_on = 0
+
+    def take(self, view: View) -> None:
+        """As ``kailab/serve/page/server.js`` does."""
+        before = self.view
+        since = None if before is None else view.since(before.showing, before.number)
+        if since is None:
+            self.form = form_of(view)
+        else:
+            self.went_on += 1
+            for new in json.loads(gzip.decompress(since)):
+                taken_in(self.form, new)
+        self.view = view
+
+
+def anew(state: Path) -> Any:
+    """By a server that has just begun."""
+    session = Session(state, lambda text: None)
+    view = session.look()
+    found = resolved(form_of(view), view.chunks)
+    session.close()
+    return found
+
+
+def test_a_change_is_told_by_what_is_new(state: Path) -> None:
+    page = Page()
+    session = Session(state, lambda text: None)
+    page.take(session.look())
+    session.show = page.take
+    for name in ("10-two-teams", "20-borrower"):
+        session.apply(session.preview(Submit(TEXTS[name]))["id"])
+    before = page.went_on
+    session.apply(session.preview(WISHES["fewer"])["id"])
+    session.step()
+    assert page.went_on == before + 2
+    assert page.view is not None
+    assert resolved(page.form, page.view.chunks) == anew(state)
+    assert page.form == form_of(page.view)
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.lists(st.sampled_from([*WISHES, *ORDERS]), min_size=3, max_size=10))
+def test_what_is_new_comes_to_the_whole(does: list[str]) -> None:
+    with TemporaryDirectory() as folder:
+        state = begun(Path(folder) / "lab.state")
+        page, session = Page(), Session(state, lambda text: None)
+        page.take(session.look())
+        session.show = page.take
+        for name in ("10-two-teams", "20-borrower"):
+            session.apply(session.preview(Submit(TEXTS[name]))["id"])
+        for what in does:
+            act(session, what)
+            page.take(session.look())
+        assert page.view is not None
+        assert page.form == form_of(page.view)
+        assert resolved(page.form, page.view.chunks) == anew(state)
+        session.close()
