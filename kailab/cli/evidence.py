@@ -230,7 +230,11 @@ def replay(run: str, test: str, evidence: Path, output: TextOrJson) -> None:
 
 
 @click.command()
-@click.argument("run", required=False, help="A run's id, its folder, or latest; with --html also a snapshot's file.")
+@click.argument(
+    "run",
+    required=False,
+    help="A run's id, its folder, or latest; with --html also a trial's folder, or a snapshot's file.",
+)
 @click.option("--format", default="", show_default=False, help="The format: text (the default) or markdown.")
 @click.option("--html", type=options.PATH, help="Write a page to travel through the run, one file that loads nothing.")
 @click.option("--against", help="With --html: another run, to compare with.")
@@ -240,6 +244,7 @@ def report(
     run: str | None, format: str, html: Path | None, against: str | None, state: Path | None, evidence: Path
 ) -> None:
     """Report on a run, from its evidence alone: what was expected, what was seen, and why."""
+    from kailab.cli import viewer_page
     from kailab.errors import InputError
     from kailab.evidence import store
     from kailab.report import render
@@ -248,14 +253,14 @@ def report(
         for name, given in (("--against", against), ("--state", state)):
             if given is not None:
                 raise InputError(f"{name} goes with --html FILE")
+        if run and viewer_page.is_trial(Path(run)):
+            raise InputError(f"{run}: is a trial; `kailab trial show {run}` tells it, --html FILE makes a page of it")
         terminal.say(render(store.find(evidence, run or store.LATEST), format or "text").rstrip("\n"))
         return
     if format:
         raise InputError("--format and --html exclude each other")
     if state is not None and (run or against):
         raise InputError("--state reports on the lab in hand: no run goes with it")
-    from kailab.cli import viewer_page
-
     written = viewer_page.write(html, run or store.LATEST, against, state, evidence)
     terminal.say(f"{html}: {written.what}, {written.size / 1e6:.1f} MB")
 

@@ -25,7 +25,7 @@ from kailab.report.told import of_test
 VIEWER = Path(__file__).parent / "viewer"
 MAIN = "app"
 
-KINDS = ("run", "lab", "snapshot")
+KINDS = ("run", "lab", "snapshot", "trial")
 
 
 def write(runs: Sequence[Path], file: Path, kind: str = "run", title: str = "") -> int:
@@ -35,7 +35,13 @@ def write(runs: Sequence[Path], file: Path, kind: str = "run", title: str = "") 
     chunks: dict[str, bytes] = {}
     told = [_run(run, f"r{place}", chunks) for place, run in enumerate(runs)]
     name = title or " and ".join(run.run for run in told)
-    page = Page(format=FORMAT, kailab=__version__, kind=kind, title=name, runs=told)
+    return write_told(told, chunks, file, kind, name)
+
+
+def write_told(runs: Sequence[RunForm], chunks: Mapping[str, bytes], file: Path, kind: str, title: str) -> int:
+    """Write the page of runs in the viewer's form, with their ``chunks``. Bytes of the file. Raises InputError where it can't be
+    written."""
+    page = Page(format=FORMAT, kailab=__version__, kind=kind, title=title, runs=list(runs))
     content = html(page, chunks)
     try:
         replace_file(file, content)
@@ -68,17 +74,20 @@ def _run(run: Path, chunk: str, chunks: dict[str, bytes]) -> RunForm:
         raise EvidenceError(f"{run}: is no run; expected a folder with run.json, or with folders of tests")
     summary, tests = store.show(run)
     problems = [str(problem) for problem in store.verify(run)]
-    told = [_test(test, f"{chunk}t{place}", chunks) for place, test in enumerate(tests)]
+    told = [form_of_test(test, f"{chunk}t{place}", chunks) for place, test in enumerate(tests)]
     facts = None if summary.facts is None else msgspec.to_builtins(summary.facts)
     return RunForm(run=summary.run, facts=facts, outcomes=summary.outcomes, problems=problems, tests=told)
 
 
-def _test(test: TestEvidence, chunk: str, chunks: dict[str, bytes]) -> TestForm:
+def form_of_test(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown: str = "") -> TestForm:
+    """``chunks``: its labs and their raw text are added to them, under names that begin with ``chunk``. ``shown``: what the test's folder
+    is called on the page, if not by the test's name. Raises EvidenceError."""
     labs, expectations = [], []
     for place, (lab, facts) in enumerate(test.labs.items()):
         name = f"{chunk}l{place}"
-        raw = RawText(test.path / lab, f"{test.name}/{lab}", f"{name}raw")
-        form = Gathering(of_test(test, lab), raw).form()
+        raw = RawText(test.path / lab, f"{shown or test.name}/{lab}", f"{name}raw")
+        gathering = Gathering(of_test(test, lab), raw)
+        form, first = gathering.form(), gathering.expectations
         form.raw, texts = raw.form()
         chunks[name] = packed(form)
         chunks |= texts
@@ -95,10 +104,11 @@ def _test(test: TestEvidence, chunk: str, chunks: dict[str, bytes]) -> TestForm:
         )
         expectations += [
             ExpectedForm(
-                t=one.t, subject=one.subject, expected=one.expected, seen=one.seen, held=one.held, lab=lab, line=line
+                t=one.t, subject=one.subject, expected=one.expected, seen=one.seen, held=one.held, lab=lab,
+                line=place + 1, ref=first + place,
             )
-            for line, one in enumerate(test.expectations(lab), 1)
-        ]
+            for place, one in enumerate(test.expectations(lab))
+        ]  # fmt: skip
     result = test.result
     return TestForm(
         name=test.name,

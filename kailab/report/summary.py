@@ -1,4 +1,4 @@
-"""A run's evidence as a page of text or Markdown. All of it comes from the folder: nothing is run again."""
+"""A run's evidence as a page of text, or as short Markdown for CI. All of it comes from the folder: nothing is run again."""
 
 from __future__ import annotations
 
@@ -14,6 +14,15 @@ from kailab.evidence.store import TestEvidence
 
 FORMATS = {"text": "run.txt.j2", "markdown": "run.md.j2"}
 
+BAD = {"failed", "interrupted", "xpassed", "error"}
+"""Outcomes of tests that somebody has to look at; of these Markdown tells more than a row."""
+
+_IN_FULL = 30
+"""Such tests of which Markdown tells more than a row: a CI run's summary takes 1 MiB at most."""
+
+_MOST = 4000
+"""Characters of a failure's message in Markdown: the rest is in JUnit and in the evidence."""
+
 
 def render(run: Path, format: str = "text") -> str:
     """The report of a run's folder. Raises InputError for an unknown format, EvidenceError."""
@@ -28,28 +37,59 @@ def render(run: Path, format: str = "text") -> str:
         undefined=jinja2.StrictUndefined,
         autoescape=False,  # text and Markdown, not HTML
     )
+    environment.filters |= {"row": _in_a_row, "fenced": _fenced}
     exercises: dict[str, list[dict[str, Any]]] = {}
     for test in tests:
         exercises.setdefault(test.name.partition("/")[0], []).append(_told(test))
-    return environment.get_template(FORMATS[format]).render(run=summary, exercises=exercises)
+    every = [test for told in exercises.values() for test in told]
+    return environment.get_template(FORMATS[format]).render(
+        run=summary,
+        exercises=exercises,
+        looked_at=[test for test in every if test["bad"]],
+        in_full=_IN_FULL,
+        held=sum(test["held"] for test in every),
+        expected=sum(test["expected"] for test in every),
+    )
 
 
 def _told(test: TestEvidence) -> dict[str, Any]:
+    found = {lab: test.expectations(lab) for lab in test.labs}
+    labs = [
+        {
+            "name": lab,
+            "facts": facts,
+            "expectations": found[lab],
+            "pending": _by_reason(test.pending(lab)),
+        }
+        for lab, facts in test.labs.items()
+    ]
+    expectations = [entry for entries in found.values() for entry in entries]
     return {
+        "whole": test.name,
         "name": test.name.partition("/")[2],
         "outcome": test.outcome,
+        "bad": test.outcome in BAD,
         "message": test.result.message,
-        "labs": [
-            {
-                "name": lab,
-                "facts": facts,
-                "expectations": test.expectations(lab),
-                "pending": _by_reason(test.pending(lab)),
-                "timeline": test.text(lab, "timeline.txt"),
-            }
-            for lab, facts in test.labs.items()
-        ],
+        "sentence": test.result.sentence,
+        "expected": len(expectations),
+        "held": sum(entry.held for entry in expectations),
+        "labs": labs,
     }
+
+
+def _in_a_row(text: str) -> str:
+    """Of a Markdown table: one line, without what would begin another column or be markup."""
+    return " ".join(text.split()).replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
+
+
+def _fenced(text: str) -> str:
+    """As it stands, cut where it is long, in a fence that it does not close."""
+    left = len(text) - _MOST
+    shown = text if left <= 0 else f"{text[:_MOST]}\n... and {left} characters more"
+    fence = "```"
+    while fence in shown:
+        fence += "`"
+    return f"{fence}\n{shown}\n{fence}"
 
 
 def _by_reason(pending: list[Reason]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from kailab.model.htmltable import table
 from kailab.trials.baseline import Accepted, Baseline
 from kailab.trials.comparing import Difference, compare
 from kailab.trials.matrix import Cell, Trial
@@ -142,3 +143,14 @@ class Outcome:
         """Nothing differs but what is accepted, and all could be run."""
         accepted_errors = {(one.column, one.test) for one, accepted in self.all_differences if accepted is not None}
         return not self.differences and all((column, test) in accepted_errors for column, test, _ in self.errors)
+
+    def _repr_html_(self) -> str:
+        """For notebooks: verdicts, and what nobody accepted."""
+        differs: dict[tuple[str, str], list[str]] = {}
+        for one in self.differences:
+            differs.setdefault((one.test, one.column), []).append(str(one))
+        rows = []
+        for row in self.rows:
+            told = [f"{name}: {each}" for name in self.columns for each in differs.get((row.test, name), ())]
+            rows.append((row.test, *(result.verdict for result in row.results.values()), "; ".join(told)))
+        return table(f"Trial {self.trial.name}", ("test", *self.columns, "differs"), rows)

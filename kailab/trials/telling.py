@@ -25,16 +25,21 @@ def data(outcome: Outcome) -> dict[str, Any]:
         "folder": str(outcome.folder),
         "same": outcome.same,
         "complete": outcome.complete,
-        "columns": [
-            {"name": name, "scheduler": one.scheduler, "config": one.config, "isolation": isolation,
-             "version": _version(outcome, name), "reference": outcome.reference_of(name) == name}
-            for name, one, isolation in outcome.trial.columns()
-        ],
+        "columns": columns(outcome),
         "counts": to_builtins(counts(outcome)),
         "rows": [_row(outcome, row) for row in outcome.rows],
         "differing": list(differing(outcome)),
         "staleBaseline": [str(one) for one in outcome.stale],
-    }  # fmt: skip
+    }
+
+
+def columns(outcome: Outcome) -> list[dict[str, Any]]:
+    """What each contender is, in each isolation; in their order."""
+    return [
+        {"name": name, "scheduler": one.scheduler, "config": one.config, "isolation": isolation,
+         "version": _version(outcome, name), "reference": outcome.reference_of(name) == name}
+        for name, one, isolation in outcome.trial.columns()
+    ]  # fmt: skip
 
 
 def _version(outcome: Outcome, column: str) -> str:

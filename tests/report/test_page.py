@@ -64,6 +64,17 @@ def test_the_summary_has_every_test_and_what_it_expected(run: Path, chunks: Chun
     assert told["problems"] == []
 
 
+def test_an_expectation_leads_to_its_entry(run: Path, chunks: Chunks) -> None:
+    told = json.loads(chunks["page"])["runs"][0]["tests"]
+    [test] = [one for one in told if one["name"] == "fair/test_reclaim"]
+    lab = lab_of(chunks, "fair/test_reclaim")
+    lines = (run / "fair/test_reclaim/lab/expectations.jsonl").read_text().splitlines()
+    for one, line in zip(test["expectations"], lines, strict=True):
+        file, _, text = raw(chunks, lab, one["ref"])
+        assert file.endswith("lab/expectations.jsonl")
+        assert text == line
+
+
 def test_queues_at_each_moment_are_as_the_engine_recorded_them(run: Path, chunks: Chunks) -> None:
     lab = lab_of(chunks, "fair/test_reclaim")
     _, recorded = cycles.read(run / "fair/test_reclaim/lab")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ import pytest
 from kailab.evidence import cycles, store
 from kailab.evidence.entries import Evicted
 from kailab.evidence.record import write_test
+from kailab.evidence.recorder import Recorder
 from kailab.evidence.run import RunFolder
+from kailab.lab import Lab
 from kailab.report import page as pages
 from tests.browser import LONG, WITH_A_BROWSER, Tab, expects, serious
-from tests.report.conftest import reclaimed
+from tests.explain.building import pod
+from tests.report.conftest import MANIFESTS, reclaimed
 
 pytestmark = WITH_A_BROWSER
 
@@ -127,6 +131,27 @@ def test_a_number_opens_the_entry_that_it_is_from(tab: Tab, run: Path, written: 
     expects(tab.locator("dialog")).to_be_hidden(timeout=LONG)
 
 
+def test_counts_lead_to_what_they_count(tab: Tab, run: Path, written: Path) -> None:
+    opened(tab, written)
+    tab.get_by_role("button", name="1 failed").click()
+    assert [row[1] for row in rows(tab, "#main")] == ["fair/test_default"]
+    tab.get_by_role("button", name="2 expectations").click()
+    assert {row[1] for row in rows(tab, "#main")} == {"fair/test_default", "fair/test_reclaim"}
+    assert tab.get_by_role("button", name="0 not held").is_disabled()
+
+    opened(tab, written, lab_address(run, "fair/test_reclaim"))
+    tab.get_by_role("button", name="Raw entry: queue team-b").click()
+    tab.wait_for_function("() => document.querySelector('dialog pre').textContent.includes('16 GPUs <running>')")
+    tab.keyboard.press("Escape")
+    count = tab.locator("#moments button.number", has_text="16").first
+    told = count.get_attribute("aria-label")
+    count.click()
+    tab.wait_for_function("() => document.activeElement.id === 'decided'")
+    shown = {"binds": "bind", "promises": "promise", "evictions": "evict"}[told.split()[-1]]
+    assert {row[0] for row in rows(tab, "#decided")} == {shown}
+    assert tab.locator("#decided [role=table]").get_attribute("aria-rowcount") == "17"
+
+
 def test_evictions_point_to_whom_they_served(tab: Tab, run: Path, written: Path) -> None:
     opened(tab, written, lab_address(run, "fair/test_reclaim"))
     tab.click("#evictions button:has-text('all moments')")
@@ -173,6 +198,30 @@ def test_names_and_sentences_are_text(tab: Tab, run: Path, tmp_path: Path) -> No
     tab.click("#waiting .body button")
     tab.wait_for_selector("dialog pre")
     assert tab.locator("#app img, #app b").count() == 0
+
+
+def test_a_wait_goes_on_where_its_reason_changes(tab: Tab, tmp_path: Path) -> None:
+    recorder = Recorder()
+    with Lab.open(observers=[recorder]) as lab:
+        lab.apply(MANIFESTS / "queues.yaml")
+        lab.settle()
+        # No node has nine GPUs; then its queue may have no more than eight.
+        lab.apply(pod("wants", "team-a", 9))
+        lab.settle()
+        lab.advance(60)
+        lab.patch("Queue", "team-a", {"spec": {"resources": {"gpu": {"limit": 8}}}})
+        lab.settle()
+    folder = RunFolder.begin(tmp_path)
+    folder.write("fair", "test_waits", lambda at: write_test(at, "fair/test_waits", [recorder], "passed", ""))
+    folder.finish({"kailab": "0"}, {})
+    pages.write([folder.path], tmp_path / "page.html")
+    opened(tab, tmp_path / "page.html", lab_address(folder.path, "fair/test_waits", 0))
+    tab.keyboard.press("End")
+    [cells] = rows(tab, "#waiting")
+    assert (cells[2], cells[-1]) == ("OverLimit", "cycle 2, 0 s")
+    tab.locator("#waiting .body .row button").nth(1).click()
+    tab.wait_for_selector("dialog pre")
+    assert "waits since\ncycle 2, 0 s\nthis reason since\ncycle 3, 61 s" in tab.inner_text("dialog")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -226,8 +275,16 @@ def test_the_same_test_of_two_runs_is_told_apart(tab: Tab, run: Path, tmp_path: 
     tab.focus("#main")
     tab.keyboard.press("End")
     tab.wait_for_function("() => document.getElementById('now-title').textContent.includes('after step')")
-    held = [{(row.name, row.node) for row in state.pods} for state in states]
-    assert f"{len({name for name, _ in held[0] ^ held[1]})} pods stand otherwise" in tab.inner_text("#compared > p")
+    held = [{row.name: (row.phase, row.node) for row in state.pods} for state in states]
+    other = sum(held[0][name] != held[1][name] for name in held[0].keys() & held[1])
+    # Pods of one run only are all the borrower's or the owner's: those that stand alike are taken as one.
+    for app in ("borrower", "owner"):
+        alone = [
+            Counter(stands for name, stands in these.items() if name not in those and f"/{app}-" in name)
+            for these, those in (held, held[::-1])
+        ]
+        other += max((alone[0] - alone[1]).total(), (alone[1] - alone[0]).total())
+    assert f"{other} pods stand otherwise" in tab.inner_text("#compared > p")
     assert "16 → 28" in tab.inner_text("#compared table")
     tab.locator("#compared .rows .body button").first.click()
     tab.wait_for_selector("dialog pre")
@@ -247,6 +304,29 @@ def test_arrows_lead_from_each_gang_that_lost_pods_to_whom_it_served(tab: Tab, r
     for group, beneficiary, cycle in served:
         pods = sum((one.podgroup, one.beneficiary, one.cycle) == (group, beneficiary, cycle) for one in evicted)
         assert re.search(rf"{pods} pods? evicted in cycle {cycle}, [^,]+, for ", told)
+
+
+def test_gangs_stand_before_single_pods(tab: Tab, tmp_path: Path) -> None:
+    recorder = Recorder()
+    with Lab.open(observers=[recorder]) as lab:
+        lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
+        lab.settle()
+        lab.apply(MANIFESTS / "owner-gang.yaml")
+        lab.settle()
+    run = RunFolder.begin(tmp_path / "evidence")
+    run.write("fair", "test_gang", lambda at: write_test(at, "fair/test_gang", [recorder], "passed"))
+    run.finish({"kailab": "0"}, {})
+    pages.write([run.path], tmp_path / "page.html")
+    opened(tab, tmp_path / "page.html")
+    tab.wait_for_selector("#fleet canvas")
+    tab.focus("#main")
+    tab.keyboard.press("End")
+    tab.wait_for_function("() => document.querySelector('#gangs .body .row').textContent.includes('placed')")
+    first = tab.locator("#gangs .body .row").first
+    assert "owner" in first.inner_text()
+    first.get_by_role("button", name="8 placed").click()
+    tab.wait_for_selector("dialog pre")
+    assert "8 placed, 0 promised a place" in tab.inner_text("dialog")
 
 
 def test_two_moments_stand_beside_each_other(tab: Tab, run: Path, written: Path) -> None:

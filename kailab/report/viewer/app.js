@@ -6,7 +6,7 @@ import { Lab } from "viewer/lab";
 import { LabPage } from "viewer/lab_page";
 import { onPaper } from "viewer/rows";
 import { EmbeddedSource } from "viewer/source";
-import { Summary } from "viewer/summary";
+import { Summary, inWords } from "viewer/summary";
 import { labFacts, testHead } from "viewer/test_page";
 import { themeButton, travels } from "viewer/theme";
 
@@ -60,7 +60,8 @@ class App {
     replace(this.crumbs, h("a", { href: "#/" }, "kailab report"), " / ", h("span", { "aria-current": "page" }, told.name));
     const ref = told.labs[lab];
     const waiting = h("p", { role: "status" }, ref ? "Reading the lab ..." : "This test opened no lab.");
-    replace(this.main, h("h1", {}, told.name), testHead(run, told, lab, (other) => address(run, test, other)),
+    const under = this.page.kind === "trial" ? ` under ${this.page.runs[run].run}` : "";
+    replace(this.main, h("h1", {}, `${told.name}${under}`), testHead(run, told, lab, (other) => address(run, test, other), (one) => this.#expectation(told, one)),
       ref ? h("h2", {}, labFacts(ref)) : null, waiting);
     scrollTo(0, 0);
     if (!ref) return;
@@ -71,11 +72,18 @@ class App {
     this.labPage.travel(moment);
   }
 
+  // The raw entry of what was expected, in any of the test's labs.
+  async #expectation(test, one) {
+    const { chunk } = test.labs.find((each) => each.name === one.lab);
+    this.detail.open(new Lab(await this.source.lab(chunk), this.source), one.expected,
+      [["seen", one.seen], ["at", `${one.t} s`], ["verdict", one.held ? "held" : "not held"]], [{ title: "The expectation", refs: [one.ref] }]);
+  }
+
   // The lab of that name in the same test of the other runs.
   #others(run, test, lab) {
     return this.page.runs.flatMap((one, place) => {
       const ref = place === run ? null : one.tests.find((each) => each.name === test)?.labs.find((each) => each.name === lab);
-      return ref ? [{ title: `run ${one.run}`, load: async () => new Lab(await this.source.lab(ref.chunk), this.source) }] : [];
+      return ref ? [{ title: inWords(this.page, one), load: async () => new Lab(await this.source.lab(ref.chunk), this.source) }] : [];
     });
   }
 

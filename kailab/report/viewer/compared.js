@@ -6,6 +6,7 @@ import { button, h, table, replace } from "viewer/dom";
 import { Facts, momentName } from "viewer/facts";
 import { Fleet } from "viewer/fleet";
 import { NONE } from "viewer/lab";
+import { told } from "viewer/queues";
 import { Rows } from "viewer/rows";
 
 const FIELDS = [["quota", "quota"], ["limit", "limit"], ["fair_share", "fair share"], ["allocated", "allocated"], ["requested", "requested"]];
@@ -110,14 +111,28 @@ export class Compared {
     return found;
   }
 
-  // In another run a pod is the one of the same name.
+  // In another run a pod is the one of the same name. Names may end otherwise there (another scheduler's Deployment has another hash):
+  // the rest is taken in pairs from each workload, first those that stand alike.
   #podsByName(old, other, moment) {
-    const { lab } = this, before = there(old, other), after = there(lab, moment), found = [];
+    const { lab } = this, before = there(old, other), after = there(lab, moment), found = [], left = new Map();
+    const rest = (one, pod, side, segment) => {
+      const group = one.pods.group[pod], key = one.groups.workload[group] || one.pods.name[pod];
+      if (!left.has(key)) left.set(key, [[], []]);
+      left.get(key)[side].push([pod, segment]);
+    };
     for (const [name, [was, then]] of before) {
       const [is, now] = after.get(name) ?? [NONE, NONE];
-      if (said(old, then) !== said(lab, now)) found.push({ was, is, then, now });
+      if (is === NONE) rest(old, was, 0, then);
+      else if (said(old, then) !== said(lab, now)) found.push({ was, is, then, now });
     }
-    for (const [name, [is, now]] of after) if (!before.has(name)) found.push({ was: NONE, is, then: NONE, now });
+    for (const [name, [is, now]] of after) if (!before.has(name)) rest(lab, is, 1, now);
+    for (const [pods, others] of left.values()) {
+      const [then, now] = without(pods, others, old, lab);
+      for (let at = 0; at < Math.max(then.length, now.length); at++) {
+        const [was, before] = then[at] ?? [NONE, NONE], [is, after] = now[at] ?? [NONE, NONE];
+        found.push({ was, is, then: before, now: after });
+      }
+    }
     return found;
   }
 
@@ -126,10 +141,12 @@ export class Compared {
     lab.queues.name.forEach((name, queue) => {
       const before = places.has(name) ? old.queueAt(places.get(name), then) : null, after = lab.queueAt(queue, now);
       if (before === after) return;
-      const told = FIELDS.map(([field]) => [before, after].map((each) => (each?.state.gpu ? amount("gpu", each.state.gpu[field]) : "-")));
-      if (told.every(([was, is]) => was === is)) return;
-      rows.push([button(name, () => this.facts.queue(queue, now), { class: "link" }),
-        ...told.map(([was, is]) => (was === is ? is : h("strong", {}, `${was} → ${is}`)))]);
+      const pairs = FIELDS.map(([field]) => [before, after].map((each) => figure(each, field)));
+      if (pairs.every(([was, is]) => was === is)) return;
+      const open = () => this.facts.queue(queue, now), openThen = () => (this.beside ?? this).facts.queue(places.get(name), then);
+      const value = (text, field, at, opens) => button(text, opens, { class: "number", "aria-label": `${name}: ${field} ${at} ${text}` });
+      rows.push([button(name, open, { class: "link" }), ...pairs.map(([was, is], at) => (was === is ? value(is, FIELDS[at][1], "now", open)
+        : h("strong", {}, places.has(name) ? value(was, FIELDS[at][1], "then", openThen) : was, " → ", value(is, FIELDS[at][1], "now", open))))]);
     });
     return rows.length ? table("Queues that stand otherwise, in GPUs", ["Queue", ...FIELDS.map(([, title]) => title)], rows) : h("p", { class: "quiet" }, "All queues stand as they stood.");
   }
@@ -142,6 +159,25 @@ function there(lab, moment) {
     if (segment !== NONE && lab.stateName(segment) !== "gone") found.set(lab.pods.name[pod], [pod, segment]);
   });
   return found;
+}
+
+// Two lists of [pod, segment] without pairs that stand alike.
+function without(pods, others, lab, other) {
+  const by = new Map();
+  for (const one of others) {
+    const key = said(other, one[1]);
+    by.set(key, [...(by.get(key) ?? []), one]);
+  }
+  const then = pods.filter((one) => !by.get(said(lab, one[1]))?.shift());
+  return [then, [...by.values()].flat()];
+}
+
+// Of a scheduler that told no shares, what the queue's object says.
+function figure(one, field) {
+  if (!one) return "not there";
+  if (one.state.gpu) return amount("gpu", one.state.gpu[field]);
+  const [quota, limit, fair_share, allocated, , requested] = told(one.state, "gpu");
+  return { quota, limit, fair_share, allocated, requested }[field];
 }
 
 function said(lab, segment) {

@@ -19,6 +19,11 @@ export class Decided {
       h("div", { class: "panel-head" }, h("h3", { id: "decided-title" }, "Done and decided")), this.steps, this.kinds, this.rows.element);
   }
 
+  // What is shown next is of this kind alone.
+  pick(kind) {
+    this.only = kind;
+  }
+
   show(moment) {
     this.moment = moment;
     const { lab } = this;

@@ -118,7 +118,7 @@ export class Facts {
     for (const [name, value] of Object.entries(one.numbers)) {
       facts.push([name.replaceAll("_", " "), value === UNLIMITED ? "unlimited" : typeof value === "object" ? JSON.stringify(value) : String(value)]);
     }
-    facts.push(["since", this.momentName(one.begins)]);
+    facts.push(["waits since", this.momentName(this.lab.waitsSince(one))], ["this reason since", this.momentName(one.begins)]);
     this.#open(`${lab.groups.name[one.group]} waits`, facts, [
       { title: "The reason", refs: [one.ref] },
       { title: "All decisions about it", refs: lab.decisionsAbout("group", one.group).map((each) => each.ref) },

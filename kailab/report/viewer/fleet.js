@@ -340,14 +340,14 @@ export class Fleet {
   #tell() {
     const { lab } = this;
     const nodes = this.there.flat().sort((one, other) => one.node - other.node);
-    const pods = [...this.placed.found.values()].reduce((sum, list) => sum + list.length, 0);
+    const { found, promised } = this.placed, pods = found.pods.length;
     const racks = this.there.filter((list) => list.length).length;
     const total = nodes.reduce((sum, one) => sum + one.now.milli, 0);
     this.note.textContent = `${plural(nodes.length, "node")} with ${ofGpus(total)} in ${plural(racks, "group")} by ${lab.nodes.by}; ${plural(pods, "pod")} placed.`;
     this.canvas.setAttribute("aria-label", this.whole ? `${this.note.textContent} The table below has each node.` : `${this.note.textContent} The list below has each pod that stands otherwise.`);
     if (!this.whole) return;
     const queues = new Set();
-    for (const list of [...this.placed.found.values(), ...this.placed.promised.values()]) for (const { pod } of list) queues.add(lab.queueOfPod(pod));
+    for (const { pods: there } of [found, promised]) for (const pod of there) queues.add(lab.queueOfPod(pod));
     for (const list of this.marks.coming.values()) for (const { pod } of list) queues.add(lab.queueOfPod(pod));
     const order = lab.leafQueues.filter((queue) => queues.has(queue));
     replace(this.legend, order.map((queue) => h("li", {},
@@ -355,7 +355,7 @@ export class Fleet {
       lab.queues.name[queue])),
       h("li", {}, h("span", { class: "chip free" }), "free"),
       this.marks.going.size ? h("li", {}, h("span", { class: "chip going" }, "✕"), "evicted in this cycle") : null,
-      [...this.placed.found.values()].some((list) => list.some((one) => one.state === "leaves")) ? h("li", {}, h("span", { class: "chip going" }, "╱"), "leaves") : null,
+      found.there.has("leaves") ? h("li", {}, h("span", { class: "chip going" }, "╱"), "leaves") : null,
       nodes.some((one) => one.now.unavailable) ? h("li", {}, h("span", { class: "chip going" }, "╱"), "over a whole node: takes nothing new") : null,
       this.marks.coming.size ? h("li", {}, h("span", { class: "chip coming" }), "bound in this cycle (dashed: promised)") : null);
     this.rows.show(nodes.length, (at) => {

@@ -49,8 +49,10 @@ export class Gangs {
       served.set(`${decided.group} ${one.beneficiary} ${decided.moment}`, { victim: decided.group, beneficiary: one.beneficiary, moment: decided.moment });
     });
     this.served = [...served.values()].filter((one) => one.victim !== one.beneficiary);
+    // Gangs first: PodGroups of single pods are many, and none starts together with another.
+    const alone = (group) => Number(lab.groups.members[group] < 2);
     this.order = lab.groups.name.map((_, place) => place).filter((place) => lab.groups.counts[place].length)
-      .sort((one, other) => lab.groups.counts[one][0][0] - lab.groups.counts[other][0][0] || one - other);
+      .sort((one, other) => alone(one) - alone(other) || lab.groups.counts[one][0][0] - lab.groups.counts[other][0][0] || one - other);
   }
 
   show(moment) {
@@ -89,9 +91,11 @@ export class Gangs {
     const { lab } = this;
     const [waits, promised, placed, leaves] = lab.groupAt(group, this.moment);
     const now = [placed && `${placed} placed`, promised && `${promised} promised`, waits && `${waits} waiting`, leaves && `${leaves} leaving`].filter(Boolean).join(", ") || "not there";
+    const open = () => this.facts.group(group, this.moment), label = lab.groupLabel(group);
     return [
-      button(lab.groupLabel(group), () => this.facts.group(group, this.moment), { class: "link", title: lab.groups.name[group] }),
-      lab.queues.name[lab.groups.queue[group]] ?? "none", this.#spans(group), now,
+      button(label, open, { class: "link", title: lab.groups.name[group] }),
+      lab.queues.name[lab.groups.queue[group]] ?? "none", this.#spans(group),
+      button(now, open, { class: "number", "aria-label": `${label}: ${now}` }),
     ];
   }
 

@@ -8,8 +8,9 @@ import { BAR_LETTERS, KINDS } from "viewer/timeline";
 const TITLES = { bind: "Binds", pipeline: "Promises", evict: "Evictions", failure: "Refused" };
 
 export class Moments {
-  constructor(lab, travel) {
-    Object.assign(this, { lab, travel });
+  // decided(moment, kind): shows what was decided of that kind at that moment.
+  constructor(lab, travel, decided) {
+    Object.assign(this, { lab, travel, decided });
     this.rows = new Rows({ label: "Moments", columns: [
       { title: "Moment", width: "minmax(8rem, 1fr)" }, ...KINDS.map((kind) => ({ title: TITLES[kind], width: "5.5rem" })),
       { title: "Done before", width: "minmax(12rem, 3fr)" },
@@ -28,7 +29,7 @@ export class Moments {
       const name = momentName(lab, at);
       return [
         button(at === moment ? `${name} (shown)` : name, () => this.travel(at), { class: at === moment ? "link strong" : "link" }),
-        ...KINDS.map((kind) => String(counts[kind] ?? 0)),
+        ...KINDS.map((kind) => (counts[kind] ? button(String(counts[kind]), () => this.decided(at, kind), { class: "number", "aria-label": `${name}: ${counts[kind]} ${TITLES[kind].toLowerCase()}` }) : "0")),
         steps.map((place) => `${lab.steps[place].operation} ${lab.steps[place].text}`.trim()).join("; ") || "nothing",
       ];
     });

@@ -92,10 +92,11 @@ export class Queues {
   }
 }
 
-// As objects say it: Kubernetes' quantities, in the words of the objects.
-function told(state, resource) {
+// As objects say it: Kubernetes' quantities, in the words of the objects. What nobody wrote into them is not told.
+export function told(state, resource) {
   const spec = state.resources?.[resource] ?? {};
   const key = resource === "gpu" ? "nvidia.com/gpu" : resource;
   const text = (value) => (value === undefined || value === null ? "not told" : value === -1 ? "unlimited" : String(value));
-  return [text(spec.quota), text(spec.limit), "not told", text(state.status?.allocated?.[key] ?? 0), "not told", text(state.status?.requested?.[key] ?? 0)].slice(0, 6);
+  const written = (part) => (state.status?.[part] ? text(state.status[part][key] ?? 0) : "not told");
+  return [text(spec.quota), text(spec.limit), "not told", written("allocated"), "not told", written("requested")];
 }

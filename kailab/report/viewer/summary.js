@@ -1,10 +1,13 @@
 // A run at a glance: verdicts, and each test with its sentence and what was expected.
 
 import { plural } from "viewer/amounts";
-import { h, replace } from "viewer/dom";
+import { button, h, replace } from "viewer/dom";
 import { Rows } from "viewer/rows";
 
 export const BAD = new Set(["failed", "interrupted", "xpassed", "error"]);
+
+// Beside verdicts, by which tests can be chosen.
+const EXPECTING = "+expecting", NOT_HELD = "+not held";
 
 export class Summary {
   // address(run, test): where a test's page is.
@@ -16,11 +19,12 @@ export class Summary {
     this.search = h("input", { type: "search", id: "search", placeholder: "name or sentence", oninput: () => this.#show() });
     const outcomes = [...new Set(this.tests.map((one) => one.test.outcome))].sort();
     this.outcome = h("select", { id: "outcome", onchange: () => this.#show() },
-      h("option", { value: "" }, "all verdicts"), outcomes.map((one) => h("option", { value: one }, one)));
+      h("option", { value: "" }, "all verdicts"), outcomes.map((one) => h("option", { value: one }, one)),
+      h("option", { value: EXPECTING }, "with expectations"), h("option", { value: NOT_HELD }, "with one not held"));
     this.count = h("span", { class: "quiet", role: "status" });
     const columns = page.runs.length > 1 ? [
       { title: "Test", width: "minmax(14rem, 2fr)" }, { title: "In a sentence", width: "minmax(14rem, 3fr)" },
-      ...page.runs.map((one) => ({ title: one.run, width: "minmax(13rem, 1fr)" })), { title: "Verdicts", width: "7rem" },
+      ...page.runs.map((one) => ({ title: one.run, width: "minmax(14.5rem, 1fr)" })), { title: "Compared", width: "8rem" },
     ] : [
       { title: "Verdict", width: "7.5rem" }, { title: "Test", width: "minmax(14rem, 2fr)" },
       { title: "In a sentence", width: "minmax(14rem, 3fr)" }, { title: "Expected", width: "8rem" }, { title: "Cycles, decisions", width: "9rem" },
@@ -39,36 +43,48 @@ export class Summary {
     const { facts } = run;
     const expected = run.tests.reduce((sum, test) => sum + test.expectations.length, 0);
     const failed = run.tests.flatMap((test) => test.expectations).filter((one) => !one.held).length;
-    return h("section", { class: "panel", "aria-label": `Run ${run.run}` },
-      h("h2", {}, `Run ${run.run}`),
+    const name = runName(this.page, run);
+    // Each number shows the tests that it counts.
+    const counted = (count, words, choice, classes = "verdict") => h("li", {},
+      button([h("strong", {}, String(count)), words], () => this.#choose(choice), { class: classes, disabled: count === 0 }));
+    return h("section", { class: "panel", "aria-label": name },
+      h("h2", {}, name),
       h("ul", { class: "verdicts" },
-        Object.entries(run.outcomes).map(([outcome, count]) => h("li", { class: `verdict ${verdictClass(outcome)}` }, h("strong", {}, String(count)), ` ${outcome}`)),
-        h("li", { class: "verdict" }, h("strong", {}, String(expected)), " expectations, ", h("strong", {}, String(failed)), " not held")),
-      facts ? h("p", { class: "quiet" }, `${facts.begun} to ${facts.ended}. `, (facts.labs ?? []).map((one) =>
+        Object.entries(run.outcomes).map(([outcome, count]) => counted(count, ` ${outcome}`, outcome, `verdict ${verdictClass(outcome)}`)),
+        counted(expected, expected === 1 ? " expectation" : " expectations", EXPECTING), counted(failed, " not held", NOT_HELD)),
+      run.about ? h("p", { class: "quiet" }, run.about) : facts ? h("p", { class: "quiet" }, `${facts.begun} to ${facts.ended}. `, (facts.labs ?? []).map((one) =>
         `${plural(one.labs, "lab")} on ${one.backend}, fleet ${one.fleet}, scheduler ${one.versions?.scheduler ?? one.scheduler}. `))
         : h("p", { class: "warning" }, "This run did not finish: it has no run.json."),
       run.problems.length ? h("div", { class: "warning" }, h("p", {}, "The folder is not what was written:"), h("ul", {}, run.problems.map((one) => h("li", {}, one)))) : null);
   }
 
-  // The same test of two runs in one row.
+  // The same test of several runs in one row.
   #pairs(shown) {
     const names = [...new Set(shown.map((one) => one.test.name))];
     const of = new Map(this.tests.map((one) => [`${one.run} ${one.test.name}`, one]));
     this.rows.show(names.length, (at) => {
       const both = this.page.runs.map((_, run) => of.get(`${run} ${names[at]}`));
       const verdicts = new Set(both.map((one) => one?.test.outcome ?? "not there"));
+      const differs = both.reduce((sum, one) => sum + (one?.test.differs.length ?? 0), 0);
       return [
         h("span", { title: names[at] }, names[at]), h("span", { class: "words" }, both.find((one) => one)?.test.sentence ?? ""),
-        ...both.map((one, run) => (one ? h("a", { href: this.address(one.run, one.place), class: `verdict small ${verdictClass(one.test.outcome)}`, "aria-label": `${names[at]} in run ${this.page.runs[run].run}: ${one.test.outcome}` },
+        ...both.map((one, run) => (one ? h("a", { href: this.address(one.run, one.place), class: `verdict small ${verdictClass(one.test.outcome)}`, "aria-label": `${names[at]}, ${inWords(this.page, this.page.runs[run])}: ${one.test.outcome}` },
           `${one.test.outcome}: ${one.test.cycles} cycles, ${one.test.decisions} decisions`) : "not there")),
-        verdicts.size > 1 ? h("strong", {}, "differ") : "the same",
+        differs ? h("strong", {}, plural(differs, "difference")) : verdicts.size > 1 ? h("strong", {}, "differ") : "the same",
       ];
     }, "No test is so.");
   }
 
+  #choose(outcome) {
+    this.outcome.value = outcome;
+    this.search.value = "";
+    this.#show();
+    this.rows.element.scrollIntoView({ block: "nearest" });
+  }
+
   #show() {
     const text = this.search.value.toLowerCase(), outcome = this.outcome.value;
-    const shown = this.tests.filter(({ test }) => (!outcome || test.outcome === outcome) && (!text || `${test.name} ${test.sentence}`.toLowerCase().includes(text)));
+    const shown = this.tests.filter(({ test }) => fits(test, outcome) && (!text || `${test.name} ${test.sentence}`.toLowerCase().includes(text)));
     replace(this.count, shown.length === this.tests.length ? "" : `${shown.length} of ${plural(this.tests.length, "test")}`);
     if (this.page.runs.length > 1) return this.#pairs(shown);
     this.rows.show(shown.length, (at) => {
@@ -83,6 +99,21 @@ export class Summary {
       ];
     }, "No test is so.");
   }
+}
+
+// Of a trial each contender stands as a run, and is called by its own name.
+export function runName(page, run) {
+  return page.kind === "trial" ? run.run : `Run ${run.run}`;
+}
+
+export function inWords(page, run) {
+  return page.kind === "trial" ? run.run : `run ${run.run}`;
+}
+
+function fits(test, choice) {
+  if (choice === EXPECTING) return test.expectations.length > 0;
+  if (choice === NOT_HELD) return test.expectations.some((one) => !one.held);
+  return !choice || test.outcome === choice;
 }
 
 export function verdictClass(outcome) {

@@ -11,7 +11,7 @@ export class Waiting {
     this.reasons = h("div", { class: "filters", role: "group", "aria-label": "Only one reason" });
     this.rows = new Rows({ label: "Waiting PodGroups", columns: [
       { title: "PodGroup", width: "minmax(10rem, 1.5fr)" }, { title: "Queue", width: "minmax(5rem, .7fr)" },
-      { title: "Reason", width: "minmax(8rem, .9fr)" }, { title: "In words", width: "minmax(12rem, 3fr)" }, { title: "Since", width: "minmax(7rem, .8fr)" },
+      { title: "Reason", width: "minmax(8rem, .9fr)" }, { title: "In words", width: "minmax(12rem, 3fr)" }, { title: "Waits since", width: "minmax(7rem, .8fr)" },
     ], height: 42, file: "decisions.jsonl" });
     this.note = h("p", {});
     this.element = h("section", { class: "panel", id: "waiting", "aria-labelledby": "waiting-title" },
@@ -36,7 +36,7 @@ export class Waiting {
         button(lab.groupLabel(one.group), () => this.facts.group(one.group, moment), { class: "link", title: lab.groups.name[one.group] }),
         lab.queues.name[lab.groups.queue[one.group]] ?? "none",
         button(one.code, () => this.facts.wait(one), { class: "link" }),
-        h("span", { class: "words", title: one.message }, one.message), momentName(lab, one.begins),
+        h("span", { class: "words", title: one.message }, one.message), momentName(lab, lab.waitsSince(one)),
       ];
     }, "");
   }
