@@ -1,4 +1,4 @@
-"""A lab's pods, queues and nodes as tables of pandas, which is optional (``pip install 'kailab[figures]'``)."""
+"""A lab's pods, PodGroups, queues, nodes and evictions as tables of pandas, which is optional (``pip install 'kailab[figures]'``)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,21 @@ if TYPE_CHECKING:
 
     from kailab.lab.picture import Picture
 
-TABLES = ("pods", "queues", "nodes")
+TABLES = ("pods", "podgroups", "queues", "nodes", "evictions")
+
+_EVICTED = ["seconds", "pod", "podgroup", "queue", "node", "action", "for_podgroup", "for_queue", "reason"]
 
 
 def table(picture: Picture, what: str) -> DataFrame:
-    """One of ``TABLES``, a row each, in order of names. GPUs are numbers: an unlimited amount is infinite, a fair share that nobody
+    """One of ``TABLES``, a row each, in order of names; evictions in that of time, since the lab was opened. GPUs are numbers: an unlimited amount is infinite, a fair share that nobody
     worked out is NaN. Raises InputError."""
-    rows = {"pods": _pods, "queues": _queues, "nodes": _nodes}.get(what)
+    rows = {
+        "pods": _pods, "podgroups": _podgroups, "queues": _queues, "nodes": _nodes, "evictions": _evictions
+    }.get(what)  # fmt: skip
     if rows is None:
         raise InputError(f"there is no table {what!r}; expected {', '.join(TABLES)}")
-    found: DataFrame = load("pandas").DataFrame(rows(picture))
+    columns = _EVICTED if what == "evictions" else None  # there may be none yet
+    found: DataFrame = load("pandas").DataFrame(rows(picture), columns=columns)
     return found
 
 
@@ -34,6 +39,28 @@ def _pods(picture: Picture) -> list[dict[str, Any]]:
             "owner": row.owner, "gpus": row.milli_gpus / GPU, "holds": row.holds, "why": row.message,
         }
         for row in sorted(picture.rows, key=lambda row: row.name)
+    ]  # fmt: skip
+
+
+def _podgroups(picture: Picture) -> list[dict[str, Any]]:
+    return [
+        {
+            "podgroup": name, "queue": rows[0].queue, "owner": rows[0].owner, "pods": len(rows),
+            "running": sum(row.phase == "Running" for row in rows), "pending": sum(row.phase == "Pending" for row in rows),
+            "gpus": sum(row.milli_gpus for row in rows) / GPU,
+            "holds": sum(row.milli_gpus for row in rows if row.holds) / GPU,
+            "why": next((row.message for row in rows if row.message), ""),
+        }
+        for name, rows in sorted(picture.by_group.items())
+    ]  # fmt: skip
+
+
+def _evictions(picture: Picture) -> list[dict[str, Any]]:
+    return [
+        dict(zip(_EVICTED, (
+            one.t, one.pod, one.podgroup, one.queue, one.node, one.action, one.beneficiary, one.beneficiary_queue, one.reason,
+        ), strict=True))
+        for one in picture.log.evictions
     ]  # fmt: skip
 
 

@@ -10,8 +10,8 @@ from kailab.errors import NothingThere
 from kailab.lab import Lab
 from kailab.lab.change import Apply
 from kailab.lab.explain.explanation import Explanation
-from kailab.lab.html import SHOWN, table
 from kailab.lab.whatif.trial import Alternative, what_if
+from kailab.model.htmltable import SHOWN, table
 
 
 class Read(HTMLParser):

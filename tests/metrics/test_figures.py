@@ -88,8 +88,26 @@ def test_a_lab_is_tables() -> None:
         assert queues.loc["org", "holds"] == 32
         assert queues.loc["team-a", "limit"] == float("inf")
         assert set(pods[~pods.holds].why) != {""}
-        with pytest.raises(InputError, match="there is no table 'racks'; expected pods, queues, nodes"):
+        groups, evicted = lab.table("podgroups"), lab.table("evictions")
+        assert (groups.pods.sum(), groups.running.sum(), groups.pending.sum(), groups.holds.sum()) == (60, 32, 28, 32)
+        assert set(groups[groups.running == 0].why) != {""}
+        assert len(evicted) == len(evicted.for_podgroup) == 0
+        with pytest.raises(InputError, match="'racks'; expected pods, podgroups, queues, nodes, evictions"):
             lab.table("racks")  # type: ignore[arg-type]
+
+
+def test_evictions_are_a_table() -> None:
+    with Lab.open() as lab:
+        lab.apply(*TREE, job("a", "team-a", 32))
+        lab.settle()
+        lab.apply(job("b", "team-b", 8))
+        lab.settle()
+        evicted = lab.table("evictions")
+        assert len(evicted) == len(lab.log.evictions) == 8
+        assert set(evicted.queue) == {"team-a"}
+        assert set(evicted.for_queue) == {"team-b"}
+        assert set(evicted.action) == {"reclaim"}
+        assert (evicted.seconds > 0).all()
 
 
 def test_the_figure_is_of_the_same_numbers_as_the_metrics() -> None:
