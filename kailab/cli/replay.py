@@ -3,44 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, replay_options, terminal
+from kailab.cli import options, replay_clusters, replay_evidence, replay_files, replay_kept, replay_options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.replay_rows import HEADERS, cells
 
 if TYPE_CHECKING:
+    from kailab.cli.replay_files import Files
     from kailab.evidence.recorder import Recorder
     from kailab.fleet import Fleet
     from kailab.replay.costing import ReplayCost
+    from kailab.replay.keeping import Keeper
     from kailab.replay.queues import Queues
-    from kailab.replay.replaying import Plan, Replayed
-    from kailab.replay.summary import Row, Spread, Summary
+    from kailab.replay.replaying import Plan
+    from kailab.replay.summary import Summary
     from kailab.replay.trace import Trace
 
 
 @click.command()
 @click.argument("trace", type=options.PATH)
-@click.option("--fleet", required=True, help="The fleet: a name, a file, or openb's list of nodes (.csv).")
+@click.option(
+    "--fleet", default="", show_default=False, help="The fleet: a name, a file, or openb's list of nodes (.csv)."
+)
+@click.option(
+    "--clusters",
+    "clusters_file",
+    type=options.PATH,
+    help="Several clusters instead, from that file (docs/clusters.md).",
+)
+@click.option(
+    "--dispatch", default="", show_default=False, help="With --clusters: the dispatch policy instead of the file's."
+)
 @replay_options.of_replays
 @click.option("--seed", type=int, help="Of the policy random.")
-@click.option("--jobs", "jobs_file", type=options.PATH, help="Write a row for each job there: .csv or .parquet.")
-@click.option(
-    "--timeline", "timeline_file", type=options.PATH, help="Write the GPUs held over time there: .csv or .parquet."
-)
+@replay_files.of_files
 @click.option(
     "--evidence",
     "evidence_folder",
     type=options.PATH,
     help="Write evidence there, as a test does: for kailab report and evidence.",
 )
+@click.option(
+    "--resume",
+    type=options.PATH,
+    help="Keep it in this file as it goes on, each minute and at Ctrl-C; the same command goes on from there.",
+)
 @options.output
 def replay(
     trace: Path,
     fleet: str,
+    clusters_file: Path | None,
+    dispatch: str,
     queues: Path | None,
     quota_by_share: bool,
     one_queue: bool,
@@ -54,29 +72,33 @@ def replay(
     policies: tuple[str, ...],
     prices: Path | None,
     seed: int | None,
-    jobs_file: Path | None,
-    timeline_file: Path | None,
+    files: Files,
     evidence_folder: Path | None,
+    resume: Path | None,
     output: TextOrJson,
 ) -> None:
     """Replay the jobs of a trace in virtual time: as they arrived, in queues by their teams, on a fleet of fake GPUs, decided by the
-    lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went."""
+    lab's own scheduler. Tells how long they waited, by queue and by size, and where the GPU time went. With --clusters over several."""
     from kailab.evidence.recorder import Recorder
     from kailab.model.prices import load_prices
-    from kailab.replay import evidence, replaying, tables
+    from kailab.replay import replaying
+    from kailab.replay.clusters.reading import Otherwise
     from kailab.replay.fleets import replay_fleet
+    from kailab.replay.keeping import facts
     from kailab.replay.policies import decided_by
-    from kailab.replay.summary import as_json, summary
-    from kailab.replay.trace import read_trace, told_broken
 
     replay_options.check(queues, quota_by_share, one_queue, arrivals_only, checkpoint)
     lasting, interval = replay_options.seconds("--for", duration), replay_options.seconds("--checkpoint", checkpoint)
-    for path in filter(None, (jobs_file, timeline_file)):
-        tables.check_target(path)
-    described = replay_fleet(fleet)
-    read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken)
-    for line in told_broken(read):
-        terminal.warn(line)
+    files.check(clusters=clusters_file is not None)
+    replay_options.check_clusters(clusters_file, fleet, dispatch)
+    described = None if clusters_file else replay_fleet(fleet)
+    read = _read(trace, form, columns, skip_broken)
+    if described is None:
+        mode = replay_options.queues_mode(queues, quota_by_share, one_queue)
+        otherwise = Otherwise(mode, config, policies, prices, seed, interval, arrivals_only, dispatch)
+        written = files.jobs, files.timeline, evidence_folder
+        replay_clusters.replay(clusters_file, read, otherwise, lasting, written, resume, output)
+        return
     recorder = Recorder() if evidence_folder else None
     plan = replaying.Plan(
         trace=read,
@@ -87,33 +109,42 @@ def replay(
         checkpoint=interval,
         endless=arrivals_only,
         prices=None if prices is None else load_prices(prices),
+        metered=None if files.series is None else files.every or 0,
         observers=(recorder,) if recorder else (),
     )
-    if evidence_folder:
-        evidence.check(plan, evidence_folder)
+    with replay_kept.kept(lambda: facts(plan), resume) as keeper:
+        _carry_out(plan, keeper, files, recorder, evidence_folder, output)
+
+
+def _carry_out(
+    plan: Plan,
+    keeper: Keeper | None,
+    files: Files,
+    recorder: Recorder | None,
+    folder: Path | None,
+    output: TextOrJson,
+) -> None:
+    from kailab.replay import evidence, replaying
+    from kailab.replay.summary import as_json, summary
+
+    if folder:
+        evidence.check(plan.trace, plan.lasting, folder)
     with terminal.progress_bars() as tell:
-        done = replaying.replay(plan, tell)
-    _write_tables(done, jobs_file, timeline_file)
-    if recorder and evidence_folder:
-        _write_evidence(recorder, plan, evidence_folder)
+        done = replaying.replay(plan, tell, keeper)
+    if recorder and folder:
+        replay_evidence.write([recorder], plan.trace, [plan.fleet], folder)
+    files.write(done)
     found = summary(done)
     terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
 
 
-def _write_tables(done: Replayed, jobs_file: Path | None, timeline_file: Path | None) -> None:
-    from kailab.replay import tables
+def _read(trace: Path, form: str, columns: str, skip_broken: bool) -> Trace:
+    from kailab.replay.trace import read_trace, told_broken
 
-    if jobs_file is not None:
-        tables.write(jobs_file, tables.JOBS, tables.job_rows(done))
-    if timeline_file is not None:
-        tables.write(timeline_file, tables.TIMELINE, tables.timeline_rows(done))
-
-
-def _write_evidence(recorder: Recorder, plan: Plan, folder: Path) -> None:
-    from kailab.replay import evidence
-
-    run = evidence.write(recorder, plan, folder)
-    terminal.notice(f"evidence: {run}; look at it: kailab report {run} --html FILE")
+    read = read_trace(trace, form, replay_options.declared(columns), skip_broken=skip_broken)
+    for line in told_broken(read):
+        terminal.warn(line)
+    return read
 
 
 def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: bool) -> Queues:
@@ -153,16 +184,15 @@ def _told(found: Summary) -> Iterator[str]:
         yield f"Fragmentation (FGD's): {parts.of_all:.2%} of all GPUs, {parts.of_free:.2%} of the free ones; at the end {parts.last_of_all:.2%}"
     if found.costs is not None:
         yield from _costs(found.costs)
-    headers = ["JOBS", "BEGAN", "ENDED", "WAITED", "P50", "P99", "TOOK", "SLOWDOWN", "EVICTED", "GPU-HOURS", "LOST"]
     fair = {queue.name: queue for queue in found.fairness.queues}
     rows = []
     for row in found.queues:
         own = fair.get(row.name)
-        rows.append([*_row(row), *((f"{own.held:.1f}", f"{own.fair:.1f}", f"{own.short:.2f}") if own else "---")])
+        rows.append([*cells(row), *((f"{own.held:.1f}", f"{own.fair:.1f}", f"{own.short:.2f}") if own else "---")])
     yield ""
-    yield render(["QUEUE", *headers, "HELD", "FAIR", "SHORT"], [*rows, [*_row(found.total), *"---"]])
+    yield render(["QUEUE", *HEADERS, "HELD", "FAIR", "SHORT"], [*rows, [*cells(found.total), *"---"]])
     yield ""
-    yield render(["SIZE", *headers], [_row(row) for row in (*found.sizes, found.total)])
+    yield render(["SIZE", *HEADERS], [cells(row) for row in (*found.sizes, found.total)])
 
 
 def _costs(costs: ReplayCost) -> Iterator[str]:
@@ -189,25 +219,3 @@ def _costs(costs: ReplayCost) -> Iterator[str]:
         ["QUEUE", "HOURS HELD", f"COST {costs.currency}"],
         [[one.name, f"{one.used:.1f}", f"{one.cost:.2f}"] for one in costs.queues],
     )
-
-
-def _row(row: Row) -> list[str]:
-    from kailab.cli.table import age
-
-    def cell(spread: Spread | None, pick: Callable[[Spread], float], write: Callable[[float], str]) -> str:
-        return "-" if spread is None else write(pick(spread))
-
-    return [
-        row.name,
-        str(row.jobs),
-        str(row.began),
-        str(row.ended),
-        cell(row.waited, lambda one: one.mean, age),
-        cell(row.waited, lambda one: one.p50, age),
-        cell(row.waited, lambda one: one.p99, age),
-        cell(row.took, lambda one: one.mean, age),
-        cell(row.slowdown, lambda one: one.mean, lambda number: f"{number:.2f}"),
-        str(row.evictions),
-        f"{row.asked:.1f}",
-        f"{row.lost:.1f}",
-    ]

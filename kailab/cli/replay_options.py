@@ -17,7 +17,11 @@ _ALL = (
     click.option("--quota-by-share", is_flag=True, help="Quotas from each team's part of the GPU time in the trace."),
     click.option("--one-queue", is_flag=True, help="All jobs in one queue, whoever's they are."),
     click.option(
-        "--format", "form", default="", show_default=False, help="openb, philly or csv, if not known by its columns."
+        "--format",
+        "form",
+        default="",
+        show_default=False,
+        help="openb, philly, helios, acme, pai or csv, if not known by its columns.",
     ),
     click.option("--columns", default="", show_default=False, help="Of a CSV: submit=NAME,seconds=NAME,gpus=NAME ..."),
     click.option(
@@ -60,6 +64,16 @@ def check(queues: Path | None, quota_by_share: bool, one_queue: bool, arrivals_o
         raise InputError("--queues, --quota-by-share and --one-queue: expected one of them at most")
     if arrivals_only and checkpoint:
         raise InputError("--checkpoint: with --arrivals-only no job has an end that it could come nearer to")
+
+
+def check_clusters(clusters: Path | None, fleet: str, dispatch: str) -> None:
+    """Whether what is said of clusters goes together. Raises InputError."""
+    from kailab.errors import InputError
+
+    if (clusters is None) == (not fleet):
+        raise InputError("--fleet and --clusters: expected one of them")
+    if clusters is None and dispatch:
+        raise InputError("--dispatch: expected --clusters with it")
 
 
 def queues_mode(queues: Path | None, quota_by_share: bool, one_queue: bool) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from pathlib import Path
 
 from kailab import __version__
@@ -10,7 +11,8 @@ from kailab.errors import InputError
 from kailab.evidence.record import write_test
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.run import RunFolder, check_writable
-from kailab.replay.replaying import Plan
+from kailab.fleet import Fleet
+from kailab.replay.trace import Trace
 
 EXERCISE = "replay"
 OUTCOME = "replayed"
@@ -18,10 +20,10 @@ MOST_JOBS = 5_000
 """All of a lab's record is in memory until the lab closes, some tens of KiB a job."""
 
 
-def check(plan: Plan, root: Path) -> None:
+def check(trace: Trace, lasting: int | None, root: Path) -> None:
     """Raises InputError where there are more jobs than can be recorded, EvidenceError where ``root`` can't be written."""
-    jobs = plan.trace.jobs
-    end = None if plan.lasting is None else jobs[0].arrival + plan.lasting
+    jobs = trace.jobs
+    end = None if lasting is None else jobs[0].arrival + lasting
     arriving = sum(end is None or job.arrival <= end for job in jobs)
     if arriving > MOST_JOBS:
         raise InputError(
@@ -31,10 +33,11 @@ def check(plan: Plan, root: Path) -> None:
     check_writable(root)
 
 
-def write(recorder: Recorder, plan: Plan, root: Path) -> Path:
-    """Write a run with what was recorded. Returns its folder. Raises EvidenceError."""
-    run, name = RunFolder.begin(root), Path(plan.trace.file).name
-    run.write(EXERCISE, name, lambda folder: write_test(folder, f"{EXERCISE}/{name}", [recorder], OUTCOME))
-    settings = {"backend": "embedded", "scheduler": "kailab", "fleet": plan.fleet.name}
+def write(recorders: Sequence[Recorder], trace: Trace, fleets: Sequence[Fleet], root: Path) -> Path:
+    """Write a run with what was recorded, of a lab or of several. Returns its folder. Raises EvidenceError."""
+    run, name = RunFolder.begin(root), Path(trace.file).name
+    run.write(EXERCISE, name, lambda folder: write_test(folder, f"{EXERCISE}/{name}", recorders, OUTCOME))
+    fleet = "+".join(dict.fromkeys(one.name for one in fleets))
+    settings = {"backend": "embedded", "scheduler": "kailab", "fleet": fleet}
     run.finish({"kailab": __version__, "python": platform.python_version()}, settings)
     return run.path

@@ -44,10 +44,11 @@ class PodFollower:
                 if pod["metadata"]["uid"] in work.lives:
                     accounts.evict(work, pod["metadata"]["uid"], now)
             else:
+                ran = work.ended is None
                 self._see(work, pod, now)
-                if work.ended == now:
+                if ran and work.ended is not None:
                     ended.append(work)
-        for work in dict.fromkeys(ended):
+        for work in ended:
             self._cluster.delete("Job", work.name, NAMESPACE)
         accounts.note(now)
 

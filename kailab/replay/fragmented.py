@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from kailab.engine.policies.asking import device_room, label_texts
+from kailab.engine.policies.scoring import device_room, label_texts
 from kailab.engine.working.layout import CPU
 from kailab.model.labels import GPU_PRODUCT
 from kailab.policies.fragmentation import Typical, fragments

@@ -14,9 +14,10 @@ HOUR = 3600
 
 class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``arrival``: whole seconds on the trace's own clock. ``seconds``: how long it ran. ``gpus``: devices in all; with ``share`` (thousandths)
-    below ``WHOLE`` it is one pod with that part of one. ``pods``: equal pods that start together; 0: as few as the fleet's nodes
+    below ``WHOLE`` each pod has that part of one, and there are as many pods. ``pods``: equal pods that start together; 0: as few as the fleet's nodes
     allow. ``cpu_millis`` and ``memory_mib``: of each pod. ``models``: of GPUs that it may run on, any where empty. ``team``: whose it is, as
-    the trace says; ``priority``: the name of a PriorityClass, or empty. ``line``: where it stands."""
+    the trace says; ``priority``: the name of a PriorityClass, or empty. ``dataset``: the name of the data that it
+    reads, or empty. ``line``: where it stands."""
 
     name: str
     arrival: int
@@ -29,6 +30,7 @@ class TraceJob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     models: tuple[str, ...] = ()
     team: str = ""
     priority: str = ""
+    dataset: str = ""
     line: int = 0
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from kailab.engine.policies.contract import JobOrder, NodeScore, Policy, Reservation, VictimOrder
+from kailab.engine.policies.contract import Dispatch, JobOrder, NodeScore, Policy, QueueShares, Reservation, VictimOrder
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
 from kailab.errors import InputError
@@ -27,6 +27,7 @@ _FIELDS: tuple[tuple[type[Policy], str], ...] = (
     (NodeScore, "node_score_policy"),
     (VictimOrder, "victim_order_policy"),
     (Reservation, "reservation_policy"),
+    (QueueShares, "queue_shares_policy"),
 )
 RANDOM = next(name for name, place in SHIPPED.items() if place.endswith(":Random"))
 """The policy that a seed is for."""
@@ -44,11 +45,15 @@ def decided_by(
     seeded = False
     for name in names:
         found = policy_class(name)
+        if issubclass(found, Dispatch):
+            raise InputError(
+                f"--policy {name}: it sends jobs to clusters; expected it as --dispatch, or as dispatch in a file of clusters"
+            )
         field = next(field for kind, field in _FIELDS if issubclass(found, kind))
         if getattr(engine, field) is not None:
             raise InputError(f"--policy {name}: another policy decides the same; expected one of a kind")
         parameters: dict[str, Any] = {}
-        if found is Fgd:
+        if issubclass(found, Fgd):
             parameters = {"workload": msgspec.to_builtins(workload(trace, fleet))}
         elif found is Random and seed is not None:
             parameters, seeded = {"seed": seed}, True
@@ -64,7 +69,8 @@ def decided_by(
 def workload(trace: Trace, fleet: Fleet) -> tuple[Typical, ...]:
     """The sorts of pods that make up 95 % of a trace's."""
     pods = []
+    largest = fleet.largest_node  # a look at every pool
     for job in trace.jobs:
-        count = pods_of(job, fleet.largest_node)
+        count = pods_of(job, largest)
         pods += [(job.cpu_millis, job.gpus // count, job.share, tuple(sorted(job.models)))] * count
     return typical(pods)

@@ -4,59 +4,35 @@ The lab decides as ever: its controllers, grouping and scheduler. Here is no clo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from kailab.cluster.embedded import EmbeddedCluster
-from kailab.engine.config import EngineConfig
-from kailab.errors import InputError
-from kailab.fleet import Fleet
 from kailab.lab import Lab
 from kailab.lab.garbage import collector_off
-from kailab.model.prices import Prices
 from kailab.replay.balance import Balance, balance
 from kailab.replay.costing import gpus_by_model
-from kailab.replay.following import PodFollower
 from kailab.replay.fragmented import Fragmentation, FragmentSamples
-from kailab.replay.job import TraceJob
-from kailab.replay.manifests import job_object, pods_of
+from kailab.replay.keeping import Keeper
+from kailab.replay.metering import Meter
+from kailab.replay.plan import Plan as Plan
 from kailab.replay.policies import workload
-from kailab.replay.queues import Queues
 from kailab.replay.standing import Fairness, Standings
-from kailab.replay.trace import Trace
-from kailab.replay.work import Accounts, Work
-from kailab.scheduler import SchedulerSettings
-from kailab.scheduler.observers import Observer
+from kailab.replay.staying import Stay
+from kailab.replay.work import Accounts
 
 Progress = Callable[[str, int, int], None]
 SAMPLES = 300
-"""Looks at how fragmented the GPUs are, from the first arrival to the last."""
+"""Looks at how fragmented the GPUs are, and at metrics, from the first arrival to the last."""
 LONGEST = 10**9
 """Seconds of virtual time after which a replay is given up: some thirty years."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What is replayed, and how. ``lasting``: seconds after the first arrival at which it is cut off; None: until nothing more can happen.
-    ``checkpoint``: see ``Accounts``. ``endless``: jobs arrive and do not end. ``config``: as ``Lab.open`` takes it. ``prices``: by
-    which its cost and energy are told."""
-
-    trace: Trace
-    fleet: Fleet
-    queues: Queues
-    config: EngineConfig | SchedulerSettings | Mapping[str, Any] | str | None = None
-    lasting: int | None = None
-    checkpoint: int | None = None
-    endless: bool = False
-    prices: Prices | None = None
-    observers: Sequence[Observer] = field(default_factory=tuple)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Replayed:
     """What came of it. ``began`` and ``ended``: seconds on the lab's clock; the first job arrived when it began. ``gpus``: of the fleet.
-    ``cycles``: that the scheduler ran."""
+    ``cycles``: that the scheduler ran. ``opened``: the lab, on its clock; ``meter``: None where nobody asked for metrics."""
 
     plan: Plan
     accounts: Accounts
@@ -68,73 +44,129 @@ class Replayed:
     cycles: int
     fairness: Fairness
     fragmentation: Fragmentation | None
+    opened: float = 0.0
+    meter: Meter | None = None
 
 
-def replay(plan: Plan, progress: Progress = lambda what, done, total: None) -> Replayed:
-    """Carry it out. ``progress``: told what is done, how many jobs of how many. Raises InputError."""
-    jobs = plan.trace.jobs
-    if plan.prices is not None:
-        plan.prices.check(gpus_by_model(plan.fleet))
-    standings = Standings()
-    interval = max(1, (jobs[-1].arrival - jobs[0].arrival) // SAMPLES)
-    samples = FragmentSamples(workload(plan.trace, plan.fleet), interval, plan.fleet.summary().gpus)
-    observers = (*plan.observers, standings, samples)
-    with collector_off(), Lab.open(plan.fleet, config=plan.config, observers=observers) as lab:
-        return _Run(lab, plan, progress, standings, samples).run()
+def replay(plan: Plan, progress: Progress = lambda what, done, total: None, keeper: Keeper | None = None) -> Replayed:
+    """Carry it out. ``progress``: told what is done, how many jobs of how many. ``keeper``: it is kept there as it goes on, and goes on
+    from what is kept there. Raises InputError, StateError."""
+    with collector_off():
+        kept = None if keeper is None else keeper.found()
+        if kept is not None:
+            assert isinstance(kept, _Run)
+            with kept.lab:
+                return kept.go_on(plan, progress, keeper)
+        with opened(plan) as one:
+            return _Run(one, progress, keeper).run()
 
 
-class _Run:
-    def __init__(
-        self, lab: Lab, plan: Plan, progress: Progress, standings: Standings, samples: FragmentSamples
-    ) -> None:
-        cluster = lab.cluster
-        assert isinstance(cluster, EmbeddedCluster)
-        self._lab = lab
-        self._plan = plan
-        self._progress = progress
+class Replaying:
+    """A plan's lab, and what is watched in it while jobs are in it."""
+
+    def __init__(self, plan: Plan, lab: Lab, standings: Standings, samples: FragmentSamples) -> None:
+        self.plan = plan
+        self._meter = None if plan.metered is None else Meter(plan.metered or _interval(plan))
         self._standings, self._samples = standings, samples
-        self._cluster = cluster
-        self._accounts = Accounts(plan.checkpoint, endless=plan.endless)
-        self._largest = plan.fleet.largest_node
-        self._jobs = plan.trace.jobs
-        self._next = 0
+        self.accounts = Accounts(plan.checkpoint, endless=plan.endless)
+        self.stay = Stay(lab, plan.queues, self.accounts, plan.fleet.largest_node)
+        self.stay.check_priorities(plan.trace)
 
-    def run(self) -> Replayed:
-        plan, lab = self._plan, self._lab
-        self._check_priorities()
-        lab.apply(list(plan.queues.objects))
-        lab.settle()
-        follower = PodFollower(self._cluster, self._accounts)
-        began = int(lab.now)
-        self._shift = began - self._jobs[0].arrival
-        self._accounts.pass_to(began)
-        self._await_arrivals()
-        lasting = LONGEST if plan.lasting is None else plan.lasting
-        try:
-            for _ in lab.moments(lasting):
-                follower.look()
-                self._progress("replaying", self._next - len(self._accounts.unfinished), len(self._jobs))
-                if plan.lasting is None and self._over():
-                    break
-            follower.look()
-        finally:
-            follower.close()
-        ended = int(lab.now)
-        accounts = self._accounts
-        accounts.note(ended)
+    def __getstate__(self) -> dict[str, Any]:
+        """To be kept. The plan is given anew."""
+        return {**self.__dict__, "plan": None}
+
+    def look(self, *, last: bool = False) -> None:
+        """Take in what is told over time."""
+        if self._meter is not None:
+            self._meter.look(self.stay.lab, last=last)
+
+    def replayed(self, began: int, last_arrival: int) -> Replayed:
+        """What came of it up to now."""
+        lab = self.stay.lab
+        ended = self.stay.now
+        self.accounts.note(ended)
         self._samples.look()
+        self.look(last=True)
         return Replayed(
-            plan=plan,
-            accounts=accounts,
-            balance=balance(accounts, ended),
+            plan=self.plan,
+            accounts=self.accounts,
+            balance=balance(self.accounts, ended),
             began=began,
             ended=ended,
-            last_arrival=self._jobs[-1].arrival + self._shift,
-            gpus=plan.fleet.summary().gpus,
+            last_arrival=last_arrival,
+            gpus=self.plan.fleet.summary().gpus,
             cycles=lab.log.cycle,
             fairness=self._standings.fairness(ended),
             fragmentation=self._samples.summary(),
+            opened=lab.opened,
+            meter=self._meter,
         )
+
+
+def _interval(plan: Plan) -> int:
+    """Seconds between two looks of ``SAMPLES``."""
+    jobs = plan.trace.jobs
+    return max(1, (jobs[-1].arrival - jobs[0].arrival) // SAMPLES)
+
+
+@contextmanager
+def opened(plan: Plan) -> Iterator[Replaying]:
+    """The lab of a plan with its queues, before its first job. Raises InputError."""
+    if plan.prices is not None:
+        plan.prices.check(gpus_by_model(plan.fleet))
+    standings = Standings()
+    samples = FragmentSamples(workload(plan.trace, plan.fleet), _interval(plan), plan.fleet.summary().gpus)
+    observers = (*plan.observers, standings, samples)
+    with Lab.open(plan.fleet, config=plan.config, observers=observers) as lab:
+        yield Replaying(plan, lab, standings, samples)
+
+
+class _Run:
+    """All jobs of the trace in one lab, each as it arrives."""
+
+    def __init__(self, one: Replaying, progress: Progress, keeper: Keeper | None) -> None:
+        self._one = one
+        self._stay, self._accounts = one.stay, one.accounts
+        self._progress, self._keeper = progress, keeper
+        self._jobs = one.plan.trace.jobs
+        self._next = 0
+        self._began = one.stay.now
+        self._shift = self._began - self._jobs[0].arrival
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To be kept. What the plan has is given anew, and whom to tell."""
+        return {**self.__dict__, "_jobs": None, "_progress": None, "_keeper": None}
+
+    @property
+    def lab(self) -> Lab:
+        return self._stay.lab
+
+    def run(self) -> Replayed:
+        self._accounts.pass_to(self._began)
+        self._await_arrivals()
+        return self._to_the_end(rested=False)
+
+    def go_on(self, plan: Plan, progress: Progress, keeper: Keeper | None) -> Replayed:
+        """From where it was kept."""
+        self._one.plan, self._jobs = plan, plan.trace.jobs
+        self._progress, self._keeper = progress, keeper
+        return self._to_the_end(rested=True)
+
+    def _to_the_end(self, *, rested: bool) -> Replayed:
+        plan, stay = self._one.plan, self._stay
+        left = self._began + (LONGEST if plan.lasting is None else plan.lasting) - stay.now
+        try:
+            for resting in stay.moments(left, rested=rested):
+                self._one.look()
+                self._progress("replaying", self._next - len(self._accounts.unfinished), len(self._jobs))
+                if plan.lasting is None and self._over():
+                    break
+                if resting and self._keeper is not None:
+                    self._keeper.look(self)
+        finally:
+            stay.close()
+        return self._one.replayed(self._began, self._jobs[-1].arrival + self._shift)
 
     # --- arrivals ----------------------------------------------------------------------------------------------------
 
@@ -142,23 +174,16 @@ class _Run:
         """One timer, for the next arrival: a trace may have more jobs than a clock should hold timers."""
         if self._next < len(self._jobs):
             at = self._jobs[self._next].arrival + self._shift
-            self._cluster.call_at(at, self._arrive, prompt=False)
+            self._stay.cluster.call_at(at, self._arrive, prompt=False)
 
     def _arrive(self) -> None:
-        now = int(self._cluster.now())
+        now = self._stay.now
         self._accounts.pass_to(now)
-        for job in self._arriving(now):
-            name, queue = f"job-{self._next:07}", self._plan.queues.of_team[job.team]
-            pods = pods_of(job, self._largest)
+        while self._next < len(self._jobs) and self._jobs[self._next].arrival + self._shift <= now:
+            self._stay.submit(job_name(self._next), self._jobs[self._next])
             self._next += 1
-            self._accounts.arrive(Work(name, job, queue, pods, now))
-            self._cluster.create(job_object(name, job, queue, pods, endless=self._plan.endless))
         self._accounts.note(now)
         self._await_arrivals()
-
-    def _arriving(self, now: int) -> Iterator[TraceJob]:
-        while self._next < len(self._jobs) and self._jobs[self._next].arrival + self._shift <= now:
-            yield self._jobs[self._next]
 
     # --- the end -----------------------------------------------------------------------------------------------------
 
@@ -166,19 +191,9 @@ class _Run:
         """All have arrived, and nothing that waits can ever start: whoever could end has ended."""
         if self._next < len(self._jobs):
             return False
-        if not self._accounts.unfinished:
-            return True
-        # With a timer ahead something is still to happen, if only a Job that makes a pod again.
-        return self._cluster.next_timer() is None and not self._lab_moves()
+        return not self._accounts.unfinished or self._stay.still
 
-    def _lab_moves(self) -> bool:
-        return self._cluster.next_prompt() is not None
 
-    def _check_priorities(self) -> None:
-        known = {one["metadata"]["name"] for one in self._cluster.list("PriorityClass")}
-        for job in self._jobs:
-            if job.priority and job.priority not in known:
-                raise InputError(
-                    f"no PriorityClass is called {job.priority!r:.80}; there are: {', '.join(sorted(known))}",
-                    self._plan.trace.where(job.line),
-                )
+def job_name(number: int) -> str:
+    """In the lab, of the trace's job of that number in the order of arrival."""
+    return f"job-{number:07}"

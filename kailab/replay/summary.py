@@ -17,6 +17,7 @@ from kailab.replay.fragmented import Fragmentation
 from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.replaying import Replayed
 from kailab.replay.standing import Fairness
+from kailab.replay.trace import Trace
 from kailab.replay.work import Work
 
 LEAST_SECONDS = 10
@@ -100,10 +101,6 @@ def summary(replayed: Replayed) -> Summary:
     """The figures of a replay."""
     works = list(replayed.accounts.works.values())
     trace = replayed.plan.trace
-    left_out: dict[str, int] = {}
-    for one in trace.left_out:
-        reason = "can't be read" if one.broken else one.reason
-        left_out[reason] = left_out.get(reason, 0) + 1
     return Summary(
         trace=trace.file,
         form=trace.form,
@@ -115,10 +112,10 @@ def summary(replayed: Replayed) -> Summary:
         allocated_arriving=allocated(replayed, min(replayed.last_arrival, replayed.ended)),
         in_trace=len(trace.jobs),
         broken_lines=len(trace.broken),
-        left_out=left_out,
-        total=_row("all", works),
-        queues=_rows(works, lambda work: work.queue),
-        sizes=[row for name in _sizes() if (row := _row(name, [work for work in works if size(work) == name])).jobs],
+        left_out=left_out(trace),
+        total=row_of("all", works),
+        queues=rows_by(works, lambda work: work.queue),
+        sizes=rows_by_size(works),
         balance=replayed.balance,
         goodput=round(replayed.balance.done / replayed.balance.held, 4) if replayed.balance.held else 1.0,
         lost_with_checkpoints={
@@ -128,6 +125,15 @@ def summary(replayed: Replayed) -> Summary:
         fragmentation=replayed.fragmentation,
         costs=_costs(replayed),
     )
+
+
+def left_out(trace: Trace) -> dict[str, int]:
+    """Reason -> how many lines gave no job for it."""
+    found: dict[str, int] = {}
+    for one in trace.left_out:
+        reason = "can't be read" if one.broken else one.reason
+        found[reason] = found.get(reason, 0) + 1
+    return found
 
 
 def _costs(replayed: Replayed) -> ReplayCost | None:
@@ -172,14 +178,21 @@ def _sizes() -> list[str]:
     return ["no GPU", "part of a GPU", *(_class(low) for low in _BOUNDS)]
 
 
-def _rows(works: Sequence[Work], key: Callable[[Work], str]) -> list[Row]:
+def rows_by(works: Sequence[Work], key: Callable[[Work], str]) -> list[Row]:
+    """Of each sort, in the order of their names."""
     grouped: dict[str, list[Work]] = {}
     for work in works:
         grouped.setdefault(key(work), []).append(work)
-    return [_row(name, grouped[name]) for name in sorted(grouped)]
+    return [row_of(name, grouped[name]) for name in sorted(grouped)]
 
 
-def _row(name: str, works: Iterable[Work]) -> Row:
+def rows_by_size(works: Sequence[Work]) -> list[Row]:
+    """Of each size that there is, in the order of their sizes."""
+    return [row for name in _sizes() if (row := row_of(name, [work for work in works if size(work) == name])).jobs]
+
+
+def row_of(name: str, works: Iterable[Work]) -> Row:
+    """Of these jobs."""
     works = list(works)
     ended = [work for work in works if work.ended is not None]
     return Row(

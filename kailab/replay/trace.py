@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kailab.errors import InputError, InputErrors, Where
 from kailab.replay.job import LeftOut, TraceJob
-from kailab.replay.readers import lines, openb, philly, phillylog, plain
+from kailab.replay.readers import lines, openb, pai, philly, phillylog, plain, slurm
 from kailab.replay.readers.fields import Fields
 
 MOST_TOLD = 20
@@ -28,6 +28,9 @@ _PHILLY = "philly"
 FORMS: Mapping[str, Form] = {
     "openb": Form("Alibaba cluster-trace-gpu-v2023: pods", openb.COLUMNS, openb.pod),
     _PHILLY: Form("Microsoft Philly: jobs as CSV", philly.COLUMNS, philly.job),
+    "helios": Form("SenseTime Helios: jobs (cluster_log)", slurm.HELIOS, slurm.helios_job),
+    "acme": Form("SenseTime Acme: jobs (trace_seren, trace_kalos)", slurm.ACME, slurm.acme_job),
+    "pai": Form("Alibaba cluster-trace-gpu-v2020: tasks (pai_task_table)", pai.COLUMNS, pai.task),
     "csv": Form("a CSV file with declared columns", plain.NEEDED, plain.job),
 }
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kailab.errors import KailabError
 from kailab.replay.job import TraceJob
 
 
@@ -95,6 +96,14 @@ class Accounts:
         self.works[work.name] = self.unfinished[work.name] = work
         self.submitted += work.job.demand
         self._waiting += 1
+
+    def withdraw(self, work: Work) -> None:
+        """As if it had never arrived: it goes elsewhere. It has not begun, and nothing of it is bound."""
+        if work.began is not None or work.lives or work.saved or work.done:
+            raise KailabError(f"{work.name} has begun or holds GPUs; it can't be taken back")
+        del self.works[work.name], self.unfinished[work.name]
+        self.submitted -= work.job.demand
+        self._waiting -= 1
 
     def bind(self, work: Work, uid: str, index: int, now: int, model: str = "") -> None:
         work.lives[uid] = Life(index, now, model)

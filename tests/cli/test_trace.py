@@ -11,17 +11,8 @@ import pytest
 from kailab.cluster.controlplane import ControlPlane
 from kailab.cluster.kubernetes import Connection, KubernetesCluster
 from kailab.cluster.waiting import wait_until
+from tests.cli.test_lint import QUEUE
 
-QUEUE = """\
-apiVersion: scheduling.run.ai/v2
-kind: Queue
-metadata: {name: team}
-spec:
-  resources:
-    gpu: {quota: 8, limit: -1, overQuotaWeight: 1}
-    cpu: {quota: -1, limit: -1, overQuotaWeight: 1}
-    memory: {quota: -1, limit: -1, overQuotaWeight: 1}
-"""
 POD = """\
 apiVersion: v1
 kind: Pod

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from benchmarks.fgd import drawn
+from benchmarks.fgd import allocations, deciding, drawn, pods_of, snapshot_of
+from benchmarks.fgd_table import Row, beside
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError, KailabError
+from kailab.fleet.fleet import Fleet, Pool
 from kailab.policies.fragmentation import Typical
 from kailab.replay import tables
 from kailab.replay.job import TraceJob
 from kailab.replay.policies import decided_by, workload
-from kailab.replay.trace import read_trace
+from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Observer
 
@@ -99,10 +101,32 @@ def test_random_goes_anywhere_and_the_same_way_again(trace_file, replayed, two_n
 def test_fgd_is_told_what_pods_the_trace_has(trace_file, two_nodes) -> None:
     trace = read_trace(trace_file("a,0,60,1", "b,0,60,1", "c,0,60,6", "d,0,60,0.5"))
     assert workload(trace, two_nodes) == (
-        Typical(cpu=0, devices=1, portion=1000, models=(), part=0.4),
         Typical(cpu=0, devices=3, portion=1000, models=(), part=0.4),
+        Typical(cpu=0, devices=1, portion=1000, models=(), part=0.4),
         Typical(cpu=0, devices=1, portion=500, models=(), part=0.2),
     )
+
+
+def test_in_fgd_s_experiment_a_model_named_twice_makes_another_sort_of_pod(tmp_path, two_nodes) -> None:
+    # As in the simulator: the text tells the sort. Elsewhere both are pods that may run on T4 or P100.
+    path = tmp_path / "pods.csv"
+    lines = ("a,1000,1024,1,1000,T4|P100", "b,1000,1024,1,1000,T4|P100", "c,1000,1024,1,1000,T4|P100|P100")
+    path.write_text("\n".join(("name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec", *lines)))
+    sorts = workload(pods_of(path), two_nodes)
+    assert [(sort.models, round(sort.part, 2)) for sort in sorts] == [
+        (("P100", "T4"), 0.67),
+        (("P100", "P100", "T4"), 0.33),
+    ]
+
+
+def test_a_policy_of_ours_stands_beside_a_published_one_seed_by_seed() -> None:
+    published = {("default", "fgd"): [(42, 95.0, 95.2), (43, 94.0, 94.2), (44, 90.0, 90.0)]}
+    ours = [Row("default", "own", 42, 95.3, 95.3, 1.0), Row("default", "own", 43, 94.1, 94.5, 1.0)]
+    row = beside([*ours, Row("default", "fgd", 42, 95.0, 95.2, 1.0)], published, ("default", "cpu050"), "own", "fgd")
+    cells = [cell.strip() for cell in row.splitlines()[-1].split("|")[1:-1]]
+    assert cells == [
+        "default", "2", "94.70", "94.50", "not all run", "+0.20 ± 0.10", "94.90", "94.70", "not all run", "+0.20 ± 0.10",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -125,10 +149,24 @@ def test_policies_that_can_not_be_are_refused(trace_file, two_nodes, policies, s
 
 def test_a_workload_is_drawn_until_the_demand_is_there() -> None:
     jobs = [TraceJob(name=f"j{number}", arrival=0, seconds=1, gpus=number % 3) for number in range(30)]
-    found = drawn(jobs, 40, seed=7, step=5)
-    assert 52_000 <= sum(job.milli for job in found) < 55_000
-    assert found == drawn(jobs, 40, seed=7, step=5) != drawn(jobs, 40, seed=8, step=5)
-    assert [job.arrival for job in found[:11]] == [0] * 5 + [1] * 5 + [2]
+    for gpus in (40, 10):  # more than they ask for, and less
+        found = drawn(jobs, 5, gpus, seed=7)
+        assert 1.3 * gpus - 2 <= sum(jobs[row].gpus for row in found.pods) <= 1.3 * gpus + 1
+        assert sorted(found.places) == [0, 1, 2, 3, 4]
+        assert found == drawn(jobs, 5, gpus, seed=7) != drawn(jobs, 5, gpus, seed=8)
+
+
+def test_pods_of_fgd_s_experiment_are_decided_as_they_arrive_and_never_twice() -> None:
+    pools = [Pool(name=name, count=1, cpu="64000m", memory="512Gi", gpus=4) for name in ("a", "b")]
+    fleet = Fleet(name="two", pools=tuple(pools))
+    sizes = (3, 3, 2, 1, 0.5, 1)  # the third finds one GPU on each node, and the last half a one
+    jobs = [
+        TraceJob(name=f"j{number}", arrival=0, seconds=1, gpus=max(1, int(size)), share=500 if size < 1 else 1000)
+        for number, size in enumerate(sizes)
+    ]
+    config = deciding(Trace("", "csv", jobs), fleet, "best-fit", 42)
+    held = allocations(snapshot_of(fleet, jobs, [1, 0]), jobs, config)
+    assert held == {38: 37.5, 75: 75, 100: 75, 112: 87.5, 119: 93.75, 131: 93.75}
 
 
 def test_a_policy_is_of_one_kind_at_a_time(trace_file, two_nodes) -> None:
@@ -166,12 +204,15 @@ JOBS = st.lists(
 
 
 @given(JOBS, st.sampled_from((1, 3)))
+@example([(0, 1, 1), (0, 11, 1), (0, 2, 3), (0, 11, 4), (0, 1, 4)], 1)
 @settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_nobody_starts_later_than_promised_where_run_times_hold(trace_file, replayed, two_nodes, jobs, most) -> None:
     path = trace_file(*(f"j{number},{came},{lasts},{gpus}" for number, (came, lasts, gpus) in enumerate(jobs)))
     given = decided_by(None, ("fifo", "backfill"), read_trace(path), two_nodes)
     choice = PolicyChoice(name="backfill", parameters={"most": most})
-    config = structs.replace(given, engine=structs.replace(given.engine, reservation_policy=choice))
+    # What is moved to make room comes again later, and before those who came after it.
+    engine = structs.replace(given.engine, reservation_policy=choice, actions=("allocate",))
+    config = structs.replace(given, engine=engine)
     told = Promises()
     replayed(path, "one", config=config, observers=(told,))
     # A second for the cycle after the one in which the last of those before it ends.

@@ -83,6 +83,73 @@ def test_philly_has_virtual_clusters_and_leaves_out_what_held_no_gpu(trace_file)
     assert [(one.line, one.reason, one.broken) for one in trace.left_out] == [(3, "it held no GPU", False)]
 
 
+HELIOS = "job_id,user,vc,gpu_num,cpu_num,node_num,state,submit_time,start_time,end_time,duration,queue"
+
+
+def test_helios_has_a_pod_for_each_node_and_leaves_out_what_never_ran(trace_file) -> None:
+    trace = read_trace(
+        trace_file(
+            "7,uA,vcA,16,64,2,FAILED,2020-06-09 18:41:27,2020-06-09 18:42:27,2020-06-09 18:46:36,249,60",
+            "8,uA,vcB,3,6,2,COMPLETED,2020-06-09 18:41:28,2020-06-09 18:41:28,2020-06-09 18:41:28,0,0",
+            "9,uB,vcB,0,4,1,COMPLETED,2020-06-09 18:41:29,2020-06-09 18:41:29,2020-06-09 18:45:29,240,0",
+            "10,uB,vcB,8,4,1,CANCELLED,2020-06-09 18:41:30,,2020-06-09 18:45:29,0,239",
+            header=HELIOS,
+        )
+    )
+    assert trace.form == "helios"
+    assert trace.jobs == [
+        TraceJob(name="7", arrival=1591728087, seconds=249, gpus=16, pods=2, cpu_millis=32_000, team="vcA", line=2),
+        TraceJob(name="8", arrival=1591728088, seconds=1, gpus=3, team="vcB", line=3),
+    ]
+    assert [(one.line, one.reason) for one in trace.left_out] == [(4, "it held no GPU"), (5, "it never ran")]
+
+
+def test_acme_runs_from_start_to_end_whatever_its_duration_counts(trace_file) -> None:
+    header = (
+        "job_id,user,node_num,gpu_num,cpu_num,mem_per_pod_GB,shared_mem_per_pod,type,state,submit_time,start_time,"
+        "end_time,fail_time,stop_time,duration,queue,gpu_time"
+    )
+    at = "2023-05-17 11:{}+08:00".format
+    trace = read_trace(
+        trace_file(
+            f"d,u,8,64,960,1000,100.0,Pretrain,CANCELLED,{at('28:42')},{at('28:54')},{at('30:04')},,,82,12.0,5248.0",
+            f"e,u,1,8,120,1000,100.0,Eval,RUNNING,{at('28:42')},{at('28:54')},,,,82,12.0,5248.0",
+            header=header,
+        )
+    )
+    assert trace.form == "acme"
+    assert trace.jobs == [
+        TraceJob(
+            name="d", arrival=1684294122, seconds=70, gpus=64, pods=8, cpu_millis=120_000, memory_mib=1_024_000,
+            team="Pretrain", line=2,
+        )
+    ]  # fmt: skip
+    assert [(one.line, one.reason) for one in trace.left_out] == [(3, "its end is not told")]
+
+
+def test_pai_has_a_pod_for_each_instance_of_a_task(trace_file) -> None:
+    trace = read_trace(
+        trace_file(
+            "j,worker,2.0,Terminated,100.0,160.0,600.0,29.296875,50.0,MISC",
+            "j,ps,3.0,Terminated,100.0,160.0,400.0,1,0,MISC",
+            "k,worker,1.0,Failed,100.0,160.0,400.0,1,800.0,V100",
+            "l,worker,1.0,Failed,100.0,160.0,400.0,1,250.0,V100",
+            "m,worker,1.0,Waiting,100.0,,400.0,1,100.0,V100",
+            header="job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type",
+        )
+    )
+    assert trace.form == "pai"
+    assert [(one.name, one.gpus, one.share, one.pods, one.cpu_millis, one.memory_mib) for one in trace.jobs] == [
+        ("j-worker", 2, 500, 2, 6000, 30_000),
+        ("j-ps", 0, 1000, 3, 4000, 1024),
+        ("k-worker", 8, 1000, 1, 4000, 1024),
+    ]
+    assert [(one.line, one.reason) for one in trace.left_out] == [
+        (5, "it asks for whole GPUs and a part of one in each pod"),
+        (6, "its end is not told"),
+    ]
+
+
 BROKEN = [
     ("a,x,60,1", "submit is 'x'; expected seconds, or a date and time as 2017-10-09 07:01:55"),
     ("a,0,-1,1", "seconds is '-1'; expected a number from 0 to 1e+12"),

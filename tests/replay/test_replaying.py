@@ -46,6 +46,15 @@ def test_a_job_larger_than_a_node_is_a_gang(trace_file, replayed) -> None:
     assert times(done)["gang"] == (60, 120)
 
 
+def test_pods_of_one_job_may_each_have_a_share(trace_file, replayed) -> None:
+    # Two nodes of four GPUs: eight pods of the first job fill four GPUs, three pods more do not fit beside it and the second job.
+    header = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type"
+    lines = ("a,w,8,T,100,160,0,0,50,T4", "b,w,4,T,100,160,0,0,100,T4", "c,w,3,T,110,120,0,0,50,T4")
+    done = replayed(trace_file(*lines, header=header), "one")
+    assert times(done) == {"a-w": (0, 60), "b-w": (0, 60), "c-w": (60, 70)}
+    assert done.balance.done == (8 * 500 + 4 * 1000) * 60 + 3 * 500 * 10
+
+
 def test_an_eviction_costs_what_was_done(trace_file, queue_file, replayed) -> None:
     done = replayed(trace_file(*CONTENDED, header=TEAMS), queue_file({"blue": 2, "red": 6}))
     works = {work.job.name: work for work in done.accounts.works.values()}

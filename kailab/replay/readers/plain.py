@@ -1,7 +1,7 @@
 """The plain form: a CSV file with declared columns.
 
-``submit`` and ``seconds`` and ``gpus`` must be there; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``, ``models`` and ``priority``
-may. A file whose columns have other names is read with a declaration of which is which.
+``submit`` and ``seconds`` and ``gpus`` must be there; ``name``, ``team``, ``pods``, ``share``, ``cpu``, ``memory_mib``, ``models``, ``priority``
+and ``dataset`` may. A file whose columns have other names is read with a declaration of which is which.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.readers.fields import BrokenLine, Fields
 
 NEEDED = ("submit", "seconds", "gpus")
-KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority")
+KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority", "dataset")
 
 
 def job(fields: Fields, line: int) -> TraceJob:
@@ -42,6 +42,7 @@ def job(fields: Fields, line: int) -> TraceJob:
         models=models(fields.text("models")),
         team=fields.text("team"),
         priority=fields.text("priority"),
+        dataset=fields.text("dataset"),
         line=line,
     )
 

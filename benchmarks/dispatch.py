@@ -1,0 +1,120 @@
+"""A part of a trace over several clusters, under each dispatch policy, and on one cluster of all the GPUs.
+
+python -m benchmarks.dispatch philly.csv --clusters examples/clusters/philly.yaml --after 56d --for 4d"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from kailab.cli.table import age, render
+from kailab.engine.policies.contract import Dispatch
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.fleet import Fleet
+from kailab.model.times import duration_seconds
+from kailab.policies.catalogue import SHIPPED, shipped
+from kailab.replay.clusters.declared import Dispatching, Sites
+from kailab.replay.clusters.dispatcher import dispatch
+from kailab.replay.clusters.figures import figures
+from kailab.replay.clusters.reading import Otherwise, read_sites
+from kailab.replay.queues import BY_SHARE, queues_for
+from kailab.replay.replaying import Plan, replay
+from kailab.replay.summary import Waits, summary
+from kailab.replay.trace import Trace, read_trace
+
+POLICIES = tuple(name for name in SHIPPED if issubclass(shipped(name) or object, Dispatch))
+
+
+def part_of(trace: Trace, after: int, lasting: int) -> Trace:
+    """The jobs that arrive so many seconds after the first, for so long."""
+    begin = trace.jobs[0].arrival + after
+    return replace(trace, jobs=[job for job in trace.jobs if begin <= job.arrival < begin + lasting])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("trace", type=Path)
+    parser.add_argument("--clusters", type=Path, required=True)
+    parser.add_argument("--after", default="0s")
+    parser.add_argument("--for", dest="lasting", default="4d")
+    parser.add_argument("--policy", action="append", metavar="NAME[:PARAMETER=NUMBER,...]")
+    parser.add_argument("--again", default="")
+    options = parser.parse_args()
+    trace = part_of(
+        read_trace(options.trace), *(int(duration_seconds(t, days=True)) for t in (options.after, options.lasting))
+    )
+    sites = read_sites(options.clusters, trace, Otherwise(queues=BY_SHARE))
+    again = int(duration_seconds(options.again, days=True)) if options.again else None
+    print(f"{len(trace.jobs)} jobs", flush=True)
+    rows = [_together(trace, sites)]
+    for name in options.policy or POLICIES:
+        rows.append(_dispatched(replace(sites, dispatching=Dispatching(policy=_choice(name), again=again)), name))
+        print(*rows[-1], flush=True)
+    headers = (
+        "DISPATCHED BY",
+        "ENDED",
+        "MEAN WAIT",
+        "P50",
+        "P99",
+        "ALLOCATED",
+        "AWAY",
+        "MOVED TB",
+        "COST",
+        "ESTIMATE OFF",
+        "CPU S",
+    )
+    print(render(headers, rows))
+
+
+def _choice(text: str) -> PolicyChoice:
+    """As the option names it."""
+    name, _, told = text.partition(":")
+    return PolicyChoice(
+        name=name,
+        parameters={key: float(value) for key, _, value in (part.partition("=") for part in told.split(",") if part)},
+    )
+
+
+def _dispatched(sites: Sites, name: str) -> list[str]:
+    begun = time.process_time()
+    found = figures(dispatch(sites, None))
+    took = time.process_time() - begun
+    off = "-" if found.missed is None else age(found.missed.mean)
+    cost = "-" if found.cost is None else f"{found.cost:.0f}"
+    return [
+        name, str(found.total.ended), *_waits(found.total.waits), f"{found.allocated:.1%}", str(found.away), f"{found.moved / 1e12:.1f}", cost, off, f"{took:.0f}",
+    ]  # fmt: skip
+
+
+def _together(trace: Trace, sites: Sites) -> list[str]:
+    """All nodes in one cluster, which is what "one pool" would be."""
+    pools = tuple(
+        replace(pool, name=f"{site.name}-{pool.name}") for site in sites.sites for pool in site.plan.fleet.pools
+    )
+    fleet = Fleet(name="all", pools=pools)
+    begun = time.process_time()
+    found = summary(replay(Plan(trace=trace, fleet=fleet, queues=queues_for(trace, fleet.summary().gpus, BY_SHARE))))
+    took = time.process_time() - begun
+    return [
+        "(one cluster)",
+        str(found.total.ended),
+        *_waits(found.total.waits),
+        f"{found.allocated:.1%}",
+        "-",
+        "-",
+        "-",
+        "-",
+        f"{took:.0f}",
+    ]
+
+
+def _waits(waits: Waits | None) -> list[str]:
+    if waits is None:
+        return ["-"] * 3
+    return ["never" if one is None else age(one) for one in (waits.mean, waits.p50, waits.p99)]
+
+
+if __name__ == "__main__":
+    main()

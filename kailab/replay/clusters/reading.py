@@ -1,0 +1,267 @@
+"""A file of clusters, with every fault named by line and field.
+
+    apiVersion: kailab.dev/v1
+    kind: Clusters
+    dispatch: {policy: spill-over, parameters: {bound: 600}}
+    clusters:
+      - {name: onprem, fleet: hundred, teams: [vision, speech]}
+      - {name: cloud, fleet: cloud.yaml, prices: cloud-prices.yaml}
+    link: {latency: 40ms, gigabitsPerSecond: 10, perGigabyte: 0.09}
+    datasets:
+      - {name: images, size: 2Ti, at: [onprem], teams: [vision]}
+
+Paths are seen from the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kailab.engine.policies.settings import PolicyChoice
+from kailab.errors import InputError, Where
+from kailab.lab.names import there_are
+from kailab.model.described import described
+from kailab.model.prices import Prices, load_prices
+from kailab.model.quantities import mem_bytes
+from kailab.model.schema_faults import Fault
+from kailab.model.times import duration_seconds
+from kailab.replay.clusters.declared import (
+    ALL,
+    RETRY,
+    DataSet,
+    Dispatching,
+    Link,
+    Outage,
+    Site,
+    Sites,
+    dispatch_policy,
+    seen,
+)
+from kailab.replay.costing import gpus_by_model
+from kailab.replay.fleets import replay_fleet
+from kailab.replay.policies import RANDOM, decided_by
+from kailab.replay.queues import MODES, NO_QUOTA, queues_for
+from kailab.replay.replaying import Plan
+from kailab.replay.trace import Trace
+from kailab.scheduler.settings.policy_files import is_file, seen_from
+
+_SCHEMA = Path(__file__).with_name("clusters.schema.json")
+DEFAULT = "spill-over"
+"""Dispatch policy where none is named."""
+
+
+@dataclass(frozen=True)
+class Otherwise:
+    """What holds for clusters of which the file does not say it, and for all. ``queues``: see ``queues_for``. ``dispatch``: a policy in the place of
+    the file's, by its name or with parameters."""
+
+    queues: str = NO_QUOTA
+    config: Path | None = None
+    policies: tuple[str, ...] = ()
+    prices: Path | None = None
+    seed: int | None = None
+    checkpoint: int | None = None
+    endless: bool = False
+    dispatch: str | PolicyChoice = ""
+
+
+def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> Sites:
+    """Raises InputError, or InputErrors with every fault of the file."""
+    value = described(path, _SCHEMA, "one list of clusters", _faults)
+    base = path.absolute().parent
+    sites = [_site(one, trace, base, otherwise, path) for one in value["clusters"]]
+    currencies = {one.prices.currency for one in sites if one.prices is not None}
+    if len(currencies) > 1:
+        raise InputError(f"prices in {' and '.join(sorted(currencies))}; expected one currency", Where(file=str(path)))
+    if otherwise.seed is not None and not any(RANDOM in policies for policies in _policies(value, otherwise, base)):
+        raise InputError(f"--seed is for the policy {RANDOM}; expected it in a cluster of {path}, or --policy {RANDOM}")
+    found = Sites(
+        file=str(path),
+        trace=trace,
+        sites=sites,
+        homes=_homes(value, trace, path),
+        dispatching=_dispatching(value.get("dispatch", {}), otherwise.dispatch, base, path),
+        links={(one["between"][0], one["between"][1]): _link(one) for one in value.get("links", ())},
+        link=_link(value.get("link", {})),
+        outages=[_outage(one) for one in value.get("outages", ())],
+        datasets={one["name"]: _dataset(one) for one in value.get("datasets", ())},
+    )
+    for job in trace.jobs:
+        if job.dataset:
+            found.dataset_of(job)
+    return found
+
+
+def named_files(path: Path) -> list[Path]:
+    """The file and all that it names, as far as they are there. Raises InputError."""
+    value = described(path, _SCHEMA, "one list of clusters", _faults)
+    base = path.absolute().parent
+    named = [
+        one[field] for one in value["clusters"] for field in ("fleet", "queues", "config", "prices") if field in one
+    ]
+    policies = [name for one in value["clusters"] for name in one.get("policies", ())]
+    policies += [value.get("dispatch", {}).get("policy", "")]
+    named += [name.rpartition(":")[0] for name in policies if is_file(name)]
+    return [path, *(place for name in dict.fromkeys(named) if (place := seen(name, base)).is_file())]
+
+
+def _site(told: Mapping[str, Any], trace: Trace, base: Path, otherwise: Otherwise, path: Path) -> Site:
+    fleet = told["fleet"]
+    placed = seen(fleet, base)
+    described_fleet = replay_fleet(str(placed) if placed.is_file() else fleet)
+    queues = told.get("queues", "")
+    how = otherwise.queues if not queues else queues if queues in MODES else str(seen(queues, base))
+    config = seen(told["config"], base) if "config" in told else otherwise.config
+    policies = next(iter(_policies({"clusters": [told]}, otherwise, base)))
+    seed = otherwise.seed if RANDOM in policies else None
+    return Site(
+        name=told["name"],
+        plan=Plan(
+            trace=trace,
+            fleet=described_fleet,
+            queues=queues_for(trace, described_fleet.summary().gpus, how),
+            config=decided_by(config, policies, trace, described_fleet, seed),
+            checkpoint=otherwise.checkpoint,
+            endless=otherwise.endless,
+            prices=_prices(seen(told["prices"], base) if "prices" in told else otherwise.prices, described_fleet),
+        ),
+        limit=told.get("limit"),
+        pay=told.get("pay", ALL),
+    )
+
+
+def _policies(value: Mapping[str, Any], otherwise: Otherwise, base: Path) -> Iterator[tuple[str, ...]]:
+    """Of each cluster."""
+    for one in value["clusters"]:
+        own = one.get("policies")
+        yield otherwise.policies if own is None else tuple(seen_from(name, base) for name in own)
+
+
+def _prices(path: Path | None, fleet: Any) -> Prices | None:
+    if path is None:
+        return None
+    found = load_prices(path)
+    found.check(gpus_by_model(fleet))
+    return found
+
+
+def _homes(value: Mapping[str, Any], trace: Trace, path: Path) -> dict[str, str]:
+    named = {team: one["name"] for one in value["clusters"] for team in one.get("teams", ())}
+    home = value.get("home") or (value["clusters"][0]["name"] if len(value["clusters"]) == 1 else "")
+    if homeless := [team for team in trace.teams if team not in named and not home]:
+        raise InputError(
+            f"no cluster names the trace's {', '.join(map(repr, homeless[:5]))} among its teams; expected that, or home: NAME for all others",
+            Where(file=str(path), field="home"),
+        )
+    return {team: named.get(team, home) for team in trace.teams}
+
+
+def _dispatching(told: Mapping[str, Any], instead: str | PolicyChoice, base: Path, path: Path) -> Dispatching:
+    name = seen_from(told["policy"], base) if "policy" in told else DEFAULT
+    where = Where(file=str(path), field="dispatch")
+    choice = PolicyChoice(name=name, parameters=told.get("parameters", {}))
+    if isinstance(instead, PolicyChoice):
+        choice, where = instead, Where()
+    elif instead and instead != name:
+        # Parameters are those of the policy for which they are told.
+        choice, where = PolicyChoice(name=instead), Where()
+    dispatch_policy(choice, where)
+    return Dispatching(
+        policy=choice,
+        retry=int(duration_seconds(told["retry"], days=True)) if "retry" in told else RETRY,
+        again=int(duration_seconds(told["again"], days=True)) if "again" in told else None,
+        most=told.get("most", Dispatching.most),
+    )
+
+
+def _link(told: Mapping[str, Any]) -> Link:
+    bits = told.get("gigabitsPerSecond")
+    return Link(
+        latency=duration_seconds(told["latency"]) if "latency" in told else 0.0,
+        bits=None if bits is None else bits * 10**9,
+        per_gigabyte=float(told.get("perGigabyte", 0)),
+    )
+
+
+def _dataset(told: Mapping[str, Any]) -> DataSet:
+    return DataSet(
+        name=told["name"], size=mem_bytes(told["size"]), at=tuple(told["at"]), teams=tuple(told.get("teams", ()))
+    )
+
+
+def _outage(told: Mapping[str, Any]) -> Outage:
+    begin = int(duration_seconds(told["from"], days=True))
+    return Outage(cluster=told["cluster"], begin=begin, end=begin + int(duration_seconds(told["for"], days=True)))
+
+
+# --- faults of a file that has the form --------------------------------------------------------------------------------
+
+
+def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
+    names = [one["name"] for one in value["clusters"]]
+    teams: dict[str, str] = {}
+    for place, one in enumerate(value["clusters"]):
+        if one["name"] in names[:place]:
+            yield Fault(f"clusters[{place}].name", f"a second cluster {one['name']}; expected each once")
+        for team in one.get("teams", ()):
+            if teams.setdefault(team, one["name"]) != one["name"]:
+                yield Fault(f"clusters[{place}].teams", f"{team!r:.80} is at home in {teams[team]} already")
+    if "home" in value and value["home"] not in names:
+        yield Fault("home", f"there is no cluster {value['home']!r:.80}; {there_are(names, value['home'])}")
+    for field in ("retry", "again"):
+        yield from _duration(value.get("dispatch", {}).get(field), f"dispatch.{field}", whole=True)
+    yield from _duration(value.get("link", {}).get("latency"), "link.latency")
+    pairs: set[frozenset[str]] = set()
+    for place, one in enumerate(value.get("links", ())):
+        yield from _duration(one.get("latency"), f"links[{place}].latency")
+        for name in one["between"]:
+            if name not in names:
+                yield Fault(f"links[{place}].between", f"there is no cluster {name!r:.80}; {there_are(names, name)}")
+        pair = frozenset(one["between"])
+        if len(pair) < 2 or pair in pairs:
+            yield Fault(f"links[{place}].between", "expected two different clusters, each two once")
+        pairs.add(pair)
+    for place, one in enumerate(value.get("outages", ())):
+        if one["cluster"] not in names:
+            yield Fault(
+                f"outages[{place}].cluster",
+                f"there is no cluster {one['cluster']!r:.80}; {there_are(names, one['cluster'])}",
+            )
+        yield from _duration(one["from"], f"outages[{place}].from", whole=True, least=0)
+        yield from _duration(one["for"], f"outages[{place}].for", whole=True)
+    yield from _data_faults(value, names)
+
+
+def _data_faults(value: dict[str, Any], names: list[str]) -> Iterator[Fault]:
+    known: set[str] = set()
+    teams: dict[str, str] = {}
+    for place, one in enumerate(value.get("datasets", ())):
+        path = f"datasets[{place}]"
+        if one["name"] in known:
+            yield Fault(f"{path}.name", f"a second dataset {one['name']!r:.80}; expected each once")
+        known.add(one["name"])
+        for name in one["at"]:
+            if name not in names:
+                yield Fault(f"{path}.at", f"there is no cluster {name!r:.80}; {there_are(names, name)}")
+        for team in one.get("teams", ()):
+            if teams.setdefault(team, one["name"]) != one["name"]:
+                yield Fault(f"{path}.teams", f"{team!r:.80} has the dataset {teams[team]!r:.80} already")
+        try:
+            mem_bytes(one["size"])
+        except InputError as error:
+            yield Fault(f"{path}.size", error.message)
+
+
+def _duration(text: str | None, path: str, *, whole: bool = False, least: int = 1) -> Iterator[Fault]:
+    if text is None:
+        return
+    try:
+        seconds = duration_seconds(text, days=True)
+    except InputError as error:
+        yield Fault(path, error.message)
+        return
+    if whole and (seconds < least or seconds != int(seconds)):
+        yield Fault(path, f"{text}: expected whole seconds, {'one' if least else 'none'} or more")

@@ -1,0 +1,145 @@
+"""One cluster of several while a trace is replayed over them: its lab, what is on its way there, and how it looks to a job."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from kailab.engine.policies.dispatching import ClusterView
+from kailab.model.quantities import cpu_millis, mem_bytes
+from kailab.replay.clusters import estimating
+from kailab.replay.clusters.declared import Site
+from kailab.replay.clusters.moving import Way
+from kailab.replay.costing import gpus_by_model
+from kailab.replay.job import WHOLE, TraceJob
+from kailab.replay.manifests import pods_of
+from kailab.replay.replaying import Replaying
+from kailab.replay.work import Work
+
+MIB = 2**20
+
+
+class _Standing(NamedTuple):
+    """Of the GPUs of some models now, in milli-GPU; see ``estimating``."""
+
+    free: int
+    waiting: int
+    running: list[tuple[float, int]]
+    before: list[estimating.Wanted]
+
+
+class Station:
+    """``coming``: jobs on their way here, by name."""
+
+    def __init__(self, site: Site, one: Replaying) -> None:
+        self.site = site
+        self.name = site.name
+        self.one = one
+        self.stay = one.stay
+        self.accounts = one.accounts
+        self.coming: dict[str, TraceJob] = {}
+        self._models = gpus_by_model(site.plan.fleet)
+        self._prices: dict[tuple[str, ...], float | None] = {}
+        self._fits: dict[tuple[int, int, int, int, tuple[str, ...]], bool] = {}
+        self._stands: dict[tuple[str, ...], _Standing] = {}
+        self._held: dict[str, int] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """To be kept. What the site has is given anew."""
+        return {**self.__dict__, "site": None}
+
+    def given(self, site: Site) -> None:
+        """Of one that was kept."""
+        self.site = site
+        self.one.plan = site.plan
+
+    def forget(self) -> None:
+        """Something has changed since it was looked at."""
+        self._stands.clear()
+        self._held.clear()
+
+    def fits(self, job: TraceJob) -> bool:
+        """Whether it could ever run here, were nobody else there."""
+        if self.site.limit is not None and job.milli > self.site.limit * WHOLE:
+            return False
+        key = job.gpus, job.pods, job.cpu_millis, job.memory_mib, job.models
+        found = self._fits.get(key)
+        if found is None:
+            found = self._fits[key] = self._could_hold(job)
+        return found
+
+    def takes(self, job: TraceJob) -> bool:
+        """Whether the dispatcher may send it here now: with it, jobs here ask for no more than the limit."""
+        if self.site.limit is None:
+            return True
+        asked = sum(work.job.milli for work in self.accounts.unfinished.values())
+        asked += sum(one.milli for one in self.coming.values())
+        return asked + job.milli <= self.site.limit * WHOLE
+
+    def view(self, job: TraceJob, home: str, latency: float, way: Way, own: Work | None = None) -> ClusterView:
+        """``own``: the job, where it waits here already."""
+        models = job.models
+        stands = self._standing(models) if own is None else self._stand(models, own)
+        return ClusterView(
+            self.name,
+            home=self.name == home,
+            gpus=float(self._gpus(models)),
+            free=stands.free / WHOLE,
+            waiting=stands.waiting / WHOLE,
+            price=self._price(models),
+            latency=latency,
+            move_bytes=way.moved,
+            move_cost=way.cost,
+            way=0 if own is not None else way.seconds,
+            room_in=lambda: estimating.room_in(stands.free, stands.running, stands.before, job.milli),
+        )
+
+    def holds(self, team: str) -> int:
+        """Milli-GPU that the jobs of a team's queue hold now."""
+        if not self._held:
+            for work, _ in self.accounts.live():
+                self._held[work.queue] = self._held.get(work.queue, 0) + work.milli
+        return self._held.get(self.site.queues.of_team[team], 0)
+
+    def _standing(self, models: tuple[str, ...]) -> _Standing:
+        found = self._stands.get(models)
+        if found is None:
+            found = self._stands[models] = self._stand(models)
+        return found
+
+    def _stand(self, models: tuple[str, ...], until: Work | None = None) -> _Standing:
+        running = estimating.running(self.accounts, models, self.stay.now)
+        before = estimating.before(self.accounts, models, until)
+        if until is None:
+            before += [(one.milli, one.seconds) for one in self.coming.values() if estimating.may_take(one, models)]
+        return _Standing(
+            free=WHOLE * self._gpus(models) - sum(milli for _, milli in running),
+            waiting=sum(milli for milli, _ in before),
+            running=running,
+            before=before,
+        )
+
+    def _could_hold(self, job: TraceJob) -> bool:
+        pods = pods_of(job, self.site.plan.fleet.largest_node)
+        if job.gpus % pods:
+            return False
+        wanted = job.gpus // pods, job.cpu_millis, job.memory_mib * MIB
+        fitting = 0
+        for pool in self.site.plan.fleet.pools:
+            if not job.models or pool.gpu_model in job.models:
+                there = pool.whole_gpus, cpu_millis(pool.cpu), mem_bytes(pool.memory)
+                most = [own // want for own, want in zip(there, wanted, strict=True) if want]
+                fitting += pool.count * min(most, default=pool.pods)
+        return fitting >= pods
+
+    def _gpus(self, models: tuple[str, ...]) -> int:
+        return sum(gpus for model, gpus in self._models.items() if not models or model in models)
+
+    def _price(self, models: tuple[str, ...]) -> float | None:
+        """The mean over the GPUs that it may run on."""
+        prices, gpus = self.site.prices, self._gpus(models)
+        if prices is None or not gpus:
+            return None
+        if models not in self._prices:
+            own = {model: number for model, number in self._models.items() if not models or model in models}
+            self._prices[models] = sum(prices.of(model).per_hour * number for model, number in own.items()) / gpus
+        return self._prices[models]

@@ -1,0 +1,230 @@
+"""A trace over several clusters: what is true of every one, and one cluster as without a dispatcher."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from kailab.engine import Dispatch, register_policy
+from kailab.errors import InputError, PolicyError
+from kailab.replay import tables
+from kailab.replay.balance import Unbalanced
+from kailab.replay.clusters.conservation import check
+from kailab.replay.clusters.estimating import room_in
+from kailab.replay.clusters.figures import as_json, figures
+from kailab.replay.clusters.tables import job_rows, timeline_rows
+from kailab.replay.fleets import replay_fleet
+from kailab.replay.queues import queues_for
+from kailab.replay.replaying import Plan, replay
+from kailab.replay.trace import read_trace
+from kailab.scheduler import patience
+from tests.replay.clusters_file import TEAMS, clusters_file, dispatched, rows, where
+
+POLICIES = (
+    "stay-home", "least-cost", "least-latency", "most-free", "shortest-wait", "data-gravity", "spill-over", "global-queue",
+)  # fmt: skip
+JOBS = st.lists(
+    st.tuples(
+        st.integers(0, 400),
+        st.integers(1, 300),
+        st.sampled_from([0, 0.25, 0.5, 1, 2, 3, 4, 6, 8, 16]),
+        st.sampled_from(["blue", "red"]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+FEW = settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def written(trace_file, jobs):
+    return trace_file(
+        *(f"j{n},{at},{long},{gpus},{team}" for n, (at, long, gpus, team) in enumerate(jobs)), header=TEAMS
+    )
+
+
+@FEW
+@given(JOBS, st.sampled_from([None, 40]), st.sampled_from([None, 150]), st.sampled_from(["none", "by-share"]))
+def test_one_cluster_is_as_without_a_dispatcher(trace_file, tmp_path, jobs, checkpoint, lasting, queues) -> None:
+    path, clusters = written(trace_file, jobs), clusters_file(tmp_path, {"name": "one", "nodes": 2})
+    trace, fleet = read_trace(path), replay_fleet(str(tmp_path / "one-fleet.yaml"))
+    alone = replay(
+        Plan(trace=trace, fleet=fleet, queues=queues_for(trace, 8, queues), lasting=lasting, checkpoint=checkpoint)
+    )
+    found = dispatched(path, clusters, lasting=lasting, checkpoint=checkpoint, queues=queues)
+    expected = {row[0]: dict(zip(tables.JOBS, row, strict=True)) for row in tables.job_rows(alone)}
+    same = ("arrived", "began", "ended", "waited", "evictions", "lost_gpu_milli_seconds")
+    assert {name: [row[key] for key in same] for name, row in rows(found).items()} == {
+        name: [row[key] for key in same] for name, row in expected.items()
+    }
+    assert found.clusters["one"].balance == alone.balance
+    assert list(timeline_rows(found)) == [("one", *row) for row in tables.timeline_rows(alone)]
+
+
+@FEW
+@given(
+    JOBS,
+    st.sampled_from(POLICIES),
+    st.sampled_from([None, "1m"]),
+    st.sampled_from([None, 200]),
+    st.sampled_from([None, 3]),
+    st.sampled_from(["0s", "40ms", "7s"]),
+    st.lists(st.tuples(st.sampled_from(["west", "east"]), st.integers(0, 300), st.integers(1, 200)), max_size=3),
+)
+def test_no_job_is_lost_or_in_two_places(
+    trace_file, tmp_path, jobs, policy, again, lasting, limit, latency, outages
+) -> None:
+    path = written(trace_file, jobs)
+    clusters = clusters_file(
+        tmp_path,
+        {"name": "west", "nodes": 2, "teams": ["blue"], "per_hour": 2},
+        {"name": "east", "nodes": 1, "teams": ["red"]} | ({} if limit is None else {"limit": limit}),
+        dispatch={"policy": policy} | ({} if again is None else {"again": again}),
+        link={"latency": latency, "gigabitsPerSecond": 1},
+        datasets=[{"name": "images", "size": "5G", "at": ["west"], "teams": ["red"]}],
+        outages=[{"cluster": name, "from": f"{at}s", "for": f"{lasts}s"} for name, at, lasts in outages],
+    )
+    found = dispatched(path, clusters, lasting=lasting)  # raises where jobs or GPU time do not come out
+    table = rows(found)
+    assert len(table) == len(found.journeys)
+    inside = [work.job.name for one in found.clusters.values() for work in one.accounts.works.values()]
+    outside = [one.job.name for one in found.journeys if one.work is None]
+    assert sorted((*inside, *outside)) == sorted(table)
+    for name, (_, seconds, gpus, _) in ((f"j{n}", job) for n, job in enumerate(jobs)):
+        row = table.get(name)
+        if row is None or row["began"] is None:
+            continue
+        # No sooner than it and its data were there, and on a cluster that can hold it.
+        assert row["began"] >= row["sent"] + row["way"] >= row["arrived"]
+        assert gpus <= (8 if row["cluster"] == "west" else limit or 4)
+        assert row["ended"] is None or row["ended"] - row["began"] == seconds or row["evictions"]
+    if lasting is None:
+        assert all(table[f"j{n}"]["ended"] is not None for n, job in enumerate(jobs) if job[2] <= 8)
+    held = [(name, amount) for name, _, amount, _, _ in timeline_rows(found)]
+    assert all(amount <= (8000 if name == "west" else 1000 * (4 if limit is None else limit)) for name, amount in held)
+    told = figures(found)
+    assert told.total.jobs == sum(one.row.jobs for one in told.clusters) + told.with_dispatcher + told.on_way
+    assert told.total.jobs == sum(one.row.jobs for one in told.queues)
+    assert sum(one.came for one in told.clusters) == told.away == sum(one.went for one in told.clusters)
+
+
+@FEW
+@given(st.lists(st.tuples(st.integers(1, 8), st.integers(1, 90)), min_size=1, max_size=10), st.integers(1, 8))
+def test_the_estimate_is_what_comes_when_all_is_as_it_assumes(trace_file, tmp_path, waiting, last) -> None:
+    # One node, one queue, whole GPUs: nothing is split, nobody overtakes... but for those that backfill, so sizes are all alike.
+    jobs = [f"j{n},0,{seconds},8,blue" for n, (_, seconds) in enumerate(waiting)]
+    path = trace_file(*jobs, f"last,1,10,{last},blue", header=TEAMS)
+    clusters = clusters_file(tmp_path, {"name": "one", "nodes": 1, "gpus": 8}, dispatch={"policy": "shortest-wait"})
+    row = rows(dispatched(path, clusters, queues="one"))["last"]
+    assert row["expected_wait"] == row["waited"]
+
+
+def test_room_is_when_those_before_have_begun_and_enough_has_ended() -> None:
+    assert room_in(0, [(60.0, 1000), (90.0, 2000)], [], 1000) == 60
+    assert room_in(0, [(60.0, 1000), (90.0, 2000)], [(3000, 100.0)], 1000) == 190
+    assert room_in(500, [], [], 1000) == float("inf")
+
+
+def test_the_same_files_give_the_same_tables(trace_file, tmp_path) -> None:
+    path = trace_file(
+        *(f"j{n},{n * 7},{60 + n},{1 + n % 8},{'blue' if n % 3 else 'red'}" for n in range(30)), header=TEAMS
+    )
+    clusters = clusters_file(
+        tmp_path,
+        {"name": "west", "nodes": 2, "teams": ["blue"], "per_hour": 2},
+        {"name": "east", "nodes": 1, "teams": ["red"], "per_hour": 1},
+        dispatch={"policy": "spill-over", "parameters": {"bound": 30}, "again": "40s"},
+    )
+    first, second = (dispatched(path, clusters) for _ in range(2))
+    assert list(job_rows(first)) == list(job_rows(second))
+    assert list(timeline_rows(first)) == list(timeline_rows(second))
+    assert json.dumps(as_json(figures(first))) == json.dumps(as_json(figures(second)))
+
+
+def test_what_does_not_balance_is_noticed(trace_file, tmp_path) -> None:
+    path = trace_file("a,0,60,4,blue", "b,0,60,4,blue", header=TEAMS)
+    clusters = clusters_file(
+        tmp_path, {"name": "west", "nodes": 1, "teams": ["blue"]}, {"name": "east", "nodes": 1},
+        dispatch={"policy": "spill-over", "parameters": {"bound": 0}},
+    )  # fmt: skip
+    found = dispatched(path, clusters)
+    assert where(found) == {"a": ("west", 0, 60), "b": ("east", 0, 60)}
+    one, other = found.journeys
+    west, east = (found.clusters[name].accounts for name in ("west", "east"))
+    west.works[other.name] = other.work
+    with pytest.raises(Unbalanced, match="b is in west, east; expected east"):
+        check(found)
+    del west.works[other.name], east.works[other.name]
+    with pytest.raises(Unbalanced, match="b is in no cluster; expected east"):
+        check(found)
+    east.works[other.name] = other.work
+    east.submitted -= 1
+    with pytest.raises(Unbalanced, match="480000 milli-GPU-seconds arrived, which is not 479999 in clusters"):
+        check(found)
+    east.submitted += 1
+    found.journeys.remove(one)
+    with pytest.raises(Unbalanced, match="2 jobs of the trace have arrived; the dispatcher knows 1"):
+        check(found)
+
+
+class _Answers(Dispatch, frozen=True):
+    answer: str = ""
+
+    def choose(self, job, clusters):
+        if self.answer == "raise":
+            raise ValueError("no idea")
+        while self.answer == "never":
+            pass
+        return {"nowhere": None, "number": 7}.get(self.answer, self.answer)
+
+    def turn(self, job):
+        return float("nan") if self.answer == "nowhere" else 0.0
+
+
+register_policy("test-answers", _Answers)
+
+
+@pytest.mark.parametrize(
+    "answer, told",
+    [
+        ("raise", "dispatch policy 'test-answers': choose of job a at .*: ValueError: no idea"),
+        ("number", "choose of job a at .*: 7; expected None or one of west, east"),
+        ("north", "choose of job a at .*: 'north'; expected None or one of west, east"),
+        ("nowhere", "turn of job a at .*: nan; expected a number, or several"),
+        ("never", "choose of job a at .*: NoAnswer: no answer came"),
+    ],
+)
+def test_an_answer_that_is_none_is_refused_with_the_policys_name(
+    trace_file, tmp_path, monkeypatch, answer, told
+) -> None:
+    monkeypatch.setattr(patience.PATIENCE, "_looks", 2)
+    monkeypatch.setattr(patience.PATIENCE, "_every", 0.05)
+    clusters = clusters_file(
+        tmp_path, {"name": "west", "nodes": 1, "teams": ["blue"]}, {"name": "east", "nodes": 1},
+        dispatch={"policy": "test-answers", "parameters": {"answer": answer}},
+    )  # fmt: skip
+    with pytest.raises(PolicyError, match=told):
+        dispatched(trace_file("a,0,60,4,blue", "b,0,60,4,blue", header=TEAMS), clusters)
+
+
+def test_a_policy_that_holds_all_for_ever_does_not_hold_the_replay(trace_file, tmp_path) -> None:
+    clusters = clusters_file(
+        tmp_path, {"name": "west", "nodes": 1, "limit": 4}, dispatch={"policy": "global-queue", "retry": "5m"}
+    )
+    # b can never have 4 GPUs beside what never ends.
+    path = trace_file("a,0,60,1,blue", "b,1,60,4,blue", header=TEAMS)
+    found = dispatched(path, clusters, endless=True)
+    assert where(found) == {"a": ("west", 0, None), "b": (None, None, None)}
+    assert figures(found).with_dispatcher == 1
+
+
+def test_a_policy_of_another_kind_does_not_dispatch(trace_file, tmp_path) -> None:
+    path = trace_file("a,0,60,4,blue", header=TEAMS)
+    clusters = clusters_file(tmp_path, {"name": "west", "nodes": 1}, dispatch={"policy": "fifo"})
+    with pytest.raises(InputError, match="policy 'fifo' does not dispatch"):
+        dispatched(path, clusters)
+    clusters = clusters_file(tmp_path, {"name": "west", "nodes": 1, "policies": ["spill-over"]})
+    with pytest.raises(InputError, match="--policy spill-over: it sends jobs to clusters"):
+        dispatched(path, clusters)

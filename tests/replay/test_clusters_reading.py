@@ -1,0 +1,78 @@
+"""Files of clusters: what can't be is told with its field, before anything is replayed."""
+
+from __future__ import annotations
+
+import pytest
+
+from kailab.errors import InputError, InputErrors
+from kailab.replay.clusters.reading import Otherwise, read_sites
+from kailab.replay.trace import read_trace
+from tests.replay.clusters_file import TEAMS, clusters_file
+
+WEST, EAST = {"name": "west", "nodes": 1, "teams": ["blue"]}, {"name": "east", "nodes": 1, "teams": ["red"]}
+
+
+@pytest.fixture
+def read(trace_file, tmp_path):
+    def reading(*clusters, trace=None, **fields):
+        path = clusters_file(tmp_path, *clusters, **fields)
+        return read_sites(
+            path, read_trace(trace or trace_file("a,0,60,4,blue", "b,0,60,4,red", header=TEAMS)), Otherwise()
+        )
+
+    return reading
+
+
+@pytest.mark.parametrize(
+    "clusters, fields, told",
+    [
+        ((WEST, WEST), {}, r"clusters\[1\].name: a second cluster west; expected each once"),
+        ((WEST, {**EAST, "teams": ["blue"]}), {}, r"clusters\[1\].teams: 'blue' is at home in west already"),
+        ((WEST, {**EAST, "teams": []}), {}, r"home: no cluster names the trace's 'red' among its teams"),
+        ((WEST, EAST), {"home": "wset"}, r"home: there is no cluster 'wset'; there are: west, east"),
+        ((WEST, EAST), {"links": [{"between": ["west", "north"]}]}, r"links\[0\].between: there is no cluster 'north'"),
+        ((WEST, EAST), {"links": [{"between": ["west", "west"]}]}, r"links\[0\].between: expected two different clusters"),
+        ((WEST, EAST), {"link": {"latency": "soon"}}, r"link.latency: .*soon"),
+        ((WEST, EAST), {"link": {"gigabitsPerSecond": 0}}, r"link.gigabitsPerSecond: "),
+        ((WEST, EAST), {"dispatch": {"retry": "500ms"}}, r"dispatch.retry: 500ms: expected whole seconds"),
+        ((WEST, EAST), {"dispatch": {"again": "never"}}, r"dispatch.again: "),
+        ((WEST, EAST), {"dispatch": {"polciy": "most-free"}}, r"dispatch.polciy: unknown field; did you mean policy\?"),
+        ((WEST, EAST), {"dispatch": {"policy": "nope"}}, r"dispatch: no policy is called 'nope'"),
+        (
+            (WEST, EAST),
+            {"dispatch": {"policy": "spill-over", "parameters": {"bound": "soon"}}},
+            r"dispatch: policy 'spill-over': parameters: Expected `float`, got `str` - at `\$.bound` \(it has: bound, gain\)",
+        ),
+        ((WEST, EAST), {"datasets": [{"name": "x", "size": "much", "at": ["west"]}]}, r"datasets\[0\].size: "),
+        ((WEST, EAST), {"datasets": [{"name": "x", "size": 1, "at": ["north"]}]}, r"datasets\[0\].at: there is no cluster"),
+        (
+            (WEST, EAST),
+            {"datasets": [{"name": n, "size": 1, "at": ["west"], "teams": ["red"]} for n in "xy"]},
+            r"datasets\[1\].teams: 'red' has the dataset 'x' already",
+        ),
+        ((WEST, EAST), {"outages": [{"cluster": "north", "from": "0s", "for": "1m"}]}, r"outages\[0\].cluster: there is no"),
+        ((WEST, EAST), {"outages": [{"cluster": "west", "from": "0s", "for": "0s"}]}, r"outages\[0\].for: 0s: expected whole"),
+        (({**WEST, "limit": -1}, EAST), {}, r"clusters\[0\].limit: "),
+        (({**WEST, "pay": "later"}, EAST), {}, r"clusters\[0\].pay: 'later' is not valid; expected all or held"),
+        (({**WEST, "queues": "nowhere.yaml"}, EAST), {}, r"nowhere.yaml"),
+        (({"name": "west", "fleet": "nowhere"}, EAST), {"home": "east"}, r"nowhere"),
+    ],
+)  # fmt: skip
+def test_faults_are_told_by_their_field(read, clusters, fields, told) -> None:
+    with pytest.raises((InputError, InputErrors), match=told):
+        read(*clusters, **fields)
+
+
+def test_a_dataset_that_is_not_declared_is_told_with_the_traces_line(read, trace_file) -> None:
+    trace = trace_file("a,0,60,4,blue,", "b,0,60,4,red,images", header=f"{TEAMS},dataset")
+    with pytest.raises(InputError, match=r"trace.csv:3: no dataset is called 'images'; .*clusters.yaml has: none"):
+        read(WEST, EAST, trace=trace)
+
+
+def test_amounts_of_different_currencies_are_not_summed_up(read, tmp_path) -> None:
+    for name, currency in (("a", "USD"), ("b", "EUR")):
+        (tmp_path / name).write_text(
+            f"{{apiVersion: kailab.dev/v1, kind: Prices, currency: {currency}, other: {{perHour: 1}}}}"
+        )
+    with pytest.raises(InputError, match="prices in EUR and USD; expected one currency"):
+        read({**WEST, "prices": "a"}, {**EAST, "prices": "b"})
