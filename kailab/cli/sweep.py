@@ -15,6 +15,7 @@ from kailab.cli.options import TextOrJson
 if TYPE_CHECKING:
     from kailab.studies.confidence import Estimate
     from kailab.studies.finding import Finding, Judged
+    from kailab.studies.intervals import Interval, SettingIntervals
     from kailab.studies.study import Find, Study
     from kailab.studies.sweeping import Swept
 
@@ -36,7 +37,7 @@ MOST_TOLD = 10
     "--least",
     default="",
     show_default=False,
-    help="With --target: what is to be least; gpus, or what the study varies.",
+    help="With --target: what is to be least; gpus, cost, or what the study varies.",
 )
 @click.option("--table", type=options.PATH, help="Write the results there, too: .csv or .parquet.")
 @options.output
@@ -80,7 +81,7 @@ def sweep(
 
 def _asked(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
     from kailab.errors import InputError
-    from kailab.studies.reading import GPUS
+    from kailab.studies.reading import COST, GPUS
     from kailab.studies.study import Find
     from kailab.studies.target import read_target
 
@@ -88,7 +89,7 @@ def _asked(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
         if least:
             raise InputError("--least: expected --target beside it")
         return None
-    known = (GPUS, *study.grid)
+    known = (GPUS, COST, *study.grid)
     if least and least not in known:
         raise InputError(f"--least: {least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
     return Find(targets=tuple(map(read_target, targets)), least=least or GPUS)
@@ -96,6 +97,7 @@ def _asked(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
 
 def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
     from kailab.studies.confidence import CONFIDENCE
+    from kailab.studies.intervals import intervals
 
     data: dict[str, Any] = {
         "study": swept.study.name,
@@ -114,6 +116,8 @@ def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
             "best": None if place is None else searched.settings[place],
             "value": None if place is None else searched.values[place],
         }
+    if len(swept.study.seeds) > 1:
+        data["intervals"] = [_intervals_data(one) for one in intervals(swept)]
     if found is not None:
         data["find"] = {
             "targets": [str(target) for target in found.find.targets],
@@ -124,6 +128,19 @@ def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
             "undecided": [one.setting for one in found.undecided],
         }
     return data
+
+
+def _intervals_data(one: SettingIntervals) -> dict[str, Any]:
+    return {
+        "setting": one.setting,
+        "queues": {
+            queue: {
+                name: {"mean": of.mean, "low": of.low, "high": of.high, "seeds": of.seeds, "missing": of.missing}
+                for name, of in measures.items()
+            }
+            for queue, measures in one.queues.items()
+        },
+    }
 
 
 def _judged_data(one: Judged) -> dict[str, Any]:
@@ -164,6 +181,41 @@ def _told(swept: Swept, found: Finding | None) -> Iterator[str]:
                 )
     yield ""
     yield render(heads, rows)
+    if len(swept.study.seeds) > 1:
+        yield from _over_seeds(swept)
+
+
+_OVER_SEEDS = {
+    "WAITED": "waited_mean", "P99": "waited_p99", "SLOWDOWN": "slowdown_mean", "EVICTED": "evictions", "LOST": "lost", "ALLOCATED": "allocated",
+}  # fmt: skip
+
+
+def _over_seeds(swept: Swept) -> Iterator[str]:
+    """Of all jobs; of each queue and measure with ``-o json``."""
+    from kailab.cli.table import render
+    from kailab.studies.intervals import intervals
+    from kailab.studies.study import told
+    from kailab.studies.target import ALL
+
+    yield ""
+    yield f"Means over {len(swept.study.seeds)} seeds, with 95 % confidence intervals:"
+    yield ""
+    rows = []
+    for one in intervals(swept):
+        found = one.queues.get(ALL)
+        if found is not None:
+            setting = [told(one.setting[name]) for name in swept.study.grid]
+            rows.append([*setting, *(_interval(name, found[name]) for name in _OVER_SEEDS.values())])
+    yield render([*(name.upper() for name in swept.study.grid), *_OVER_SEEDS], rows)
+
+
+def _interval(measure: str, found: Interval) -> str:
+    from kailab.studies.target import amount
+
+    part = f" without {found.missing} of {found.seeds}" if found.missing else ""
+    if found.low is None:
+        return f"{amount(measure, found.mean)}{part}"
+    return f"{amount(measure, found.mean)} ({amount(measure, found.low)} to {amount(measure, found.high)}){part}"
 
 
 def _best_found(swept: Swept) -> str:

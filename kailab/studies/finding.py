@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 from kailab.studies.confidence import Estimate, Verdict, all_of, estimate
@@ -56,6 +57,9 @@ def finding(swept: Swept, find: Find | None = None) -> Finding | None:
         results = [swept.results[run.key] for run in runs]
         rows = next((result.rows for result in results if result.rows), None)
         least = rows[0]["gpus"] if find.least in OF_FLEET and rows else setting.get(find.least)
+        if find.least == "cost":
+            costs = [row["cost"] for result in results for row in result.rows[:1] if row["cost"] is not None]
+            least = round(fmean(costs), 2) if costs and len(costs) == len(results) else None
         settings.append(Judged(setting, judged(find.targets, results), least))
     holding = [one for one in settings if one.verdict is Verdict.yes]
     return Finding(find, tuple(settings), min(holding, key=lambda one: order_of(one.least), default=None))
@@ -76,7 +80,7 @@ def _value(target: Target, result: Result) -> float | None:
 
 
 def order_of(least: Any) -> tuple[int, float, str]:
-    """Numbers by size; a setting of several numbers by their sum; anything else by its text."""
-    if isinstance(least, dict):
+    """Numbers by size; a setting of several numbers by their sum; anything else by its text, and last."""
+    if isinstance(least, dict) and all(isinstance(one, int | float) for one in least.values()):
         return 0, float(sum(least.values())), ""
     return (0, float(least), "") if isinstance(least, int | float) else (1, 0.0, told(least))

@@ -8,9 +8,11 @@ from typing import Any
 import msgspec
 
 from kailab.errors import KailabError
+from kailab.replay.clusters.dispatcher import dispatch
+from kailab.replay.clusters.figures import Figures, figures
 from kailab.replay.replaying import replay
 from kailab.replay.summary import Row, Summary, summary
-from kailab.studies.planning import plan_of
+from kailab.studies.planning import plan_of, sites_of
 from kailab.studies.study import Run
 from kailab.studies.target import ALL
 
@@ -37,14 +39,20 @@ Done = Callable[[Run, Result], None]
 def result_of(run: Run) -> Result:
     """Whatever kailab has to say against a run is its result, so that the others go on."""
     try:
-        done = summary(replay(plan_of(run)))
+        done: Summary | Figures
+        if "clusters" in run.options:
+            done = figures(dispatch(sites_of(run), run.options.get("for")))
+            queues = [one.row for one in done.queues]
+        else:
+            done = summary(replay(plan_of(run)))
+            queues = done.queues
     except KailabError as error:
         return Result(key=run.key, error=str(error))
-    rows = [_row(done, row, ALL if row is done.total else row.name) for row in (done.total, *done.queues)]
+    rows = [_row(done, row, ALL if row is done.total else row.name) for row in (done.total, *queues)]
     return Result(key=run.key, rows=rows)
 
 
-def _row(done: Summary, row: Row, queue: str) -> dict[str, Any]:
+def _row(done: Summary | Figures, row: Row, queue: str) -> dict[str, Any]:
     found: dict[str, Any] = {"queue": queue}
     for name in MEASURES:
         part, _, of = name.partition("_")

@@ -14,6 +14,8 @@ from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
 from kailab.lab.names import there_are
 from kailab.model.prices import Prices, load_prices
+from kailab.replay.clusters.declared import Sites
+from kailab.replay.clusters.reading import Otherwise, read_sites
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
 from kailab.replay.policies import RANDOM, decided_by
@@ -22,7 +24,7 @@ from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
 from kailab.studies.resampling import resampled
-from kailab.studies.study import Run
+from kailab.studies.study import Run, dispatch_of
 
 
 def plan_of(run: Run) -> Plan:
@@ -44,6 +46,36 @@ def plan_of(run: Run) -> Plan:
         endless=options.get("arrivalsOnly", False),
         prices=None if "prices" not in options else _prices(options["prices"], fleet),
     )
+
+
+def sites_of(run: Run) -> Sites:
+    """Of a run over several clusters. Raises InputError."""
+    options = run.options
+    trace = trace_of(options)
+    otherwise = Otherwise(
+        queues=options.get("queues", NO_QUOTA),
+        config=None if "config" not in options else Path(options["config"]),
+        policies=tuple(options.get("policies", ())),
+        prices=None if "prices" not in options else Path(options["prices"]),
+        checkpoint=options.get("checkpoint"),
+        endless=options.get("arrivalsOnly", False),
+        dispatch=dispatch_of(options["dispatch"]) if "dispatch" in options else "",
+    )
+    found = read_sites(Path(options["clusters"]), trace, otherwise)
+    if run.seed is None:
+        return found
+    other = resampled(trace, run.seed)
+    sites = [replace(site, plan=replace(site.plan, trace=other)) for site in found.sites]
+    return replace(found, trace=other, sites=sites)
+
+
+def queues_and_prices(run: Run) -> tuple[list[str], bool]:
+    """The names of the queues of its teams, and whether anything has a price. Raises InputError where the run stands for no replay."""
+    if "clusters" in run.options:
+        sites = sites_of(run).sites
+        return sites[0].queues.names, any(site.prices is not None for site in sites)
+    plan = plan_of(run)
+    return plan.queues.names, plan.prices is not None
 
 
 def _settings(run: Run, trace: Trace, fleet: Fleet) -> SchedulerSettings:

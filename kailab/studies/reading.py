@@ -33,10 +33,12 @@ NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Of a study."""
 _SCHEMA = Path(__file__).with_name("study.schema.json")
 _OPTIONS = (
-    "trace", "format", "columns", "skipBroken", "fleet", "size", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies", "prices",
+    "trace", "format", "columns", "skipBroken", "fleet", "clusters", "dispatch", "size", "queues", "quotas", "limits", "for", "checkpoint", "arrivalsOnly", "config", "policies", "prices",
 )  # fmt: skip
 GPUS = "gpus"
 """What a setting may have least of without being varied itself: the GPUs of its fleet."""
+COST = "cost"
+"""Another: what the replay cost, the mean over the seeds; with prices."""
 
 
 def read_study(path: Path) -> Study:
@@ -65,6 +67,7 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
         yield from _duration(value.get(name), name)
         for place, one in enumerate(value.get("grid", {}).get(name, ())):
             yield from _duration(one, f"grid.{name}[{place}]")
+    yield from _cluster_faults(value)
     if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):
         yield Fault("checkpoint", "with arrivalsOnly no job has an end that it could come nearer to")
     if "search" in value:
@@ -76,9 +79,27 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
         return
     yield from _asked(find)
     least = find.get("least", GPUS)
-    known = (GPUS, *value.get("grid", {}), *value.get("search", {}).get("over", {}))
+    known = (GPUS, COST, *value.get("grid", {}), *value.get("search", {}).get("over", {}))
     if least not in known:
         yield Fault("find.least", f"{least!r:.80} is nothing that the study varies; expected one of {', '.join(known)}")
+
+
+def _cluster_faults(value: dict[str, Any]) -> Iterator[Fault]:
+    """One fleet, or several clusters; and what is of one only."""
+    varied = {**value.get("search", {}).get("over", {}), **value.get("grid", {})}
+    given = {**varied, **value}
+    if ("fleet" in given) == ("clusters" in given):
+        yield Fault("fleet", "expected one of fleet and clusters")
+    elif "clusters" in given:
+        for name in ("size", "quotas", "limits"):
+            if name in given:
+                yield Fault(_where(name, value), "is of one fleet; a file of clusters says it of each")
+    elif "dispatch" in given:
+        yield Fault(_where("dispatch", value), "expected clusters with it")
+
+
+def _where(name: str, value: dict[str, Any]) -> str:
+    return name if name in value else f"grid.{name}" if name in value.get("grid", {}) else f"search.over.{name}"
 
 
 def _asked(find: dict[str, Any]) -> Iterator[Fault]:
@@ -123,7 +144,11 @@ def placed(name: str, value: Any, base: Path) -> Any:
     """An option's value: files, seen from ``base``, with their whole path; durations in seconds."""
     if name in ("for", "checkpoint"):
         return int(duration_seconds(value, days=True))
-    if name in ("trace", "config", "prices"):
+    if name == "dispatch":
+        return (
+            seen_from(value, base) if isinstance(value, str) else {**value, "policy": seen_from(value["policy"], base)}
+        )
+    if name in ("trace", "config", "prices", "clusters"):
         return str(base / Path(value).expanduser())
     if name == "queues" and value not in MODES:
         return str(base / Path(value).expanduser())

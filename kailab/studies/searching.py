@@ -41,14 +41,14 @@ class Searched(NamedTuple):
         return min(places, key=lambda place: sign * (self.values[place] or 0.0), default=None)
 
 
-def check_optuna() -> None:
-    """Raises InputError where Optuna is not installed."""
-    optional("optuna", "optuna", "a study with search needs Optuna")
+def check_optuna() -> Any:
+    """The module. Raises InputError where Optuna is not installed."""
+    return optional("optuna", "optuna", "a study with search needs Optuna")
 
 
 def searched(study: Study, search: Search, carry: Carry) -> Searched:
     """All of it. Raises InputError, and what ``carry`` raises: then what is done stays done."""
-    optuna = optional("optuna", "optuna", "a study with search needs Optuna")
+    optuna = check_optuna()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     sampler = optuna.samplers.TPESampler(seed=search.seed)
     asked = optuna.create_study(sampler=sampler, direction="maximize" if search.largest else "minimize")

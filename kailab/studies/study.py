@@ -11,7 +11,9 @@ from typing import Any
 
 import msgspec
 
+from kailab.engine.policies.settings import PolicyChoice
 from kailab.model.files import read_bytes
+from kailab.replay.clusters.reading import named_files
 from kailab.studies.search import Search
 from kailab.studies.target import Target
 
@@ -81,7 +83,12 @@ def told(value: Any) -> str:
 
     >>> told("kai.yaml"), told({"team-b": 200, "team-a": 8}), told(True), told(["fifo", "fgd"]), told([])
     ('kai.yaml', 'team-a=8 team-b=200', 'true', 'fifo fgd', 'none')
+    >>> told({"policy": "spill-over", "parameters": {"bound": 60}})
+    'spill-over bound=60'
     """
+    if isinstance(value, dict) and "policy" in value:
+        parameters = value.get("parameters", {})
+        return " ".join((value["policy"], *(f"{name}={parameters[name]}" for name in sorted(parameters))))
     if isinstance(value, dict):
         return " ".join(f"{name}={value[name]:g}" for name in sorted(value))
     if isinstance(value, list):
@@ -89,10 +96,21 @@ def told(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
+def dispatch_of(value: str | Mapping[str, Any]) -> PolicyChoice:
+    """The option ``dispatch``: a policy's name, or that with parameters."""
+    if isinstance(value, str):
+        return PolicyChoice(name=value)
+    return PolicyChoice(name=value["policy"], parameters=value.get("parameters", {}))
+
+
 def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) -> str:
     named = [str(options[name]) for name in FILES if name in options]
     # FILE.py:CLASS
     named += [name.rpartition(":")[0] for name in options.get("policies", ())]
+    if "dispatch" in options:
+        named.append(dispatch_of(options["dispatch"]).name.rpartition(":")[0])
+    if "clusters" in options:
+        named += [str(path) for path in named_files(Path(options["clusters"]))]
     contents = {name: _digest(name, digests) for name in named if Path(name).is_file()}
     whole = msgspec.json.encode(
         {"options": dict(options), "seed": seed, "files": contents, "form": FORM}, order="sorted"

@@ -11,7 +11,8 @@ from kailab.errors import InputError
 from kailab.studies.daskcluster import check_dask
 from kailab.studies.keeping import TABLE, StudyFolder, write_table
 from kailab.studies.measuring import Result
-from kailab.studies.planning import plan_of
+from kailab.studies.planning import queues_and_prices
+from kailab.studies.reading import COST
 from kailab.studies.running import Progress, Runner
 from kailab.studies.search import Search
 from kailab.studies.searching import Searched, check_optuna, searched
@@ -94,9 +95,13 @@ def _check(runs: Sequence[Run], find: Find | None) -> None:
     for run in runs:
         if run.seed in (None, runs[0].seed):
             try:
-                plan = plan_of(run)
+                names, priced = queues_and_prices(run)
+                if find is not None and find.least == COST and not priced:
+                    raise InputError(
+                        "least cost: that takes a file of prices; expected --prices, or the field prices of a study"
+                    )
                 for target in () if find is None else find.targets:
-                    target.check(plan.queues.names, priced=plan.prices is not None)
+                    target.check(names, priced=priced)
             except InputError as error:
                 if error.where.file or not run.setting:
                     raise

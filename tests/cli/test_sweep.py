@@ -36,6 +36,20 @@ def test_settings_are_told_side_by_side_and_not_done_again(kailab, study, home) 
     assert as_text(home / "all.parquet") == list(csv.DictReader((home / "all.csv").open()))
 
 
+def test_over_several_seeds_each_measure_has_an_interval(kailab, study) -> None:
+    study.write_text(study.read_text() + "seeds: 3\n")
+    done = kailab("sweep", "study.yaml", "--workers", "1")
+    assert done.code == 0, done.err
+    assert "Means over 3 seeds, with 95 % confidence intervals:" in done.out
+    told = json.loads(kailab("sweep", "study.yaml", "-o", "json").out)
+    for one, limit in zip(told["intervals"], (8, 16), strict=True):
+        assert one["setting"] == {"limits": {"red": limit}}
+        assert set(one["queues"]) == {"all", "blue", "red"}
+        waited = one["queues"]["all"]["waited_mean"]
+        assert (waited["seeds"], waited["missing"]) == (3, 0)
+        assert 0 <= waited["low"] <= waited["mean"] <= waited["high"]
+
+
 def test_what_can_not_be_is_refused(kailab, study, home) -> None:
     for arguments, said in (
         (("--dask", "tcp://h:1", "--workers", "2"), "--workers: with --dask"),

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kailab.errors import InputError
 from kailab.studies.confidence import Verdict, all_of, estimate
+from kailab.studies.intervals import interval
 from kailab.studies.measuring import MEASURES, OF_FLEET
 from kailab.studies.target import MEASURABLE, Target, read_target
 
@@ -84,3 +87,22 @@ def test_yes_needs_a_mean_that_keeps_it_and_no_one_that_does_not(
         assert target.keeps(found.mean)
     if found.verdict is Verdict.no:
         assert not target.keeps(found.mean) or found.mean == pytest.approx(limit)
+
+
+def test_an_interval_holds_the_mean_of_what_it_is_drawn_from_as_often_as_it_says() -> None:
+    chance = random.Random(1)
+    held = 0
+    for _ in range(2000):
+        found = interval([chance.gauss(100, 15) for _ in range(5)])
+        assert found.low is not None
+        assert found.high is not None
+        held += found.low <= 100 <= found.high
+    assert 0.93 < held / 2000 < 0.97
+
+
+def test_an_interval_of_one_seed_has_no_bounds_and_of_none_no_mean() -> None:
+    one, none = interval([3.0, None]), interval([None])
+    assert (one.mean, one.low, one.high, one.missing) == (3.0, None, None, 1)
+    assert (none.mean, none.missing) == (None, 1)
+    wide = interval([0.0, 4.0])
+    assert wide.low == 0

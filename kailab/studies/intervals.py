@@ -1,0 +1,72 @@
+"""What the seeds of a setting say of each measure: the mean, and a 95 % confidence interval of it (Student's t, two-sided: the seeds are a sample of what could have been)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from statistics import fmean, stdev
+from typing import Any
+
+from kailab.studies.measuring import MEASURES, OF_FLEET, Result
+from kailab.studies.sweeping import Swept
+
+_T975 = {
+    1: 12.707, 2: 4.303, 3: 3.183, 4: 2.777, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.307, 9: 2.263, 10: 2.229, 12: 2.179, 15: 2.132, 20: 2.086,
+    25: 2.060, 30: 2.043, 40: 2.022, 60: 2.001, 120: 1.980,
+}  # fmt: skip
+"""Quantiles of Student's t at 97.5 %, by degrees of freedom, rounded up; between two the smaller number is taken, which is on the safe side."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Of the mean of a measure. ``low`` and ``high``: None of fewer than two seeds; no lower than 0, as no measure is. ``missing``: seeds in which there is no number, as where jobs
+    never began: those are not in the mean."""
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    seeds: int
+    missing: int
+
+
+@dataclass(frozen=True)
+class SettingIntervals:
+    """``queues``: queue ("all": all jobs) -> measure -> its interval."""
+
+    setting: dict[str, Any]
+    queues: dict[str, dict[str, Interval]]
+
+
+def intervals(swept: Swept) -> list[SettingIntervals]:
+    """Of each setting, in their order."""
+    each = len(swept.study.seeds) or 1
+    found = []
+    for number, setting in enumerate(swept.settings):
+        results = [swept.results[run.key] for run in swept.runs[number * each : (number + 1) * each]]
+        names = dict.fromkeys(row["queue"] for result in results for row in result.rows)
+        found.append(SettingIntervals(setting, {name: _of_queue(results, name) for name in names}))
+    return found
+
+
+def interval(values: Sequence[float | None]) -> Interval:
+    """Of one value a seed, None where there is none.
+
+    >>> found = interval([10.0, 12.0, 14.0, None])
+    >>> round(found.low, 3), found.mean, round(found.high, 3), found.seeds, found.missing
+    (7.031, 12.0, 16.969, 4, 1)
+    """
+    there = [value for value in values if value is not None]
+    missing = len(values) - len(there)
+    if not there:
+        return Interval(None, None, None, len(values), missing)
+    mean = fmean(there)
+    if len(there) < 2:
+        return Interval(mean, None, None, len(values), missing)
+    off = _T975[max(one for one in _T975 if one < len(there))] * stdev(there) / sqrt(len(there))
+    return Interval(mean, max(0.0, mean - off), mean + off, len(values), missing)
+
+
+def _of_queue(results: Sequence[Result], queue: str) -> dict[str, Interval]:
+    rows = [next((row for row in result.rows if row["queue"] == queue), {}) for result in results]
+    return {name: interval([row.get(name) for row in rows]) for name in (*MEASURES, *OF_FLEET)}

@@ -1,0 +1,103 @@
+"""Studies over several clusters: dispatch policies as settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kailab.errors import InputError, InputErrors
+from kailab.studies.finding import finding
+from kailab.studies.measuring import result_of
+from kailab.studies.reading import read_study
+from kailab.studies.sweeping import sweep
+from tests.replay.clusters_file import clusters_file
+from tests.studies.conftest import Write
+
+GRID = "{dispatch: [stay-home, {policy: spill-over, parameters: {bound: 60}}]}"
+
+
+@pytest.fixture
+def clusters(tmp_path: Path) -> Path:
+    return clusters_file(
+        tmp_path, {"name": "west", "nodes": 1, "gpus": 8, "per_hour": 1, "teams": ["red", "blue"]}, {"name": "east", "nodes": 2, "gpus": 8, "per_hour": 1},
+    )  # fmt: skip
+
+
+def test_dispatch_policies_are_compared_with_the_same_seeds(study_file: Write, clusters: Path, tmp_path: Path) -> None:
+    file = study_file(
+        fleet="", clusters="clusters.yaml", grid=GRID, seeds="2", find="{target: mean wait < 60m, least: cost}"
+    )
+    study = read_study(file)
+    swept = sweep(study, tmp_path / "studies", workers=1)
+    assert not swept.failed
+    waited = [
+        [row["waited_mean"] for row in swept.results[run.key].rows if row["queue"] == "all"] for run in swept.runs
+    ]
+    home, spilled = waited[:2], waited[2:]
+    assert all(there < here for (here,), (there,) in zip(home, spilled, strict=True))
+    assert swept.table.read_text().count("spill-over bound=60") == 2 * 3
+    found = finding(swept)
+    assert found is not None
+    assert [one.setting["dispatch"] for one in found.settings] == list(study.grid["dispatch"])
+    costs = [[row["cost"] for row in swept.results[run.key].rows if row["queue"] == "all"] for run in swept.runs]
+    assert [one.least for one in found.settings] == [round((a + b) / 2, 2) for ((a,), (b,)) in (costs[:2], costs[2:])]
+    rows = swept.results[swept.runs[0].key].rows
+    assert {(row["gpus"], row["jobs"]) for row in rows if row["queue"] == "all"} == {(24, 20)}
+    assert rows[0]["cost"] > 0
+    again = sweep(study, tmp_path / "studies", workers=1)
+    assert again.before == 4
+
+
+def test_dispatch_policies_are_searched_through(study_file: Write, clusters: Path, tmp_path: Path) -> None:
+    pytest.importorskip("optuna")
+    over = "{dispatch: [stay-home, {policy: spill-over, parameters: {bound: 60}}], clusters: [clusters.yaml]}"
+    search = f"{{over: {over}, minimise: mean wait, trials: 6, seed: 1}}"
+    study = read_study(study_file(fleet="", clusters="", search=search))
+    assert study.search is not None
+    swept = sweep(study, tmp_path / "studies", workers=1)
+    assert swept.searched is not None
+    best = swept.searched.best(study.search)
+    assert best is not None
+    assert swept.searched.settings[best]["dispatch"] == {"policy": "spill-over", "parameters": {"bound": 60}}
+
+
+def test_another_file_that_the_clusters_name_is_another_run(study_file: Write, clusters: Path, tmp_path: Path) -> None:
+    study = read_study(study_file(fleet="", clusters="clusters.yaml", dispatch="most-free"))
+    before = study.runs()[0].key
+    (tmp_path / "east-prices.yaml").write_text("{apiVersion: kailab.dev/v1, kind: Prices, other: {perHour: 9}}")
+    after = study.runs()[0]
+    assert after.key != before
+    assert result_of(after).error == ""
+
+
+@pytest.mark.parametrize(
+    "fields, told",
+    [
+        ({"fleet": "lesson", "clusters": "clusters.yaml"}, "fleet: expected one of fleet and clusters"),
+        ({"fleet": ""}, "fleet: expected one of fleet and clusters"),
+        ({"fleet": "", "clusters": "clusters.yaml", "size": "40"}, "size: is of one fleet"),
+        ({"fleet": "", "clusters": "clusters.yaml", "grid": "{limits: [{red: 8}]}"}, "grid.limits: is of one fleet"),
+        ({"dispatch": "most-free"}, "dispatch: expected clusters with it"),
+        ({"grid": "{dispatch: [most-free]}"}, "grid.dispatch: expected clusters with it"),
+    ],
+)
+def test_what_is_of_one_fleet_does_not_go_with_clusters(study_file: Write, fields, told) -> None:
+    with pytest.raises((InputError, InputErrors), match=told):
+        read_study(study_file(**fields))
+
+
+def test_a_policy_that_does_not_dispatch_is_refused_before_anything(
+    study_file: Write, clusters: Path, tmp_path: Path
+) -> None:
+    study = read_study(study_file(fleet="", clusters="clusters.yaml", grid="{dispatch: [stay-home, fifo]}"))
+    with pytest.raises(InputError, match="policy 'fifo' does not dispatch"):
+        sweep(study, tmp_path / "studies", workers=1)
+    assert not (tmp_path / "studies").exists()
+
+
+def test_least_cost_takes_prices(study_file: Write, tmp_path: Path) -> None:
+    clusters_file(tmp_path, {"name": "west", "nodes": 1, "gpus": 8})
+    study = read_study(study_file(fleet="", clusters="clusters.yaml", find="{target: mean wait < 5m, least: cost}"))
+    with pytest.raises(InputError, match="least cost: that takes a file of prices"):
+        sweep(study, tmp_path / "studies", workers=1)
