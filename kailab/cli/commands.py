@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, Entry] = {
     "down": Entry("life", "down", "End the lab and remove its file."),
     "status": Entry("life", "status", "Sum up the lab: fleet, scheduler, time, GPUs, pods."),
     "apply": Entry("objects", "apply", "Apply manifests, then run the lab until nothing changes."),
+    "submit": Entry("submit", "submit", "Submit a Job in a line: its queue and its gang are said for you."),
     "delete": Entry("objects", "delete", "Delete objects, then run the lab until nothing changes."),
     "scale": Entry("editing", "scale", "Set how many replicas something has."),
     "patch": Entry("editing", "patch", "Change fields of objects."),

@@ -1,4 +1,4 @@
-"""What a shell completes: kinds, names of objects of the lab that is up, namespaces, fleets. Whatever goes wrong, nothing is offered."""
+"""What a shell completes: kinds, names of objects of the lab that is up, namespaces, fleets, lessons and challenges. Whatever goes wrong, nothing is offered."""
 
 from __future__ import annotations
 
@@ -56,7 +56,22 @@ def _fleets(ctx: click.Context, incomplete: str) -> list[str]:
     return list(available_fleets())
 
 
+def _lessons(ctx: click.Context, incomplete: str) -> list[str]:
+    from kailab.course.lesson_reading import lessons
+
+    return [one.name for one in lessons()]
+
+
+def _challenges(ctx: click.Context, incomplete: str) -> list[str]:
+    from kailab.course.reading import challenges
+
+    return [one.name for one in challenges()]
+
+
 objects = _offering(_objects)
+queues = _offering(lambda ctx, _: _names(ctx, "Queue"))
+lessons = _offering(_lessons)
+challenges = _offering(_challenges)
 nodes = _offering(lambda ctx, _: _names(ctx, "Node"))
 namespaces = _offering(lambda ctx, _: _names(ctx, "Namespace"))
 fleets = _offering(_fleets)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, terminal
+from kailab.cli import completing, options, prose, terminal
 from kailab.cli.course_class import class_command, slides
 from kailab.cli.course_lessons import compare, lesson, list_lessons, predict, quiz
-from kailab.cli.course_progress import WIDTH, progress_of, progress_option
+from kailab.cli.course_progress import progress_of, progress_option
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _status(progress: Progress, name: str) -> str:
 
 
 @group.command()
-@click.argument("name", help="A challenge.")
+@click.argument("name", shell_complete=completing.challenges, help="A challenge.")
 @click.argument("folder", required=False, type=options.PATH, help="Where your files and your lab will be: NAME.")
 @click.option("--fresh", is_flag=True, help="Begin anew where it was begun before; your files are kept beside.")
 @progress_option
@@ -84,14 +84,19 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
     record.write(path, progress)
     for one in kept:
         terminal.notice(f"your file is kept as {one}")
-    terminal.say(workspace.task_text(task).rstrip("\n"))
+    terminal.say(prose.page(workspace.task_text(task).rstrip("\n")))
     terminal.notice(
         f"\nNext: cd {folder or name}; kailab get pods, kailab get queues, kailab explain; edit; kailab course check"
     )
 
 
 @group.command()
-@click.argument("name", required=False, help="A challenge; that of the folder you are in if none is named.")
+@click.argument(
+    "name",
+    shell_complete=completing.challenges,
+    required=False,
+    help="A challenge; that of the folder you are in if none is named.",
+)
 @click.argument(
     "folder", required=False, type=options.PATH, help="The folder with your files, if not where it was begun."
 )
@@ -133,7 +138,7 @@ def _told(task: Challenge, verdict: Verdict) -> Iterator[str]:
     yield ""
     if verdict.solved:
         yield f"Solved: {task.title}."
-        yield click.wrap_text(task.learnt, WIDTH)
+        yield prose.wrapped(task.learnt)
         return
     broken = sum(one.rule and not one.held for one in verdict.judged)
     missing = sum(not one.rule and not one.held for one in verdict.judged)
@@ -154,7 +159,12 @@ def _of_one(one: Judged, said: set[str]) -> Iterator[str]:
 
 
 @group.command()
-@click.argument("name", required=False, help="A challenge; that of the folder you are in if none is named.")
+@click.argument(
+    "name",
+    shell_complete=completing.challenges,
+    required=False,
+    help="A challenge; that of the folder you are in if none is named.",
+)
 @progress_option
 def hint(name: str | None, file: Path | None) -> None:
     """Show the next hint of a challenge, with those before it."""
@@ -166,7 +176,7 @@ def hint(name: str | None, file: Path | None) -> None:
     done.hints = min(done.hints + 1, len(task.hints))
     record.write(path, progress)
     for number, text in enumerate(task.hints[: done.hints], 1):
-        terminal.say(click.wrap_text(text, WIDTH, f"{number}. ", "   "))
+        terminal.say(prose.wrapped(text, f"{number}. ", "   "))
     left = len(task.hints) - done.hints
     terminal.notice(
         f"{left} more" if left else f"That was the last. The exercise {task.exercise} has the idea behind it."

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kailab.cli import options, terminal
+from kailab.cli import completing, options, terminal
 from kailab.cli.options import TextOrJson
 
 
@@ -42,7 +42,7 @@ def class_command(file: Path, output: TextOrJson) -> None:
 
 
 @click.command()
-@click.argument("name", help="A lesson: its name or number.")
+@click.argument("name", shell_complete=completing.lessons, help="A lesson: its name or number.")
 @click.option("--out", type=options.PATH, help="The file to write, if not NAME.html.")
 def slides(name: str, out: Path | None) -> None:
     """Write a lesson's slides as one HTML file without anything to load."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kailab.cli import options, terminal
-from kailab.cli.course_progress import WIDTH, progress_of, progress_option
+from kailab.cli import completing, options, prose, terminal
+from kailab.cli.course_progress import progress_of, progress_option
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _status(progress: Progress, name: str) -> str:
 
 
 @click.command()
-@click.argument("name", help="A lesson: its name or number.")
+@click.argument("name", shell_complete=completing.lessons, help="A lesson: its name or number.")
 @click.argument("folder", required=False, type=options.PATH, help="Where its files will be: NAME.")
 @click.option("--fresh", is_flag=True, help="Begin anew: with a new prediction, and without the lab that was there.")
 @progress_option
@@ -78,14 +78,14 @@ def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> No
 
 def _introduced(task: Lesson) -> Iterator[str]:
     yield f"# {task.number}. {task.title}\n"
-    yield f"{task.concept}\n"
+    yield f"{prose.page(task.concept)}\n"
     yield "## Predict first\n"
     for number, one in enumerate(task.predict, 1):
-        yield click.wrap_text(one.ask, WIDTH, f"{number}. ", "   ")
+        yield prose.wrapped(one.ask, f"{number}. ", "   ")
 
 
 @click.command()
-@click.argument("name", help="A lesson: its name or number.")
+@click.argument("name", shell_complete=completing.lessons, help="A lesson: its name or number.")
 @click.argument("numbers", nargs=-1, required=True, help="A number for each question of the lesson.")
 @progress_option
 def predict(name: str, numbers: tuple[str, ...], file: Path | None) -> None:
@@ -111,14 +111,14 @@ def predict(name: str, numbers: tuple[str, ...], file: Path | None) -> None:
     for step, commands in zip(task.steps, task.commands(), strict=True):
         terminal.say("")
         if "told" in step:
-            terminal.say(click.wrap_text(step["told"], WIDTH))
+            terminal.say(prose.wrapped(step["told"]))
         for command in commands:
             terminal.say(f"    {command}")
     terminal.notice(f"\nNext: kailab course compare {task.name}")
 
 
 @click.command()
-@click.argument("name", help="A lesson: its name or number.")
+@click.argument("name", shell_complete=completing.lessons, help="A lesson: its name or number.")
 @progress_option
 @options.output
 def compare(name: str, file: Path | None, output: TextOrJson) -> None:
@@ -156,19 +156,19 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
         mark = (
             terminal.painted("right", "green", sys.stdout) if right else terminal.painted("other", "yellow", sys.stdout)
         )
-        terminal.say(click.wrap_text(one.ask, WIDTH))
+        terminal.say(prose.wrapped(one.ask))
         terminal.say(f"  {mark}  foretold {foretold:g}, seen {seen:g}\n")
-    terminal.say(click.wrap_text(task.happened, WIDTH))
+    terminal.say(prose.wrapped(task.happened))
     for why in walked.why:
         terminal.say(f"\n$ kailab explain {why.what}")
         for line in why.lines:
             terminal.say(f"  {line}")
-    terminal.say(f"\n{click.wrap_text(f'What fake GPUs show, and what not: {task.fakes}', WIDTH)}")
+    terminal.say(f"\n{prose.wrapped(f'What fake GPUs show, and what not: {task.fakes}')}")
     terminal.notice(f"\nNext: kailab course quiz {task.name}")
 
 
 @click.command()
-@click.argument("name", help="A lesson: its name or number.")
+@click.argument("name", shell_complete=completing.lessons, help="A lesson: its name or number.")
 @click.argument("answers", nargs=-1, help="A letter for each question; none to see the questions.")
 @progress_option
 def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
@@ -181,9 +181,9 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
     task, taken = _begun(progress, name)
     if not answers:
         for number, one in enumerate(task.quiz, 1):
-            terminal.say(click.wrap_text(one.ask, WIDTH, f"{number}. ", "   "))
+            terminal.say(prose.wrapped(one.ask, f"{number}. ", "   "))
             for letter, choice in zip(LETTERS, one.choices, strict=False):
-                terminal.say(click.wrap_text(choice, WIDTH, f"   {letter}) ", "      "))
+                terminal.say(prose.wrapped(choice, f"   {letter}) ", "      "))
         terminal.notice(f"\nAnswer: kailab course quiz {task.name} {' '.join('a' for _ in task.quiz)}")
         return
     marked = mark(task, answers)

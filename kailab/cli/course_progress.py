@@ -12,9 +12,6 @@ from kailab.cli import options
 if TYPE_CHECKING:
     from kailab.course.progress import Progress
 
-WIDTH = 110
-"""Of prose on a terminal."""
-
 progress_option = click.option(
     "--progress", "file", type=options.PATH, help="The file of your progress, if not $KAILAB_COURSE or your own."
 )

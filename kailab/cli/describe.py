@@ -159,4 +159,4 @@ def _table(name: str, headers: Iterable[str], rows: list[list[str]]) -> Iterator
         yield _line(name, "<none>")
         return
     yield f"{name}:"
-    yield from (f"  {line}" for line in render(list(headers), rows).splitlines())
+    yield from render(list(headers), rows, indent="  ").splitlines()

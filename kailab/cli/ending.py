@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -25,6 +25,32 @@ def in_order() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def noted() -> Iterator[Callable[[], BaseException | None]]:
+    """Within it the first SIGTERM or Ctrl-C is only noted, for who ends once it is right to; a second one has its way. Yields what tells: what to
+    raise then, None while nobody asked."""
+    asked: list[BaseException] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def back() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked.append(Terminated() if number == signal.SIGTERM else KeyboardInterrupt())
+        back()
+
+    for number in before:
+        signal.signal(number, note)
+    try:
+        yield lambda: asked[0] if asked else None
+    finally:
+        back()
 
 
 def _end(number: int, frame: FrameType | None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from kailab.cli import narrowing
+from kailab.cli import narrowing, terminal
 
 if TYPE_CHECKING:
     from kailab.cli.naming import Target
@@ -24,8 +24,9 @@ class Asked:
     ) -> None:
         """Raises InputError."""
         self._what, self.namespace, self._selector = what, namespace, selector
-        self._fields = narrowing.by_fields(field_selector)
+        self._fields = narrowing.ByFields(field_selector)
         self._narrowed = [name for name, given in (("-l", selector), ("--field-selector", field_selector)) if given]
+        self._warned: set[str] = set()
         self._order = None
         if sort_by:
             from kailab.cli.jsonpath import relaxed
@@ -40,11 +41,21 @@ class Asked:
         wanted = targets(self._what, lab.cluster.kinds())
         if self._narrowed and any(target.names for target in wanted):
             raise InputError(f"names can't go with {' and '.join(self._narrowed)}")
-        found = []
+        found: Found = []
         for target in wanted:
-            objects = [obj for obj in self._objects(lab, target) if self._fields(obj)]
+            there = self._objects(lab, target)
+            self._warn_of(target.kind, there)
+            objects = [obj for obj in there if self._fields(obj)]
             found.append((target.kind, objects if self._order is None else narrowing.in_order(objects, self._order)))
         return wanted, found
+
+    def _warn_of(self, kind: str, there: Sequence[Object]) -> None:
+        """Of fields that none of them has; once, as a watch looks again and again."""
+        for field in self._fields.absent(there):
+            said = f"--field-selector: no {kind} has the field {field}"
+            if said not in self._warned:
+                terminal.warn(said)
+            self._warned.add(said)
 
     def _objects(self, lab: Lab, target: Target) -> list[Object]:
         from kailab.errors import InputError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -27,10 +27,30 @@ sort_by = click.option(
 )
 
 
-def by_fields(text: str) -> Callable[[Object], bool]:
-    """Whether an object has the values. A field that is not there has the value "". Raises InputError."""
-    from kailab.model.kind import field_of
+class ByFields:
+    """Whether an object has the values. A field that is not there has the value ""."""
 
+    def __init__(self, text: str) -> None:
+        """Raises InputError."""
+        self._terms = _terms(text)
+
+    def __call__(self, obj: Object) -> bool:
+        from kailab.model.kind import field_of
+
+        return all((_text(field_of(obj, field)) == value) is wanted for field, wanted, value in self._terms)
+
+    def absent(self, objects: Sequence[Object]) -> list[str]:
+        """Fields that are held against a value and that none of the objects has: most likely mistyped."""
+        from kailab.model.kind import field_of
+
+        if not objects:
+            return []
+        asked = dict.fromkeys(field for field, _, value in self._terms if value)
+        return [field for field in asked if all(field_of(obj, field) is None for obj in objects)]
+
+
+def _terms(text: str) -> list[tuple[str, bool, str]]:
+    """(field, whether it has to have the value, value)."""
     terms = []
     for part in text.split(",") if text else []:
         term = _TERM.fullmatch(part)
@@ -38,14 +58,7 @@ def by_fields(text: str) -> Callable[[Object], bool]:
             raise InputError(f"--field-selector: {part!r}: expected FIELD=VALUE or FIELD!=VALUE")
         terms.append((term[1], term[2] != "!=", term[3]))
 
-    def holds(obj: Object) -> bool:
-        for field, wanted, value in terms:
-            found = field_of(obj, field)
-            if (_text(found) == value) is not wanted:
-                return False
-        return True
-
-    return holds
+    return terms
 
 
 def _text(value: Any) -> str:

@@ -8,10 +8,8 @@ from collections.abc import Sequence
 from itertools import zip_longest
 
 from kailab.cli import terminal
+from kailab.cli.fitting import GAP, Laid, fitted, wide
 
-GAP = "   "
-LEAST = 16
-"""Columns are not made narrower than this."""
 _STATES = {
     "Running": "green",
     "Ready": "green",
@@ -37,17 +35,22 @@ def render(
     *,
     no_headers: bool = False,
     at_least: Sequence[int] = (),
+    indent: str = "",
 ) -> str:
     """The table as text; no spaces at the ends of lines. Line breaks in cells become spaces. On a terminal that is too narrow for it
-    the longest cells are shortened in their middle. ``at_least``: widths of columns."""
+    it is made to fit. ``at_least``: widths of columns. ``indent``: what stands before each line."""
     # The spaces at the beginning of a cell draw a tree.
     shown = [] if no_headers else [list(headers)]
     shown += [[_flat(cell) for cell in row] for row in rows]
+    laid = Laid(shown, GAP, False)
     if sys.stdout.isatty():
-        shown = fitted(shown, shutil.get_terminal_size().columns)
-    found = [max(pair) for pair in zip_longest(widths(headers, shown, no_headers=True), at_least, fillvalue=0)]
+        laid = fitted(headers, shown, shutil.get_terminal_size().columns - len(indent))
+    found = wide(laid.abreast)
+    if laid.gap == GAP:
+        found = [max(pair) for pair in zip_longest(found, at_least, fillvalue=0)]
     coloured = terminal.colourful(sys.stdout)
-    return "\n".join(_line(row, found, coloured) for row in shown)
+    lines = (_line(cells, found, laid.gap, coloured) if cells else alone for cells, alone in laid.lines())
+    return "\n".join(f"{indent}{line}".rstrip() for line in lines)
 
 
 def widths(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> list[int]:
@@ -56,37 +59,12 @@ def widths(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers:
     return [max((len(row[index]) for row in shown), default=0) for index in range(len(headers))]
 
 
-def fitted(rows: Sequence[Sequence[str]], room: int) -> list[list[str]]:
-    """Rows with the widest columns made so narrow that all fit into ``room`` characters, as far as ``LEAST`` of each allow that;
-    names, which people copy, last.
-
-    >>> fitted([["NAME", "AGE"], ["pg-a-very-long-name-0123456789", "3s"]], 30)
-    [['NAME', 'AGE'], ['pg-a-very-l…e-0123456789', '3s']]
-    """
-    wide = widths(rows[0], rows, no_headers=True) if rows else []
-    over = sum(wide) + len(GAP) * (len(wide) - 1) - room
-    names = {index for index, header in enumerate(rows[0]) if header == "NAME"} if rows else set()
-    for columns in (set(range(len(wide))) - names, names):
-        while over > 0 and (widest := max(columns, key=wide.__getitem__, default=-1)) >= 0 and wide[widest] > LEAST:
-            wide[widest] -= 1
-            over -= 1
-    return [[_shortened(cell, width) for cell, width in zip(row, wide, strict=True)] for row in rows]
-
-
-def _shortened(text: str, width: int) -> str:
-    if len(text) <= width:
-        return text
-    # What tells names apart often stands at their end.
-    tail = width // 2
-    return f"{text[: width - tail - 1]}…{text[len(text) - tail :]}"
-
-
 def _flat(cell: str) -> str:
     indent = len(cell) - len(cell.lstrip(" "))
     return cell[:indent] + " ".join(cell.split())
 
 
-def _line(row: Sequence[str], widths: Sequence[int], coloured: bool) -> str:
+def _line(row: Sequence[str], widths: Sequence[int], gap: str, coloured: bool) -> str:
     cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
     cells[-1] = row[-1]
     if coloured:
@@ -94,7 +72,7 @@ def _line(row: Sequence[str], widths: Sequence[int], coloured: bool) -> str:
             cell.replace(bare, terminal.painted(bare, _STATES.get(bare, ""), sys.stdout), 1) if bare else cell
             for cell, bare in zip(cells, row, strict=True)
         ]
-    return GAP.join(cells).rstrip()
+    return gap.join(cells).rstrip()
 
 
 def age(seconds: float) -> str:

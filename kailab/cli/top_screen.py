@@ -138,6 +138,9 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, noth
     if not rows:
         return [Text(nothing, "dim")]
     widths = [min(_WIDEST, max(cell_len(row[place]) for row in (heads, *rows))) for place in range(len(heads))]
+    gap = _GAP
+    if width < sum(widths) + len(_GAP) * (len(widths) - 1) <= width + len(widths) - 1:
+        gap = " "  # closer together rather than cut
     lines = []
     for number, row in enumerate((heads, *rows)):
         told = Text(style="dim" if not number else "")
@@ -145,7 +148,7 @@ def _table(heads: Sequence[str], rows: Sequence[Sequence[str]], width: int, noth
             # set_cell_size would cut without a sign of it.
             shown = Text(cell)
             shown.truncate(wide, overflow="ellipsis", pad=True)
-            told.append_text(shown).append(_GAP)
+            told.append_text(shown).append(gap)
         lines.append(told.append(row[-1]))
     return lines
 

@@ -40,6 +40,7 @@ class Subject:
 
     def look_up(self, picture: Picture) -> None:
         """Raises NothingThere where there is nothing of that name and never was; that counts as an expectation, too."""
+        __tracebackhide__ = True  # a test's failure ends in its own line
         if self.names is None:
             return
         own = f"{self.namespace}/{self.name}" if self.namespace else self.name

@@ -68,6 +68,10 @@ class Manifest:
         return Where(file=self.file, line=line_of(self.lines, path) or self.line, object=self.name, field=path)
 
 
+_IN_DOCUMENTS = "kai.nvidia.com/"
+"""Documents about KAI show kinds of this group; KAI has none of them."""
+
+
 class Manifests(list[Manifest]):
     """What a load gave, in order, and what is to be said about it."""
 
@@ -252,6 +256,8 @@ class _Loading:
             text = (
                 f"kind {manifest.object['kind']} of {api_version} is not known to kailab: kept, and nothing acts on it"
             )
+            if api_version.startswith(_IN_DOCUMENTS):
+                text += " (`kailab translate` says what of KAI's would)"
             self.notices.append(Notice(text, manifest.where(), "unknown-kind"))
         elif api_version.rpartition("/")[2] not in known.versions:
             text = f"{api_version} is not a version kailab knows: read as {known.api_version}"

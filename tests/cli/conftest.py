@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import pty
+import re
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -138,3 +143,27 @@ def process(home: Path) -> Callable[..., subprocess.Popen[bytes]]:
         return subprocess.Popen([sys.executable, "-m", "kailab", *arguments], **settings)  # type: ignore[call-overload, no-any-return]
 
     return start
+
+
+@pytest.fixture
+def on_a_terminal(process: Callable[..., subprocess.Popen[bytes]]) -> Callable[..., list[str]]:
+    """Runs a command on a terminal of so many columns; the lines that it wrote there, without colours."""
+
+    def run(columns: int, *arguments: str) -> list[str]:
+        leader, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")}
+        with process(*arguments, stdout=terminal, stderr=subprocess.DEVNULL, env={**kept, "TERM": "xterm"}) as command:
+            os.close(terminal)
+            said = b""
+            try:
+                while chunk := os.read(leader, 4096):
+                    said += chunk
+            except OSError:  # the terminal went with the command
+                pass
+            finally:
+                os.close(leader)
+        assert command.returncode == 0
+        return re.sub(r"\x1b\[[0-9;]*m", "", said.decode()).splitlines()
+
+    return run

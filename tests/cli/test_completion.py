@@ -27,6 +27,16 @@ def test_fleets(home) -> None:
     assert "lesson" in offered("up", "--fleet", "le")
 
 
+def test_lessons_and_challenges(home) -> None:
+    assert offered("course", "lesson", "quo") == offered("course", "slides", "quo") == ["quota"]
+    assert "preempt" in offered("course", "compare", "p")
+    assert offered("course", "start", "will") == offered("course", "hint", "will") == ["will-not-borrow"]
+
+
+def test_the_queues_of_the_lab(busy) -> None:
+    assert offered("submit", "llama", "--queue", "") == ["team-a"]
+
+
 @pytest.mark.parametrize("words", [("get", "pods", ""), ("drain", ""), ("get", "nope/")])
 def test_without_a_lab_nothing_is_offered(home, words) -> None:
     assert offered(*words) == []

@@ -158,3 +158,14 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     (home / "bob.json").write_text("{]")
     damaged = kailab("course", "class", "class.yaml")
     assert (damaged.code, "Bob: " in damaged.err) == (2, True)
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("words", [("lesson", "gang"), ("start", "after-the-upgrade")])
+def test_what_is_to_be_read_fits_a_terminal(home: Path, on_a_terminal, words: tuple[str, ...]) -> None:
+    lines = on_a_terminal(80, "course", *words, "--progress", "mine.json")
+    assert [line for line in lines if len(line) > 80] == []
+    assert len(" ".join(lines).split()) > 60
+    # What is to be typed stays on a line of its own.
+    if words[0] == "start":
+        assert "    kailab course check after-the-upgrade" in lines

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 
 def test_a_pod_that_waits(busy) -> None:
     pods = json.loads(busy("get", "pods", "-o", "json").out)["items"]
@@ -37,3 +39,16 @@ def test_what_is_not_there(busy) -> None:
     done = busy("describe", "pod/nope")
     assert (done.code, done.out) == (2, "")
     assert "'nope' not found" in done.err
+
+
+@pytest.mark.timeout(600)
+def test_why_a_pod_waits_is_told_whole_on_a_narrow_terminal(busy, on_a_terminal) -> None:
+    pods = json.loads(busy("get", "pods", "-o", "json").out)["items"]
+    pod = next(pod for pod in pods if not pod["spec"].get("nodeName"))
+    lines = on_a_terminal(80, "describe", "pod", pod["metadata"]["name"])
+    events = lines[lines.index("Events:") :]
+    assert [line for line in events if len(line) > 80] == []
+    conditions = pod["status"]["conditions"]
+    told = " ".join(" ".join(lines[lines.index("Conditions:") : lines.index("Events:")]).split())
+    assert conditions
+    assert all(" ".join(one["message"].split()) in told for one in conditions if one.get("message"))

@@ -6,8 +6,11 @@ import json
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kailab.cli.table import age, fitted, render
+from kailab.cli.fitting import fitted, wide
+from kailab.cli.table import age, render
 
 
 def test_pods(busy) -> None:
@@ -230,6 +233,15 @@ def test_fields_choose_and_order(busy) -> None:
     assert set(named[:2]) == {"node/l40s-0", "node/l40s-1"}
 
 
+def test_a_field_that_no_object_has_is_said(busy) -> None:
+    """A field that is there in some of them, or that is asked to be absent, is no mistake."""
+    found = busy("get", "pods", "--field-selector", "status.phas=Pending")
+    assert found.code == 0
+    assert "warning: --field-selector: no Pod has the field status.phas" in found.err
+    for fine in ("spec.nodeName!=a100-0", "metadata.deletionTimestamp="):
+        assert "warning" not in busy("get", "pods", "--field-selector", fine).err
+
+
 def test_labels_as_columns(busy) -> None:
     header, row, *_ = busy("get", "pods", "-L", "app,kai.scheduler/queue", "--show-labels").out.splitlines()
     assert header.split()[-3:] == ["APP", "QUEUE", "LABELS"]
@@ -282,11 +294,63 @@ def test_queues_in_the_order_in_which_they_are_served(busy) -> None:
     assert [line for line in lines[2:] if " team-a " in line and "behind web" in line]
 
 
+UID = "00000000-0000-4000-8000-000000000013"
+
+
 def test_a_table_is_made_to_fit_a_terminal_names_last() -> None:
-    rows = [["NAME", "PODGROUP", "AGE"], ["train-0", "pg-train-00000000-0000-4000-8000-000000000013", "3s"]]
-    assert fitted(rows, 80) == rows
-    assert fitted(rows, 40)[1] == ["train-0", "pg-train-00…000000000013", "3s"]
-    assert fitted(rows, 10)[1][0] == "train-0"
+    headers = ["NAME", "PODGROUP", "AGE"]
+    rows = [["train-0", f"pg-train-{UID}", "3s"]]
+    assert fitted(headers, rows, 80).rows == rows
+    assert fitted(headers, rows, 40).rows == [["train-0", "pg-train…0013", "3s"]]
+    assert fitted(headers, rows, 10).rows[0][0] == "train-0"
+    long = ["podgroup.scheduling.run.ai/pg-a-workload-with-a-long-name-" + UID, "Pending", "team-a"]
+    assert fitted(["NAME", "PHASE", "QUEUE"], [long], 40).rows[0][0] == "podgroup/pg-a-work…0013"
+
+
+@given(
+    rows=st.lists(
+        st.tuples(
+            st.from_regex(r"[a-z0-9-]{1,60}", fullmatch=True),
+            st.from_regex(r"[A-Z]{1,12}", fullmatch=True),
+            st.from_regex(r"[a-z]{1,12}( [a-z]{1,12}){0,20}", fullmatch=True),
+        ),
+        min_size=1,
+        max_size=5,
+    ),
+    room=st.integers(48, 120),
+)
+def test_sentences_are_wrapped_and_never_cut(rows: list[tuple[str, str, str]], room: int) -> None:
+    headers = ["OBJECT", "TYPE", "MESSAGE"]
+    laid = fitted(headers, [headers, *rows], room)
+    assert [row[2].replace("\n", " ") for row in laid.rows[1:]] == [row[2] for row in rows]
+    columns = wide(laid.abreast)
+    assert sum(columns) + len(laid.gap) * (len(columns) - 1) <= room
+    assert all(len(alone) <= room for _, alone in laid.lines())
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("get", "queues"),
+        ("get", "queues", "-o", "tree"),
+        ("get", "queues", "-o", "turns"),
+        ("get", "podgroups"),
+        ("get", "pods,podgroups"),
+        ("get", "events"),
+        ("course", "challenges"),
+    ],
+)
+def test_tables_fit_a_terminal_of_80_columns(busy, on_a_terminal, words: tuple[str, ...]) -> None:
+    busy("apply", "--no-settle", "-f", "-", input=TREE)
+    lines = on_a_terminal(80, *words)
+    assert len(lines) > 1
+    assert [line for line in lines if len(line) > 80] == []
+    if words == ("get", "events"):
+        whole = {line.split("   ")[-1] for line in busy("get", "events", "--no-headers").out.splitlines()}
+        assert whole
+        said = " ".join(" ".join(lines).split())
+        assert [message for message in whole if " ".join(message.split()) not in said] == []
 
 
 def test_what_changes_is_shown_as_it_changes(busy, process) -> None:

@@ -51,7 +51,7 @@ def test_all_that_is_refused_is_told_at_once(kailab) -> None:
             "the scheduler kai does not",
         ),
         (("--backend", "controlplane", "--kubeconfig", "x"), "it is for the backends vcluster and kubeconfig"),
-        (("--backend", "controlplane", "--kai-bin", "x"), "it is for the scheduler kai"),
+        (("--backend", "controlplane", "--kai-bin", "x"), "it is for the schedulers kai and kai+kube-scheduler"),
         (("--backend", "kubeconfig", "--kubernetes", "v9"), "it is for the backends controlplane, kind and vcluster"),
         (("--backend", "kubeconfig", "--adopt-default-scheduler"), "kailab scheduler run"),
         (("--backend", "kubeconfig", "--scheduler", "kai", "--scheduler-config", "x"), "configuration of its own"),

@@ -132,6 +132,15 @@ def test_it_fits_the_terminal(lab: Lab, height: int, section: int | None) -> Non
         assert max(map(len, lines)) <= width
 
 
+def test_eighty_columns_tell_who_borrows() -> None:
+    reclaim = Path(__file__).parents[2] / "exercises" / "reclaim" / "manifests"
+    with Lab.open("lesson") as lab:
+        lab.apply(reclaim / "queues.yaml", reclaim / "borrower.yaml")
+        lab.settle()
+        lines = drawn(lab, 80, height=40)
+    assert any("team-a" in line and line.endswith("borrowing") for line in lines)
+
+
 def test_it_follows_the_lab_until_q(state: Path, home: Path) -> None:
     run = [sys.executable, "-m", "kailab"]
     subprocess.run([*run, "up", "--state", str(state)], check=True, capture_output=True, timeout=PATIENCE_SECONDS)

@@ -119,9 +119,9 @@ class Answer:
         return "\n".join(self.lines(everything=True))
 
     def _repr_html_(self) -> str:
-        from kailab.lab import html
+        from kailab.model import htmltable
 
-        return html.lines(self.lines(everything=True))
+        return htmltable.lines(self.lines(everything=True))
 
     def indented(self, by: str = "  ") -> str:
         """The short text with the first line outdented, for use inside a longer message."""

@@ -88,9 +88,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "ignored-by-kai": Rule("work says nothing that KAI does not look at", "leave it out, or say it in KAI's words"),
     "not-meant": Rule("what is accepted is also meant", "see what the finding says"),
-    "unknown-kind": Rule(
-        "kinds are known", "correct apiVersion and kind; for kinds of kai.nvidia.com see `kailab translate`"
-    ),
+    "unknown-kind": Rule("kinds are known", "correct apiVersion and kind"),
     "unknown-version": Rule("versions are known", "use the version that the finding names"),
 }
 

@@ -53,7 +53,7 @@ class Proposal:
         if len(text) > SHORT:
             return f"{self.do}."
         space = f" -n {one['namespace']}" if "namespace" in one else ""
-        return f"{self.do}: kubectl patch {_resource(one['kind'])} {one['name']}{space} --type merge -p '{text}'"
+        return f"{self.do}: kailab patch {_resource(one['kind'])} {one['name']}{space} --type merge -p '{text}'"
 
 
 @dataclass(frozen=True)
