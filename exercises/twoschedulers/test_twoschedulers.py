@@ -11,7 +11,6 @@ APART = str(Path(__file__).parent / "fleets" / "apart.yaml")
 pytestmark = [
     pytest.mark.exercise("twoschedulers"),
     pytest.mark.kailab_scheduler("kailab+kube-scheduler"),
-    pytest.mark.kailab_backend("embedded"),
 ]
 
 
@@ -33,9 +32,10 @@ def test_the_reason_names_the_other_schedulers_work(lab):
     lab.apply("manifests/owner.yaml")
     lab.settle()
 
-    told = str(lab.explain("queue", "team-b"))
-    assert "no victims to be had" in told
-    assert "Scale Deployment stray down from 24 to 16" in told
+    waiting = [one["metadata"]["name"] for one in lab.get("Pod") if not one["spec"].get("nodeName")]
+    # Reclaim is tried for the one that is first in turn. Of equals that is not the same one each time on a real API server.
+    assert any("no victims to be had" in str(lab.explain("pod", name)) for name in waiting)
+    assert "Scale Deployment stray down from 24 to 16" in str(lab.explain("queue", "team-b"))
 
 
 def test_the_same_work_given_to_kai_gives_back(lab):

@@ -61,12 +61,14 @@ class Lesson(msgspec.Struct, frozen=True, kw_only=True):
     quiz: tuple[Question, ...]
     answers: tuple[Right, ...]
     fleet: str = "lesson"
+    scheduler: str = "kailab"
 
     def commands(self) -> list[list[str]]:
         """What a student types, step by step: all that happens and all that is looked at."""
         fleet = "" if self.fleet == "lesson" else f" --fleet {self.fleet}"
         found = [_commands(step) for step in self.steps]
-        found[0] = [f"kailab up{fleet}", *found[0]]
+        scheduler = "" if self.scheduler == "kailab" else f" --scheduler {self.scheduler}"
+        found[0] = [f"kailab up{fleet}{scheduler}", *found[0]]
         return found
 
 

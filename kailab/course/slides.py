@@ -40,8 +40,15 @@ def deck(lesson: Lesson, walked: Walked | None = None) -> Deck:
     return Deck(f"{lesson.number}. {lesson.title}", tuple(_slides(lesson, walked or walk(lesson))))
 
 
+def _scheduler(lesson: Lesson) -> tuple[str, ...]:
+    return () if lesson.scheduler == "kailab" else (f"Scheduler: {lesson.scheduler}",)
+
+
 def _slides(lesson: Lesson, walked: Walked) -> Iterator[Slide]:
-    yield Slide(lesson.title, (f"Lesson {lesson.number}, {lesson.minutes} minutes", f"Fleet: {lesson.fleet}"))
+    yield Slide(
+        lesson.title,
+        (f"Lesson {lesson.number}, {lesson.minutes} minutes", f"Fleet: {lesson.fleet}", *_scheduler(lesson)),
+    )
     yield Slide("The idea", tuple(_plain(part) for part in lesson.concept.split("\n\n")))
     yield Slide("To remember", points=lesson.points)
     yield Slide(

@@ -36,7 +36,7 @@ def walk(lesson: Lesson) -> Walked:
     last = len(lesson.steps)
     seen: dict[int, float] = {}
     why: dict[int, Explained] = {}
-    with Lab.open(lesson.fleet) as lab:
+    with Lab.open(lesson.fleet, scheduler=lesson.scheduler) as lab:
         lab.base = lesson.folder
         for number, step in enumerate(lesson.steps, 1):
             do(lab, step)

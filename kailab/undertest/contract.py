@@ -269,9 +269,9 @@ class SchedulerUnderTest(ABC):
     """It holds KAI's own Queues to their quota, so that what waits is explained by the rules for them; with others the cluster's own
     words are told."""
     tells_shares: ClassVar[bool] = False
+    """It tells each queue's fair share, and whose turn is next."""
     has_default: ClassVar[bool] = False
     """A default scheduler is beside it, and places pods that name none."""
-    """It tells each queue's fair share, and whose turn is next."""
     waits_without_pods: ClassVar[bool] = False
     """What waits may have no pods yet, as a Job that is suspended until it is admitted: expectations speak of what runs, and take
     waiting pods as no more than so many."""
@@ -333,6 +333,12 @@ class SchedulerUnderTest(ABC):
     def beside(self, plane: Plane, programs: ComponentSet | None = None) -> Beside | None:
         """It, as processes of a plane; None: it never is. ``programs``: the plane's; None: it is only looked at and ended. Raises
         InputError for options that name nothing of use."""
+        return None
+
+    @property
+    def companion(self) -> SchedulerUnderTest | None:
+        """Another one that decides in the same cluster, for pods of a name of its own: started before it, beside a plane; None: there is
+        none."""
         return None
 
     def check_options(self) -> None:

@@ -70,6 +70,9 @@ def read_name(text: str) -> Reference:
         return _with_folder(name, path)
     if name in SCHEDULERS and (_RELEASE.fullmatch(path) or _ALMOST.fullmatch(path)):
         return _release(name, path)
+    release, plus, other = path.partition("+")
+    if plus and f"{name}+{other}" in SCHEDULERS and not Path(path).exists():
+        raise InputError(f"scheduler {text}: the release comes last, as in {name}+{other}@{release}")
     return _named(name, path)
 
 

@@ -36,7 +36,10 @@ class Processes:
     def ensure(
         self, cluster: Cluster, scheduler: SchedulerUnderTest, settings: SchedulerSettings, tell: Tell = lambda _: None
     ) -> None:
-        """For a lab that begins: have this one decide in the cluster, and none that would take its pods. Raises what ``Beside.start`` does."""
+        """For a lab that begins: have this one decide in the cluster, its companion, and none that would take their pods. Raises what
+        ``Beside.start`` does."""
+        if scheduler.companion is not None:
+            self.ensure(cluster, scheduler.companion, settings, tell)
         wanted = self._completed(scheduler)
         # One that can't be told how to decide is the same under any settings, and is not started anew for them.
         start = Start(settings if "config" in SCHEDULERS[wanted.kind].options else settings_of(None))
@@ -60,8 +63,9 @@ class Processes:
         programs = self._programs
         asked = [] if programs is None else [name for name in _ASKED if name in self._plane.own]
         own = {name: reported_or_unknown(name, programs) for name in asked if programs is not None}
-        beside = self._of(self._completed(scheduler))
-        return own if beside is None else {**own, "scheduler": beside.version()}
+        deciding = [one for one in (scheduler, scheduler.companion) if one is not None]
+        found = [beside for one in deciding if (beside := self._of(self._completed(one))) is not None]
+        return {**own, "scheduler": " and ".join(one.version() for one in found)} if found else own
 
     def rest(self, cluster: Cluster, scheduler: SchedulerUnderTest) -> Rest | None:
         """What tells whether this one is done; None if nothing does."""

@@ -54,6 +54,30 @@ class SchedulerKind(Choice):
         return found
 
 
+_DEFAULT_NOT_OURS = Clash(
+    "kubeconfig",
+    "the default scheduler of a cluster that a kubeconfig names is not kailab's to start: expected a backend whose clusters are",
+    elsewhere=False,
+)
+
+_KAI_OPTIONS = frozenset({"kai", "kai_crds", "kai_pods", "kai_release", "kai_chart", "config"})
+_KAI_OWN = (
+    Own("kai", "folder"),
+    Own("kai_crds", "crds"),
+    Own("kai_release", "release", path=False),
+    Own("kai_chart", "chart", goes_with="kai_release"),
+)
+_NO_API_SERVER = Clash("embedded", "a real KAI needs a real API server")
+_KAI_CLASHES = (
+    _NO_API_SERVER,
+    Clash(
+        "kubeconfig",
+        "the KAI of a cluster that a kubeconfig names has a configuration of its own there",
+        "config",
+        elsewhere=False,
+    ),
+)
+
 SCHEDULERS: Registry[SchedulerKind] = Registry(
     "scheduler",
     SchedulerKind,
@@ -65,10 +89,7 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             "kailab's own, with kube-scheduler beside it in one cluster",
             frozenset({"config"}),
             made="kailab.undertest.together:Together",
-            clashes=tuple(
-                Clash(backend, "it is for the embedded cluster, where both take turns in this process", elsewhere=False)
-                for backend in ("controlplane", "kind", "kubeconfig", "vcluster")
-            ),
+            clashes=(_DEFAULT_NOT_OURS,),
         ),
         # To kube-scheduler all pods come that name none, asked for or not.
         "kube-scheduler": SchedulerKind(
@@ -84,24 +105,14 @@ SCHEDULERS: Registry[SchedulerKind] = Registry(
             ),
         ),
         "kai": SchedulerKind(
-            "a real KAI",
-            frozenset({"kai", "kai_crds", "kai_pods", "kai_release", "kai_chart", "config"}),
-            made="kailab.undertest.kai:Kai",
-            own=(
-                Own("kai", "folder"),
-                Own("kai_crds", "crds"),
-                Own("kai_release", "release", path=False),
-                Own("kai_chart", "chart", goes_with="kai_release"),
-            ),
-            clashes=(
-                Clash("embedded", "a real KAI needs a real API server"),
-                Clash(
-                    "kubeconfig",
-                    "the KAI of a cluster that a kubeconfig names has a configuration of its own there",
-                    "config",
-                    elsewhere=False,
-                ),
-            ),
+            "a real KAI", _KAI_OPTIONS, made="kailab.undertest.kai:Kai", own=_KAI_OWN, clashes=_KAI_CLASHES
+        ),
+        "kai+kube-scheduler": SchedulerKind(
+            "a real KAI, with kube-scheduler beside it in one cluster",
+            _KAI_OPTIONS,
+            made="kailab.undertest.together:KaiTogether",
+            own=_KAI_OWN,
+            clashes=(_NO_API_SERVER, _DEFAULT_NOT_OURS),
         ),
         "kueue": SchedulerKind(
             "Kueue, with kube-scheduler",

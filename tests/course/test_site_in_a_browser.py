@@ -137,7 +137,7 @@ def test_a_lesson_is_gone_through_by_keys_alone(open_tab: Callable[..., Tab], ur
     first, second = lessons()[:2]
     tab = open_tab()
     tab.goto(f"{url}/index.html", timeout=LONG)
-    _focus(tab, "A", "Ten lessons")
+    _focus(tab, "A", "Eleven lessons")
     tab.keyboard.press("Enter")
     tab.wait_for_url(f"{url}/lessons/{first.name}.html")
 

@@ -1,5 +1,5 @@
-"""Two schedulers in one cluster: kailab's, and the default one of Kubernetes beside it."""
+"""Two schedulers in one cluster: kailab's or a real KAI, and the default one of Kubernetes beside it."""
 
-from kailab.undertest.together.scheduler import Together
+from kailab.undertest.together.scheduler import KaiTogether, Together
 
-__all__ = ["Together"]
+__all__ = ["KaiTogether", "Together"]

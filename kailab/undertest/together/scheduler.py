@@ -1,27 +1,57 @@
-"""kailab's scheduler, with the stand-in of kube-scheduler beside it in the same embedded cluster."""
+"""KAI's words decided by kailab or by a real KAI, with kube-scheduler beside it in the same cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from kailab.undertest.contract import Wiring, Within
+from kailab import __version__
+from kailab.cluster.protocol import Object
+from kailab.undertest.contract import PROCESS_QUIET_SECONDS, SchedulerUnderTest, Wiring, Within
+from kailab.undertest.kai import Kai
 from kailab.undertest.kailab import Kailab
+from kailab.undertest.kubescheduler import KubeScheduler
+
+_DEFAULT = KubeScheduler("kube-scheduler", "kube-scheduler")
 
 
 @dataclass(frozen=True)
-class Together(Kailab):
-    """Each places the pods that name it, on nodes that both see. Neither knows what the other is about to do; what is placed only takes
-    room. What the default scheduler decides is not among kailab's decisions."""
+class BesideDefault(SchedulerUnderTest):
+    """Each of the two places the pods that name it, on nodes that both see. Neither knows what the other is about to do; what is placed only
+    takes room."""
 
-    title = "kailab and kube-scheduler"
     has_default = True
 
+    @property
+    def companion(self) -> SchedulerUnderTest:
+        return _DEFAULT
+
+    def answers(self, pod: Object) -> bool:
+        return super().answers(pod) or _DEFAULT.answers(pod)
+
+
+@dataclass(frozen=True)
+class Together(BesideDefault, Kailab):
+    """What the default scheduler decides is not among kailab's decisions. In the embedded cluster both take turns in this process."""
+
+    title = "kailab and kube-scheduler"
+    quiet_seconds = PROCESS_QUIET_SECONDS
+
     def within(self, wiring: Wiring) -> Within:
+        found = super().within(wiring)
+        if wiring.live:
+            return found
         from kailab.scheduler.baseline import Baseline
 
-        found = super().within(wiring)
         # First: it is never told to wait, while kailab's waits for a cycle.
         return replace(found, controllers=(*found.controllers, Baseline(wiring.cluster)))
 
     def version(self, live: bool) -> str:
-        return f"{super().version(live)}, with a stand-in of kube-scheduler beside it"
+        default = "kube-scheduler" if live else "a stand-in of kube-scheduler"
+        return f"kailab {__version__}, with {default} beside it"
+
+
+@dataclass(frozen=True)
+class KaiTogether(BesideDefault, Kai):
+    """A real KAI, as it is where it was installed beside the default scheduler."""
+
+    title = "KAI and kube-scheduler"
