@@ -84,32 +84,6 @@ def test_a_saved_lab_still_adopts_them(block, open_lab, queue, tmp_path):
 # --- the complete example: hierarchy of 100 GPUs, PyTorchJob -----------------------------------------------------------
 
 
-def queues_of(hierarchy, queue, gpus):
-    """The document's hierarchy as queues: a weight is the per cent of what the level above owns."""
-
-    def level(children, owned, parent):
-        for child in children:
-            quota = owned * child["weight"] / 100
-            yield queue(child["name"], {"quota": quota, "limit": -1, "overQuotaWeight": child["weight"]}, parent)
-            yield from level(child.get("children", ()), quota, child["name"])
-
-    return list(level(hierarchy, gpus, ""))
-
-
-@pytest.fixture
-def company(block, open_lab, queue):
-    """The lab of 100 GPUs with the document's classes, namespace and hierarchy."""
-    lab = open_lab("hundred")
-    lab.apply(block("gangs", "kind: PreemptionPolicy").text)
-    lab.apply(block("gangs", "kind: KAISchedulerConfig").text)
-    applied = lab.apply(block("gangs", "hierarchy:").text)
-    # Not an object of KAI's: kept, said so, and turned into queues here.
-    assert any("ResourceQuota of kai.nvidia.com/v1 is not known to kailab" in warning for warning in applied.warnings)
-    kept = lab.get("ResourceQuota.kai.nvidia.com", "fair-share-config", None)
-    lab.apply(queues_of(kept["spec"]["hierarchy"], queue, gpus=100))
-    return lab
-
-
 TEAMS = {"llm-team": 24, "vision-team": 16, "analytics": 24.5, "inference": 10.5, "infrastructure": 25}
 
 

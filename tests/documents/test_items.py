@@ -72,3 +72,12 @@ def test_no_item_is_left_out() -> None:
         wanted.add(f"{letter}{numbers[letter]}")
     assert len(wanted) > 15
     assert {row[0] for row in rows()} == wanted
+
+
+def test_every_test_that_a_claim_is_shown_by_is_there() -> None:
+    text = (ROOT / "docs" / "documents.md").read_text(encoding="utf-8")
+    named = re.findall(r"`((?:tests|exercises)/[\w/.]+)(?:::(\w+))?`", text)
+    assert sum(bool(test) for _, test in named) > 20
+    for file, test in named:
+        assert (ROOT / file).exists(), file
+        assert not test or f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kailab.errors import InputError
 from kailab.lab import expect
 
 # --- guaranteed and burst, priorities ----------------------------------------------------------------------------------
@@ -172,3 +173,12 @@ def test_the_courses_pod_with_its_indentation_put_back_runs_in_the_default_queue
     lab.apply(block("course", "name: gpu-pod").indented("0 0 0 1 1 2 0 1 1 1 2 2 2 2 3 4"))
     expect(lab.pod("gpu-pod")).running(pods=1, gpus=1)
     expect(lab.queue("default-queue")).holding(gpus=1)
+
+
+def test_against_the_text_a_queue_is_in_no_namespace(open_lab, queue):
+    """The course says that queues live in the namespace kai-scheduler; KAI's definition has them outside of namespaces."""
+    lab = open_lab()
+    made = queue("research-team")
+    made["metadata"]["namespace"] = "kai-scheduler"
+    with pytest.raises(InputError, match="Queue objects live outside namespaces"):
+        lab.apply(made)
