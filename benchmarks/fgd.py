@@ -1,10 +1,17 @@
-"""The experiment of FGD's paper: pods of openb arrive until they ask for 130 % of the cluster's GPUs, and none ends.
+"""The experiment of FGD's paper: pods of openb arrive one by one until they ask for 130 % of the cluster's GPUs, none ends, and none is tried twice.
 
-    python -m benchmarks.fgd NODES.csv PODS.csv ... --policy fgd --seed 42 --published analysis_allo_discrete.csv
+    python -m benchmarks.fgd run RUNS.csv openb-gpu-v2023 --draws DRAWS                    # six policies, 17 workloads, 10 seeds
+    python -m benchmarks.fgd run RUNS.csv openb-gpu-v2023 --workload default --policy fgd --seed 42
+    python -m benchmarks.fgd table RUNS.csv analysis_allo_discrete.csv                     # each row beside the published one, in Markdown
+    python -m benchmarks.fgd table RUNS.csv analysis_allo_discrete.csv --policy fgd-packed # a policy of ours beside the published fgd
 
-Pods are drawn from a workload with a seed: all of it in random order, then more of it with repetition until the demand is there. (Published seeds draw
-others, with Go's generator: means are comparable, single runs are not.) They arrive in steps of so many a second, in one queue, and only allocate is on. What is
-told is the part of the GPUs that is allocated once pods for 100 % and 130 % have arrived.
+A run is one cycle of kailab's engine over records made of the lists of nodes and pods: it decides pod by pod in the order of arrival, each on what those before
+it left. The lab around the engine (objects, controllers, binding) is left out; it decides nothing here. RUNS.csv gets a line for each run as it ends; runs that
+stand there are not run again, so what was interrupted goes on where it was.
+
+Pods and the order of nodes are drawn with a seed: all pods in random order, then more of them (or fewer) until the demand is there; nodes in random order, in which
+equal ones are taken. DRAWS has a file for each workload and seed, as ``benchmarks/fgd_draws.go`` writes them: the draws of the published runs. Without it Python
+draws, others.
 
 Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 6, and experiments/ of its simulator.
 """
@@ -13,111 +20,282 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gc
 import random
+import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from functools import cache
 from pathlib import Path
-from statistics import mean, pstdev
+from statistics import mean
+from typing import NamedTuple
 
 from msgspec import structs
 
-from kailab.fleet import Fleet
+from benchmarks.fgd_table import Row, beside, markdown, published
+from kailab.engine import (
+    EngineConfig,
+    GpuRequest,
+    Node,
+    PodGroup,
+    Queue,
+    Requirement,
+    Shape,
+    Share,
+    Snapshot,
+    Task,
+    decide,
+)
+from kailab.engine.snapshot.records import GPU, NodeTerm
+from kailab.errors import InputError, Where
+from kailab.fleet.fleet import Fleet
+from kailab.model.labels import GPU_PRODUCT
+from kailab.model.quantities import mem_bytes
 from kailab.replay.fleets import fleet_of_nodes
 from kailab.replay.job import WHOLE, TraceJob
 from kailab.replay.policies import decided_by
-from kailab.replay.queues import one_queue
-from kailab.replay.replaying import Plan, replay
-from kailab.replay.trace import Trace, read_trace
-from kailab.scheduler import SchedulerSettings
+from kailab.replay.readers import lines, openb
+from kailab.replay.readers.fields import Fields
+from kailab.replay.trace import Trace
 
 POLICIES = ("random", "dot-product", "gpu-clustering", "gpu-packing", "best-fit", "fgd")
-PUBLISHED = {
-    "random": "01-Random", "dot-product": "02-DotProd", "gpu-clustering": "03-GpuClustering", "gpu-packing": "04-GpuPacking",
-    "best-fit": "05-BestFit", "fgd": "06-FGD",
-}  # fmt: skip
-DEMANDS = (100, 130)
+WORKLOADS = (
+    "default", "cpu050", "cpu100", "cpu200", "cpu250", "gpushare40", "gpushare60", "gpushare80", "gpushare100",
+    "gpuspec10", "gpuspec20", "gpuspec25", "gpuspec33", "multigpu20", "multigpu30", "multigpu40", "multigpu50",
+)  # fmt: skip
+SEEDS = tuple(range(42, 52))
+DEMAND = 130
+"""Percent of the GPUs that pods ask for in the end."""
+FREE = Share(quota=-1, limit=-1, weight=1.0)
+COLUMNS = ("workload", "policy", "seed", "at_100", "at_130", "cpu_seconds")
 
 
-def drawn(jobs: Sequence[TraceJob], gpus: int, seed: int, step: int, percent: int = DEMANDS[-1]) -> list[TraceJob]:
-    """Jobs that ask for this part of ``gpus``, ``step`` of them a second."""
+class Draw(NamedTuple):
+    """``pods``: rows of the workload in the order of arrival. ``places``: of each node, in the order of the list, its place among equals."""
+
+    pods: Sequence[int]
+    places: Sequence[int]
+
+
+class Run(NamedTuple):
+    data: Path
+    workload: str
+    policy: str
+    seed: int
+    draws: Path | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.workload, self.policy, str(self.seed)
+
+
+# --- draws -------------------------------------------------------------------------------------------------------------
+
+
+def drawn(jobs: Sequence[TraceJob], nodes: int, gpus: int, seed: int) -> Draw:
     chance = random.Random(seed)
-    order = list(jobs)
+    order = list(range(len(jobs)))
     chance.shuffle(order)
-    asked = 0
-    found: list[TraceJob] = []
-    for job in _endless(order, chance):
-        if asked * 100 >= percent * gpus * WHOLE:
-            return found
-        found.append(structs.replace(job, arrival=len(found) // step, name=f"{job.name}-{len(found)}"))
-        asked += job.milli
-    return found
+    wanted = DEMAND * gpus * WHOLE // 100
+    asked = sum(job.milli for job in jobs)
+    while asked > wanted:
+        asked -= jobs[order.pop(chance.randrange(len(order)))].milli
+    while asked < wanted:
+        row = chance.randrange(len(jobs))
+        if asked + (jobs[row].share if jobs[row].gpus else 0) > wanted:
+            break
+        asked += jobs[row].milli
+        order.append(row)
+    places = list(range(nodes))
+    chance.shuffle(places)
+    return Draw(order, places)
 
 
-def _endless(order: Sequence[TraceJob], chance: random.Random) -> Iterator[TraceJob]:
-    yield from order
-    while True:
-        yield chance.choice(order)
+def read_draw(path: Path) -> Draw:
+    pods, places = path.read_text(encoding="utf-8").splitlines()
+    return Draw([int(row) for row in pods.split()], [int(place) for place in places.split()])
 
 
-def allocations(fleet: Fleet, workload: Trace, policy: str, seed: int, step: int) -> list[float]:
-    """Percent of the GPUs that are allocated at each of ``DEMANDS``."""
-    gpus = fleet.summary().gpus
-    trace = Trace(workload.file, workload.form, drawn(workload.jobs, gpus, seed, step))
-    settings = decided_by(None, (policy,), workload, fleet, seed if policy == "random" else None)
-    engine = structs.replace(settings.engine, actions=("allocate",))
-    done = replay(
-        Plan(
-            trace=trace,
-            fleet=fleet,
-            queues=one_queue(trace),
-            config=SchedulerSettings(engine=engine),
-            endless=True,
+# --- one run -----------------------------------------------------------------------------------------------------------
+
+
+def cluster(fleet: Fleet, places: Sequence[int]) -> Iterator[Node]:
+    """Nodes with names that sort by their places."""
+    for pool, place in zip(fleet.pools, places, strict=True):
+        yield Node(
+            name=f"{place:04d}-{pool.name}",
+            cpu=int(pool.cpu.removesuffix("m")),
+            memory=mem_bytes(pool.memory),
+            gpus=pool.gpus * GPU,
+            pods=pool.pods,
+            gpu_memory_mib=pool.gpu_memory_mib,
+            labels=((GPU_PRODUCT, pool.gpu_model),) if pool.gpu_model else (),
         )
+
+
+def arriving(jobs: Iterable[TraceJob]) -> Iterator[PodGroup | Task]:
+    """A PodGroup and its pod for each job, in the order of their arrival by age and by name."""
+    shapes: dict[Shape, Shape] = {}
+    for number, job in enumerate(jobs):
+        uid = f"{number:06d}"
+        shape = _shape(job)
+        yield PodGroup(uid=uid, name=uid, namespace="d", queue="all", created=float(number))
+        yield Task(
+            uid=uid, name=uid, namespace="d", podgroup=uid, shape=shapes.setdefault(shape, shape), created=float(number)
+        )
+
+
+def _shape(job: TraceJob) -> Shape:
+    gpu = GpuRequest(devices=job.gpus, portion=job.share) if job.gpus else GpuRequest()
+    models = (Requirement(key=GPU_PRODUCT, operator="In", values=job.models),) if job.models else ()
+    terms = (NodeTerm(requirements=models),) if models else ()
+    return Shape(cpu=job.cpu_millis, memory=job.memory_mib << 20, gpu=gpu, terms=terms)
+
+
+def snapshot_of(fleet: Fleet, jobs: Sequence[TraceJob], places: Sequence[int]) -> Snapshot:
+    records = list(arriving(jobs))
+    return Snapshot(
+        nodes=tuple(cluster(fleet, places)),
+        queues=(Queue(name="all", uid="all", gpu=FREE, cpu=FREE, memory=FREE),),
+        podgroups=tuple(one for one in records if isinstance(one, PodGroup)),
+        tasks=tuple(one for one in records if isinstance(one, Task)),
     )
-    found = []
-    for demand in DEMANDS:
-        asked, at = 0, 0
-        for job in trace.jobs:
-            at = job.arrival
-            asked += job.milli
-            if asked * 100 >= demand * gpus * WHOLE:
-                break
-        held = [entry[1] for entry in done.accounts.timeline if entry[0] - done.began <= at + 1]
-        found.append(round(held[-1] * 100 / (gpus * WHOLE), 2))
-    return found
 
 
-def published(path: Path, workload: str, policy: str) -> list[tuple[float, float]]:
-    """Mean and standard deviation of the published runs at each of ``DEMANDS``."""
-    with path.open(encoding="utf-8") as file:
-        rows = [
-            row for row in csv.DictReader(file) if row["workload"] == workload and row["sc_policy"] == PUBLISHED[policy]
-        ]
-    values = [[float(row[str(demand)]) for row in rows] for demand in DEMANDS]
-    return [(round(mean(one), 2), round(pstdev(one), 2)) for one in values]
+def allocations(snapshot: Snapshot, jobs: Sequence[TraceJob], config: EngineConfig) -> dict[int, float]:
+    """Percent of demand -> percent of the GPUs allocated then: the mean over all arrivals that round to this demand, as the published table has it."""
+    decisions = decide(snapshot, config, now=float(len(jobs)))
+    bound = {bind.task for bind in decisions.binds}
+    percent = sum(node.gpus for node in snapshot.nodes) / 100
+    asked = held = 0
+    looks: dict[int, list[float]] = defaultdict(list)
+    for number, job in enumerate(jobs):
+        asked += job.milli
+        held += job.milli if f"{number:06d}" in bound else 0
+        looks[round(asked / percent)].append(round(held / percent, 2))
+    return {demand: round(mean(found), 2) for demand, found in looks.items()}
+
+
+def pods_of(path: Path) -> Trace:
+    """A list of openb's pods. Some lists leave out the columns that say when a pod came and ran, which nothing here asks for.
+
+    Some pods name a model twice. Such a pod may run where one may that names it once, but the simulator counts sorts of pods by this text as it stands. Which
+    sorts are to be expected depends on it, so the names stay as they are here."""
+    jobs = []
+    for line, values in lines.rows(path):
+        if isinstance(values, str):
+            raise InputError(values, Where(file=str(path), line=line))
+        job = openb.pod(Fields({"gpu_spec": "", "creation_time": "0", "deletion_time": "1", **values}), line)
+        assert isinstance(job, TraceJob)  # whatever openb lists can be replayed
+        named = values.get("gpu_spec")
+        jobs.append(structs.replace(job, models=tuple(named.split("|"))) if named else job)
+    return Trace(str(path), "openb", jobs)
+
+
+@cache
+def _read(data: Path, workload: str) -> tuple[Fleet, Trace]:
+    return fleet_of_nodes(data / "openb_node_list_gpu_node.csv"), pods_of(data / f"openb_pod_list_{workload}.csv")
+
+
+def carry_out(runs: Sequence[Run]) -> list[Row]:
+    """Runs that differ by nothing but their policies."""
+    gc.disable()  # it would look through all records again and again, while nothing is given up but from run to run
+    begun = time.process_time()
+    first = runs[0]
+    fleet, workload = _read(first.data, first.workload)
+    jobs = workload.jobs
+    if first.draws is not None:
+        draw = read_draw(first.draws / f"openb_pod_list_{first.workload}.{first.seed}")
+    else:
+        draw = drawn(jobs, len(fleet.pools), fleet.summary().gpus, first.seed)
+    order = [jobs[row] for row in draw.pods]
+    snapshot = snapshot_of(fleet, order, draw.places)
+    rows = []
+    for run in runs:
+        gc.collect()
+        found = allocations(snapshot, order, deciding(workload, fleet, run.policy, run.seed))
+        seconds, begun = time.process_time() - begun, time.process_time()
+        rows.append(Row(run.workload, run.policy, run.seed, found[100], found[DEMAND], round(seconds, 1)))
+    return rows
+
+
+def deciding(workload: Trace, fleet: Fleet, policy: str, seed: int) -> EngineConfig:
+    """The policy alone: nobody is evicted, and what waits gets no reasons that would be thrown away."""
+    engine = decided_by(None, (policy,), workload, fleet, seed if policy == "random" else None).engine
+    return structs.replace(engine, actions=("allocate",))
+
+
+# --- many --------------------------------------------------------------------------------------------------------------
+
+
+def rows_of(path: Path) -> list[Row]:
+    if not path.exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [
+            Row(
+                one["workload"], one["policy"], int(one["seed"]), float(one["at_100"]), float(one["at_130"]),
+                float(one["cpu_seconds"]),
+            )
+            for one in csv.DictReader(file)
+        ]  # fmt: skip
+
+
+def run_all(runs: Sequence[Run], path: Path, workers: int) -> None:
+    done = {(row.workload, row.policy, str(row.seed)) for row in rows_of(path)}
+    left = [run for run in runs if run.key not in done]
+    print(f"{len(runs) - len(left)} of {len(runs)} runs are there, {len(left)} to do", file=sys.stderr, flush=True)
+    fresh = not path.exists()
+    with path.open("a", encoding="utf-8", newline="") as file, ProcessPoolExecutor(workers) as pool:
+        told = csv.writer(file, lineterminator="\n")
+        if fresh:
+            told.writerow(COLUMNS)
+        by_draw: dict[tuple[str, int], list[Run]] = defaultdict(list)
+        for run in left:
+            by_draw[run.workload, run.seed].append(run)
+        futures = [pool.submit(carry_out, runs) for runs in by_draw.values()]
+        try:
+            for future in as_completed(futures):
+                told.writerows(future.result())
+                file.flush()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("nodes", type=Path)
-    parser.add_argument("pods", type=Path, nargs="+")
-    parser.add_argument("--policy", action="append", choices=POLICIES)
-    parser.add_argument("--seed", action="append", type=int)
-    parser.add_argument("--published", type=Path)
-    parser.add_argument("--step", type=int, default=20, help="pods a second")
+    ways = parser.add_subparsers(dest="way", required=True)
+    run = ways.add_parser("run", help="carry runs out that are not in the file yet")
+    run.add_argument("runs", type=Path)
+    run.add_argument("data", type=Path, help="the directory with openb's lists of nodes and pods")
+    run.add_argument("--workload", action="append", help="default, cpu050, ... (all)")
+    run.add_argument("--policy", action="append", help="a name or FILE.py:CLASS (the six published ones)")
+    run.add_argument("--seed", action="append", type=int, help="42 to 51")
+    run.add_argument("--draws", type=Path, help="the directory with the published draws")
+    run.add_argument("--workers", type=int, default=1)
+    table = ways.add_parser("table", help="the means of all seeds beside the published ones")
+    table.add_argument("runs", type=Path)
+    table.add_argument("published", type=Path)
+    table.add_argument("--policy", help="instead a policy of ours beside a published one, on the same draws")
+    table.add_argument("--against", default="fgd", help="that published one (fgd)")
     given = parser.parse_args()
-    fleet = fleet_of_nodes(given.nodes)
-    print("workload,policy,seed,at_100,at_130,published_100,sd_100,published_130,sd_130,cpu_seconds")
-    for file in given.pods:
-        workload = read_trace(file)
-        for policy in given.policy or POLICIES:
-            for seed in given.seed or [42]:
-                begun = time.process_time()
-                ours = allocations(fleet, workload, policy, seed, given.step)
-                name = file.name.removesuffix(".csv")
-                theirs = published(given.published, name, policy) if given.published else []
-                told = [*ours, *(number for pair in theirs for number in pair)]
-                print(name, policy, seed, *told, round(time.process_time() - begun), sep=",", flush=True)
+    if given.way == "table":
+        rows, theirs = rows_of(given.runs), published(given.published)
+        if given.policy:
+            print(beside(rows, theirs, WORKLOADS, given.policy, given.against))
+        else:
+            print(markdown(rows, theirs, WORKLOADS))
+        return
+    runs = [
+        Run(given.data, workload, policy, seed, given.draws)
+        for seed in given.seed or SEEDS
+        for workload in given.workload or WORKLOADS
+        for policy in given.policy or POLICIES
+    ]
+    run_all(runs, given.runs, given.workers)
 
 
 if __name__ == "__main__":

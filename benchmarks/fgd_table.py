@@ -1,0 +1,114 @@
+"""The runs of FGD's experiment beside the published ones, as a table in Markdown."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import mean, stdev
+from typing import NamedTuple
+
+PUBLISHED = {
+    "01-Random": "random", "02-DotProd": "dot-product", "03-GpuClustering": "gpu-clustering", "04-GpuPacking": "gpu-packing",
+    "05-BestFit": "best-fit", "06-FGD": "fgd",
+}  # fmt: skip
+
+
+class Row(NamedTuple):
+    """One run: percent of the GPUs allocated at 100 and at 130 % of demand."""
+
+    workload: str
+    policy: str
+    seed: int
+    at_100: float
+    at_130: float
+    cpu_seconds: float
+
+
+Cells = Mapping[tuple[str, str], Sequence[tuple[int, float, float]]]
+"""Workload and policy -> (seed, at 100 %, at 130 %) of each run."""
+
+
+def published(path: Path) -> Cells:
+    found: dict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
+    with path.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            key = row["workload"].removeprefix("openb_pod_list_"), PUBLISHED[row["sc_policy"]]
+            found[key].append((int(row["seed"]), float(row["100"]), float(row["130"])))
+    return found
+
+
+def markdown(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str]) -> str:
+    """Means over the seeds that were run, ours and the published of the same seeds, and the standard deviation of all published ones. Policies of ours that
+    have no published rows are left out."""
+    ours = _cells(rows)
+    lines = [
+        "| workload | policy | seeds | at 100 % | published | within | at 130 % | published | within | equal runs |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    within = cells = equal = runs = 0
+    for workload in workloads:
+        for policy in PUBLISHED.values():
+            mine = ours.get((workload, policy))
+            if not mine:
+                continue
+            other = theirs[workload, policy]
+            seeds = {one[0] for one in mine}
+            told = f"| {workload} | `{policy}` | {len(seeds)} "
+            for column in (1, 2):
+                left = mean(one[column] for one in mine)
+                right = mean(one[column] for one in other if one[0] in seeds)
+                spread = stdev(one[column] for one in other)
+                good = abs(left - right) <= spread
+                told += f"| {left:.2f} | {right:.2f} ± {spread:.2f} | {'yes' if good else '**no**'} "
+                within, cells = within + good, cells + 1
+            same = sum(one in other for one in mine)
+            equal, runs = equal + same, runs + len(mine)
+            lines.append(f"{told}| {same} of {len(mine)} |")
+    lines.append(
+        f"\n{within} of {cells} means are within one standard deviation of the published ones; {equal} of {runs} runs are equal to the published run of "
+        "their seed, to the hundredth at 100 % and at 130 %."
+    )
+    return "\n".join(lines)
+
+
+def beside(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str], policy: str, other: str) -> str:
+    """A policy of ours beside a published one, seed by seed of the same draws: means, that of the published runs and of our own runs of that policy, and the mean
+    difference to the published runs with its standard error."""
+    ours = _cells(rows)
+    lines = [
+        f"| workload | seeds | at 100 % | `{other}` published | `{other}` here | difference | at 130 % | `{other}` published | `{other}` here | difference |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for workload in workloads:
+        mine = _by_seed(ours[workload, policy])
+        if not mine:
+            continue
+        published_, here = _by_seed(theirs[workload, other]), _by_seed(ours[workload, other])
+        told = f"| {workload} | {len(mine)} "
+        for column in (0, 1):
+            gains = [found[column] - published_[seed][column] for seed, found in mine.items()]
+            same = [here[seed][column] for seed in mine if seed in here]
+            told += (
+                f"| {mean(found[column] for found in mine.values()):.2f} | {mean(published_[seed][column] for seed in mine):.2f} "
+                f"| {f'{mean(same):.2f}' if len(same) == len(mine) else 'not all run'} | {_gain(gains)} "
+            )
+        lines.append(f"{told}|")
+    return "\n".join(lines)
+
+
+def _gain(gains: Sequence[float]) -> str:
+    error = f" ± {stdev(gains) / len(gains) ** 0.5:.2f}" if len(gains) > 1 else ""
+    return f"{mean(gains):+.2f}{error}"
+
+
+def _by_seed(found: Iterable[tuple[int, float, float]]) -> Mapping[int, tuple[float, float]]:
+    return {seed: (at_100, at_130) for seed, at_100, at_130 in found}
+
+
+def _cells(rows: Iterable[Row]) -> defaultdict[tuple[str, str], list[tuple[int, float, float]]]:
+    found: defaultdict[tuple[str, str], list[tuple[int, float, float]]] = defaultdict(list)
+    for row in rows:
+        found[row.workload, row.policy].append((row.seed, row.at_100, row.at_130))
+    return found
