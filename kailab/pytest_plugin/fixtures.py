@@ -178,22 +178,24 @@ class Labs:
 
     def _operators(self) -> tuple[str, ...]:
         """Those that the work of this test needs, where kailab's own controllers do not stand in for them."""
-        from kailab.errors import InputError
-        from kailab.operators.registry import chosen_operators
-
         marker = self._item.get_closest_marker("kailab_operator")
         if marker is None:
             return ()
+        from kailab.errors import InputError
+        from kailab.operators.registry import chosen_operators
+
         try:
             return chosen_operators(",".join(marker.args))
         except InputError as error:
             raise pytest.UsageError(f"{self._item.nodeid}: marker kailab_operator: {error}") from None
 
     def _skip_without_operators(self) -> None:
+        needed = self._operators()
+        if not needed:
+            return
         from kailab.cluster.backends import BACKENDS
         from kailab.operators.registry import chosen_operators
 
-        needed = self._operators()
         if "operators" not in BACKENDS[self._settings.backend].options:
             return
         given = chosen_operators(self._settings.operators) if self._settings.operators else ()
