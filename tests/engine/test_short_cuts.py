@@ -15,6 +15,7 @@ from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
 from kailab.engine.placing.placement import Placer
 from kailab.engine.search.bounds import Bounds
+from kailab.engine.search.comeback import Comeback
 from kailab.engine.search.solver import Solver
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -38,6 +39,8 @@ def the_long_way(working, config):
         patch.setattr(Placer, "may_hold", lambda *_: True)
         patch.setattr(NodeTable, "move", _taken_away_and_added)
         patch.setattr(Solver, "_repeats", lambda *_: False)
+        patch.setattr(Comeback, "proves_hopeless", lambda *_: False)
+        patch.setattr(Comeback, "rules_out", lambda *_: False)
         patch.setattr(evicting, "Bounds", _of_all_victims)
         patch.setattr(evicting, "sort_of", lambda job: None)
         return run_cycle(working, config, NOW)

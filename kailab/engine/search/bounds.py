@@ -1,11 +1,12 @@
 """Why no search is needed: what no set of victims could change.
 
-Before victims are looked for, three bounds are drawn, each a necessary condition for any solution:
+Once a search has cost some effort, four bounds are drawn, each a necessary condition for any solution:
 
 * *taking*: how much GPU the queue rules let a reclaimer take, at most, from each part of the tree, plus what is free;
 * *room*: with every allowed victim gone, how many pods of each shape fit on each node; enough in all, enough in one
   domain of a required topology level, and enough domains where pods of the job keep each other apart;
-* *reach*: those nodes must be ones the shape may go to at all.
+* *reach*: those nodes must be ones the shape may go to at all;
+* *turns*: where all allowed victims are pods of the same shape as the job's, one of them at least must have its turn after the job.
 
 A job that breaks one can't be helped, whatever is evicted; one that keeps all is searched for. Because they are necessary
 conditions, they change no decision, only the time it takes.
@@ -21,6 +22,7 @@ import numpy as np
 
 from kailab.engine.placing import room
 from kailab.engine.placing.podaffinity import selects
+from kailab.engine.search.comeback import Comeback
 from kailab.engine.search.reclaimable import Demand
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import GPU
@@ -53,7 +55,7 @@ class Bounds:
             for _, victim in self.lists.get(queue.name, [])
             if victim is not self.job and self.pick(victim)
         ]
-        return self._taking(tasks, victims) or self._room(self.job, tasks, victims)
+        return self._taking(tasks, victims) or self._room(self.job, tasks, victims) or self._turns(tasks, victims)
 
     # Taking
 
@@ -102,6 +104,14 @@ class Bounds:
         if largest == smallest > 0:
             return -(-int(surplus) // largest) * largest
         return surplus + largest
+
+    # Turns
+
+    def _turns(self, tasks: list[WTask], victims: list[Job]) -> str | None:
+        pods = [task for victim in victims for task in victim if ACTIVE[task.status]]
+        if not Comeback(self.session, self.job).rules_out(tasks, pods):
+            return None
+        return f"the {len(pods)} pods that could go have their turn before it, and would take their places again"
 
     # Room
 

@@ -19,6 +19,7 @@ from kailab.engine.queueing.jobqueue import JobQueue, Key
 from kailab.engine.queueing.order import tasks_anew, tasks_to_allocate
 from kailab.engine.queueing.victims import Victim, held_by
 from kailab.engine.search.bounds import Bounds
+from kailab.engine.search.comeback import Comeback
 from kailab.engine.search.goal import Batch, Goal
 from kailab.engine.search.scenario import Accumulation, Scenario, multi_node, node_local
 from kailab.engine.search.shortfall import Shortfall
@@ -74,6 +75,7 @@ class Solver:
         self._failed: set[tuple[int, frozenset[str], frozenset[str]]] = set()
         self._nodes = self._feasible_nodes()
         self._shortfall: Shortfall | None = None  # from the first scenario that failed
+        self._comeback: Comeback | None = None  # likewise
         self._bounds = bounds
         self._tasks: list[WTask] = []
         self._counts = False  # scenarios that fall short may be passed over
@@ -214,7 +216,7 @@ class Solver:
         self.budget.use()
         self.simulated += 1
         self._spend(SIMULATION)
-        if self._shortfall is not None and self._shortfall.proves_hopeless(goal, victims):
+        if self._fails_for_sure(goal, victims):
             for task in victims:
                 assert task.job is not None
                 task.job.version += (
@@ -245,6 +247,7 @@ class Solver:
                 # After the undo, so that it counts in the state in which every scenario begins. Not before the first
                 # failure: most searches end with their first scenario.
                 self._shortfall = Shortfall(session, self._nodes)
+                self._comeback = Comeback(session, self.job)
             return None
         gone = (Status.RELEASING, Status.PIPELINED)
         batches = [*scenario.recorded, *scenario.extra]
@@ -252,6 +255,11 @@ class Solver:
         all_needed = len(needed) == len(batches)
         all_gone = all_needed and all(task.status == Status.RELEASING for task in victims)
         return Solution(needed, all_needed, all_gone)
+
+    def _fails_for_sure(self, goal: Goal, victims: list[WTask]) -> bool:
+        if self._shortfall is None or self._comeback is None:
+            return False
+        return self._shortfall.proves_hopeless(goal, victims) or self._comeback.proves_hopeless(goal, victims)
 
     def _leaves_in_part(self, jobs: list[Job]) -> bool:
         """Whether one of these, which had its gang, would run on without."""

@@ -1,0 +1,141 @@
+"""Searches that are ended because every pod that could go is served before the job, and takes a place again: it changes no decision."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.search.comeback import Comeback
+from tests.engine.conftest import NOW, World
+
+SERVED_FIRST = "have their turn before it, and would take their places again"
+
+
+@pytest.fixture
+def full(world):
+    """16 GPUs, half of them for each queue; one holds a GPU too many, and the first job that waits in the other wants more than its queue may have."""
+    for number in range(2):
+        world.node(f"node-{number}", gpus=8)
+    world.queue("mine")
+    world.queue("theirs")
+    for number in range(7):
+        world.job(f"held-{number}", queue="mine", on="node-0")
+    for number in range(9):
+        world.job(f"lent-{number}", queue="theirs", on="node-0" if not number else "node-1")
+    world.job("large", queue="mine", gpus=4)
+    return world
+
+
+def reclaimed(decided, job):
+    return dict(decided.pending(job).tried)["reclaim"]
+
+
+def test_a_search_ends_where_all_victims_are_served_first(full):
+    full.job("small", queue="mine")
+    decided = full.decide()
+    assert decided.nothing
+    assert f"the 9 pods that could go {SERVED_FIRST}" in reclaimed(decided, "small")
+    assert not long_way(full, EngineConfig()).evictions
+
+
+def test_a_job_that_is_the_first_of_its_queue_gets_its_place(full):
+    full.records = [record for record in full.records if getattr(record, "name", "") not in ("large", "large-0")]
+    full.job("small", queue="mine")
+    assert len(full.decide().lost) == 1
+
+
+def test_so_does_one_whose_victims_wait_for_more_than_it_does(full):
+    full.job("older", queue="theirs", gpus=8, created=NOW - 10**6)
+    full.job("small", queue="mine")
+    decided = full.decide()
+    assert len(decided.lost) == 1
+    assert decided.decisions == long_way(full, EngineConfig())
+
+
+def test_a_queue_that_holds_more_than_its_limit_does_not_get_all_back(world):
+    for number in range(2):
+        world.node(f"node-{number}", gpus=8)
+    world.queue("mine")
+    world.queue("theirs", limit=7)
+    for number in range(7):
+        world.job(f"held-{number}", queue="mine", on="node-0")
+    for number in range(9):
+        world.job(f"lent-{number}", queue="theirs", on="node-0" if not number else "node-1")
+    world.job("large", queue="mine", gpus=4)
+    world.job("small", queue="mine")
+    decided = world.decide()
+    assert decided.lost
+    assert decided.decisions == long_way(world, EngineConfig())
+
+
+def long_way(world, config):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Comeback, "proves_hopeless", lambda *_: False)
+        patch.setattr(Comeback, "rules_out", lambda *_: False)
+        return run_cycle(world.working(), config, NOW)
+
+
+def single_pods(pick):
+    """Full nodes, mostly of pods by themselves, and queues about as large as their shares."""
+    world, free = World(), {}
+    for number in range(pick([2, 3, 4, 6])):
+        gpus, slots = pick([2, 4, 8]), pick([110, 110, 6])
+        world.node(f"node-{number}", gpus=gpus, pods=slots)
+        free[f"node-{number}"] = [gpus, slots]
+    total, sizes = sum(gpus for gpus, _ in free.values()), pick([[1], [1, 2], [1, 2, 4], [2], [0, 1]])
+    queues = [f"queue-{number}" for number in range(pick([2, 2, 3, 4]))]
+    parents = pick([[""], [""], ["left", "right"]])
+    for name in filter(None, parents):
+        world.queue(name, quota=total // 2)
+    for name in queues:
+        quota, limit = pick([0, 1, total // len(queues)]), pick([-1, -1, -1, -1, total // 2])
+        world.queue(name, quota=quota, limit=limit, weight=pick([1, 1, 2, 3]), parent=pick(parents))
+    for number in range(pick(range(8, 60))):
+        tasks, gpus = pick([*[1] * 12, 2, 3]), pick(sizes)
+        places = []
+        for _ in range(pick([0, tasks, tasks])):
+            room = [node for node, (left, slots) in free.items() if left >= gpus and slots > 1]
+            if room:
+                places.append(node := pick(room))
+                free[node] = [free[node][0] - gpus, free[node][1] - 1]
+        world.job(
+            f"job-{number}", queue=pick(queues), tasks=tasks, gpus=gpus, on=places, gang=pick([1, tasks]),
+            priority=pick([50, 50, 50, 75, 100]),
+        )  # fmt: skip
+    return world
+
+
+CONFIGURATIONS = [
+    EngineConfig(),
+    EngineConfig(gpu_placement="spread"),
+    EngineConfig(use_signatures=False),
+    EngineConfig(allow_consolidating_reclaim=False),
+]
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_whatever_is_ended_so_would_have_found_nothing(block, monkeypatch):
+    told = []
+    for name in ("proves_hopeless", "rules_out"):
+        monkeypatch.setattr(Comeback, name, counted(getattr(Comeback, name), told))
+    for seed in range(block * 30, block * 30 + 30):
+        pick = random.Random(seed).choice
+        world, config = single_pods(pick), pick(CONFIGURATIONS)
+        assert done(run_cycle(world.working(), config, NOW)) == done(long_way(world, config)), seed
+    assert any(told)
+
+
+def counted(asked, told):
+    def ask(*given):
+        told.append(asked(*given))
+        return told[-1]
+
+    return ask
+
+
+def done(decisions):
+    """All but the words on what was tried in vain, and how often."""
+    return decisions.binds, decisions.evictions, decisions.pipelines, [one.podgroup for one in decisions.pending]
