@@ -155,7 +155,8 @@ class TraceRecorder:
             name = f"{namespace}/{owner['name'] if owner else metadata['name']}"
             team = tags.get(labels.QUEUE) or namespace
             priority = tags.get(labels.PRIORITY_CLASS) or pod["spec"].get("priorityClassName") or ""
-            user = tags.get(_USER) or annotations.get(_USER) or ""
+            # An annotation may have several lines; a job has one.
+            user = " ".join((tags.get(_USER) or annotations.get(_USER) or "").split())
             job = self._jobs[namespace, key] = _Job(name, team, priority, user)
         return job
 

@@ -14,6 +14,8 @@ from kailab.replay.readers.fields import Fields
 
 MOST_TOLD = 20
 """Broken lines that an error tells one by one."""
+MOST_GPUS = 100_000
+"""Of a job, and as many pods: no cluster is larger, so more was written by mistake."""
 
 
 class Form(NamedTuple):
@@ -83,7 +85,8 @@ def read_trace(
 
 
 def _collected(trace: Trace, found: Iterable[lines.Made], skip_broken: bool) -> Trace:
-    for one in found:
+    for made in found:
+        one = _bounded(made)
         if isinstance(one, LeftOut):
             trace.left_out.append(one)
         else:
@@ -95,6 +98,13 @@ def _collected(trace: Trace, found: Iterable[lines.Made], skip_broken: bool) -> 
     if not trace.jobs:
         raise InputError("no line of it is a job that can be replayed", Where(file=trace.file))
     return trace
+
+
+def _bounded(one: lines.Made) -> lines.Made:
+    """A job in more pods than any cluster has would be made pod by pod, to wait for ever."""
+    if isinstance(one, LeftOut) or max(one.gpus, one.pods) <= MOST_GPUS:
+        return one
+    return LeftOut(one.line, f"{one.gpus} GPUs in {one.pods or 'some'} pods; expected {MOST_GPUS} at most of each")
 
 
 def told_broken(trace: Trace) -> Iterator[str]:

@@ -159,6 +159,9 @@ BROKEN = [
     ("a,0,60", "3 fields; expected 4, as in the header"),
     ("a,0,60,1,2", "5 fields; expected 4, as in the header"),
     ("a\x07,0,60,1", "expected printable text in UTF-8"),
+    ('"a,0,60,1', "a quote is not closed; expected each job on one line"),
+    ('"a"b,0,60,1', "no CSV: "),
+    ("a,0,60,100001", "100001 GPUs in some pods; expected 100000 at most of each"),
 ]
 
 
@@ -176,6 +179,18 @@ def test_broken_lines_can_be_left_out_and_are_counted(trace_file) -> None:
     trace = read_trace(trace_file("fine,0,60,1", *(line for line, _ in BROKEN)), skip_broken=True)
     assert [job.name for job in trace.jobs] == ["fine"]
     assert [one.line for one in trace.broken] == list(range(3, 3 + len(BROKEN)))
+
+
+def test_an_open_quote_takes_no_other_line_with_it(trace_file) -> None:
+    trace = read_trace(trace_file("a,0,60,1", '"b,0,60,1', "c,0,60,1", '"d ""x"", y",0,60,1'), skip_broken=True)
+    assert [(job.name, job.line) for job in trace.jobs] == [("a", 2), ("c", 4), ('d "x", y', 5)]
+    assert [one.line for one in trace.broken] == [3]
+
+
+def test_a_job_of_no_length_never_ran_and_is_counted(trace_file) -> None:
+    trace = read_trace(trace_file("a,0,0,1", "b,0,0.2,1"))
+    assert [(job.name, job.seconds) for job in trace.jobs] == [("b", 1)]
+    assert [(one.line, one.reason, one.broken) for one in trace.left_out] == [(2, "it never ran", False)]
 
 
 def test_bytes_that_are_no_utf8_are_a_broken_line(tmp_path) -> None:

@@ -33,9 +33,9 @@ def header_of(path: Path) -> list[str]:
     """The names in the first line. Raises InputError."""
     with opened(path) as text:
         try:
-            found = next(csv.reader(text), None)
-        except csv.Error as error:
-            raise InputError(f"no CSV: {error}", Where(file=str(path), line=1)) from None
+            found = _values(text.readline())
+        except BrokenLine as error:
+            raise InputError(str(error), Where(file=str(path), line=1)) from None
     if not found:
         raise InputError("it is empty; expected a line with the names of columns", Where(file=str(path), line=1))
     return [name.strip() for name in found]
@@ -43,23 +43,31 @@ def header_of(path: Path) -> list[str]:
 
 def rows(path: Path) -> Iterator[tuple[int, dict[str, str] | str]]:
     """The number of each line after the header, and its fields by the header's names, or why it has none. Raises InputError."""
+    header = header_of(path)
     with opened(path) as text:
-        lines = csv.reader(text)
-        header = [name.strip() for name in next(lines)]
-        while True:
+        text.readline()
+        for number, line in enumerate(text, 2):
             try:
-                values = next(lines, None)
-            except csv.Error as error:
-                yield lines.line_num, f"no CSV: {error}"
+                values = _values(line)
+            except BrokenLine as error:
+                yield number, str(error)
                 continue
-            if values is None:
-                return
             if not values:
                 continue  # an empty line holds nothing that could be lost
             if len(values) == len(header):
-                yield lines.line_num, dict(zip(header, values, strict=True))
+                yield number, dict(zip(header, values, strict=True))
             else:
-                yield lines.line_num, f"{len(values)} fields; expected {len(header)}, as in the header"
+                yield number, f"{len(values)} fields; expected {len(header)}, as in the header"
+
+
+def _values(line: str) -> list[str]:
+    """The fields of one line. Each line is read for itself: a quote that is left open would swallow all lines behind it. Raises BrokenLine."""
+    try:
+        return next(csv.reader((line,), strict=True), [])
+    except csv.Error as error:
+        if "unexpected end" in str(error):
+            raise BrokenLine("a quote is not closed; expected each job on one line") from None
+        raise BrokenLine(f"no CSV: {error}") from None
 
 
 def jobs(path: Path, make: Callable[[Fields, int], Made], columns: Mapping[str, str] | None = None) -> Iterator[Made]:

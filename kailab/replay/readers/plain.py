@@ -6,14 +6,14 @@ and ``dataset`` may. A file whose columns have other names is read with a declar
 
 from __future__ import annotations
 
-from kailab.replay.job import WHOLE, TraceJob
+from kailab.replay.job import WHOLE, LeftOut, TraceJob
 from kailab.replay.readers.fields import BrokenLine, Fields
 
 NEEDED = ("submit", "seconds", "gpus")
 KNOWN = (*NEEDED, "name", "team", "pods", "share", "cpu", "memory_mib", "models", "priority", "dataset")
 
 
-def job(fields: Fields, line: int) -> TraceJob:
+def job(fields: Fields, line: int) -> TraceJob | LeftOut:
     """One line. Raises BrokenLine."""
     gpus = fields.number("gpus")
     share = fields.number("share", 1.0)
@@ -30,10 +30,13 @@ def job(fields: Fields, line: int) -> TraceJob:
     pods = fields.whole("pods", 0)
     if pods and int(gpus) % pods:
         raise BrokenLine(f"{gpus:g} GPUs in {pods} pods; expected equal pods")
+    arrival, seconds = fields.moment("submit"), fields.seconds("seconds")
+    if not seconds:
+        return LeftOut(line, "it never ran", broken=False)
     return TraceJob(
         name=fields.text("name") or f"line-{line}",
-        arrival=fields.moment("submit"),
-        seconds=fields.seconds("seconds"),
+        arrival=arrival,
+        seconds=seconds,
         gpus=int(gpus),
         share=milli if gpus else WHOLE,
         pods=pods,
