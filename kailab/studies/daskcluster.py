@@ -12,6 +12,7 @@ from typing import Any
 from kailab.errors import ConnectError, InputError
 from kailab.model.optional import optional
 from kailab.studies.measuring import Done, result_of
+from kailab.studies.processes import lost
 from kailab.studies.study import Run
 
 CONNECT_SECONDS = 30
@@ -58,7 +59,7 @@ def _follow(distributed: Any, client: Any, runs: Sequence[Run], done: Done) -> N
             # Where the worker that has the result is lost before it is asked for, Dask has the task done again meanwhile.
             result = future.result()
         except distributed.KilledWorker as error:
-            lost = error
+            killed = error
         except (OSError, TimeoutError, CancelledError):
             raise
         except Exception as error:
@@ -66,9 +67,10 @@ def _follow(distributed: Any, client: Any, runs: Sequence[Run], done: Done) -> N
         else:
             done(run, result)
             continue
-        if tries == MOST_TRIES:
-            raise ConnectError(f"run {run.number}: {MOST_TRIES} tasks were lost with their workers: {lost}")
-        ended.add(submit(run, tries + 1))
+        if tries < MOST_TRIES:
+            ended.add(submit(run, tries + 1))
+        else:
+            done(run, lost(run, MOST_TRIES, f"its tasks were lost with their workers: {killed}"))
 
 
 def _distributed() -> Any:

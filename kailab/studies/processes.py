@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
-from kailab.errors import StateError
 from kailab.studies.measuring import Done, Result, result_of
 from kailab.studies.study import Run
 
@@ -25,8 +24,8 @@ class _Started(NamedTuple):
 
 
 def run_here(runs: Sequence[Run], workers: int, done: Done) -> None:
-    """At most ``workers`` at once; ``done`` is told of each as it ends. Raises StateError for one whose process ends by itself again and
-    again; what else raises ends all processes."""
+    """At most ``workers`` at once; ``done`` is told of each as it ends. One whose process ends by itself again and again has that as its
+    error, and the others go on; what raises ends all processes."""
     waiting = [(run, 1) for run in reversed(runs)]
     started: list[_Started] = []
     try:
@@ -42,14 +41,18 @@ def run_here(runs: Sequence[Run], workers: int, done: Done) -> None:
                 elif one.tries < MOST_TRIES:
                     waiting.append((one.run, one.tries + 1))
                 else:
-                    raise StateError(
-                        f"run {one.run.number}: its process ended {MOST_TRIES} times without a result, the last time with "
-                        f"exit code {one.process.exitcode}"
-                    )
+                    done(one.run, lost(one.run, MOST_TRIES, f"the last time with exit code {one.process.exitcode}"))
     finally:
         for one in started:
             one.process.kill()
             one.process.join()
+
+
+def lost(run: Run, times: int, how: str) -> Result:
+    """The result of one that has none: a policy that ends its process, or too little memory, takes no other run with it."""
+    decided = run.options.get("policies") or ()
+    by = f", decided by {', '.join(decided)}" if decided else ""
+    return Result(key=run.key, error=f"its process ended {times} times without a result{by}: {how}")
 
 
 def _start(run: Run, tries: int) -> _Started:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -53,6 +54,30 @@ def test_a_process_that_is_killed_loses_nothing(study_file: Write, tmp_path: Pat
 
     assert sweep(study, tmp_path / "disturbed", workers=2, progress=kill_one).table.read_bytes() == expected
     assert killed
+
+
+ENDS_ITS_PROCESS = """\
+import os
+
+from kailab.engine import JobOrder
+
+
+class Leaves(JobOrder, frozen=True):
+    def key(self, job):
+        os._exit(7)
+"""
+
+
+def test_a_policy_that_ends_its_process_loses_its_own_runs_only(study_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text(ENDS_ITS_PROCESS)
+    study = read_study(study_file(grid="{policies: [['leaves.py:Leaves'], [fifo]]}"))
+    swept = sweep(study, tmp_path / "studies", workers=1)
+    (failed,) = swept.failed
+    assert failed.setting == {"policies": [f"{tmp_path}/leaves.py:Leaves"]}
+    assert re.search(
+        "ended 3 times without a result, decided by .*leaves.py:Leaves: .* exit code 7", swept.results[failed.key].error
+    )
+    assert len(swept.results[swept.runs[1].key].rows) == 3
 
 
 @pytest.mark.slow
