@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import ending, options, study_options, terminal
+from kailab.cli import ending, options, study_options, sweep_compared, terminal
 from kailab.cli.options import TextOrJson
 
 if TYPE_CHECKING:
+    from kailab.studies.comparing import Compare, Compared
     from kailab.studies.confidence import Estimate
     from kailab.studies.finding import Finding, Judged
     from kailab.studies.intervals import Interval, SettingIntervals
@@ -39,6 +40,18 @@ MOST_TOLD = 10
     show_default=False,
     help="With --target: what is to be least; gpus, cost, or what the study varies.",
 )
+@click.option(
+    "--compare",
+    "measures",
+    multiple=True,
+    help="Hold each setting against one of them by this measure, seed by seed: 'mean wait', 'vision p99 wait'. May be repeated.",
+)
+@click.option(
+    "--against",
+    default="",
+    show_default=False,
+    help="With --compare: that setting, as it is told: 'policies fifo'. Else the first.",
+)
 @click.option("--table", type=options.PATH, help="Write the results there, too: .csv or .parquet.")
 @options.output
 def sweep(
@@ -48,12 +61,15 @@ def sweep(
     root: Path,
     targets: tuple[str, ...],
     least: str,
+    measures: tuple[str, ...],
+    against: str,
     table: Path | None,
     output: TextOrJson,
 ) -> None:
     """Replay a trace under each combination of settings in a study's file, several runs at once, and tell which settings keep what is asked
     for. What was done before an interruption is not done again. Exit code 1 if a run can't be done."""
     from kailab.replay import tables
+    from kailab.studies.comparing import compared
     from kailab.studies.finding import finding
     from kailab.studies.keeping import write_table
     from kailab.studies.reading import read_study
@@ -64,15 +80,18 @@ def sweep(
         tables.check_target(table)
     wanted = read_study(study)
     asked = _asked(wanted, targets, least)
+    compare = _compare(wanted, measures, against)
+    checked = asked if compare is None else _with_compared(asked or wanted.find, compare)
     with ending.in_order(), terminal.progress_bars() as tell:
-        swept = carry_out(wanted, root, workers=workers, dask=dask, progress=tell, find=asked)
+        swept = carry_out(wanted, root, workers=workers, dask=dask, progress=tell, find=checked)
     if table is not None:
         write_table(table, swept.study, swept.runs, swept.results)
     found = finding(swept, asked)
+    differences = None if compare is None else compared(swept, compare)
     if output is TextOrJson.json:
-        terminal.say(json.dumps(_data(swept, found), indent=2))
+        terminal.say(json.dumps(_data(swept, found, differences), indent=2))
     else:
-        terminal.say("\n".join(_told(swept, found)))
+        terminal.say("\n".join(_told(swept, found, differences)))
     for run in swept.failed[:MOST_TOLD]:
         terminal.warn(f"run {run.number} of {swept.study.name} can't be done: {swept.results[run.key].error}")
     if swept.failed:
@@ -95,7 +114,27 @@ def _asked(study: Study, targets: tuple[str, ...], least: str) -> Find | None:
     return Find(targets=tuple(map(read_target, targets)), least=least or GPUS)
 
 
-def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
+def _compare(study: Study, measures: tuple[str, ...], against: str) -> Compare | None:
+    from kailab.errors import InputError
+    from kailab.studies.comparing import read_compare
+
+    if not (measures or study.compare):
+        if against:
+            raise InputError("--against: expected --compare beside it, or the field compare of a study")
+        return None
+    return read_compare(study, measures or study.compare, against or study.against)
+
+
+def _with_compared(find: Find | None, compare: Compare) -> Find:
+    """So that the queues and prices which it takes are asked for before anything is begun."""
+    from kailab.studies.study import Find
+    from kailab.studies.target import Target
+
+    subjects = [Target(queue=queue, measure=measure) for queue, measure in compare.subjects]
+    return Find(targets=(*(find.targets if find else ()), *subjects), **({"least": find.least} if find else {}))
+
+
+def _data(swept: Swept, found: Finding | None, differences: Compared | None) -> dict[str, Any]:
     from kailab.studies.confidence import CONFIDENCE
     from kailab.studies.intervals import intervals
 
@@ -127,6 +166,8 @@ def _data(swept: Swept, found: Finding | None) -> dict[str, Any]:
             "best": None if found.best is None else found.best.setting,
             "undecided": [one.setting for one in found.undecided],
         }
+    if differences is not None:
+        data["compare"] = sweep_compared.data(differences)
     return data
 
 
@@ -146,15 +187,15 @@ def _intervals_data(one: SettingIntervals) -> dict[str, Any]:
 def _judged_data(one: Judged) -> dict[str, Any]:
     estimates = [
         {
-            "target": str(part.target), "seeds": len(part.values), "missing": part.missing, "keeping": part.keeping, "mean": part.mean,
-            "bound": part.bound, "keeps": str(part.verdict),
+            "target": str(part.target), "seeds": len(part.values), "missing": part.missing, "keeping": part.keeping, "part_keeping": part.part,
+            "mean": part.mean, "bound": part.bound, "keeps": str(part.verdict),
         }
         for part in one.estimates
     ]  # fmt: skip
     return {"setting": one.setting, "least": one.least, "keeps": str(one.verdict), "targets": estimates}
 
 
-def _told(swept: Swept, found: Finding | None) -> Iterator[str]:
+def _told(swept: Swept, found: Finding | None, differences: Compared | None) -> Iterator[str]:
     from kailab.cli.table import render
     from kailab.lab.wording import count
     from kailab.studies.study import told
@@ -167,6 +208,9 @@ def _told(swept: Swept, found: Finding | None) -> Iterator[str]:
     if found is not None:
         yield ""
         yield from _found(found)
+    if differences is not None:
+        yield from sweep_compared.told(differences)
+    if found is not None or differences is not None:
         return
     heads = [*(name.upper() for name in swept.study.grid), "SEED", "ENDED", "WAITED", "P99", "EVICTED", "ALLOCATED"]
     rows = []
@@ -239,7 +283,8 @@ def _found(found: Finding) -> Iterator[str]:
     from kailab.studies.study import told
 
     find = found.find
-    yield f"Asked for: {', '.join(map(str, find.targets))}, with 95 % confidence in the mean over the seeds"
+    together = f", all {len(found.settings)} settings together" if len(found.settings) > 1 else ""
+    yield f"Asked for: {', '.join(map(str, find.targets))}, with 95 % confidence in the means over the seeds{together}"
     names = list(found.settings[0].setting)
     heads = [name.upper() for name in names]
     for target in find.targets:
@@ -264,10 +309,11 @@ def _cells(part: Estimate) -> list[str]:
 
 
 def _recommended(found: Finding) -> Iterator[str]:
+    from kailab.studies.comparing import said as in_words
     from kailab.studies.study import told
 
     def said(one: Judged) -> str:
-        setting = ", ".join(f"{name} {told(value)}" for name, value in one.setting.items()) or "the only setting"
+        setting = in_words(one.setting) or "the only setting"
         return setting if found.find.least in one.setting else f"{setting} ({found.find.least} {told(one.least)})"
 
     if found.best is None:
@@ -275,6 +321,7 @@ def _recommended(found: Finding) -> Iterator[str]:
     else:
         kept = "; ".join(_claim(part) for part in found.best.estimates)
         yield f"Best: {said(found.best)}. With 95 % confidence in the mean over the seeds: {kept}"
+        yield f"Each seed for itself, with the same confidence: {'; '.join(map(_in_parts, found.best.estimates))}"
     if found.undecided:
         yield f"Not known, more seeds would tell: {'; '.join(said(one) for one in found.undecided[:MOST_TOLD])}"
 
@@ -284,6 +331,11 @@ def _claim(part: Estimate) -> str:
 
     edge = "at most" if part.target.upper else "at least"
     return f"{part.target.subject} {edge} {amount(part.target.measure, part.bound)}"
+
+
+def _in_parts(part: Estimate) -> str:
+    seeds = f"{part.keeping} of {len(part.values) + part.missing} seeds"
+    return f"{part.target} in {seeds}, so in {part.part:.0%} of such traces at least"
 
 
 def _seconds(value: float | None) -> str:

@@ -20,6 +20,7 @@ from kailab.studies.measuring import Result
 from kailab.studies.needing import needs, quotas_by_need
 from kailab.studies.planning import plan_of, sizes_of, trace_of
 from kailab.studies.running import Progress, Runner
+from kailab.studies.student import ERROR
 from kailab.studies.study import Run, run_of
 from kailab.studies.target import ALL, Target
 
@@ -129,6 +130,7 @@ class Search:
         self._digests: dict[str, str] = {}
         self._probes: list[Probe] = []
         self._known: dict[tuple[Any, ...], Probe] = {}
+        self._looks = 0
         self._step = question.step or max(1, sum(sizes.given.values()) // 100)
         self._helped = tuple(target for target in question.targets if target.more_helps)
         plan = plan_of(_run(question, {}, None, {}))
@@ -272,7 +274,15 @@ class Search:
         there = tuple(results[run.key] for run in runs)
         if failed := next((one for one in there if one.error), None):
             raise InputError(f"a replay on {sum(gpus.values())} GPUs can't be done: {failed.error}")
-        estimates = judged(self._question.targets, there, sampled=bool(count))
+        estimates = judged(self._question.targets, there, sampled=bool(count), error=self._error(fresh))
         return Probe(
             nodes=dict(nodes), gpus=gpus, quotas=scheme, runs=runs, results=there, estimates=estimates, fresh=fresh
         )
+
+    def _error(self, fresh: bool) -> float:
+        """The search may be wrong: what it finds is looked at with fresh seeds. Fleets are grown until one passes that, so each look has a smaller part of the chance to be wrong, and
+        however many there are, they have no more than all of it: 1/2 + 1/6 + 1/12 ..."""
+        if not fresh:
+            return ERROR
+        self._looks += 1
+        return ERROR / (self._looks * (self._looks + 1))

@@ -1,5 +1,6 @@
-"""How sure it is that a target is kept: the mean over seeds, and bounds that it keeps with 95 % confidence each (Student's t, one-sided: the seeds are a
-sample of what could have been)."""
+"""How sure it is that a target is kept: the mean over seeds, and bounds that it keeps with 95 % confidence (Student's t, one-sided: the seeds are a
+sample of what could have been). Whoever looks at several settings and takes the best that keeps it has as many chances to be wrong: then
+they share the 5 % (Bonferroni), so that the confidence is that of all that is said of them together."""
 
 from __future__ import annotations
 
@@ -9,14 +10,10 @@ from enum import StrEnum
 from math import sqrt
 from statistics import fmean, stdev
 
+from kailab.studies.student import ERROR, least_part, quantile
 from kailab.studies.target import Target
 
 CONFIDENCE = 0.95
-_T95 = {
-    1: 6.314, 2: 2.920, 3: 2.353, 4: 2.132, 5: 2.015, 6: 1.943, 7: 1.895, 8: 1.860, 9: 1.833, 10: 1.812, 12: 1.782, 15: 1.753, 20: 1.725,
-    25: 1.708, 30: 1.697, 40: 1.684, 60: 1.671, 120: 1.658,
-}  # fmt: skip
-"""Quantiles of Student's t at 95 %, by degrees of freedom; between two the smaller number is taken, which is on the safe side."""
 
 
 class Verdict(StrEnum):
@@ -39,12 +36,13 @@ class Bounds:
 @dataclass(frozen=True)
 class Estimate:
     """Of one target in one setting. ``values``: of its seeds; ``missing``: seeds in which there was nothing to measure, or jobs never began.
-    ``bounds``: None of fewer than two values."""
+    ``error``: the chance to be wrong about it."""
 
     target: Target
     values: tuple[float, ...]
     missing: int
     verdict: Verdict
+    error: float = ERROR
 
     @property
     def mean(self) -> float | None:
@@ -53,7 +51,7 @@ class Estimate:
     @property
     def bound(self) -> float | None:
         """Of the mean, on the side that is asked about."""
-        found = bounds(self.values)
+        found = bounds(self.values, self.error)
         if found is None:
             return None
         return found.high if self.target.upper else found.low
@@ -63,11 +61,17 @@ class Estimate:
         """Seeds that each for itself keep it."""
         return sum(self.target.keeps(value) for value in self.values)
 
+    @property
+    def part(self) -> float:
+        """Of the seeds that there could be at least this part keeps it each for itself, however they are spread."""
+        return least_part(self.keeping, len(self.values) + self.missing, self.error)
 
-def estimate(target: Target, values: Sequence[float | None], *, sampled: bool = True) -> Estimate:
+
+def estimate(target: Target, values: Sequence[float | None], *, sampled: bool = True, error: float = ERROR) -> Estimate:
     """``values``: one of each seed, None where it has none. ``sampled`` False: they are not a sample, but all that there is."""
     there = tuple(value for value in values if value is not None)
-    return Estimate(target, there, len(values) - len(there), _verdict(target, there, len(there) < len(values), sampled))
+    missing = len(values) - len(there)
+    return Estimate(target, there, missing, _verdict(target, there, missing > 0, sampled, error), error)
 
 
 def all_of(verdicts: Sequence[Verdict]) -> Verdict:
@@ -78,7 +82,7 @@ def all_of(verdicts: Sequence[Verdict]) -> Verdict:
     return Verdict.open if Verdict.open in verdicts else Verdict.yes
 
 
-def bounds(values: Sequence[float]) -> Bounds | None:
+def bounds(values: Sequence[float], error: float = ERROR) -> Bounds | None:
     """None of fewer than two.
 
     >>> found = bounds([1.0, 3.0])
@@ -88,25 +92,16 @@ def bounds(values: Sequence[float]) -> Bounds | None:
     if len(values) < 2:
         return None
     mean = fmean(values)
-    off = quantile(len(values) - 1) * stdev(values) / sqrt(len(values))
+    off = quantile(len(values) - 1, error) * stdev(values) / sqrt(len(values))
     return Bounds(mean, mean - off, mean + off)
 
 
-def quantile(freedom: int) -> float:
-    """Student's t at 95 %, one-sided.
-
-    >>> quantile(4), quantile(11), quantile(10_000)
-    (2.132, 1.812, 1.658)
-    """
-    return _T95[max(one for one in _T95 if one <= freedom)]
-
-
-def _verdict(target: Target, values: Sequence[float], missing: bool, sampled: bool) -> Verdict:
+def _verdict(target: Target, values: Sequence[float], missing: bool, sampled: bool, error: float) -> Verdict:
     if missing:
         return Verdict.no
     if not sampled:
         return Verdict.yes if all(map(target.keeps, values)) else Verdict.no
-    found = bounds(values)
+    found = bounds(values, error)
     if found is None:
         return Verdict.open
     near, far = (found.high, found.low) if target.upper else (found.low, found.high)

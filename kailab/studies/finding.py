@@ -8,7 +8,8 @@ from statistics import fmean
 from typing import Any
 
 from kailab.studies.confidence import Estimate, Verdict, all_of, estimate
-from kailab.studies.measuring import OF_FLEET, Result
+from kailab.studies.measuring import OF_FLEET, Result, value_of
+from kailab.studies.student import ERROR
 from kailab.studies.study import Find, told
 from kailab.studies.sweeping import Swept
 from kailab.studies.target import Target
@@ -29,7 +30,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class Finding:
-    """``best``: the setting with the least ``least`` of those that keep all; None: none does."""
+    """Of all settings together: the confidence is that of the whole table. ``best``: the setting with the least ``least`` of those that keep all; None: none does."""
 
     find: Find
     settings: tuple[Judged, ...]
@@ -60,23 +61,19 @@ def finding(swept: Swept, find: Find | None = None) -> Finding | None:
         if find.least == "cost":
             costs = [row["cost"] for result in results for row in result.rows[:1] if row["cost"] is not None]
             least = round(fmean(costs), 2) if costs and len(costs) == len(results) else None
-        settings.append(Judged(setting, judged(find.targets, results), least))
+        settings.append(Judged(setting, judged(find.targets, results, error=ERROR / len(swept.settings)), least))
     holding = [one for one in settings if one.verdict is Verdict.yes]
     return Finding(find, tuple(settings), min(holding, key=lambda one: order_of(one.least), default=None))
 
 
-def judged(targets: Sequence[Target], results: Sequence[Result], *, sampled: bool = True) -> tuple[Estimate, ...]:
-    """What the runs of one setting, one of each seed, say of each target."""
-    return tuple(estimate(one, [_value(one, result) for result in results], sampled=sampled) for one in targets)
-
-
-def _value(target: Target, result: Result) -> float | None:
-    if not result.rows:
-        return None
-    rows = {row["queue"]: row for row in result.rows}
-    # A queue without any job in this trace has no row.
-    value = rows.get(target.queue, {}).get(target.measure)
-    return None if value is None else float(value)
+def judged(
+    targets: Sequence[Target], results: Sequence[Result], *, sampled: bool = True, error: float = ERROR
+) -> tuple[Estimate, ...]:
+    """What the runs of one setting, one of each seed, say of each target. ``error``: the chance to be wrong about it."""
+    return tuple(
+        estimate(one, [value_of(result, one.queue, one.measure) for result in results], sampled=sampled, error=error)
+        for one in targets
+    )
 
 
 def order_of(least: Any) -> tuple[int, float, str]:

@@ -11,6 +11,7 @@ from kailab.studies.capacity import Probe
 from kailab.studies.confidence import Bounds, bounds
 from kailab.studies.measuring import Result
 from kailab.studies.planning import plan_of
+from kailab.studies.student import ERROR
 from kailab.studies.target import ALL
 
 
@@ -37,12 +38,13 @@ class Gain:
 
 
 def gains(given: Probe, found: Probe) -> list[Gain]:
-    """Both with the same seeds."""
+    """Both with the same seeds. The verdicts of all queues together have 95 % confidence: they share the chance to be wrong."""
     before, after = plan_of(given.runs[0]).queues.quotas, plan_of(found.runs[0]).queues.quotas
+    queues = [queue for queue in before if all(_rows(probe.results, queue) for probe in (given, found))]
+    error = ERROR / (2 * max(1, len(queues)))
     return [
-        _gain(queue, _rows(given.results, queue), _rows(found.results, queue), before[queue], after[queue])
-        for queue in before
-        if all(_rows(probe.results, queue) for probe in (given, found))
+        _gain(queue, _rows(given.results, queue), _rows(found.results, queue), (before[queue], after[queue]), error)
+        for queue in queues
     ]
 
 
@@ -53,14 +55,18 @@ def _rows(results: Sequence[Result], queue: str) -> list[dict[str, Any]]:
 
 
 def _gain(
-    queue: str, before: list[dict[str, Any]], after: list[dict[str, Any]], quota: float, quota_after: float
+    queue: str,
+    before: list[dict[str, Any]],
+    after: list[dict[str, Any]],
+    quotas: tuple[float, float],
+    error: float,
 ) -> Gain:
-    one, other = _wait(before, quota), _wait(after, quota_after)
+    one, other = _wait(before, quotas[0]), _wait(after, quotas[1])
     if one.mean is None or other.mean is None:
         verdict = _by_begun(one, other)
         return Gain(queue=queue, before=one, after=other, longer=None, verdict=verdict)
     differences = [b["waits_mean"] - a["waits_mean"] for a, b in zip(before, after, strict=True)]
-    longer = bounds(differences)
+    longer = bounds(differences, error)
     if not any(differences):
         verdict = "same"
     elif longer is None:

@@ -9,13 +9,8 @@ from statistics import fmean, stdev
 from typing import Any
 
 from kailab.studies.measuring import MEASURES, OF_FLEET, Result
+from kailab.studies.student import ERROR, quantile
 from kailab.studies.sweeping import Swept
-
-_T975 = {
-    1: 12.707, 2: 4.303, 3: 3.183, 4: 2.777, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.307, 9: 2.263, 10: 2.229, 12: 2.179, 15: 2.132, 20: 2.086,
-    25: 2.060, 30: 2.043, 40: 2.022, 60: 2.001, 120: 1.980,
-}  # fmt: skip
-"""Quantiles of Student's t at 97.5 %, by degrees of freedom, rounded up; between two the smaller number is taken, which is on the safe side."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +58,7 @@ def interval(values: Sequence[float | None]) -> Interval:
     mean = fmean(there)
     if len(there) < 2:
         return Interval(mean, None, None, len(values), missing)
-    off = _T975[max(one for one in _T975 if one < len(there))] * stdev(there) / sqrt(len(there))
+    off = quantile(len(there) - 1, ERROR / 2) * stdev(there) / sqrt(len(there))
     return Interval(mean, max(0.0, mean - off), mean + off, len(values), missing)
 
 

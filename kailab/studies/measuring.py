@@ -52,6 +52,12 @@ def result_of(run: Run) -> Result:
     return Result(key=run.key, rows=rows)
 
 
+def value_of(result: Result, queue: str, measure: str) -> float | None:
+    """None where it has none: a run that failed has no rows, nor has a queue without any job in this trace."""
+    found = next((row for row in result.rows if row["queue"] == queue), {}).get(measure)
+    return None if found is None else float(found)
+
+
 def _row(done: Summary | Figures, row: Row, queue: str) -> dict[str, Any]:
     found: dict[str, Any] = {"queue": queue}
     for name in MEASURES:

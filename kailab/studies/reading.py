@@ -27,7 +27,7 @@ from kailab.replay.queues import MODES
 from kailab.scheduler.settings.policy_files import seen_from
 from kailab.studies.search import read_search, search_faults
 from kailab.studies.study import Find, Study
-from kailab.studies.target import ALL, Target, read_target
+from kailab.studies.target import ALL, Target, read_subject, read_target
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
 """Of a study."""
@@ -58,6 +58,8 @@ def read_study(path: Path) -> Study:
         seeds=tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds),
         find=_find(value["find"]) if "find" in value else None,
         search=search,
+        compare=tuple(value.get("compare", {}).get("measures", ())),
+        against=value.get("compare", {}).get("against", ""),
     )
 
 
@@ -74,6 +76,11 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
         if "grid" in value:
             yield Fault("search", "expected one of grid and search")
         yield from search_faults(value["search"])
+    for place, text in enumerate(value.get("compare", {}).get("measures", ())):
+        try:
+            read_subject(text)
+        except InputError as error:
+            yield Fault(f"compare.measures[{place}]", error.message)
     find = value.get("find")
     if find is None:
         return

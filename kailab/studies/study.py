@@ -46,7 +46,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 @dataclass(frozen=True, kw_only=True)
 class Study:
     """``options``: of all runs. ``grid``: option -> its values. ``seeds``: none, for the trace as it is. ``search``: settings are
-    searched for; the grid then has the options that it varies, without values."""
+    searched for; the grid then has the options that it varies, without values. ``compare``: measures by which settings are held ``against`` one of them."""
 
     name: str
     options: Mapping[str, Any]
@@ -54,6 +54,8 @@ class Study:
     seeds: tuple[int, ...] = ()
     find: Find | None = None
     search: Search | None = None
+    compare: tuple[str, ...] = ()
+    against: str = ""
 
     def settings(self) -> Iterator[dict[str, Any]]:
         """Every combination of the grid's values, the last option varied first."""

@@ -50,6 +50,30 @@ def test_over_several_seeds_each_measure_has_an_interval(kailab, study) -> None:
         assert 0 <= waited["low"] <= waited["mean"] <= waited["high"]
 
 
+def test_settings_are_held_against_one_of_them_seed_by_seed(kailab, study) -> None:
+    study.write_text(study.read_text() + "seeds: 3\ncompare: {measures: [red mean wait]}\n")
+    done = kailab("sweep", "study.yaml", "--workers", "1")
+    assert done.code == 0, done.err
+    assert "Against limits red=8, seed by seed; 95 % confidence in all differences at once:" in done.out
+    (line,) = [line for line in done.out.splitlines() if line.startswith("red=16 ")]
+    assert "red mean wait" in line
+    assert " less, 0 more of 3 " in line
+    other = kailab("sweep", "study.yaml", "--compare", "evictions", "--against", "limits red=16", "-o", "json")
+    found = json.loads(other.out)["compare"]
+    assert found["against"] == {"limits": {"red": 16}}
+    ((setting, (difference,)),) = [(one["setting"], one["differences"]) for one in found["settings"]]
+    assert setting == {"limits": {"red": 8}}
+    assert (difference["measure"], difference["seeds"]) == ("evictions", 3)
+    for arguments, said in (
+        (("--compare", "green mean wait"), "there is no queue 'green'"),
+        (("--compare", "cost"), "that takes a file of prices"),
+        (("--compare", "haste"), "no measure is called"),
+        (("--compare", "evictions", "--against", "fifo"), "no setting is told so"),
+    ):
+        done = kailab("sweep", "study.yaml", *arguments)
+        assert (done.code, said in done.err) == (2, True), done.err
+
+
 def test_what_can_not_be_is_refused(kailab, study, home) -> None:
     for arguments, said in (
         (("--dask", "tcp://h:1", "--workers", "2"), "--workers: with --dask"),
