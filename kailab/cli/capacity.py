@@ -196,6 +196,8 @@ def _found(done: Capacity) -> Iterator[str]:
     if done.check is not None:
         count = done.question.seeds
         yield f"With {count} fresh seeds ({count} to {2 * count - 1}), which the search did not see, all targets are kept too: the last line above."
+        part = min(one.part for one in done.check.estimates)
+        yield f"Each seed for itself: each target is kept in {part:.0%} of such traces at least, with the same confidence; more seeds tell more."
     if done.below is not None:
         word = "is not known to keep them" if str(done.below.verdict) == "open" else "does not keep them"
         yield f"The next smaller fleet that was tried, {done.below.total} GPUs, {word}."

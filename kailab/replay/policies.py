@@ -2,17 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from kailab.engine.policies.contract import Dispatch, JobOrder, NodeScore, Policy, QueueShares, Reservation, VictimOrder
+from kailab.engine.policies.contract import (
+    Dispatch,
+    JobOrder,
+    NodeScore,
+    Policy,
+    QueueShares,
+    Reservation,
+    VictimOrder,
+    make_policy,
+)
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.policies.switches import DEFAULT_PLUGINS
-from kailab.errors import InputError
+from kailab.errors import InputError, PolicyError
 from kailab.fleet import Fleet
 from kailab.policies.catalogue import SHIPPED
 from kailab.policies.fragmentation import Fgd, Typical, typical
@@ -21,6 +30,7 @@ from kailab.replay.manifests import pods_of
 from kailab.replay.trace import Trace
 from kailab.scheduler import SchedulerSettings, settings_of
 from kailab.scheduler.settings.policies import policy_class
+from kailab.scheduler.settings.policy_files import is_file
 
 _FIELDS: tuple[tuple[type[Policy], str], ...] = (
     (JobOrder, "job_order_policy"),
@@ -35,15 +45,39 @@ _BEFORE_SCORES = ("gpusharingorder", "resourcetype")
 """KAI's plugins whose scores outdo a policy's: shares to GPUs that are shared already, work without GPUs to nodes without."""
 
 
+Named = str | Mapping[str, Any]
+"""A policy: its name, or ``{policy: NAME, parameters: {...}}``."""
+
+
+def choice_of(told: Named) -> PolicyChoice:
+    """Without what brought it.
+
+    >>> choice_of("fifo").name, choice_of({"policy": "tiresias", "parameters": {"thresholds": [60]}}).parameters
+    ('fifo', {'thresholds': [60]})
+    """
+    if isinstance(told, str):
+        return PolicyChoice(name=told)
+    return PolicyChoice(name=told["policy"], parameters=told.get("parameters", {}))
+
+
+def files_of(config: Path) -> list[str]:
+    """The files of the policies that a configuration names. Raises InputError."""
+    engine = settings_of(config).engine
+    choices = [choice for _, field in _FIELDS if (choice := getattr(engine, field)) is not None]
+    return [choice.name.rpartition(":")[0] for choice in choices if is_file(choice.name)]
+
+
 def decided_by(
-    config: Path | None, names: Sequence[str], trace: Trace, fleet: Fleet, seed: int | None = None
+    config: Path | None, policies: Sequence[Named], trace: Trace, fleet: Fleet, seed: int | None = None
 ) -> SchedulerSettings:
     """The configuration of a file, with policies by their names in the place of what it says. A score of nodes by name is alone in what it says: KAI's
     preferences above it are off. FGD is told what pods the trace has. Raises InputError, ExtensionError."""
     settings = settings_of(config)
     engine = settings.engine
     seeded = False
-    for name in names:
+    for one in policies:
+        choice = choice_of(one)
+        name = choice.name
         found = policy_class(name)
         if issubclass(found, Dispatch):
             raise InputError(
@@ -57,7 +91,12 @@ def decided_by(
             parameters = {"workload": msgspec.to_builtins(workload(trace, fleet))}
         elif found is Random and seed is not None:
             parameters, seeded = {"seed": seed}, True
-        engine = structs.replace(engine, **{field: PolicyChoice(name=name, parameters=parameters)})
+        chosen = PolicyChoice(name=name, parameters={**parameters, **choice.parameters})
+        try:
+            make_policy(chosen, found)
+        except PolicyError as error:
+            raise InputError(str(error)) from None
+        engine = structs.replace(engine, **{field: chosen})
         if issubclass(found, NodeScore):
             plugins = tuple(one for one in engine.plugins or DEFAULT_PLUGINS if one not in _BEFORE_SCORES)
             engine = structs.replace(engine, plugins=plugins, prefer_shared_devices=False)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError
 from kailab.fleet import Fleet
 from kailab.fleet.sizing import Sizes
@@ -18,13 +19,13 @@ from kailab.replay.clusters.declared import Sites
 from kailab.replay.clusters.reading import Otherwise, read_sites
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
-from kailab.replay.policies import RANDOM, decided_by
+from kailab.replay.policies import RANDOM, Named, choice_of, decided_by
 from kailab.replay.queues import NO_QUOTA, Queues, queues_for
 from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace, read_trace
 from kailab.scheduler import SchedulerSettings
 from kailab.studies.resampling import resampled
-from kailab.studies.study import Run, dispatch_of
+from kailab.studies.study import Run
 
 
 def plan_of(run: Run) -> Plan:
@@ -59,7 +60,7 @@ def sites_of(run: Run) -> Sites:
         prices=None if "prices" not in options else Path(options["prices"]),
         checkpoint=options.get("checkpoint"),
         endless=options.get("arrivalsOnly", False),
-        dispatch=dispatch_of(options["dispatch"]) if "dispatch" in options else "",
+        dispatch=choice_of(options["dispatch"]) if "dispatch" in options else "",
     )
     found = read_sites(Path(options["clusters"]), trace, otherwise)
     if run.seed is None:
@@ -79,12 +80,15 @@ def queues_and_prices(run: Run) -> tuple[list[str], bool]:
 
 
 def _settings(run: Run, trace: Trace, fleet: Fleet) -> SchedulerSettings:
-    names = run.options.get("policies", ())
+    policies = run.options.get("policies", ())
     config = run.options.get("config")
     # What the policies are told of the work is of the trace as it is, as quotas are.
-    return decided_by(
-        None if config is None else Path(config), names, trace, fleet, run.seed if RANDOM in names else None
-    )
+    return decided_by(None if config is None else Path(config), policies, trace, fleet, _seed_of(run, policies))
+
+
+def _seed_of(run: Run, policies: Sequence[Named]) -> int | None:
+    """That of ``random``, unless the study says one."""
+    return run.seed if any(choice_of(one) == PolicyChoice(name=RANDOM) for one in policies) else None
 
 
 def trace_of(options: Mapping[str, Any]) -> Trace:

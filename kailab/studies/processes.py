@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Any, NamedTuple
 
+from kailab.replay.policies import choice_of
 from kailab.studies.measuring import Done, Result, result_of
 from kailab.studies.study import Run
 
@@ -50,7 +51,7 @@ def run_here(runs: Sequence[Run], workers: int, done: Done) -> None:
 
 def lost(run: Run, times: int, how: str) -> Result:
     """The result of one that has none: a policy that ends its process, or too little memory, takes no other run with it."""
-    decided = run.options.get("policies") or ()
+    decided = [choice_of(one).name for one in run.options.get("policies", ())]
     by = f", decided by {', '.join(decided)}" if decided else ""
     return Result(key=run.key, error=f"its process ended {times} times without a result{by}: {how}")
 

@@ -23,6 +23,7 @@ from kailab.errors import InputError
 from kailab.model.described import described
 from kailab.model.schema_faults import Fault
 from kailab.model.times import duration_seconds
+from kailab.replay.policies import Named
 from kailab.replay.queues import MODES
 from kailab.scheduler.settings.policy_files import seen_from
 from kailab.studies.search import read_search, search_faults
@@ -152,18 +153,20 @@ def placed(name: str, value: Any, base: Path) -> Any:
     if name in ("for", "checkpoint"):
         return int(duration_seconds(value, days=True))
     if name == "dispatch":
-        return (
-            seen_from(value, base) if isinstance(value, str) else {**value, "policy": seen_from(value["policy"], base)}
-        )
+        return _policy(value, base)
     if name in ("trace", "config", "prices", "clusters"):
         return str(base / Path(value).expanduser())
     if name == "queues" and value not in MODES:
         return str(base / Path(value).expanduser())
     if name == "policies":
-        return [seen_from(one, base) for one in value]
+        return [_policy(one, base) for one in value]
     if name == "fleet" and (base / Path(value).expanduser()).is_file():
         return str(base / Path(value).expanduser())
     return value
+
+
+def _policy(told: Named, base: Path) -> Named:
+    return seen_from(told, base) if isinstance(told, str) else {**told, "policy": seen_from(told["policy"], base)}
 
 
 def _find(told: dict[str, Any]) -> Find:

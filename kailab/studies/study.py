@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from kailab.engine.policies.settings import PolicyChoice
+from kailab import __version__
 from kailab.model.files import read_bytes
 from kailab.replay.clusters.reading import named_files
+from kailab.replay.policies import choice_of, files_of
 from kailab.studies.search import Search
 from kailab.studies.target import Target
 
@@ -87,6 +88,8 @@ def told(value: Any) -> str:
     ('kai.yaml', 'team-a=8 team-b=200', 'true', 'fifo fgd', 'none')
     >>> told({"policy": "spill-over", "parameters": {"bound": 60}})
     'spill-over bound=60'
+    >>> told([{"policy": "tiresias", "parameters": {"thresholds": [60]}}, "backfill"])
+    'tiresias thresholds=[60] backfill'
     """
     if isinstance(value, dict) and "policy" in value:
         parameters = value.get("parameters", {})
@@ -94,28 +97,22 @@ def told(value: Any) -> str:
     if isinstance(value, dict):
         return " ".join(f"{name}={value[name]:g}" for name in sorted(value))
     if isinstance(value, list):
-        return " ".join(value) or "none"
+        return " ".join(map(told, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def dispatch_of(value: str | Mapping[str, Any]) -> PolicyChoice:
-    """The option ``dispatch``: a policy's name, or that with parameters."""
-    if isinstance(value, str):
-        return PolicyChoice(name=value)
-    return PolicyChoice(name=value["policy"], parameters=value.get("parameters", {}))
 
 
 def _key(options: Mapping[str, Any], seed: int | None, digests: dict[str, str]) -> str:
     named = [str(options[name]) for name in FILES if name in options]
     # FILE.py:CLASS
-    named += [name.rpartition(":")[0] for name in options.get("policies", ())]
-    if "dispatch" in options:
-        named.append(dispatch_of(options["dispatch"]).name.rpartition(":")[0])
+    told_policies = [*options.get("policies", ()), *([options["dispatch"]] if "dispatch" in options else [])]
+    named += [choice_of(one).name.rpartition(":")[0] for one in told_policies]
+    if "config" in options:
+        named += files_of(Path(options["config"]))
     if "clusters" in options:
         named += [str(path) for path in named_files(Path(options["clusters"]))]
     contents = {name: _digest(name, digests) for name in named if Path(name).is_file()}
     whole = msgspec.json.encode(
-        {"options": dict(options), "seed": seed, "files": contents, "form": FORM}, order="sorted"
+        {"options": dict(options), "seed": seed, "files": contents, "form": FORM, "kailab": __version__}, order="sorted"
     )
     return hashlib.sha256(whole).hexdigest()[:20]
 

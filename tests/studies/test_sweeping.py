@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import os
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import psutil
@@ -160,6 +163,44 @@ def test_of_the_settings_that_hold_the_one_with_the_least_is_best(study_file: Wr
     best = None if found.best is None else found.best.setting["limits"]["red"]
     assert best == (min(holding) if holding else None)
     assert holding, "a limit of all GPUs holds"
+
+
+FEWEST = """\
+from kailab.engine import JobOrder
+
+
+class Fewest(JobOrder, frozen=True):
+    sign: int = {sign}
+
+    def key(self, job):
+        return self.sign * job.wants.gpu
+"""
+
+
+def test_a_policy_of_a_file_is_tried_with_its_parameters(study_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "fewest.py").write_text(FEWEST.format(sign=1))
+    grid = (
+        "{policies: [[{policy: 'fewest.py:Fewest'}], [{policy: 'fewest.py:Fewest', parameters: {sign: -1}}, backfill]]}"
+    )
+    study = read_study(study_file(grid=grid, fleet="lesson", size="8"))
+    told = [row["policies"] for row in csv.DictReader(sweep(study, tmp_path / "studies", workers=1).table.open())]
+    assert {text.rpartition(":")[2] for text in told} == {"Fewest", "Fewest sign=-1 backfill"}
+    odd = read_study(study_file(grid="{policies: [[{policy: 'fewest.py:Fewest', parameters: {sgn: 1}}]]}"))
+    with pytest.raises(InputError, match=r"fewest.py:Fewest.*parameters.*sgn"):
+        sweep(odd, tmp_path / "others")
+
+
+def test_runs_are_done_anew_where_the_policy_of_a_configuration_is_another(study_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "fewest.py").write_text(FEWEST.format(sign=1))
+    (tmp_path / "kai.yaml").write_text("kailab: {jobOrder: fewest.py:Fewest}\n")
+    path = study_file(config="kai.yaml")
+    # A process takes one version of a policy's file only.
+    tell = "import pathlib, sys; from kailab.studies.reading import read_study; print(read_study(pathlib.Path(sys.argv[1])).runs()[0].key)"
+    keys = []
+    for sign in (1, 1, -1):
+        (tmp_path / "fewest.py").write_text(FEWEST.format(sign=sign))
+        keys.append(subprocess.run([sys.executable, "-c", tell, str(path)], check=True, capture_output=True).stdout)
+    assert keys[0] == keys[1] != keys[2]
 
 
 @pytest.mark.slow

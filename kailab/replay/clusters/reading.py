@@ -42,7 +42,7 @@ from kailab.replay.clusters.declared import (
 )
 from kailab.replay.costing import gpus_by_model
 from kailab.replay.fleets import replay_fleet
-from kailab.replay.policies import RANDOM, decided_by
+from kailab.replay.policies import RANDOM, Named, decided_by, files_of
 from kailab.replay.queues import MODES, NO_QUOTA, queues_for
 from kailab.replay.replaying import Plan
 from kailab.replay.trace import Trace
@@ -60,7 +60,7 @@ class Otherwise:
 
     queues: str = NO_QUOTA
     config: Path | None = None
-    policies: tuple[str, ...] = ()
+    policies: tuple[Named, ...] = ()
     prices: Path | None = None
     seed: int | None = None
     checkpoint: int | None = None
@@ -105,6 +105,8 @@ def named_files(path: Path) -> list[Path]:
     policies = [name for one in value["clusters"] for name in one.get("policies", ())]
     policies += [value.get("dispatch", {}).get("policy", "")]
     named += [name.rpartition(":")[0] for name in policies if is_file(name)]
+    configs = [place for one in value["clusters"] if (place := seen(one.get("config", ""), base)).is_file()]
+    named += [name for config in configs for name in files_of(config)]
     return [path, *(place for name in dict.fromkeys(named) if (place := seen(name, base)).is_file())]
 
 
@@ -133,7 +135,7 @@ def _site(told: Mapping[str, Any], trace: Trace, base: Path, otherwise: Otherwis
     )
 
 
-def _policies(value: Mapping[str, Any], otherwise: Otherwise, base: Path) -> Iterator[tuple[str, ...]]:
+def _policies(value: Mapping[str, Any], otherwise: Otherwise, base: Path) -> Iterator[tuple[Named, ...]]:
     """Of each cluster."""
     for one in value["clusters"]:
         own = one.get("policies")
