@@ -131,11 +131,14 @@ def _carry_out(
         evidence.check(plan.trace, plan.lasting, folder)
     with terminal.progress_bars() as tell:
         done = replaying.replay(plan, tell, keeper)
-    if recorder and folder:
-        replay_evidence.write([recorder], plan.trace, [plan.fleet], folder)
-    files.write(done)
     found = summary(done)
-    terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
+    # It is told even where what it is to be written to can't be: a disk that is full does not take weeks of a replay with it.
+    try:
+        if recorder and folder:
+            replay_evidence.write([recorder], plan.trace, [plan.fleet], folder)
+        files.write(done)
+    finally:
+        terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
 
 
 def _read(trace: Path, form: str, columns: str, skip_broken: bool) -> Trace:
@@ -157,7 +160,7 @@ def _queues(trace: Trace, fleet: Fleet, file: Path | None, by_share: bool, one: 
 
 def _told(found: Summary) -> Iterator[str]:
     from kailab.cli.table import render
-    from kailab.lab.wording import elapsed
+    from kailab.lab.wording import count, elapsed
     from kailab.replay.summary import gpu_hours
 
     total, sums = found.total, found.balance
@@ -169,6 +172,8 @@ def _told(found: Summary) -> Iterator[str]:
         f"GPUs allocated: {found.allocated:.2%} of the time; until the last arrival {found.allocated_arriving:.2%}. "
         f"{total.ended} jobs ended, {total.jobs - total.began} never began, {total.evictions} pods evicted"
     )
+    for one in found.unbegun:
+        yield f"Never began: {count(one.jobs, 'job')}, {one.reason}; {one.example}: {one.message}"
     yield (
         f"GPU-hours: {gpu_hours(sums.submitted):.3f} submitted = {gpu_hours(sums.done):.3f} done + {gpu_hours(sums.to_run):.3f} to do by what runs "
         f"+ {gpu_hours(sums.to_wait):.3f} by what waits; {gpu_hours(sums.held):.3f} held = done + {gpu_hours(sums.lost):.3f} lost "

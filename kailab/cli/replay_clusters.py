@@ -45,11 +45,14 @@ def replay(
     with replay_kept.kept(lambda: facts(sites, lasting), resume) as keeper:
         with terminal.progress_bars() as tell:
             done = dispatcher.dispatch(sites, lasting, tell, keeper)
-        _write_tables(done, jobs_file, timeline_file)
-        if folder:
-            replay_evidence.write(recorders, trace, [site.plan.fleet for site in sites.sites], folder)
         found = figures(done)
-        terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
+        # It is told even where what it is to be written to can't be.
+        try:
+            _write_tables(done, jobs_file, timeline_file)
+            if folder:
+                replay_evidence.write(recorders, trace, [site.plan.fleet for site in sites.sites], folder)
+        finally:
+            terminal.say(json.dumps(as_json(found), indent=2) if output is TextOrJson.json else "\n".join(_told(found)))
 
 
 def _write_tables(done: Dispatched, jobs_file: Path | None, timeline_file: Path | None) -> None:

@@ -4,7 +4,7 @@ The lab decides as ever: its controllers, grouping and scheduler. Here is no clo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +20,7 @@ from kailab.replay.plan import Plan as Plan
 from kailab.replay.policies import workload
 from kailab.replay.standing import Fairness, Standings
 from kailab.replay.staying import Stay
+from kailab.replay.unbegun import Unbegun, unbegun
 from kailab.replay.work import Accounts
 
 Progress = Callable[[str, int, int], None]
@@ -32,7 +33,7 @@ LONGEST = 10**9
 @dataclass(frozen=True, kw_only=True)
 class Replayed:
     """What came of it. ``began`` and ``ended``: seconds on the lab's clock; the first job arrived when it began. ``gpus``: of the fleet.
-    ``cycles``: that the scheduler ran. ``opened``: the lab, on its clock; ``meter``: None where nobody asked for metrics."""
+    ``cycles``: that the scheduler ran. ``unbegun``: why jobs never began. ``opened``: the lab, on its clock; ``meter``: None where nobody asked for metrics."""
 
     plan: Plan
     accounts: Accounts
@@ -44,6 +45,7 @@ class Replayed:
     cycles: int
     fairness: Fairness
     fragmentation: Fragmentation | None
+    unbegun: Sequence[Unbegun] = ()
     opened: float = 0.0
     meter: Meter | None = None
 
@@ -99,6 +101,7 @@ class Replaying:
             cycles=lab.log.cycle,
             fairness=self._standings.fairness(ended),
             fragmentation=self._samples.summary(),
+            unbegun=unbegun(self.stay.cluster, self.accounts),
             opened=lab.opened,
             meter=self._meter,
         )

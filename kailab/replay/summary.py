@@ -18,6 +18,7 @@ from kailab.replay.job import HOUR, WHOLE
 from kailab.replay.replaying import Replayed
 from kailab.replay.standing import Fairness
 from kailab.replay.trace import Trace
+from kailab.replay.unbegun import Unbegun
 from kailab.replay.work import Work
 
 LEAST_SECONDS = 10
@@ -87,6 +88,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     fairness: Fairness
     fragmentation: Fragmentation | None
     costs: ReplayCost | None
+    unbegun: list[Unbegun] = []
 
     @property
     def cost(self) -> float | None:
@@ -124,6 +126,7 @@ def summary(replayed: Replayed) -> Summary:
         fairness=replayed.fairness,
         fragmentation=replayed.fragmentation,
         costs=_costs(replayed),
+        unbegun=list(replayed.unbegun),
     )
 
 

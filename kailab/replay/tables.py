@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from kailab.errors import InputError
+from kailab.evidence.run import replace_file
 from kailab.model.optional import optional
 from kailab.replay.replaying import Replayed
 
@@ -50,23 +52,29 @@ def timeline_rows(replayed: Replayed) -> Iterable[tuple[int, int, int, int]]:
 
 
 def write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """By the file's ending. Raises InputError."""
+    """By the file's ending; whole or not at all. Raises InputError."""
+    content = _parquet(path, columns, list(rows)) if path.suffix == ".parquet" else _csv(columns, rows)
     try:
-        if path.suffix == ".parquet":
-            _write_parquet(path, columns, list(rows))
-        else:
-            with path.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(columns)
-                writer.writerows(rows)
+        replace_file(path, content)
     except OSError as error:
         raise InputError(f"{path}: can't be written: {error.strerror or error}") from None
 
 
-def _write_parquet(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+def _csv(columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> bytes:
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _parquet(path: Path, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> bytes:
     arrow, parquet = _pyarrow(path)
     table = arrow.table({name: [row[index] for row in rows] for index, name in enumerate(columns)})
-    parquet.write_table(table, path)
+    sink = arrow.BufferOutputStream()
+    parquet.write_table(table, sink)
+    content: bytes = sink.getvalue().to_pybytes()
+    return content
 
 
 def _pyarrow(path: Path) -> tuple[Any, Any]:

@@ -114,6 +114,7 @@ class Accounts:
         if work.began is None and work.running:
             work.began = now
             self._waiting -= 1
+            self._correct(now)
 
     def complete(self, work: Work, uid: str, now: int) -> None:
         """A pod has done its work."""
@@ -153,6 +154,14 @@ class Accounts:
             self.timeline[-1] = entry
         else:
             self.timeline.append(entry)
+
+    def _correct(self, since: int) -> None:
+        """A job began at a moment that has been noted already: that is seen a moment later."""
+        for place in range(len(self.timeline) - 1, -1, -1):
+            at, held, waiting, running = self.timeline[place]
+            if at < since:
+                return
+            self.timeline[place] = at, held, waiting - 1, running + 1
 
     def _end(self, work: Work, uid: str, now: int) -> Life:
         life = work.lives.pop(uid)

@@ -49,6 +49,22 @@ def test_for_programs_and_in_files(kailab, trace, home) -> None:
         assert max(int(row["held_gpu_milli"]) for row in csv.DictReader(file)) == 12_500
 
 
+def test_what_can_not_be_written_does_not_take_the_result_with_it(kailab, trace, home) -> None:
+    (home / "jobs.csv").mkdir()
+    done = kailab("replay", "trace.csv", "--fleet", "lesson", "--jobs", "jobs.csv")
+    assert done.code == 2
+    assert "jobs.csv: can't be written" in done.err
+    assert "12.250 submitted = 12.250 done" in done.out
+    assert sorted(path.name for path in home.iterdir() if "jobs" in path.name) == ["jobs.csv"]
+
+
+def test_jobs_that_never_begin_are_told_with_their_reason(kailab, trace) -> None:
+    trace.write_text(TRACE + "d,130,60,64,red\n")
+    done = kailab("replay", "trace.csv", "--fleet", "lesson")
+    assert "1 never began" in done.out
+    assert "Never began: 1 job, PodSchedulingErrors; d: there is room for " in done.out
+
+
 def test_evidence_of_it_is_as_that_of_a_test(kailab, trace, home) -> None:
     done = kailab("replay", "trace.csv", "--fleet", "lesson", "--quota-by-share", "--evidence", "kept")
     assert done.code == 0, done.err

@@ -82,3 +82,18 @@ def test_free_gpus_that_the_trace_s_pods_can_not_use_are_fragments(trace_file, r
 def test_gpus_that_all_can_use_are_no_fragments(trace_file, replayed) -> None:
     found = summary(replayed(trace_file("a,0,900,1", "b,1,900,1", "c,2,900,1"), "one", endless=True)).fragmentation
     assert (found.of_all, found.last_of_all) == (0.0, 0.0)
+
+
+def test_jobs_that_never_begin_are_told_with_what_was_said_of_them(trace_file, replayed) -> None:
+    path = trace_file(
+        "a,0,60,4,,",
+        "b,1,60,12,,",
+        "c,2,60,1,H999,",
+        "d,3,60,2,,build",
+        header="name,submit,seconds,gpus,models,priority",
+    )
+    (few, first) = sorted(summary(replayed(path)).unbegun, key=lambda one: one.jobs)
+    assert (few.reason, few.jobs, few.example) == ("NonPreemptibleOverQuota", 1, "d")
+    assert (first.reason, first.jobs, first.example) == ("PodSchedulingErrors", 2, "b")
+    assert "there is room for 2 of the 3 pods that must start together" in first.message
+    assert summary(replayed(trace_file("a,0,60,4"))).unbegun == []

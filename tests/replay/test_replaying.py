@@ -159,3 +159,6 @@ def test_gpu_time_balances_whatever_comes(trace_file, queue_file, replayed, jobs
     # All that the fleet can hold is done in the end, if there is an end.
     assert lasting is not None or all(work.ended is not None for work in fit)
     assert max(held for _, held, _, _ in tables.timeline_rows(done)) <= 8 * GPU_SECOND
+    works = done.accounts.works.values()
+    for at, _, waiting, _ in done.accounts.timeline:
+        assert waiting == sum(work.arrived <= at and (work.began is None or work.began > at) for work in works)

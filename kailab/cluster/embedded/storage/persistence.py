@@ -188,8 +188,12 @@ class StateLock:
             os.close(file)
             pid = f"process {holder}" if holder.isdigit() else "another process"
             raise StateError(f"{self._path}: the lab is in use by {pid}; wait for it to end") from None
-        os.ftruncate(file, 0)
-        os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        try:
+            os.ftruncate(file, 0)
+            os.pwrite(file, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            os.close(file)
+            raise StateError(f"{self._path}: the lab can't be locked: {error.strerror or error}") from error
         self._file = file
         return self
 
