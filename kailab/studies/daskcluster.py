@@ -11,7 +11,8 @@ from typing import Any
 
 from kailab.errors import ConnectError, InputError
 from kailab.model.optional import optional
-from kailab.studies.measuring import Done, result_of
+from kailab.studies.alone import result_alone
+from kailab.studies.measuring import Done
 from kailab.studies.processes import lost
 from kailab.studies.study import Run
 
@@ -48,7 +49,7 @@ def _follow(distributed: Any, client: Any, runs: Sequence[Run], done: Done) -> N
 
     def submit(run: Run, tries: int) -> Any:
         # No two tasks have the same key: Dask would take the one for the other.
-        future = client.submit(result_of, run, key=f"kailab-{run.key}-{run.number}-{tries}", pure=False)
+        future = client.submit(result_alone, run, key=f"kailab-{run.key}-{run.number}-{tries}", pure=False)
         of[future.key] = run, tries
         return future
 

@@ -16,7 +16,7 @@ from kailab.studies.reading import COST
 from kailab.studies.running import Progress, Runner
 from kailab.studies.search import Search
 from kailab.studies.searching import Searched, check_optuna, searched
-from kailab.studies.study import Find, Run, Study
+from kailab.studies.study import Find, Run, Study, told
 from kailab.studies.target import Target
 
 
@@ -105,5 +105,5 @@ def _check(runs: Sequence[Run], find: Find | None) -> None:
             except InputError as error:
                 if error.where.file or not run.setting:
                     raise
-                said = ", ".join(f"{name} {value}" for name, value in run.setting.items())
+                said = ", ".join(f"{name} {told(value)}" for name, value in run.setting.items())
                 raise InputError(f"{said}: {error.message}", error.where) from None

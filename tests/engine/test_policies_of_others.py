@@ -223,6 +223,11 @@ def test_a_policy_shows_nothing_that_can_be_written(team) -> None:
 # Faults
 
 WRONG = [
+    (
+        JobOrder,
+        (1,) * 33,
+        "key of PodGroup default/urgent is a tuple of 33; expected a number, or a tuple of 32 numbers at most",
+    ),
     (JobOrder, float("nan"), "key of PodGroup default/urgent is nan; expected a number, or a tuple of numbers"),
     (JobOrder, (1.0, float("nan")), "is (1.0, nan)"),
     (JobOrder, "first", "is 'first'"),

@@ -25,6 +25,15 @@ pytest.importorskip("distributed", reason="Dask is not installed")
 pytestmark = pytest.mark.slow
 
 PATIENCE_SECONDS = 240
+PRINTS = """\
+from kailab.engine import JobOrder
+
+
+class Mine(JobOrder, frozen=True):
+    def key(self, job):
+        print("asked")
+        return job.wants.gpu
+"""
 
 
 class DaskHere:
@@ -107,6 +116,20 @@ def test_a_scheduler_that_is_lost_is_told_and_the_study_goes_on_elsewhere(
     swept = sweep(study, tmp_path, workers=2)
     assert swept.before >= 2
     assert len(swept.results) == 6
+
+
+def test_workers_read_files_as_they_are_now(study_file: Write, tmp_path: Path, dask: DaskHere) -> None:
+    path = study_file(policies="[mine.py:Mine]")
+    trace = tmp_path / "trace.csv"
+    (tmp_path / "mine.py").write_text(PRINTS)
+    tables = []
+    for _ in range(2):
+        swept = sweep(read_study(path), tmp_path / "there", dask=dask.address)
+        assert not swept.failed, swept.results
+        tables.append(swept.table.read_bytes())
+        trace.write_text(trace.read_text().replace("red", "green"))
+    assert b"red" in tables[0]
+    assert b"red" not in tables[1]
 
 
 def test_where_no_scheduler_is_that_is_told(study_file: Write, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ import pytest
 from kailab.errors import ExtensionError, InputError, StateError
 from kailab.replay.trace import read_trace
 from kailab.studies import keeping
+from kailab.studies.alone import result_alone
 from kailab.studies.confidence import Verdict
 from kailab.studies.finding import finding
 from kailab.studies.measuring import result_of
@@ -163,6 +164,15 @@ def test_of_the_settings_that_hold_the_one_with_the_least_is_best(study_file: Wr
     best = None if found.best is None else found.best.setting["limits"]["red"]
     assert best == (min(holding) if holding else None)
     assert holding, "a limit of all GPUs holds"
+
+
+@pytest.mark.slow
+def test_a_run_alone_is_that_of_a_study(study_file: Write, tmp_path: Path) -> None:
+    (tmp_path / "leaves.py").write_text(ENDS_ITS_PROCESS)
+    study = read_study(study_file(grid="{policies: [[], ['leaves.py:Leaves']]}"))
+    fine, leaves = study.runs()
+    assert result_alone(fine) == result_of(fine)
+    assert "ended 3 times without a result" in result_alone(leaves).error
 
 
 FEWEST = """\

@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from kailab.engine.decisions import QueueState
     from kailab.engine.session import Session
 
+MOST_PARTS = 32
+"""Of a key or a cost: each is kept for each job, and compared with all others."""
+
+_BEFORE_POLICY = 2
+"""Frames of an error between the one that asks and the policy's own."""
+
 T = TypeVar("T")
 Numeric = tuple[float, ...]
 
@@ -131,6 +137,9 @@ def _numbers(choice: PolicyChoice, method: str, job: Job, ask: Callable[[], obje
     about = about_group(job)
     answer = asked(choice, method, about, ask)
     parts = answer if isinstance(answer, tuple) else (answer,)
+    if len(parts) > MOST_PARTS:
+        told = f"a tuple of {len(parts)}"
+        raise wrong(choice, method, about, told, f"a number, or a tuple of {MOST_PARTS} numbers at most")
     if not parts or not all(_is_number(part) for part in parts):
         raise wrong(choice, method, about, repr(answer)[:80], "a number, or a tuple of numbers")
     if length is not None and len(parts) != length:
@@ -154,13 +163,23 @@ def asked(choice: PolicyChoice, method: str, about: str, ask: Callable[[], T]) -
         return ask()
     # SystemExit too: a policy of others must not end the process of the scheduler.
     except (Exception, SystemExit) as error:
-        last = error.__traceback__
-        # The innermost frame, which is where the policy's own code failed.
-        while last is not None and last.tb_next is not None:
-            last = last.tb_next
-        place = "" if last is None else f" ({last.tb_frame.f_code.co_filename}, line {last.tb_lineno})"
         why = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise PolicyError(f"policy {choice.told}: {method} of {about} failed: {why}{place}") from error
+        raise PolicyError(f"policy {choice.told}: {method} of {about} failed: {why}{_place(error)}") from error
+
+
+def _place(error: BaseException) -> str:
+    """Where the policy's own code was: not what it called, nor what ended it."""
+    frames = []
+    part = error.__traceback__
+    while part is not None:
+        frames.append((part.tb_frame.f_code.co_filename, part.tb_lineno))
+        part = part.tb_next
+    if not frames:
+        return ""
+    # Here, and the question, come before its method.
+    own = frames[min(_BEFORE_POLICY, len(frames) - 1)][0]
+    file, line = next(frame for frame in reversed(frames) if frame[0] == own)
+    return f" ({file}, line {line})"
 
 
 def wrong(choice: PolicyChoice, method: str, about: str, said: str, expected: str) -> PolicyError:
