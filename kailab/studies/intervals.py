@@ -49,7 +49,7 @@ def interval(values: Sequence[float | None]) -> Interval:
 
     >>> found = interval([10.0, 12.0, 14.0, None])
     >>> round(found.low, 3), found.mean, round(found.high, 3), found.seeds, found.missing
-    (7.031, 12.0, 16.969, 4, 1)
+    (7.032, 12.0, 16.968, 4, 1)
     """
     there = [value for value in values if value is not None]
     missing = len(values) - len(there)
