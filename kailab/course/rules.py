@@ -1,7 +1,7 @@
 """Rules of a challenge on the student's files: what is not theirs to change, and what the task forbids.
 
-Three rules hold in every challenge: given files stay as they are, what was in the student's files stays there, and nothing is added but
-of the kinds that the challenge names.
+Four rules hold in every challenge: given files stay as they are, what was in the student's files stays there, nothing is added but of the
+kinds that the challenge names, and no pod names its node: it would stand there without having been scheduled, and a fake node refuses none.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kailab.errors import InputError
 from kailab.lab import intake
 from kailab.model.manifests import Object, object_name, value_at
 from kailab.model.quantities import parse
+from kailab.model.validation.hints import pod_templates
 
 UNLIMITED = -1
 Objects = Mapping[str, Object]
@@ -70,6 +71,13 @@ def broken(challenge: Challenge, files: Submission) -> Iterator[tuple[str, str]]
         elif name not in files.start and obj.get("kind") not in challenge.new:
             may = f"only {', '.join(challenge.new)} may be added" if challenge.new else "nothing has to be added"
             yield "Only what the task is about is changed.", f"{name} is new; {may}"
+        yield from _placed_by_hand(name, obj)
+
+
+def _placed_by_hand(name: str, obj: Object) -> Iterator[tuple[str, str]]:
+    for path, pod in pod_templates(obj):
+        if pod["spec"].get("nodeName"):
+            yield "The scheduler chooses the nodes.", f"{name}: {path}spec.nodeName is given, so no scheduler is asked"
 
 
 def rule_failure(files: Submission, one: Mapping[str, Any]) -> str:

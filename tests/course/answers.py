@@ -16,6 +16,7 @@ import yaml
 from kailab.course.challenge import Challenge
 from kailab.course.reading import CHALLENGES, challenge
 from kailab.model.manifests import dump, load_text, object_name
+from kailab.model.validation.hints import pod_templates
 
 SOLUTIONS = Path(__file__).with_name("solutions")
 
@@ -48,6 +49,14 @@ class StudentsAnswer:
             (folder / name).write_text(text)
         assert not touched, f"{self}: there is no {touched}"
         return task
+
+    def has_pods(self) -> bool:
+        """Whether the student's files have work, not queues alone."""
+        task = challenge(self.challenge)
+        files = [name for name in task.files.edit if name != task.config]
+        return any(
+            list(pod_templates(obj)) for name in files for obj in load_text((task.folder / name).read_text()).objects
+        )
 
     def _edited(self, name: str, text: str, touched: set[str]) -> str:
         objects = []

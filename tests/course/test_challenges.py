@@ -10,6 +10,7 @@ import pytest
 from kailab.course.judging import judge
 from kailab.course.reading import challenge, challenges
 from tests.course.answers import StudentsAnswer, answers, names
+from tests.course.cheating import on_a_node_by_name, rewrite, without_gpus
 
 
 @pytest.mark.parametrize("name", names())
@@ -33,6 +34,22 @@ def test_what_tempts_does_not_solve_it_and_is_told_why(answer: StudentsAnswer, t
     told = "\n".join(f"{one.say}\n{one.why}" for one in verdict.judged if not one.held)
     assert answer.told
     assert answer.told in told
+
+
+@pytest.mark.parametrize("cheat", ["no GPUs", "a node by name"])
+@pytest.mark.parametrize("answer", [one for one in answers("solutions") if one.has_pods()], ids=str)
+def test_what_makes_pods_run_without_the_lesson_solves_nothing(
+    answer: StudentsAnswer, cheat: str, tmp_path: Path
+) -> None:
+    """The right answer, with pods that ask for no GPU or name their node: both run whatever queues say."""
+    task = answer.write(tmp_path)
+    for name in task.files.edit:
+        if name != task.config:
+            rewrite(tmp_path / name, without_gpus if cheat == "no GPUs" else on_a_node_by_name)
+    verdict = judge(task, tmp_path)
+    assert not verdict.solved
+    if cheat != "no GPUs":
+        assert "The scheduler chooses the nodes." in [one.say for one in verdict.judged if one.rule and not one.held]
 
 
 def test_each_challenge_has_two_solutions_and_three_temptations() -> None:
