@@ -48,20 +48,15 @@ def list_challenges(file: Path | None, output: TextOrJson) -> None:
     if output is TextOrJson.json:
         data = [
             {"name": one.name, "title": one.title, "level": one.level, "minutes": one.minutes,
-             "exercise": one.exercise, "status": _status(progress, one.name)} for one in every
+             "exercise": one.exercise, "status": progress.status(one.name)} for one in every
         ]  # fmt: skip
         terminal.say(json.dumps(data, indent=2))
         return
-    rows = [(one.name, str(one.level), f"{one.minutes} min", _status(progress, one.name), one.title) for one in every]
+    rows = [(one.name, str(one.level), f"{one.minutes} min", progress.status(one.name), one.title) for one in every]
     terminal.say(render(("NAME", "LEVEL", "TIME", "STATUS", "TITLE"), rows))
     solved = sum(one.name in progress.solved() for one in every)
     levels = "; ".join(f"{level}: {what}" for level, what in _LEVELS.items())
     terminal.notice(f"{solved} of {len(every)} solved. Levels: {levels}. Begin one: kailab course start NAME")
-
-
-def _status(progress: Progress, name: str) -> str:
-    done = progress.challenges.get(name)
-    return "" if done is None else "solved" if done.solved else "begun"
 
 
 @group.command()
@@ -76,12 +71,11 @@ def start(name: str, folder: Path | None, fresh: bool, file: Path | None) -> Non
     from kailab.course.reading import challenge
 
     task = challenge(name)
-    path, progress = progress_of(file)
     place = (folder or Path(name)).absolute()
-    kept = workspace.start(task, place, fresh=fresh)
-    done = progress.of(name)
-    done.folder, done.started = str(place), done.started or record.now()
-    record.write(path, progress)
+    with record.changing(progress_of(file)[0]) as progress:
+        kept = workspace.start(task, place, fresh=fresh)
+        done = progress.of(name)
+        done.folder, done.started = str(place), done.started or record.now()
     for one in kept:
         terminal.notice(f"your file is kept as {one}")
     terminal.say(prose.page(workspace.task_text(task).rstrip("\n")))
@@ -109,18 +103,17 @@ def check(name: str | None, folder: Path | None, opened: bool, file: Path | None
     from kailab.course import workspace
     from kailab.course.judging import judge
 
-    path, progress = progress_of(file)
-    task, place = _begun(progress, name, folder)
+    path, before = progress_of(file)
+    task, place = _begun(before, name, folder)
     verdict = judge(task, place)
     if opened:
         workspace.open_lab(task, place / workspace.STATE, place)
-    done = progress.of(task.name)
-    done.checks += 1
-    if verdict.solved and not done.solved:
-        done.solved = record.now()
-    if verdict.solved:
-        done.files = {one: (place / one).read_text(encoding="utf-8") for one in task.files.edit}
-    record.write(path, progress)
+    with record.changing(path) as progress:
+        done = progress.of(task.name)
+        done.checks += 1
+        if verdict.solved:
+            done.solved = done.solved or record.now()
+            done.files = {one: (place / one).read_text(encoding="utf-8") for one in task.files.edit}
     if output is TextOrJson.json:
         terminal.say(json.dumps(verdict.data(), indent=2))
     else:
@@ -170,11 +163,10 @@ def hint(name: str | None, file: Path | None) -> None:
     """Show the next hint of a challenge, with those before it."""
     from kailab.course import progress as record
 
-    path, progress = progress_of(file)
-    task, _ = _begun(progress, name, None)
-    done = progress.of(task.name)
-    done.hints = min(done.hints + 1, len(task.hints))
-    record.write(path, progress)
+    with record.changing(progress_of(file)[0]) as progress:
+        task, _ = _begun(progress, name, None)
+        done = progress.of(task.name)
+        done.hints = min(done.hints + 1, len(task.hints))
     for number, text in enumerate(task.hints[: done.hints], 1):
         terminal.say(prose.wrapped(text, f"{number}. ", "   "))
     left = len(task.hints) - done.hints

@@ -31,22 +31,17 @@ def list_lessons(file: Path | None, output: TextOrJson) -> None:
     every = lessons()
     if output is TextOrJson.json:
         data = [
-            {"number": one.number, "name": one.name, "title": one.title, "minutes": one.minutes, "status": _status(progress, one.name)}
+            {"number": one.number, "name": one.name, "title": one.title, "minutes": one.minutes, "status": progress.status_of_lesson(one.name)}
             for one in every
         ]  # fmt: skip
         terminal.say(json.dumps(data, indent=2))
         return
-    rows = [(str(one.number), one.name, f"{one.minutes} min", _status(progress, one.name), one.title) for one in every]
+    rows = [
+        (str(one.number), one.name, f"{one.minutes} min", progress.status_of_lesson(one.name), one.title)
+        for one in every
+    ]
     terminal.say(render(("", "NAME", "TIME", "STATUS", "TITLE"), rows))
     terminal.notice("Begin one: kailab course lesson NAME")
-
-
-def _status(progress: Progress, name: str) -> str:
-    taken = progress.lessons.get(name)
-    if taken is None:
-        return ""
-    done = (("passed", taken.quiz), ("compared", taken.compared), ("predicted", taken.predicted))
-    return next((word for word, when in done if when), "begun")
 
 
 @click.command()
@@ -59,21 +54,23 @@ def lesson(name: str, folder: Path | None, fresh: bool, file: Path | None) -> No
     from kailab.course import progress as record
     from kailab.course import workspace
     from kailab.course.lesson_reading import lesson as read
-    from kailab.course.progress import Taken
 
     task = read(name)
-    path, progress = progress_of(file)
-    before = progress.lessons.get(task.name)
-    there = Path(before.folder) if before is not None and folder is None and before.folder else None
-    place = (folder or there or Path(task.name)).absolute()
-    workspace.lay_out(task, place, fresh=fresh)
-    if fresh:
-        progress.lessons[task.name] = Taken()
-    taken = progress.of_lesson(task.name)
-    taken.folder, taken.started = str(place), taken.started or record.now()
-    record.write(path, progress)
+    with record.changing(progress_of(file)[0]) as progress:
+        before = progress.lessons.get(task.name)
+        there = Path(before.folder) if before is not None and folder is None and before.folder else None
+        place = (folder or there or Path(task.name)).absolute()
+        workspace.lay_out(task, place, fresh=fresh)
+        taken = progress.of_lesson(task.name)
+        if fresh:
+            taken.begin_anew()
+        taken.folder, taken.started = str(place), taken.started or record.now()
     terminal.say("\n".join(_introduced(task)))
-    terminal.notice(f"\nNext: kailab course predict {task.name} {' '.join('N' for _ in task.predict)}")
+    if taken.predicted:
+        terminal.say(f"\nYou foretold {_said(taken.prediction)}. {_to_do(task, taken)}")
+        terminal.notice(f"\nNext: kailab course compare {task.name}")
+    else:
+        terminal.notice(f"\nNext: kailab course predict {task.name} {' '.join('N' for _ in task.predict)}")
 
 
 def _introduced(task: Lesson) -> Iterator[str]:
@@ -95,26 +92,28 @@ def predict(name: str, numbers: tuple[str, ...], file: Path | None) -> None:
     from kailab.course.teaching import read_prediction
     from kailab.errors import InputError
 
-    path, progress = progress_of(file)
-    task, taken = _begun(progress, name)
-    given = read_prediction(task, numbers)
-    again = f"begin anew with `kailab course lesson {task.name} --fresh`"
-    if taken.predicted:
-        raise InputError(
-            f"you foretold {_said(taken.prediction)} at {taken.predicted}; a prediction is made once ({again})"
-        )
-    if (Path(taken.folder) / workspace.STATE).exists():
-        raise InputError(f"{taken.folder}: the lab runs already; a prediction is made before ({again})")
-    taken.predicted, taken.prediction = record.now(), list(given)
-    record.write(path, progress)
-    terminal.say(f"Recorded: {_said(taken.prediction)}. Now see for yourself:\n\n    cd {taken.folder}")
-    for step, commands in zip(task.steps, task.commands(), strict=True):
-        terminal.say("")
-        if "told" in step:
-            terminal.say(prose.wrapped(step["told"]))
-        for command in commands:
-            terminal.say(f"    {command}")
+    with record.changing(progress_of(file)[0]) as progress:
+        task, taken = _begun(progress, name)
+        given = read_prediction(task, numbers)
+        again = f"begin anew with `kailab course lesson {task.name} --fresh`"
+        if taken.predicted:
+            raise InputError(
+                f"you foretold {_said(taken.prediction)} at {taken.predicted}; a prediction is made once ({again})"
+            )
+        if workspace.lab_was_here(Path(taken.folder)):
+            raise InputError(f"{taken.folder}: the lab runs already, or did; a prediction is made before ({again})")
+        taken.predicted, taken.prediction = record.now(), list(given)
+    terminal.say(f"Recorded: {_said(taken.prediction)}. {_to_do(task, taken)}")
     terminal.notice(f"\nNext: kailab course compare {task.name}")
+
+
+def _to_do(task: Lesson, taken: Taken) -> str:
+    """The lesson's steps, as what is to be typed."""
+    lines = [f"Now see for yourself:\n\n    cd {taken.folder}"]
+    for step, commands in zip(task.steps, task.commands(), strict=True):
+        lines += ["", *([prose.wrapped(step["told"])] if "told" in step else [])]
+        lines += [f"    {command}" for command in commands]
+    return "\n".join(lines)
 
 
 @click.command()
@@ -127,15 +126,16 @@ def compare(name: str, file: Path | None, output: TextOrJson) -> None:
     from kailab.course.teaching import walk
     from kailab.errors import InputError
 
-    path, progress = progress_of(file)
-    task, taken = _begun(progress, name)
+    path, before = progress_of(file)
+    task, taken = _begun(before, name)
     if not taken.predicted:
         raise InputError(
             f"nothing was foretold yet: kailab course predict {task.name} {' '.join('N' for _ in task.predict)}"
         )
     walked = walk(task)
-    taken.compared, taken.seen = record.now(), list(walked.seen)
-    record.write(path, progress)
+    with record.changing(path) as progress:
+        taken = progress.of_lesson(task.name)
+        taken.compared, taken.seen = record.now(), list(walked.seen)
     if output is TextOrJson.json:
         terminal.say(
             json.dumps(
@@ -177,8 +177,8 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
     from kailab.course.lesson_reading import LETTERS
     from kailab.course.teaching import mark
 
-    path, progress = progress_of(file)
-    task, taken = _begun(progress, name)
+    path, before = progress_of(file)
+    task, _ = _begun(before, name)
     if not answers:
         for number, one in enumerate(task.quiz, 1):
             terminal.say(prose.wrapped(one.ask, f"{number}. ", "   "))
@@ -187,11 +187,12 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
         terminal.notice(f"\nAnswer: kailab course quiz {task.name} {' '.join('a' for _ in task.quiz)}")
         return
     marked = mark(task, answers)
-    taken.tries += 1
     passed = all(one.right for one in marked)
-    if passed:
-        taken.quiz, taken.answers = taken.quiz or record.now(), list(answers)
-    record.write(path, progress)
+    with record.changing(path) as progress:
+        taken = progress.of_lesson(task.name)
+        taken.tries += 1
+        if passed:
+            taken.quiz, taken.answers = taken.quiz or record.now(), list(answers)
     for number, judged in enumerate(marked, 1):
         word = (
             terminal.painted("right", "green", sys.stdout)

@@ -19,6 +19,7 @@ from kailab.course.reading import challenges
 from kailab.errors import InputError, InputErrors, KailabError, Where
 from kailab.model import yamltext
 from kailab.model.files import read_text
+from kailab.model.meant import meant
 
 
 class Student(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -35,7 +36,7 @@ class ClassFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class Standing:
-    """How far a student is. ``foretold``: predictions that were right, of those compared; ``begun``: challenges that are begun and not
+    """How far a student is. ``foretold``: first predictions that were right, of those compared; ``begun``: challenges that are begun and not
     solved, with how often they were judged; ``last``: when something was last done. ``missing``: there is no file of theirs yet."""
 
     name: str
@@ -75,16 +76,7 @@ class ClassStanding:
 
 def standing_of(path: Path) -> ClassStanding:
     """Raises InputError(s) for a class file that is none, and for progress files that are none."""
-    value, _ = yamltext.read_document(read_text(path), str(path), "one class")
-    try:
-        found = msgspec.convert(value, ClassFile)
-    except msgspec.ValidationError as error:
-        raise InputError(
-            f"{error}; expected name, and students with name and progress", Where(file=str(path))
-        ) from None
-    names = [one.name for one in found.students]
-    if doubled := sorted({name for name in names if names.count(name) > 1}):
-        raise InputError(f"two students are called {doubled[0]!r:.80}", Where(file=str(path)))
+    found = _class_in(path)
     errors: list[InputError] = []
     students = []
     for one in found.students:
@@ -98,9 +90,35 @@ def standing_of(path: Path) -> ClassStanding:
     return ClassStanding(found.name, len(lessons()), len(challenges()), tuple(students))
 
 
+def progress_of(path: Path, student: str) -> Progress:
+    """Of one student of the class. Raises InputError where there is none of that name, StateError for a progress file that is none."""
+    found = _class_in(path)
+    one = next((one for one in found.students if one.name == student), None)
+    if one is None:
+        names = [one.name for one in found.students]
+        close = meant(student, names)
+        hint = f"did you mean {close[0]}?" if close else f"expected one of: {', '.join(names)}"
+        raise InputError(f"{found.name} has no student {student!r:.80}; {hint}", Where(file=str(path)))
+    return read(path.parent / one.progress)
+
+
+def _class_in(path: Path) -> ClassFile:
+    value, _ = yamltext.read_document(read_text(path), str(path), "one class")
+    try:
+        found = msgspec.convert(value, ClassFile)
+    except msgspec.ValidationError as error:
+        raise InputError(
+            f"{error}; expected name, and students with name and progress", Where(file=str(path))
+        ) from None
+    names = [one.name for one in found.students]
+    if doubled := sorted({name for name in names if names.count(name) > 1}):
+        raise InputError(f"two students are called {doubled[0]!r:.80}", Where(file=str(path)))
+    return found
+
+
 def _standing(name: str, progress: Progress, *, missing: bool) -> Standing:
     taken, done = progress.lessons.values(), progress.challenges.values()
-    compared = [pair for one in taken if one.seen for pair in zip(one.prediction, one.seen, strict=False)]
+    compared = [pair for one in taken if one.seen for pair in zip(one.unaided, one.seen, strict=False)]
     times = [when for one in taken for when in (one.started, one.predicted, one.compared, one.quiz)]
     times += [when for one in done for when in (one.started, one.solved)]
     return Standing(

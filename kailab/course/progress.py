@@ -1,12 +1,15 @@
 """What a student has done: a file of the user's own, or the one that is named.
 
-Written as a whole, atomically: a command that is killed leaves it as it was.
+Written as a whole, atomically: a command that is killed leaves it as it was. Who changes it holds a lock, so what two commands do at
+once is kept, both.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,8 +36,8 @@ class Done(msgspec.Struct, omit_defaults=True):
 
 
 class Taken(msgspec.Struct, omit_defaults=True):
-    """Of a lesson. ``predicted``: when the ``prediction`` was made; ``compared``: when it was with what was ``seen``. ``quiz``: when
-    all ``answers`` were right, after so many ``tries``."""
+    """Of a lesson. ``predicted``: when the ``prediction`` was made; ``compared``: when it was with what was ``seen``; ``first``: the first
+    prediction of all, where the lesson was begun anew. ``quiz``: when all ``answers`` were right, after so many ``tries``."""
 
     folder: str = ""
     started: str = ""
@@ -42,9 +45,20 @@ class Taken(msgspec.Struct, omit_defaults=True):
     prediction: list[float] = []
     compared: str = ""
     seen: list[float] = []
+    first: list[float] = []
     tries: int = 0
     quiz: str = ""
     answers: list[str] = []
+
+    @property
+    def unaided(self) -> list[float]:
+        """What was foretold before anything of the lesson had been seen."""
+        return self.first or self.prediction
+
+    def begin_anew(self) -> None:
+        """With a new prediction. What was foretold first and a quiz that was passed stay."""
+        self.first = self.unaided
+        self.started, self.predicted, self.prediction, self.compared = "", "", [], ""
 
 
 class Progress(msgspec.Struct, omit_defaults=True):
@@ -58,6 +72,18 @@ class Progress(msgspec.Struct, omit_defaults=True):
 
     def of_lesson(self, name: str) -> Taken:
         return self.lessons.setdefault(name, Taken())
+
+    def status(self, name: str) -> str:
+        """Of a challenge, in a word; empty where it was not begun."""
+        done = self.challenges.get(name)
+        return "" if done is None else "solved" if done.solved else "begun"
+
+    def status_of_lesson(self, name: str) -> str:
+        taken = self.lessons.get(name)
+        if taken is None:
+            return ""
+        done = (("passed", taken.quiz), ("compared", taken.compared), ("predicted", taken.predicted))
+        return next((word for word, when in done if when), "begun")
 
     def solved(self) -> set[str]:
         return {name for name, done in self.challenges.items() if done.solved}
@@ -91,11 +117,16 @@ def read(path: Path) -> Progress:
     return found
 
 
-def write(path: Path, progress: Progress) -> None:
-    """Raises StateError."""
+@contextmanager
+def changing(path: Path) -> Iterator[Progress]:
+    """What is done to the value is written at the end, unless an error ends it. Others wait meanwhile. Raises StateError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
+        with Path(f"{path}.lock").open("a") as alone:
+            fcntl.flock(alone, fcntl.LOCK_EX)
+            progress = read(path)
+            yield progress
+            replace_file(path, msgspec.json.format(msgspec.json.encode(progress), indent=2) + b"\n")
     except OSError as error:
         raise StateError(f"{path}: the progress can't be written: {error.strerror or error}") from error
 

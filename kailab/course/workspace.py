@@ -5,6 +5,7 @@ TASK.md, the files of the challenge, .kailab/lab.state
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,7 @@ from kailab.evidence.journal import Journal
 from kailab.fleet import load_fleet
 from kailab.lab import Lab
 from kailab.lab.life import begin, end
+from kailab.model.files import read_text
 from kailab.scheduler import settings_of
 from kailab.undertest.naming import chosen
 
@@ -31,9 +33,7 @@ def start(challenge: Challenge, folder: Path, *, fresh: bool = False) -> list[Pa
     and returned. Raises InputError where something else is in the folder, or the folder can't be written."""
     kept: list[Path] = []
     try:
-        there = folder.is_dir() and any(folder.iterdir())
-        if there and not (folder / TASK).is_file():
-            raise InputError("is not empty; expected a new folder", Where(file=str(folder)))
+        there = _begun_here(folder, TASK, challenge.title)
         if there and not fresh:
             raise InputError(
                 "the challenge was begun here before; go on there, or begin anew with --fresh (your files are kept beside)",
@@ -54,22 +54,45 @@ def lay_out(lesson: Lesson, folder: Path, *, fresh: bool = False) -> None:
     """Write a lesson's files; its lab is the student's to begin. ``fresh``: also where it was begun before; the lab there ends. Raises
     InputError where something else is in the folder, or it can't be written."""
     try:
-        there = folder.is_dir() and any(folder.iterdir())
-        if there and not (folder / LESSON).is_file():
-            raise InputError("is not empty; expected a new folder", Where(file=str(folder)))
-        if there and not fresh:
+        if _begun_here(folder, LESSON, lesson.title) and not fresh:
             return
         folder.mkdir(parents=True, exist_ok=True)
         for name in lesson.files:
             _keep(folder / name, lesson.folder / name)
             (folder / name).write_bytes((lesson.folder / name).read_bytes())
-        (folder / LESSON).write_text(f"# {lesson.title}\n\n{lesson.concept}\n", encoding="utf-8")
+        (folder / LESSON).write_text(f"{_headed(lesson.title)}\n{lesson.concept}\n", encoding="utf-8")
         state = folder / STATE
         if state.exists():
             with StateLock(state):
                 end(state)
+        if state.parent.exists():
+            shutil.rmtree(state.parent)  # the sign that a lab was there
     except OSError as error:
         raise InputError(f"can't be written: {error.strerror or error}", Where(file=str(folder))) from error
+
+
+def lab_was_here(folder: Path) -> bool:
+    """Whether a lab runs in the folder, or did: its file goes with it, what lies beside does not."""
+    return (folder / STATE.parent).exists()
+
+
+def _begun_here(folder: Path, text: str, title: str) -> bool:
+    """Whether the lesson or challenge of that title was begun in the folder, by the file with its text. Raises InputError where something
+    else is there."""
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return False
+    if not (folder / text).is_file():
+        raise InputError("is not empty; expected a new folder", Where(file=str(folder)))
+    head = read_text(folder / text).split("\n", 1)[0]
+    if head != _headed(title).strip():
+        raise InputError(
+            f"has something else, {head.removeprefix('# ')!r:.80}; expected a new folder", Where(file=str(folder))
+        )
+    return True
+
+
+def _headed(title: str) -> str:
+    return f"# {title}\n"
 
 
 def _keep(own: Path, shipped: Path) -> list[Path]:
@@ -89,7 +112,7 @@ def task_text(challenge: Challenge) -> str:
     rules = [f"- {one['say']}" for one in challenge.judged if one.get("rule")]
     upto = f"the steps up to {challenge.shown}" if challenge.shown else "the steps"
     parts = [
-        f"# {challenge.title}",
+        _headed(challenge.title).strip(),
         challenge.task,
         "## What happens",
         "\n".join(steps),

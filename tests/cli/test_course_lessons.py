@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from kailab.course import progress
 from kailab.course.lesson import Lesson
 from kailab.course.lesson_reading import LESSONS, lessons
 from kailab.course.teaching import counted, walk
@@ -97,6 +99,59 @@ def test_a_quiz_is_judged_and_gives_nothing_away(kailab) -> None:
     assert (status["quota"], status["borrow"]) == ("passed", "")
 
 
+def test_a_lesson_begun_anew_keeps_what_was_foretold_first_and_its_quiz(kailab, home: Path, record: Path) -> None:
+    kailab("course", "lesson", "quota")
+    kailab("course", "predict", "quota", "24", "12")
+    kailab("course", "compare", "quota")
+    kailab("course", "quiz", "quota", *(one.answer for one in named("quota").answers))
+    kailab("course", "lesson", "quota", "--fresh")
+    kailab("course", "predict", "quota", "16", "8")  # which is known by now
+    taken = json.loads(record.read_text())["lessons"]["quota"]
+    assert (taken["first"], taken["prediction"], bool(taken["quiz"])) == ([24, 12], [16, 8], True)
+    (home / "class.yaml").write_text("name: Spring\nstudents: [{name: Ada, progress: course.json}]\n")
+    [ada] = json.loads(kailab("course", "class", "class.yaml", "-o", "json").out)["students"]
+    assert (ada["lessons"], ada["foretold_right"], ada["foretold"]) == (1, 0, 2)
+
+
+def test_a_lesson_that_was_foretold_says_what_is_next(kailab) -> None:
+    kailab("course", "lesson", "quota")
+    kailab("course", "predict", "quota", "24", "12")
+    again = kailab("course", "lesson", "quota")
+    assert "You foretold 24, 12." in again.out
+    assert "    kailab apply -f queues.yaml -f services.yaml" in again.out.splitlines()
+    assert "Next: kailab course compare quota" in again.err
+
+
+def test_a_lab_that_was_taken_down_was_seen_all_the_same(kailab, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kailab("course", "lesson", "quota")
+    monkeypatch.chdir(home / "quota")
+    kailab("up")
+    kailab("down")
+    late = kailab("course", "predict", "quota", "16", "8")
+    assert (late.code, "the lab runs already, or did" in late.err) == (2, True)
+
+
+@pytest.mark.parametrize("words", [("lesson", "borrow", "quota"), ("start", "no-weight", "lost-queue", "--fresh")])
+def test_what_was_begun_in_another_folder_is_left_alone(kailab, home: Path, words: tuple[str, ...]) -> None:
+    kailab("course", "lesson", "quota")
+    kailab("course", "start", "lost-queue")
+    before = {path: path.read_bytes() for path in home.rglob("*.yaml")}
+    refused = kailab("course", *words)
+    assert (refused.code, "has something else" in refused.err) == (2, True)
+    assert {path: path.read_bytes() for path in home.rglob("*.yaml")} == before
+
+
+def test_what_two_commands_do_at_once_is_kept(record: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: _begun(record, f"lesson-{number}"), range(40)))
+    assert len(progress.read(record).lessons) == 40
+
+
+def _begun(record: Path, name: str) -> None:
+    with progress.changing(record) as kept:
+        kept.of_lesson(name)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -110,11 +165,13 @@ def test_a_quiz_is_judged_and_gives_nothing_away(kailab) -> None:
         (("quiz", "quota", "a", "b", "z"), "expected a, b, c"),
         (("class", "nowhere.yaml"), "nowhere.yaml"),
         (("class", "full/class.yaml"), "expected name, and students"),
+        (("class", "full/two.yaml", "--student", "Adda"), "Spring has no student 'Adda'; did you mean Ada?"),
     ],
 )
 def test_what_can_not_be_done_is_said(kailab, home: Path, arguments: tuple[str, ...], said: str) -> None:
     (home / "full").mkdir()
     (home / "full" / "class.yaml").write_text("name: Spring\nstudents: [Ada]\n")
+    (home / "full" / "two.yaml").write_text("name: Spring\nstudents: [{name: Ada, progress: a.json}]\n")
     kailab("course", "lesson", "quota")
     refused = kailab("course", *arguments)
     assert refused.code == 2
@@ -155,6 +212,18 @@ def test_a_teacher_sees_how_far_each_is(kailab, home: Path, monkeypatch: pytest.
     assert (ada["foretold_right"], ada["foretold"], ada["begun"]) == (2, 2, {})
     assert (bob["foretold_right"], bob["hints"], bob["begun"]) == (1, 1, {"lost-queue": 1})
     assert eve["missing"]
+    one = json.loads(kailab("course", "class", "class.yaml", "--student", "Bob", "-o", "json").out)
+    assert one["lessons"][0] == {
+        "name": "quota",
+        "status": "compared",
+        "foretold": [24, 8],
+        "seen": [16, 8],
+        "quiz_tries": 0,
+    }
+    assert {"name": "lost-queue", "status": "begun", "checks": 1, "hints": 1} in one["challenges"]
+    lines = kailab("course", "class", "class.yaml", "--student", "Bob").out.splitlines()
+    assert ["quota", "compared", "24", "8", "16", "8"] in [line.split() for line in lines]
+    assert ["lost-queue", "begun", "1", "1"] in [line.split() for line in lines]
     (home / "bob.json").write_text("{]")
     damaged = kailab("course", "class", "class.yaml")
     assert (damaged.code, "Bob: " in damaged.err) == (2, True)
