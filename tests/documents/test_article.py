@@ -5,31 +5,14 @@ Its manifests run in ``test_gangs.py``. Each test here is a claim of its text; w
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import yaml
 
 from kailab.engine.config import EngineConfig
 from kailab.lab import between, eventually, expect
+from tests.documents.pods import HOUR, classes, nodes_of, pod
 
-HOUR = 3600
 WORKERS = 'job-id: "training-job-20250227-001"'
-
-
-def pod(name: str, queue: str, gpus: int = 1, **spec: Any) -> dict[str, Any]:
-    container = {"name": "c", "image": "x", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
-    labels = {"kai.scheduler/queue": queue, "app": name.rstrip("-0123456789")}
-    kept = {"schedulerName": "kai-scheduler", "terminationGracePeriodSeconds": 0, "containers": [container], **spec}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": kept}
-
-
-def nodes_of(lab, prefix):
-    return {
-        one["metadata"]["name"]: one["spec"].get("nodeName", "")
-        for one in lab.get("Pod")
-        if one["metadata"]["name"].startswith(prefix)
-    }
 
 
 def test_fifty_jobs_against_five_do_not_get_nine_tenths(open_lab, queue, work):
@@ -130,11 +113,6 @@ def test_free_gpus_need_not_be_side_by_side(open_lab, queue):
 
 
 # --- preemption ------------------------------------------------------------------------------------------------------
-
-
-def classes(**values: int) -> list[dict[str, Any]]:
-    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
-    return [{**head, "metadata": {"name": name}, "value": value} for name, value in values.items()]
 
 
 @pytest.fixture
