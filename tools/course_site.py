@@ -77,6 +77,9 @@ def _after(one: Lesson, walked: Walked) -> Iterator[str]:
     yield "## The quiz\n"
     for question, right in zip(one.quiz, one.answers, strict=True):
         yield f"**{question.ask}**\n\n{right.answer}) {question.choices[LETTERS.index(right.answer)]}\n\n{right.why}\n"
+        for letter, against in sorted(right.others.items()):
+            yield f"- not {letter}) *{question.choices[LETTERS.index(letter)].rstrip('.')}*: {against}"
+        yield ""
 
 
 def _challenges(every: list[Challenge]) -> Iterator[str]:

@@ -199,7 +199,7 @@ def quiz(name: str, answers: tuple[str, ...], file: Path | None) -> None:
             if judged.right
             else terminal.painted("wrong", "red", sys.stdout)
         )
-        terminal.say(f"{number}. {word}: {judged.given}{f'. {judged.why}' if judged.right else ''}")
+        terminal.say(prose.wrapped(f"{judged.given}. {judged.why}", f"{number}. {word}: ", "   "))
     if not passed:
         terminal.notice(f"\nLook again: kailab course compare {task.name}, and the exercise {task.exercise}")
         raise click.exceptions.Exit(1)

@@ -27,10 +27,12 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Right(msgspec.Struct, frozen=True, kw_only=True):
-    """``answer``: the letter. ``why``: told with it, and to whoever chose another one."""
+    """``answer``: the letter. ``why``: told with it. ``others``: for each other letter what speaks against it, told to whoever chose it;
+    it does not say which is right."""
 
     answer: str
     why: str
+    others: Mapping[str, str]
 
 
 class Why(msgspec.Struct, frozen=True, kw_only=True):

@@ -90,4 +90,10 @@ def _answers(file: Path, choices: list[int]) -> list[Any]:
             raise InputError(
                 f"answer {number} is {one.answer!r}; expected {', '.join(LETTERS[:many])}", Where(file=str(file))
             )
+        wrong = [letter for letter in LETTERS[:many] if letter != one.answer]
+        if sorted(one.others) != wrong:
+            raise InputError(
+                f"answer {number} says what speaks against {', '.join(sorted(one.others)) or 'nothing'}; expected {', '.join(wrong)}",
+                Where(file=str(file)),
+            )
     return [msgspec.structs.asdict(one) for one in found]

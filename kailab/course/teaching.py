@@ -77,7 +77,7 @@ def read_prediction(lesson: Lesson, given: Sequence[str]) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Marked:
-    """One answer of a quiz. ``why``: told where it is right."""
+    """One answer of a quiz. ``why``: it is right, or what speaks against it."""
 
     ask: str
     given: str
@@ -95,6 +95,6 @@ def mark(lesson: Lesson, given: Sequence[str]) -> list[Marked]:
                 f"{letter!r:.20} is no answer to {one.ask!r}; expected {', '.join(LETTERS[: len(one.choices)])}"
             )
     return [
-        Marked(one.ask, letter, letter == right.answer, right.why)
+        Marked(one.ask, letter, letter == right.answer, right.why if letter == right.answer else right.others[letter])
         for letter, one, right in zip(given, lesson.quiz, lesson.answers, strict=True)
     ]

@@ -76,8 +76,9 @@ def test_each_challenge_leads_to_an_exercise() -> None:
         ("lesson.yaml", "look: [kailab explain", "look: [kailab delete", "expected a kailab command that only looks"),
         ("lesson.yaml", "explain: queue team-a\n", "explain: queue team-a\n    after: 2\n", "there are 1 steps"),
         ("answers.yaml", "answer: b", "answer: e", "answer 1 is 'e'; expected a, b, c"),
-        ("answers.yaml", "- answer: a", "- {answer: a, why: more}\n- answer: a", "4 answers; expected 3"),
+        ("answers.yaml", "- answer: a", "- {answer: a, why: more, others: {}}\n- answer: a", "4 answers; expected 3"),
         ("answers.yaml", "answer: b", "answers: b", "answer"),
+        ("answers.yaml", "    c:", "    d:", "answer 1 says what speaks against a, d; expected a, c"),
     ],
 )
 def test_a_fault_of_a_lesson_is_told_with_its_place(tmp_path: Path, file: str, old: str, new: str, said: str) -> None:
