@@ -182,3 +182,43 @@ def test_against_the_text_a_queue_is_in_no_namespace(open_lab, queue):
     made["metadata"]["namespace"] = "kai-scheduler"
     with pytest.raises(InputError, match="Queue objects live outside namespaces"):
         lab.apply(made)
+
+
+# --- the module's tree, and how deep one may be -----------------------------------------------------------------------
+
+
+def ml_organisation(queue):
+    """Research owns 4 of 10 GPUs, for two projects, engineering 2; the department 6 in all."""
+    return [
+        queue("ml", {"quota": 6, "limit": -1, "overQuotaWeight": 1}),
+        queue("research", {"quota": 4, "limit": -1, "overQuotaWeight": 3}, "ml"),
+        queue("alpha", {"quota": 2, "limit": -1, "overQuotaWeight": 1}, "research"),
+        queue("beta", {"quota": 2, "limit": -1, "overQuotaWeight": 1}, "research"),
+        queue("engineering", {"quota": 2, "limit": -1, "overQuotaWeight": 1}, "ml"),
+    ]
+
+
+def test_the_four_gpus_that_the_departments_quotas_leave_go_by_weight(open_lab, queue, work):
+    """Ten GPUs, 4 and 2 of them owned: the other four go three to one, as the weights are here."""
+    lab = open_lab(nodes=1, gpus=10)
+    lab.apply(ml_organisation(queue))
+    lab.apply(work("a", "alpha", 10), work("b", "beta", 10), work("e", "engineering", 10))
+    expect(lab.queue("research")).running(gpus=7)
+    expect(lab.queue("engineering")).running(gpus=3)
+
+
+def test_against_the_text_a_parent_without_children_takes_work_and_one_with_them_does_not(open_lab, queue, work):
+    """The module: "a pod to a parent queue without children, the scheduler ignores it". Such a queue is a leaf, and runs it."""
+    lab = open_lab(nodes=1, gpus=10)
+    lab.apply(queue("ml", {"quota": 6, "limit": -1, "overQuotaWeight": 1}), work("early", "ml", 2))
+    expect(lab.job("early")).running(pods=2)
+    lab.apply(ml_organisation(queue)[1:], work("late", "research", 1))
+    expect(lab.job("late")).pending(pods=1)
+
+
+def test_against_the_recipe_a_tree_may_have_more_than_two_levels(open_lab, queue, work):
+    lab = open_lab(nodes=1, gpus=8)
+    levels = ["company", "department", "group", "team"]
+    lab.apply([queue(name, None, parent) for name, parent in zip(levels, ["", *levels[:-1]], strict=True)])
+    lab.apply(work("deep", "team", 8))
+    expect(lab.queue("company")).running(gpus=8)
