@@ -12,7 +12,7 @@ from kailab.evidence.history import History
 from kailab.evidence.metrics import figures
 from kailab.evidence.metrics.series import OneSeries
 from kailab.lab import Lab
-from tests.metrics.conftest import TREE, job, value
+from tests.metrics.conftest import TREE, job, recorded, value
 from tests.metrics.conftest import series_of as recorded_series
 
 
@@ -114,3 +114,19 @@ def test_the_figure_is_of_the_same_numbers_as_the_metrics() -> None:
     series = recorded_series(lambda lab: lab.apply(*TREE, job("a", "team-a", 20)))
     held = figures.held_by_queue(series.every())["team-a"]
     assert held.at(series.end) == value(series, "kai_queue_allocated_gpus", series.end, queue_name="team-a") == 20
+
+
+def test_a_notebook_shows_a_figure(fair: History) -> None:
+    """As IPython asks for it; matplotlib's own figures answer only in a notebook that said %matplotlib."""
+    shown = figures.use_over_time(figures.series_of(fair))._repr_png_()
+    assert shown.startswith(b"\x89PNG\r\n")
+    assert len(shown) > 10_000
+
+
+def test_a_lab_in_hand_is_drawn_by_its_recorder() -> None:
+    with recorded() as (lab, recorder):
+        lab.apply(*TREE, job("a", "team-a", 8))
+        lab.advance(60)
+        series = figures.series_of(recorder)
+    assert figures.held_by_queue(series)["team-a"].at(60) == 8
+    assert figures.use_over_time(series).axes

@@ -6,6 +6,7 @@ matplotlib and pandas are optional (``pip install 'kailab[figures]'``) and loade
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from kailab.evidence.history import History
 from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import OneSeries, of_looks
 from kailab.evidence.metrics.written import read_series
+from kailab.evidence.recorder import Recorder
 from kailab.model.optional import optional
 
 if TYPE_CHECKING:
@@ -25,9 +27,13 @@ _HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++")
 """Areas are told apart by these too: in black and white, and by whoever sees no colours."""
 
 
-def series_of(source: Path | str | History) -> list[OneSeries]:
-    """Of a run in hand, or of a file ``metrics.jsonl`` of evidence. Raises EvidenceError."""
-    return of_looks(looks(source)).every() if isinstance(source, History) else read_series(Path(source))
+def series_of(source: Path | str | History | Recorder) -> list[OneSeries]:
+    """Of a lab in hand, by the recorder that it was opened with (``Lab.open(observers=[recorder])``), of a run in hand, or of a file
+    ``metrics.jsonl`` of evidence. Raises EvidenceError."""
+    if isinstance(source, Path | str):
+        return read_series(Path(source))
+    history = History.of_recording(source.recording) if isinstance(source, Recorder) else source
+    return of_looks(looks(history)).every()
 
 
 def frame(series: Iterable[OneSeries]) -> DataFrame:
@@ -46,13 +52,13 @@ def frame(series: Iterable[OneSeries]) -> DataFrame:
 
 def use_over_time(series: Iterable[OneSeries], title: str = "") -> Figure:
     """GPUs that the queues with work hold, stacked, below the line of all GPUs; and below it how many PodGroups wait and how many pods
-    were evicted so far. Raises InputError where matplotlib is not installed, or nobody looked at queues."""
+    were evicted so far. A notebook shows it. Raises InputError where matplotlib is not installed, or nobody looked at queues."""
     several = list(series)
     held = held_by_queue(several)
     if not held:
         raise InputError("the series tell of no queue with work, so there is nothing to draw")
     moments = sorted({when for one in several for when, _ in one.points})
-    figure: Figure = load("matplotlib.figure").Figure(figsize=(10, 5.5), layout="constrained")
+    figure = _figure(figsize=(10, 5.5), layout="constrained")
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     bottom = [0.0] * len(moments)
     for number, (queue, one) in enumerate(held.items()):
@@ -75,6 +81,19 @@ def use_over_time(series: Iterable[OneSeries], title: str = "") -> Figure:
     if title:
         figure.suptitle(title)
     return figure
+
+
+def _figure(**how: Any) -> Figure:
+    """One that a notebook shows by itself: it shows matplotlib's own only after ``%matplotlib``, and else prints their size."""
+    base: type[Figure] = load("matplotlib.figure").Figure
+
+    class Shown(base):  # type: ignore[misc,valid-type]
+        def _repr_png_(self) -> bytes:
+            told = BytesIO()
+            self.savefig(told, format="png")
+            return told.getvalue()
+
+    return Shown(**how)
 
 
 def held_by_queue(series: Iterable[OneSeries]) -> Mapping[str, OneSeries]:
