@@ -6,6 +6,7 @@ PodGroups of more than 700 subgroups, and refuse what a schema can tell is wrong
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 
 from kailab.cluster.protocol import Object
@@ -21,3 +22,19 @@ def crds() -> list[Object]:
         yaml.safe_load(file.read_text(encoding="utf-8")) for file in folder.iterdir() if file.name.endswith(".yaml")
     ]
     return sorted(found, key=lambda crd: str(crd["metadata"]["name"]))
+
+
+@cache
+def schema(group: str, kind: str, version: str) -> Object | None:
+    """The schema of a kind of KAI's in that version, or in the one that is stored; None for other kinds."""
+    from kailab.model.yamltext import read_document
+
+    for file in files("kailab.cluster.install").joinpath("crds").iterdir():
+        crd, _ = read_document(file.read_text(encoding="utf-8"), file.name, "one definition")
+        if (crd["spec"]["group"], crd["spec"]["names"]["kind"]) == (group, kind):
+            versions: list[Object] = crd["spec"]["versions"]
+            chosen = next((one for one in versions if one["name"] == version), None)
+            chosen = chosen or next(one for one in versions if one["storage"])
+            found: Object = chosen["schema"]["openAPIV3Schema"]
+            return found
+    return None

@@ -14,6 +14,7 @@ from kailab.lab import advice, intake
 from kailab.lab.practice import work
 from kailab.lab.practice.queues import check_guaranteed, check_queues
 from kailab.lab.practice.rules import MOST_CLASSES, RULES, Finding
+from kailab.lab.unknown_fields import in_manifests
 from kailab.model import queuetree
 from kailab.model.labels import GPU_RESOURCE
 from kailab.model.manifests import Manifest, Manifests, Notice
@@ -44,7 +45,16 @@ def lint(manifests: Manifests, fleet: Fleet | None = None) -> Linted:
     placed, unknown = work.read(manifests, cluster)
     largest = max((_gpus(node) for node in nodes), default=0)
     found = [
-        *map(Finding.of, (*manifests.notices, *notices, *_named(manifests), *_under_kai(manifests, cluster))),
+        *map(
+            Finding.of,
+            (
+                *manifests.notices,
+                *notices,
+                *_named(manifests),
+                *_under_kai(manifests, cluster),
+                *in_manifests(manifests),
+            ),
+        ),
         *check_queues(given, queues),
         *check_guaranteed(given, queues),
         *_classes(manifests),

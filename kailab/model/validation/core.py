@@ -45,9 +45,14 @@ def shape(type: str) -> Check:
     return shapes.record(fields_of(type), required)
 
 
+def typed(type: str) -> dict[str, str]:
+    """The fields of a type, each with its own type as the table has it."""
+    return {name.removesuffix("!"): of for name, of in _table()[type].items()}
+
+
 def fields_of(type: str) -> dict[str, Check]:
     """The checks of a type's fields, none of them required."""
-    return {name.removesuffix("!"): _later(of) for name, of in _table()[type].items()}
+    return {name: _later(of) for name, of in typed(type).items()}
 
 
 def loose_pod_spec() -> Check:

@@ -1,0 +1,109 @@
+"""Fields that a kind does not have: a cluster keeps or drops them, and nothing ever acts on them. So a mistyped one is told at once, with
+the field that may have been meant.
+
+Known are the fields of Kubernetes' own kinds, of KAI's by their definitions, and of pods wherever a kind holds pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from difflib import get_close_matches
+from functools import cache
+from typing import Any
+
+from kailab.cluster.install.definitions import schema
+from kailab.model.kinds import KINDS
+from kailab.model.manifests import Manifest, Notice
+from kailab.model.validation import core
+from kailab.model.validation.hints import pod_templates
+
+Object = dict[str, Any]
+Found = Iterator[tuple[str, str, Collection[str]]]
+"""(path with a dot at its end, the unknown field in it, the fields that there are)."""
+# Every object has them, or a server writes them.
+_EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
+
+
+def in_manifests(manifests: Iterable[Manifest]) -> list[Notice]:
+    """Each field of a kind is told once, where it is first."""
+    told: dict[tuple[str, str], Notice] = {}
+    for one in manifests:
+        for path, text in unknown_fields(one.object, one.kind):
+            if (one.kind, path) not in told:
+                told[one.kind, path] = Notice(text, one.where(path), "not-meant")
+    return list(told.values())
+
+
+def unknown_fields(obj: Object, kind: str) -> Iterator[tuple[str, str]]:
+    """(field path, what to say of it); ``kind`` is the kind key."""
+    for path, name, known in _found(obj, kind):
+        yield f"{path}{name}", f"there is no such field, so nothing acts on it; {_meant(name, known)}"
+
+
+def _found(obj: Object, kind: str) -> Found:
+    known = KINDS.get(kind)
+    if known is not None and known.schema:
+        yield from _in_type(obj, known.schema, "")
+    elif known is not None and (definition := schema(known.group, kind, _version(obj))) is not None:
+        yield from _in_schema(obj, definition, "")
+    else:
+        for path, pod in pod_templates(obj):
+            yield from _in_type(pod["spec"], "V1PodSpec", f"{path}spec.")
+
+
+def _version(obj: Object) -> str:
+    return str(obj.get("apiVersion", "")).rpartition("/")[2]
+
+
+def _meant(name: str, known: Collection[str]) -> str:
+    folded = {one.lower(): one for one in known}
+    close = get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
+    if close:
+        return f"did you mean {folded[close[0]]}?"
+    shown = ", ".join(sorted(known)[:8])
+    return f"there are: {shown}{', ...' if len(known) > 8 else ''}"
+
+
+@cache
+def _fields(type: str) -> Mapping[str, str]:
+    """Of a type in the table of Kubernetes' own: its fields, and the type of what can hold others."""
+    return {
+        name: "" if of in core.SCALARS or of.strip("[]{}") in core.SCALARS else of
+        for name, of in core.typed(type).items()
+    }
+
+
+def _in_type(value: Any, type: str, path: str) -> Found:
+    """``value`` has the right shape: that was checked before."""
+    fields = _fields(type)
+    for name, item in value.items():
+        of = fields.get(name)
+        if of is None:
+            if name not in _EVERYWHERE:
+                yield path, name, fields.keys()
+        elif not of or item is None or of[0] == "=":
+            continue
+        elif of[0] == "[":
+            for index, one in enumerate(item):
+                yield from _in_type(one, of[1:-1], f"{path}{name}[{index}].")
+        elif of[0] == "{":
+            for key, one in item.items():
+                yield from _in_type(one, of[1:-1], f"{path}{name}[{key}].")
+        else:
+            yield from _in_type(item, of, f"{path}{name}.")
+
+
+def _in_schema(value: Any, definition: Object, path: str) -> Found:
+    """As ``_in_type``, by a schema of a CustomResourceDefinition."""
+    if isinstance(value, list):
+        for index, one in enumerate(value):
+            yield from _in_schema(one, definition.get("items") or {}, f"{path.removesuffix('.')}[{index}].")
+        return
+    properties = definition.get("properties")
+    if not isinstance(value, dict) or not properties or definition.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    for name, item in value.items():
+        if name in properties:
+            yield from _in_schema(item, properties[name], f"{path}{name}.")
+        elif name not in _EVERYWHERE and "additionalProperties" not in definition:
+            yield path, name, properties.keys()

@@ -1,0 +1,85 @@
+"""Fields that no kind has, told at once with what may have been meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kailab.lab import Lab
+from kailab.lab.unknown_fields import in_manifests
+from kailab.model.manifests import load, load_texts
+
+EXERCISES = Path(__file__).parents[2] / "exercises"
+
+
+def told(text: str) -> list[str]:
+    return [str(one) for one in in_manifests(load_texts([("work.yaml", text)]))]
+
+
+def test_a_mistyped_field_of_a_container() -> None:
+    text = """\
+apiVersion: batch/v1
+kind: Job
+metadata: {name: train}
+spec:
+  template:
+    spec:
+      schedulername: kai-scheduler
+      restartPolicy: Never
+      containers:
+      - name: main
+        image: x
+        resource: {limits: {nvidia.com/gpu: 1}}
+"""
+    assert told(text) == [
+        "work.yaml:7: Job/train: spec.template.spec.schedulername: there is no such field, so nothing acts on it; did you mean schedulerName?",
+        "work.yaml:12: Job/train: spec.template.spec.containers[0].resource: there is no such field, so nothing acts on it; did you mean resources?",
+    ]
+
+
+def test_fields_of_kais_kinds() -> None:
+    (one,) = told(
+        "{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: q}, spec: {resources: {gpu: {quotta: 1}}}}"
+    )
+    assert one.endswith("spec.resources.gpu.quotta: there is no such field, so nothing acts on it; did you mean quota?")
+    (one,) = told("{apiVersion: scheduling.run.ai/v2, kind: Queue, metadata: {name: q}, spec: {zzz: 1}}")
+    assert one.endswith(
+        "there are: displayName, parentQueue, preemptMinRuntime, priority, reclaimMinRuntime, resources"
+    )
+
+
+def test_pods_are_looked_at_in_whatever_kind_they_are() -> None:
+    text = """\
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: train}
+spec:
+  pytorchReplicaSpecs:
+    Worker:
+      replicas: 1
+      template: {spec: {nodeselector: {a: b}, containers: [{name: main, image: x}]}}
+"""
+    (one,) = told(text)
+    assert "spec.pytorchReplicaSpecs.Worker.template.spec.nodeselector: there is no such field" in one
+
+
+def test_keys_of_mappings_are_nobodys_fields() -> None:
+    assert (
+        told(
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {any: x}, annotations: {at: all}}, data: {what: ever}}"
+        )
+        == []
+    )
+
+
+def test_the_exercises_have_none() -> None:
+    several = sorted(EXERCISES.glob("*/manifests/*.yaml"))
+    assert len(several) > 100
+    assert [str(one) for path in several for one in in_manifests(load(path))] == []
+
+
+def test_a_lab_says_so(queue) -> None:
+    with Lab.open() as lab:
+        mistyped = {**queue("team", 4)}
+        mistyped["spec"] = {**mistyped["spec"], "parentqueue": "org"}
+        warnings = lab.apply(mistyped).warnings
+    assert [one for one in warnings if "did you mean parentQueue?" in one]
