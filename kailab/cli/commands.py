@@ -32,7 +32,7 @@ COMMANDS: Mapping[str, Entry] = {
     "submit": Entry("submit", "submit", "Submit a Job in a line: its queue and its gang are said for you."),
     "delete": Entry("objects", "delete", "Delete objects, then run the lab until nothing changes."),
     "scale": Entry("editing", "scale", "Set how many replicas something has."),
-    "patch": Entry("editing", "patch", "Change fields of objects."),
+    "patch": Entry("patching", "patch", "Change fields of objects."),
     "label": Entry("editing", "label", "Set labels of objects, or take them away."),
     "annotate": Entry("editing", "annotate", "Set annotations of objects, or take them away."),
     "cordon": Entry("node_commands", "cordon", "Let no more pods onto nodes."),

@@ -1,10 +1,10 @@
-"""``scale``, ``patch``, ``label``, ``annotate``: fields of objects that are there."""
+"""``scale``, ``label``, ``annotate``: what is changed most often of objects that are there."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import click
 
@@ -49,60 +49,7 @@ def scale(
         for one in wanted:
             lab.scale(one.kind, one.name, replicas, one.namespace or "default")
         told = settled(lab, before, settle) if wanted else ""
-    _tell([(one, "scaled") for one in wanted], told)
-
-
-@click.command()
-@selecting.what
-@click.option("--patch", "-p", "text", default="", show_default=False, help="A JSON merge patch, as JSON or YAML.")
-@click.option("--patch-file", type=options.PATH, help="A file with the patch.")
-@click.option(
-    "--type", "form", type=click.Choice(["merge"]), default="merge", help="Lists are replaced as a whole (RFC 7386)."
-)
-@click.option("--subresource", type=click.Choice(["status"]), help="Change the status, and that alone.")
-@options.namespace
-@options.settle
-@options.state
-def patch(
-    what: tuple[str, ...],
-    text: str,
-    patch_file: Path | None,
-    form: str,
-    subresource: Literal["status"] | None,
-    namespace: str,
-    settle: bool,
-    state: Path,
-) -> None:
-    """Change fields of objects, then run the lab until nothing changes: patch queue team-a -p '{"spec": {"priority": 5}}'."""
-    from kailab.cli.lab_changes import LabChanges, settled
-    from kailab.errors import InputError
-    from kailab.model.files import read_text
-
-    if bool(text) == bool(patch_file):
-        raise InputError("say what to change: either -p PATCH or --patch-file FILE")
-    wished = _merge_patch(read_text(patch_file) if patch_file else text, str(patch_file) if patch_file else "--patch")
-    with labfile.changed(state) as lab:
-        before = LabChanges(lab)
-        wanted = chosen(lab, what, namespace)
-        outcomes = []
-        for one, obj in zip(wanted, there(lab, wanted), strict=True):
-            patched = lab.patch(one.kind, one.name, wished, one.namespace or "default", subresource or "")
-            same = patched["metadata"].get("resourceVersion") == obj["metadata"].get("resourceVersion")
-            outcomes.append((one, "patched (no change)" if same else "patched"))
-        told = settled(lab, before, settle)
-    _tell(outcomes, told)
-
-
-def _merge_patch(text: str, file: str) -> Object:
-    from kailab.errors import InputError, Where
-    from kailab.model.yamltext import read_document
-
-    value, _ = read_document(text, file, "one patch")
-    if not isinstance(value, dict):
-        raise InputError(
-            f'expected a mapping, as in {{"spec": {{"priority": 5}}}}, not {value!r:.60}', Where(file=file)
-        )
-    return value
+    tell([(one, "scaled") for one in wanted], told)
 
 
 def _metadata(field: str, done: str) -> Callable[..., None]:
@@ -134,7 +81,7 @@ def _metadata(field: str, done: str) -> Callable[..., None]:
                 else:
                     outcomes.append((one, f"not {done}"))
             told = settled(lab, before, settle) if any(how == done for _, how in outcomes) else ""
-        _tell(outcomes, told)
+        tell(outcomes, told)
 
     return command
 
@@ -184,7 +131,7 @@ def _refuse_overwriting(
         raise InputErrors.of(errors)
 
 
-def _tell(outcomes: Sequence[tuple[Chosen, str]], told: str) -> None:
+def tell(outcomes: Sequence[tuple[Chosen, str]], told: str) -> None:
     from kailab.cli.naming import full_name
 
     for one, how in outcomes:

@@ -30,45 +30,6 @@ def test_what_has_no_replicas_is_not_scaled(serving) -> None:
     assert "Queue can't be scaled; expected one of: Deployment" in done.err
 
 
-def test_a_queue_is_patched_and_the_lab_acts_on_it(busy) -> None:
-    done = busy("patch", "queue", "team-a", "-p", '{"spec": {"resources": {"gpu": {"limit": 20}}}}')
-    assert (done.code, done.out) == (0, "queue.scheduling.run.ai/team-a patched\n")
-    assert "20 pods running" in done.err
-    assert found(busy, "queue", "team-a")["spec"]["resources"]["gpu"]["quota"] == 8
-
-
-def test_a_status_is_patched_where_that_is_said(started) -> None:
-    wished = '{"status": {"conditions": [{"type": "Ready", "status": "False"}]}}'
-    assert started("patch", "node", "a100-0", "-p", wished).out.endswith("patched (no change)\n")
-    assert started("patch", "node", "a100-0", "--subresource", "status", "-p", wished).out.endswith("patched\n")
-    assert found(started, "node", "a100-0")["status"]["conditions"][0]["status"] == "False"
-    assert started("patch", "node", "a100-0", "--subresource", "scale", "-p", wished).code == 2
-
-
-def test_a_patch_that_changes_nothing_says_so(busy, home) -> None:
-    (home / "patch.yaml").write_text("metadata: {labels: {a: b}}")
-    assert busy("patch", "queue/team-a", "--patch-file", "patch.yaml").out.endswith("patched\n")
-    assert busy("patch", "queue/team-a", "--patch-file", "patch.yaml").out.endswith("patched (no change)\n")
-
-
-@pytest.mark.parametrize(
-    "options, said",
-    [
-        ([], "say what to change: either -p PATCH or --patch-file FILE"),
-        (["-p", "[1]"], "expected a mapping, as in"),
-        (["-p", "{"], "not valid YAML"),
-        (["-p", "{}", "--patch-file", "x"], "either -p PATCH or --patch-file FILE"),
-        (["-p", "spec: {resources: {gpu: {quota: much}}}"], "spec.resources.gpu.quota"),
-    ],
-)
-def test_a_bad_patch_is_refused(busy, options, said) -> None:
-    before = found(busy, "queue", "team-a")
-    done = busy("patch", "queue", "team-a", *options)
-    assert done.code == 2
-    assert said in done.err
-    assert found(busy, "queue", "team-a") == before
-
-
 def test_labels_are_set_and_taken_away(serving) -> None:
     assert serving("label", "deploy", "api", "team=blue", "tier-").out == "deployment.apps/api labeled\n"
     assert found(serving, "deploy", "api")["metadata"]["labels"] == {"team": "blue"}

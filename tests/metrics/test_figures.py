@@ -127,6 +127,6 @@ def test_a_lab_in_hand_is_drawn_by_its_recorder() -> None:
     with recorded() as (lab, recorder):
         lab.apply(*TREE, job("a", "team-a", 8))
         lab.advance(60)
-        series = figures.series_of(recorder)
+        series = figures.series_of(recorder.recording)
     assert figures.held_by_queue(series)["team-a"].at(60) == 8
     assert figures.use_over_time(series).axes

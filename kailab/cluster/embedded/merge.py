@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-# Lists of objects that Kubernetes merges by a key; other lists are replaced as a whole.
-_MERGE_KEYS: dict[str, str] = {
-    "containers": "name",
-    "initContainers": "name",
-    "volumes": "name",
-    "env": "name",
-    "volumeMounts": "mountPath",
-    "conditions": "type",
-    "ownerReferences": "uid",
-    "imagePullSecrets": "name",
-}
+from kailab.model.patches import merge_key
 
 
 def merge_patch(target: Any, patch: Any) -> Any:
@@ -85,10 +75,9 @@ def apply_patch(live: Any, last: Any, new: Any, name: str = "") -> Any:
     """``live`` after applying ``new``, when ``last`` is what was applied before. Shares what does not change."""
     if isinstance(new, dict) and isinstance(live, dict):
         return _apply_dict(live, last if isinstance(last, dict) else {}, new)
-    if isinstance(new, list) and isinstance(live, list):
-        key = _MERGE_KEYS.get(name)
-        if key and _keyed(new, key) and _keyed(live, key):
-            return _apply_list(live, last if isinstance(last, list) else [], new, key)
+    # Lists without the key, or with one twice, can't be merged by it and are replaced.
+    if isinstance(new, list) and isinstance(live, list) and (key := merge_key(name, new, live)):
+        return _apply_list(live, last if isinstance(last, list) else [], new, key)
     # The live value where it is equal: sharing is how everything above sees that nothing changed.
     return live if same(live, new) else new
 
@@ -117,12 +106,6 @@ def _without_nulls(value: Any) -> Any:
     if isinstance(value, dict) and any(v is None or isinstance(v, dict) for v in value.values()):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     return value
-
-
-def _keyed(items: list[Any], key: str) -> bool:
-    names = [item.get(key) for item in items if isinstance(item, dict)]
-    # Lists without the key, or with one twice, can't be merged by it and are replaced.
-    return len(names) == len(items) and None not in names and len(set(map(str, names))) == len(names)
 
 
 def _apply_list(live: list[Any], last: list[Any], new: list[Any], key: str) -> list[Any]:

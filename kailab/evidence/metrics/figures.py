@@ -15,7 +15,7 @@ from kailab.evidence.history import History
 from kailab.evidence.metrics.of_run import looks
 from kailab.evidence.metrics.series import OneSeries, of_looks
 from kailab.evidence.metrics.written import read_series
-from kailab.evidence.recorder import Recorder
+from kailab.evidence.recording import Recording
 from kailab.model.optional import optional
 
 if TYPE_CHECKING:
@@ -27,12 +27,12 @@ _HATCHES = ("", "//", "..", "\\\\", "xx", "--", "oo", "++")
 """Areas are told apart by these too: in black and white, and by whoever sees no colours."""
 
 
-def series_of(source: Path | str | History | Recorder) -> list[OneSeries]:
-    """Of a lab in hand, by the recorder that it was opened with (``Lab.open(observers=[recorder])``), of a run in hand, or of a file
-    ``metrics.jsonl`` of evidence. Raises EvidenceError."""
+def series_of(source: Path | str | History | Recording) -> list[OneSeries]:
+    """Of a lab in hand (the ``recording`` of a Recorder that observes it), of a run in hand, or of a file ``metrics.jsonl`` of evidence.
+    Raises EvidenceError."""
     if isinstance(source, Path | str):
         return read_series(Path(source))
-    history = History.of_recording(source.recording) if isinstance(source, Recorder) else source
+    history = History.of_recording(source) if isinstance(source, Recording) else source
     return of_looks(looks(history)).every()
 
 
