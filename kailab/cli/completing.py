@@ -1,4 +1,4 @@
-"""What a shell completes: kinds, names of objects of the lab that is up, namespaces, fleets, lessons and challenges. Whatever goes wrong, nothing is offered."""
+"""What a shell completes: kinds, names of objects of the lab that is up, namespaces, fleets, schedulers, backends, lessons and challenges. Whatever goes wrong, nothing is offered."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from kailab.errors import KailabError
 
@@ -28,7 +29,10 @@ def _objects(ctx: click.Context, incomplete: str) -> list[str]:
     kind, slash, _ = incomplete.partition("/")
     if slash:
         return [f"{kind}/{name}" for name in _names(ctx, kind)]
-    return _names(ctx, words[0]) if words else _kinds()
+    if words:
+        return _names(ctx, words[0])
+    before, comma, _ = incomplete.rpartition(",")
+    return [f"{before}{comma}{one}" for one in _kinds()]
 
 
 def _kinds() -> list[str]:
@@ -50,6 +54,22 @@ def _names(ctx: click.Context, kind: str) -> list[str]:
         return [obj["metadata"]["name"] for obj in lab.cluster.list(key, space)]
 
 
+def _schedulers(ctx: click.Context, incomplete: str) -> list[str]:
+    from kailab.undertest.registry import SCHEDULERS
+
+    return SCHEDULERS.names()
+
+
+def _backends(ctx: click.Context, incomplete: str) -> list[str]:
+    from kailab.cluster.backends import BACKENDS
+
+    return BACKENDS.names()
+
+
+def _states(ctx: click.Context, incomplete: str) -> list[str]:
+    return ["condition=", "create", "delete", "jsonpath="]
+
+
 def _fleets(ctx: click.Context, incomplete: str) -> list[str]:
     from kailab.fleet.library import available_fleets
 
@@ -68,10 +88,18 @@ def _challenges(ctx: click.Context, incomplete: str) -> list[str]:
     return [one.name for one in challenges()]
 
 
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """The shell's own completion of files and folders."""
+    return [CompletionItem(incomplete, type="file")]
+
+
 objects = _offering(_objects)
 queues = _offering(lambda ctx, _: _names(ctx, "Queue"))
 lessons = _offering(_lessons)
 challenges = _offering(_challenges)
 nodes = _offering(lambda ctx, _: _names(ctx, "Node"))
+schedulers = _offering(_schedulers)
+backends = _offering(_backends)
+states = _offering(_states)
 namespaces = _offering(lambda ctx, _: _names(ctx, "Namespace"))
 fleets = _offering(_fleets)

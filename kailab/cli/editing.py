@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from kailab.cli import labfile, options, selecting, terminal
+from kailab.cli import completing, labfile, options, selecting, terminal
 from kailab.cli.selecting import Chosen, chosen, there
 
 Object = dict[str, Any]
@@ -61,11 +61,17 @@ def _metadata(field: str, done: str) -> Callable[..., None]:
         selector: str,
         everything: bool,
         overwrite: bool,
+        list_: bool,
         settle: bool,
         state: Path,
     ) -> None:
         from kailab.cli.lab_changes import LabChanges, settled
 
+        if list_:
+            with labfile.looked_at(state) as lab:
+                wanted = chosen(lab, what, namespace, selector, everything)
+                _listed(wanted, there(lab, wanted), field)
+            return
         words, values = _split(what)
         with labfile.changed(state) as lab:
             before = LabChanges(lab)
@@ -75,12 +81,13 @@ def _metadata(field: str, done: str) -> Callable[..., None]:
                 _refuse_overwriting(wanted, objects, field, values)
             outcomes = []
             for one, obj in zip(wanted, objects, strict=True):
-                if differing(obj["metadata"].get(field) or {}, values):
+                if changed := differing(obj["metadata"].get(field) or {}, values):
                     lab.patch(one.kind, one.name, {"metadata": {field: dict(values)}}, one.namespace or "default")
-                    outcomes.append((one, done))
+                    taken = all(values[key] is None for key in changed)
+                    outcomes.append((one, f"un{done}" if taken and field == "labels" else done))
                 else:
                     outcomes.append((one, f"not {done}"))
-            told = settled(lab, before, settle) if any(how == done for _, how in outcomes) else ""
+            told = settled(lab, before, settle) if any(not how.startswith("not ") for _, how in outcomes) else ""
         tell(outcomes, told)
 
     return command
@@ -111,6 +118,17 @@ def _split(words: Sequence[str]) -> tuple[list[str], dict[str, str | None]]:
 def differing(now: Mapping[str, str], values: Mapping[str, str | None]) -> list[str]:
     """The keys that are to have another value than they have."""
     return [key for key, value in values.items() if now.get(key) != value]
+
+
+def _listed(wanted: Sequence[Chosen], objects: Sequence[Object], field: str) -> None:
+    """Of each object what it has, as ``--list`` of kubectl."""
+    from kailab.cli.naming import full_name
+
+    for one, obj in zip(wanted, objects, strict=True):
+        if len(wanted) > 1:
+            terminal.say(f"Listing {field} for {full_name(one.kind, one.name)}:")
+        for key, value in sorted((obj["metadata"].get(field) or {}).items()):
+            terminal.say(f"{' ' if len(wanted) > 1 else ''}{key}={value}")
 
 
 def _refuse_overwriting(
@@ -147,11 +165,12 @@ def _command(field: str, done: str, name: str, help: str) -> click.Command:
     for decorate in (
         options.state,
         options.settle,
+        click.option("--list", "list_", is_flag=True, help="Show what objects have; change nothing."),
         overwrite,
         selecting.everything,
         options.selector,
         options.namespace,
-        click.argument("what", nargs=-1, help="KIND NAME... KEY=VALUE KEY-"),
+        click.argument("what", nargs=-1, shell_complete=completing.objects, help="KIND NAME... KEY=VALUE KEY-"),
     ):
         command = decorate(command)
     return click.command(name=name, help=help)(command)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from typing import Any
 
@@ -19,6 +20,7 @@ INTERRUPTED = 130  # as a shell counts a process ended by SIGINT
 TERMINATED = 143  # by SIGTERM
 BROKEN_PIPE = 141  # as a shell counts a process ended by SIGPIPE
 DEBUG = "KAILAB_DEBUG"
+_ALIKE = re.compile(r" \(?Did you mean.*")
 
 
 class ReportingGroup(click.Group):
@@ -47,12 +49,17 @@ class ReportingGroup(click.Group):
             terminal.complain("the input is nested too deeply")
             raise click.exceptions.Exit(2) from None
         except (click.ClickException, click.Abort, click.exceptions.Exit) as error:
-            if isinstance(error, click.UsageError) and (hint := instead(error.message)):
-                said = error.format_message().removesuffix(".")
+            if isinstance(error, click.UsageError) and (hint := _instead(error)):
+                # What is alike in letters was not meant.
+                said = _ALIKE.sub("", error.format_message()).removesuffix(".")
                 raise click.UsageError(f"{said}; {hint}", error.ctx) from None
             raise
         except Exception as error:
             raise click.exceptions.Exit(_unforeseen(error)) from None
+
+
+def _instead(error: click.UsageError) -> str:
+    return instead(error.message, (error.ctx and error.ctx.info_name) or "")
 
 
 def _unforeseen(error: Exception) -> int:

@@ -12,6 +12,7 @@ import click
 
 from kailab.cli import completing, labfile, options, terminal
 from kailab.cli.options import TextOrJson
+from kailab.cli.selecting import in_full
 
 if TYPE_CHECKING:
     from kailab.lab import Answer, Lab
@@ -62,7 +63,10 @@ def _of_lab(what: tuple[str, ...], namespace: str, everything: bool, state: Path
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
         asked = _named(what, lab.cluster.kinds())
-        return [lab.explain(kind, name, namespace, everything=everything) for kind, name in asked]
+        return [
+            lab.explain(kind, in_full(lab, kind, name, namespace), namespace, everything=everything)
+            for kind, name in asked
+        ]
 
 
 def _of_evidence(what: tuple[str, ...], namespace: str, past: str) -> list[Answer]:
@@ -94,7 +98,8 @@ def _say_nodes(what: tuple[str, ...], namespace: str, everything: bool, output: 
     with labfile.looked_at(state) as lab:
         if len(what) == 1:
             _check_no_bare_name(lab, what[0], namespace)
-        asked = [(lab.kind(kind), name) for kind, name in _named(what, lab.cluster.kinds())]
+        named = ((lab.kind(kind), name) for kind, name in _named(what, lab.cluster.kinds()))
+        asked = [(kind, in_full(lab, kind, name, namespace)) for kind, name in named]
         found = [(kind, name, about_nodes(lab, kind, name, namespace)) for kind, name in asked]
     if output is TextOrJson.json:
         _say_data(

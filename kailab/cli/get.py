@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     show_default=False,
     help="As a wide table, as objects, by name, by paths; queues also as a tree, or in the order in which they are served (turns).",
 )
+@click.option("--ignore-not-found", is_flag=True, help="Do not fail if an object is not there.")
 @click.option("--no-headers", is_flag=True, help="Tables without their first line.")
 @click.option("--show-labels", is_flag=True, help="Tables with all labels.")
 @click.option("--label-columns", "-L", multiple=True, metavar="LABEL", help="A column for a label. May be repeated.")
@@ -53,6 +54,7 @@ def get(
     field_selector: str,
     sort_by: str,
     form: Output,
+    ignore_not_found: bool,
     no_headers: bool,
     show_labels: bool,
     label_columns: tuple[str, ...],
@@ -63,7 +65,7 @@ def get(
     from kailab.cli.object_tables import Shown
     from kailab.errors import InputError
 
-    asked = Asked(what, None if all_namespaces else namespace, selector, field_selector, sort_by)
+    asked = Asked(what, None if all_namespaces else namespace, selector, field_selector, sort_by, ignore_not_found)
     labels = tuple(label for given in label_columns for label in given.split(",") if label)
     shown = Shown(form.form == Format.wide, all_namespaces, labels, show_labels, no_headers)
     tabular = form.form in (Format.table, Format.wide)

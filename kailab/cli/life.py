@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @click.option(
     "--backend",
     default="embedded",
+    shell_complete=completing.backends,
     help="Where the cluster lives: embedded, controlplane, kind, vcluster, or kubeconfig (any cluster).",
 )
 @click.option(

@@ -20,10 +20,16 @@ class Asked:
     """What is asked for. ``namespace``: None: all."""
 
     def __init__(
-        self, what: Sequence[str], namespace: str | None, selector: str, field_selector: str = "", sort_by: str = ""
+        self,
+        what: Sequence[str],
+        namespace: str | None,
+        selector: str,
+        field_selector: str = "",
+        sort_by: str = "",
+        may_lack: bool = False,
     ) -> None:
-        """Raises InputError."""
-        self._what, self.namespace, self._selector = what, namespace, selector
+        """``may_lack``: names that there are not are left out. Raises InputError."""
+        self._what, self.namespace, self._selector, self._may_lack = what, namespace, selector, may_lack
         self._fields = narrowing.ByFields(field_selector)
         self._narrowed = [name for name, given in (("-l", selector), ("--field-selector", field_selector)) if given]
         self._warned: set[str] = set()
@@ -66,4 +72,17 @@ class Asked:
             return lab.cluster.list(kind, self.namespace if is_namespaced(kind) else None, self._selector or None)
         if self.namespace is None and is_namespaced(kind):
             raise InputError("names can't go with -A; say which namespace with -n")
-        return [lab.get(kind, name, self.namespace) for name in names]
+        return [one for name in names if (one := self._named(lab, kind, name)) is not None]
+
+    def _named(self, lab: Lab, kind: str, name: str) -> Object | None:
+        from kailab.cli.selecting import in_full, perhaps
+        from kailab.errors import NotFound
+
+        space = lab.space_of(kind, name, self.namespace)
+        try:
+            found: Object = lab.get(kind, in_full(lab, kind, name, space), self.namespace)
+        except NotFound as error:
+            if self._may_lack:
+                return None
+            raise NotFound(f"{error}{perhaps(lab, kind, name, space)}") from None
+        return found

@@ -47,10 +47,17 @@ def uncordon(names: tuple[str, ...], selector: str, settle: bool, state: Path) -
 @options.selector
 @click.option("--ignore-daemonsets", is_flag=True, help="Leave pods of DaemonSets where they are.")
 @click.option("--force", is_flag=True, help="Also delete pods that no controller makes anew.")
+@click.option("--delete-emptydir-data", is_flag=True, help="Also delete pods that keep data in an emptyDir.")
 @options.settle
 @options.state
 def drain(
-    names: tuple[str, ...], selector: str, ignore_daemonsets: bool, force: bool, settle: bool, state: Path
+    names: tuple[str, ...],
+    selector: str,
+    ignore_daemonsets: bool,
+    force: bool,
+    delete_emptydir_data: bool,
+    settle: bool,
+    state: Path,
 ) -> None:
     """Cordon nodes and delete their pods, then run the lab until nothing changes."""
     from kailab.errors import InputErrors
@@ -65,7 +72,13 @@ def drain(
         stays = [
             error
             for node in found
-            for error in held_back(lab, node["metadata"]["name"], daemons=not ignore_daemonsets, lone=not force)
+            for error in held_back(
+                lab,
+                node["metadata"]["name"],
+                daemons=not ignore_daemonsets,
+                lone=not force,
+                local=not delete_emptydir_data,
+            )
         ]
         if stays:
             raise InputErrors.of(stays)
@@ -97,7 +110,11 @@ def recover(names: tuple[str, ...], selector: str, settle: bool, state: Path) ->
 
 @click.command()
 @click.argument(
-    "words", nargs=-1, metavar="[nodes] NODE... KEY=VALUE:EFFECT", help="Nodes, and taints to set or take away."
+    "words",
+    nargs=-1,
+    metavar="[nodes] NODE... KEY=VALUE:EFFECT",
+    shell_complete=completing.nodes,
+    help="Nodes, and taints to set or take away.",
 )
 @options.selector
 @click.option("--all", "everything", is_flag=True, help="All nodes.")

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import click
 
 from kailab.cli import labfile, options, selecting, terminal
-from kailab.cli.selecting import Chosen, chosen
+from kailab.cli.selecting import Chosen, chosen, perhaps
 
 if TYPE_CHECKING:
     from kailab.lab import Lab
+    from kailab.lab.intake import Text
 
 
 @click.command()
@@ -22,7 +23,15 @@ if TYPE_CHECKING:
 @options.kustomize
 @options.namespace
 @options.settle
-@click.option("--dry-run", is_flag=True, help="Check the manifests and say what would be done; change nothing.")
+@click.option(
+    "--dry-run",
+    type=click.Choice(["none", "client", "server"]),
+    is_flag=False,
+    flag_value="server",
+    default="none",
+    show_default=False,
+    help="Check the manifests and say what would be done; change nothing. client and server, as kubectl has them, are the same here.",
+)
 @click.option("--force", is_flag=True, help="Accept what KAI accepts, even a gang that can never start.")
 @options.state
 def apply(
@@ -32,7 +41,7 @@ def apply(
     kustomization: Path | None,
     namespace: str,
     settle: bool,
-    dry_run: bool,
+    dry_run: str,
     force: bool,
     state: Path,
 ) -> None:
@@ -46,15 +55,16 @@ def apply(
     sources = _sources(files, recursive, kustomization)
     if not sources:
         raise InputError("say what to apply: -f FILE, -f FOLDER, -f - or -k FOLDER")
-    end = " (dry run)" if dry_run else ""
-    with labfile.changed(state, save=not dry_run) as lab:
+    dry = dry_run != "none"
+    end = " (dry run)" if dry else ""
+    with labfile.changed(state, save=not dry) as lab:
         before = LabChanges(lab)
-        if dry_run:
+        if dry:
             lab.dry_run()
         applied = lab.apply(*sources, namespace=namespace, strict=not force)
         if not applied.changes:
             raise InputError(f"no objects in {', '.join((*files, *([str(kustomization)] if kustomization else [])))}")
-        told = "" if dry_run else settled(lab, before, settle)
+        told = "" if dry else settled(lab, before, settle)
     for warning in applied.warnings:
         terminal.warn(warning)
     for change in applied.changes:
@@ -110,16 +120,19 @@ def delete(
         terminal.notice(told)
 
 
-def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str]:
+def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) -> list[Path | str | Text]:
     """What ``Lab.apply`` takes. Raises InputError."""
     from kailab.errors import InputError
+    from kailab.lab.intake import Text
 
     if recursive and not files:
         raise InputError("-R goes with -f FOLDER")
     if files.count("-") > 1:
         raise InputError("stdin (-f -) can be read once only")
-    sources: list[Path | str] = []
+    sources: list[Path | str | Text] = []
     for file in files:
+        if file.startswith(("http://", "https://")):
+            raise InputError(f"{file}: kailab fetches nothing: curl -sL {file} | kailab apply -f -")
         folder = Path(file)
         if recursive and folder.is_dir():
             sources += _below(folder)
@@ -128,7 +141,7 @@ def _sources(files: Sequence[str], recursive: bool, kustomization: Path | None) 
     if kustomization is not None:
         from kailab.cli.kustomize import built
 
-        sources.append(built(kustomization))
+        sources.append(Text(str(kustomization), built(kustomization)))
     return sources
 
 
@@ -146,7 +159,7 @@ def _below(folder: Path) -> list[Path]:
     return found
 
 
-def _in_files(lab: Lab, sources: Sequence[Path | str], namespace: str) -> list[Chosen]:
+def _in_files(lab: Lab, sources: Sequence[Path | str | Text], namespace: str) -> list[Chosen]:
     from kailab.lab import intake
     from kailab.model.kinds import is_namespaced
 
@@ -170,7 +183,7 @@ def _delete(lab: Lab, doomed: list[Chosen], ignore_not_found: bool) -> list[Chos
             lab.cluster.get(target.kind, target.name, target.space)
             there.append(target)
         except NotFound as error:
-            missing.append(InputError(str(error)))
+            missing.append(InputError(f"{error}{perhaps(lab, *target)}"))
     if missing and not ignore_not_found:
         raise InputErrors.of(missing)
     for kind, name, space in there:

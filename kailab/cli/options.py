@@ -52,7 +52,12 @@ selector = click.option(
     help="Only objects with these labels: app=train, 'app in (a, b)'.",
 )
 files = click.option(
-    "--filename", "-f", "files", multiple=True, help="A manifest, a folder of them, or - for stdin. May be repeated."
+    "--filename",
+    "-f",
+    "files",
+    multiple=True,
+    shell_complete=completing.files,
+    help="A manifest, a folder of them, or - for stdin. May be repeated.",
 )
 recursive = click.option("--recursive", "-R", is_flag=True, help="-f FOLDER: and all folders in it.")
 kustomize = click.option(
@@ -101,6 +106,7 @@ operators = click.option(
 scheduler = click.option(
     "--scheduler",
     default="kailab",
+    shell_complete=completing.schedulers,
     help="What decides: kailab, kube-scheduler, kai (a real KAI), kai=DIR, kai@RELEASE, or NAME@FILE.",
     show_default=True,
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
+from click.shell_completion import CompletionItem
 
 from kailab.cli.options import Format
 
@@ -40,6 +41,10 @@ class OutputType(click.ParamType):
         if not equals and form in tuple(Format):
             return Output(form)
         return self.fail(f"{value!r} is not one of {', '.join(map(repr, self.choices))}.", param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        words = (one.partition("=") for one in self.choices)
+        return [CompletionItem(word + equals) for word, equals, _ in words if word.startswith(incomplete)]
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context) -> str:
         return f"[{'|'.join(self.choices)}]"

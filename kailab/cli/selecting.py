@@ -13,6 +13,7 @@ from kailab.errors import InputError, InputErrors, NotFound
 if TYPE_CHECKING:
     from kailab.lab import Lab
 
+CUT = "…"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 what = click.argument("what", nargs=-1, shell_complete=completing.objects, help="KIND NAME..., or KIND/NAME...")
@@ -44,13 +45,40 @@ def chosen(
         if names:
             if selector or everything:
                 raise InputError("names can't go with -l or --all")
-            found += [Chosen(kind, name, lab.space_of(kind, name, namespace) or "") for name in names]
+            for name in names:
+                full = in_full(lab, kind, name, namespace)
+                found.append(Chosen(kind, full, lab.space_of(kind, full, namespace) or ""))
         elif selector or everything:
             listed = lab.cluster.list(kind, space or None, selector or None)
             found += [Chosen(kind, obj["metadata"]["name"], obj["metadata"].get("namespace", "")) for obj in listed]
         else:
             raise InputError(f"say which {kind}: by name, by label (-l) or --all")
     return found
+
+
+def in_full(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
+    """A name as tables shorten it (``pg-train-…001d``) in full, another one as it is. Raises InputError where not just one object fits."""
+    from kailab.lab.wording import some
+    from kailab.model.kinds import is_namespaced
+
+    begin, cut, end = name.partition(CUT)
+    if not cut:
+        return name
+    names = (obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace if is_namespaced(kind) else None))
+    fitting = sorted(one for one in names if one.startswith(begin) and one.endswith(end))
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        raise InputError(f"no {kind} has a name that is shortened to {name!r}")
+    raise InputError(f"{name!r} fits {len(fitting)} of {kind}, say which: {some(fitting, 4)}")
+
+
+def perhaps(lab: Lab, kind: str, name: str, namespace: str | None) -> str:
+    """Of a name that there is not: the one that may have been meant, as the end of a sentence."""
+    from kailab.model.meant import meant
+
+    close = meant(name, (obj["metadata"]["name"] for obj in lab.cluster.list(kind, namespace or None)))
+    return f"; did you mean {close[0]}?" if close else ""
 
 
 def there(lab: Lab, wanted: Sequence[Chosen]) -> list[dict[str, Any]]:
@@ -61,7 +89,7 @@ def there(lab: Lab, wanted: Sequence[Chosen]) -> list[dict[str, Any]]:
         try:
             found.append(lab.cluster.get(one.kind, one.name, one.space))
         except NotFound as error:
-            missing.append(InputError(str(error)))
+            missing.append(InputError(f"{error}{perhaps(lab, *one)}"))
     if missing:
         raise InputErrors.of(missing)
     return found

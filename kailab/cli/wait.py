@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kailab.cli import labfile, options, selecting, terminal
+from kailab.cli import completing, labfile, options, selecting, terminal
 from kailab.cli.selecting import Chosen, chosen, there
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ State = Callable[[Object | None], str]
     "wanted",
     required=True,
     metavar="STATE",
+    shell_complete=completing.states,
     help="condition=NAME, condition=NAME=False, delete, create, or jsonpath={.status.phase}=Running.",
 )
 @click.option("--timeout", default="30s", help="At most so long, in time of the lab: 30s, 5m, 1h30m, 2d.")

@@ -141,9 +141,9 @@ def _node(lab: Looking, name: str) -> Object:
         raise InputError(f"{error}; there are: {some(there, 8)}") from None
 
 
-def held_back(lab: Looking, name: str, *, daemons: bool, lone: bool) -> list[InputError]:
+def held_back(lab: Looking, name: str, *, daemons: bool, lone: bool, local: bool = True) -> list[InputError]:
     """What speaks against draining a node, as kubectl has it. ``daemons``: pods of DaemonSets, which come back; ``lone``: pods that no
-    controller makes anew."""
+    controller makes anew; ``local``: pods with data on the node (emptyDir), which is gone with them."""
     errors = []
     for pod in lab.cluster.list("Pod"):
         if not _stands(pod, name):
@@ -154,8 +154,13 @@ def held_back(lab: Looking, name: str, *, daemons: bool, lone: bool) -> list[Inp
             errors.append(
                 InputError(f"{told} is a DaemonSet's and would come back; --ignore-daemonsets leaves it where it is")
             )
-        elif not kinds and lone:
+            continue
+        if not kinds and lone:
             errors.append(InputError(f"{told} has no controller and would be gone for good; --force deletes it"))
+        if local and any("emptyDir" in volume for volume in pod["spec"].get("volumes") or ()):
+            errors.append(
+                InputError(f"{told} keeps data in an emptyDir, lost with it; --delete-emptydir-data lets it go")
+            )
     return errors
 
 

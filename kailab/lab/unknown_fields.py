@@ -7,19 +7,20 @@ Known are the fields of Kubernetes' own kinds, of KAI's by their definitions, an
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 from kailab.cluster.install.definitions import schema
 from kailab.model.kinds import KINDS
 from kailab.model.manifests import Manifest, Notice
+from kailab.model.meant import meant
 from kailab.model.validation import core
 from kailab.model.validation.hints import pod_templates
 
 Object = dict[str, Any]
 Found = Iterator[tuple[str, str, Collection[str]]]
 """(path with a dot at its end, the unknown field in it, the fields that there are)."""
+SHOWN = 8
 # Every object has them, or a server writes them.
 _EVERYWHERE = frozenset(("apiVersion", "kind", "status", "managedFields"))
 
@@ -56,12 +57,10 @@ def _version(obj: Object) -> str:
 
 
 def _meant(name: str, known: Collection[str]) -> str:
-    folded = {one.lower(): one for one in known}
-    close = get_close_matches(name.lower(), folded, n=1, cutoff=0.7)
-    if close:
-        return f"did you mean {folded[close[0]]}?"
-    shown = ", ".join(sorted(known)[:8])
-    return f"there are: {shown}{', ...' if len(known) > 8 else ''}"
+    if close := meant(name, known):
+        return f"did you mean {close[0]}?"
+    shown = ", ".join(sorted(known)[:SHOWN])
+    return f"there are: {shown}{', ...' if len(known) > SHOWN else ''}"
 
 
 @cache

@@ -23,6 +23,27 @@ def test_kinds_and_names_of_the_lab(busy) -> None:
     assert offered("get", "pods", "-n", "def") == ["default"]
 
 
+def test_what_is_changed_of_objects(busy) -> None:
+    assert offered("label", "queue", "") == offered("annotate", "queue", "") == ["team-a"]
+    assert offered("taint", "nodes", "l40s") == ["l40s-0", "l40s-1"]
+
+
+def test_several_kinds() -> None:
+    assert {"pods,podgroups", "pods,pods"} <= set(offered("get", "pods,po"))
+
+
+def test_values_of_options() -> None:
+    assert offered("get", "pods", "-o", "j") == ["json", "jsonpath="]
+    assert offered("wait", "pod/a", "--for", "c") == ["condition=", "create"]
+    assert offered("up", "--backend", "kube") == ["kubeconfig"]
+    assert {"kailab", "kai"} <= set(offered("up", "--scheduler", "kai"))
+
+
+def test_files_are_left_to_the_shell() -> None:
+    found = BashComplete(app, {}, "kailab", "_KAILAB_COMPLETE").get_completions(["apply", "-f"], "ma")
+    assert [(one.type, one.value) for one in found] == [("file", "ma")]
+
+
 def test_fleets(home) -> None:
     assert "lesson" in offered("up", "--fleet", "le")
 
