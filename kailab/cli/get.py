@@ -88,11 +88,9 @@ def get(
         single = len(wanted) == 1 and len(wanted[0].names) == 1
         if template is not None:
             click.echo(template.render(output.data(objects, single)), nl=False)
-            return
-        if form.form in (Format.json, Format.yaml):
+        elif form.form in (Format.json, Format.yaml):
             terminal.say(output.as_text(output.data(objects, single), form.form))
-            return
-        if form.form == Format.tree:
+        elif form.form == Format.tree:
             _tree(lab, found, no_headers)
         elif form.form == Format.turns:
             _turns(lab, found, no_headers)
