@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Real
+
+from kailab.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ def holds(wanted: Amount, seen: float) -> bool:
     (True, False, True)
     """
     found = round(seen * 1000)
+    _check(wanted)
     if not isinstance(wanted, Bound):
         return round(wanted * 1000) == found
     low = wanted.low is None or found >= round(wanted.low * 1000)
@@ -70,5 +74,18 @@ def said(wanted: Amount, noun: str) -> str:
     >>> said(8, "GPU"), said(1, "pod"), said(at_least(2), "pod")
     ('8 GPUs', '1 pod', 'at least 2 pods')
     """
+    _check(wanted)
     text = str(wanted) if isinstance(wanted, Bound) else f"{round(wanted, 3):g}"
     return f"{text} {noun}" if text == "1" else f"{text} {noun}s"
+
+
+def _check(wanted: object) -> None:
+    """Raises InputError for what is no amount."""
+    numbers = (wanted.low, wanted.high) if isinstance(wanted, Bound) else (wanted,)
+    for one in numbers:
+        if one is None and isinstance(wanted, Bound):
+            continue
+        if isinstance(one, bool) or not isinstance(one, Real):
+            raise InputError(
+                f"{one!r:.60} is no amount; expected a number, at_least(...), at_most(...) or between(...)"
+            )

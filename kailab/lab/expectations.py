@@ -23,7 +23,7 @@ from kailab.lab.explain.answer import Answer
 from kailab.lab.explain.asking import ask
 from kailab.lab.explain.explanation import Explanation
 from kailab.lab.explain.gone import eviction_lines
-from kailab.lab.names import known_action
+from kailab.lab.names import known_action, known_reason
 from kailab.lab.picture import group_of
 from kailab.lab.subjects import Subject
 from kailab.lab.watching import inside, note
@@ -46,6 +46,8 @@ SMALL = 100
 
 def expect(subject: Subject | Lab) -> Expectation:
     """Begin an expectation about a lab, or about a part of it (``lab.queue("team-a")`` and its like)."""
+    if not isinstance(subject, Subject) and not hasattr(subject, "settle_if_changed"):
+        raise InputError(f"expect() is about a lab or a part of it, as lab.queue('team-a') is, not {subject!r:.60}")
     whole = subject if isinstance(subject, Subject) else subjects.everything(subject)
     # Inside of ``eventually`` and its like only they let time pass.
     if not note(whole.lab):
@@ -75,6 +77,7 @@ class Expectation:
 
     def pending(self, pods: Amount | None = None, gpus: Amount | None = None, reason: str | None = None) -> Expectation:
         """So many of its pods wait (without numbers: at least one), each for this reason (a code: "OverLimit")."""
+        known_reason(self._picture, reason)
         found = self._in_phase("Pending")
         if pods is None and gpus is None:
             pods = at_least(1)
@@ -155,6 +158,7 @@ class Expectation:
 
     def waits_whole(self, pods: Amount | None = None, reason: str | None = None) -> Expectation:
         """None of its pods runs or holds a place: all wait."""
+        known_reason(self._picture, reason)
         waiting = [row for row in self._in_phase("Pending") if not row.node]
         alive = [row for row in self._pods if row.phase not in ("Succeeded", "Failed")]
         partly = [row for row in alive if row not in waiting]

@@ -68,6 +68,19 @@ def known_action(picture: Picture, name: str | None) -> None:
         raise InputError(f"no action that evicts is called {name!r}; {there_are(names, name)}")
 
 
+def known_reason(picture: Picture, name: str | None) -> None:
+    """Raises InputError for a reason for which no pod can wait under KAI's rules; others have reasons of their own."""
+    from kailab.engine.decisions import Code
+
+    names = {
+        *map(str, Code),
+        "SchedulingGated",
+        *(picture.code_of(row) for row in picture.rows if row.phase == "Pending"),
+    }
+    if name is not None and picture.scheduler.speaks_kai and name not in names:
+        raise InputError(f"no reason to wait is called {name!r}; {there_are(names, name)}")
+
+
 def there_are(names: Iterable[str], wanted: str) -> str:
     """Names that may have been meant, the closest first, then the others in order.
 

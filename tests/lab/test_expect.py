@@ -336,3 +336,23 @@ def test_a_day_passes_fast(waiting):
 def test_time_goes_forward_only(lab):
     with pytest.raises(InputError, match="forward"):
         lab.advance(-1)
+
+
+def test_a_reason_that_nobody_has_is_no_reason(lent):
+    """Also where nobody waits: it would hold for any word."""
+    with pytest.raises(InputError, match="no reason to wait is called 'OverLimitt'; there are: OverLimit,"):
+        expect(lent.queue("team-a")).pending(pods=0, reason="OverLimitt")
+    with pytest.raises(InputError, match="no reason to wait is called 'Overlimit'"):
+        expect(lent.queue("team-a")).waits_whole(reason="Overlimit")
+    expect(lent.queue("team-a")).pending(pods=0, reason="OverLimit")
+
+
+@pytest.mark.parametrize("amount", ["8", None, True, at_least("8")])
+def test_what_is_no_amount_is_refused(lent, amount):
+    with pytest.raises(InputError, match="is no amount; expected a number, at_least"):
+        expect(lent.queue("team-a")).fair_share(gpus=amount)
+
+
+def test_an_expectation_is_about_a_lab_or_a_part_of_it(lent):
+    with pytest.raises(InputError, match=r"as lab.queue\('team-a'\) is, not 'team-a'"):
+        expect("team-a")
