@@ -17,6 +17,7 @@ LEAST_OF_NAMES = 16
 LEAST_OF_SENTENCES = 28
 """and a last column of sentences not than this: it is written beneath the others then."""
 INDENT = "    "
+LABELS = "LABELS"
 _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _DIGITS = 4
 """So many of a UID tell objects of one name apart."""
@@ -60,7 +61,7 @@ def fitted(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> 
     cell that is no header.
 
     >>> fitted(["NAME", "AGE"], [["NAME", "AGE"], ["a-very-long-name-0123456789", "3s"]], 24).rows[1]
-    ['a-very-lo…0123456789', '3s']
+    ['a-very-lo…123456789', '3s']
     """
     whole = Laid([list(row) for row in rows], GAP, False)
     if not rows or _width(wide(rows), GAP) <= room:
@@ -76,7 +77,9 @@ def fitted(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> 
     beneath = told[-1] and len(headers) > 1 and left < min(LEAST_OF_SENTENCES, least[-1])
     found = _squeezed(headers, wide(rows), least, told, room)
     # What can't fit at all needs a second line: the long cells at its end, rather than whatever stands at the terminal's edge.
-    beneath = beneath or (len(headers) > 1 and _width(found, NARROW) > room and least[-1] > LEAST)
+    # Who asks for labels wants to read them.
+    labels = headers[-1] == LABELS
+    beneath = beneath or labels or (len(headers) > 1 and _width(found, NARROW) > room and least[-1] > LEAST)
     if beneath:
         found = _squeezed(headers[:-1], wide(row[:-1] for row in rows), least[:-1], told[:-1], room)
         found.append(room - len(INDENT))
@@ -87,7 +90,23 @@ def fitted(headers: Sequence[str], rows: Sequence[Sequence[str]], room: int) -> 
         ]
         for row in rows
     ]
+    if labels:
+        cut = [[*cells[:-1], _of_labels(row[-1], room - len(INDENT))] for cells, row in zip(cut, rows, strict=True)]
     return Laid(cut, NARROW, beneath)
+
+
+def _of_labels(cell: str, width: int) -> str:
+    """Whole labels on lines of a width, a longer one on a line of its own.
+
+    >>> _of_labels("app=train,kai.scheduler/queue=team-a,tier=gold", 20).splitlines()
+    ['app=train,', 'kai.scheduler/queue=team-a,', 'tier=gold']
+    """
+    lines = [""]
+    for one in cell.replace(",", ",\n").splitlines():
+        if lines[-1] and len(lines[-1]) + len(one) > width:
+            lines.append("")
+        lines[-1] += one
+    return "\n".join(lines)
 
 
 def _width(columns: Sequence[int], gap: str) -> int:

@@ -6,6 +6,8 @@ import json
 
 import pytest
 
+from kailab.cli.fitting import fitted
+
 LONG = """\
 apiVersion: batch/v1
 kind: Job
@@ -129,3 +131,17 @@ def test_what_kubectl_has_and_kailab_has_not(started, words, said) -> None:
 
 def test_other_commands_get_no_advice_about_pods(started) -> None:
     assert "terminationGracePeriodSeconds" not in started("fleet", "--force").err
+
+
+def test_labels_are_readable_on_a_narrow_terminal() -> None:
+    """Each whole, below its row: a label of which the middle is left out says nothing."""
+    labels = "app=train,batch.kubernetes.io/job-name=a-training-job-with-a-long-name,kai.scheduler/queue=team-a"
+    headers = ["NAME", "STATUS", "LABELS"]
+    laid = fitted(headers, [headers, ["a-training-job-with-a-long-name-0", "Running", labels]], 60)
+    alone = [line.strip() for _, line in laid.lines() if line]
+    assert "".join(alone[1:]) == labels
+    assert alone[1:] == [
+        "app=train,",
+        "batch.kubernetes.io/job-name=a-training-job-with-a-long-name,",
+        "kai.scheduler/queue=team-a",
+    ]
