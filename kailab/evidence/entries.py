@@ -172,9 +172,12 @@ class QueueRow(Entry, frozen=True, kw_only=True):
 
 
 class NodeRow(Entry, frozen=True, kw_only=True):
+    """``unavailable``: why nothing new may go there; empty where it may, and in evidence of earlier versions."""
+
     name: str
     gpus: int
     milli_gpus_used: int
+    unavailable: str = ""
 
 
 class State(Entry, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from kailab.engine.snapshot.records import GPU
 from kailab.evidence.entries import NodeRow, PodGroupRow, PodRow, QueueRow, State
 from kailab.model import labels
 from kailab.scheduler.reading.accounts import Accounts
+from kailab.scheduler.reading.nodes import unavailable
 
 Row = TypeVar("Row", PodGroupRow, QueueRow)
 
@@ -94,7 +95,7 @@ class Rows:
         self._known: dict[int, _Known] = {}
         self._groups: dict[int, tuple[Object, PodGroupRow]] = {}
         self._queues: dict[int, tuple[Object, QueueRow]] = {}
-        self._offered: dict[str, tuple[Object, int, int]] = {}
+        self._offered: dict[str, tuple[Object, int, int, str]] = {}
         self._node_rows: dict[str, NodeRow] = {}
 
     def of(
@@ -144,16 +145,17 @@ class Rows:
 
     def of_nodes(self, nodes: Mapping[str, Object], accounts: Accounts, used: Mapping[str, int]) -> tuple[NodeRow, ...]:
         """Of nodes. ``used``: as the accounts tell."""
-        offered: dict[str, tuple[Object, int, int]] = {}
+        offered: dict[str, tuple[Object, int, int, str]] = {}
         rows: dict[str, NodeRow] = {}
         for name, node in nodes.items():
             claimed, was = accounts.sliced(name), self._offered.get(name)
             if was is None or was[0] is not node or was[1] != claimed:
-                was = (node, claimed, accounts.offered(node) // GPU)
+                closed = unavailable(node.get("spec") or {}, node.get("status") or {})
+                was = (node, claimed, accounts.offered(node) // GPU, closed)
             offered[name] = was
             row = self._node_rows.get(name)
-            if row is None or row.gpus != was[2] or row.milli_gpus_used != used[name]:
-                row = NodeRow(name=name, gpus=was[2], milli_gpus_used=used[name])
+            if row is None or (row.gpus, row.milli_gpus_used, row.unavailable) != (was[2], used[name], was[3]):
+                row = NodeRow(name=name, gpus=was[2], milli_gpus_used=used[name], unavailable=was[3])
             rows[name] = row
         self._offered, self._node_rows = offered, rows
         return tuple(rows.values())

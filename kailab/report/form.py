@@ -256,7 +256,10 @@ class Increment(_Part):
 
 
 class ExpectedForm(_Part):
+    """``moment``: of the lab, the one that shows it as it was then."""
+
     t: float
+    moment: int
     subject: str
     expected: str
     seen: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from kailab.cluster.protocol import Object
 from kailab.evidence.entries import Waits
@@ -177,7 +177,7 @@ class Gathering:
             self._states.take_now(place, now, refs, self._told.racks, self._cycles.pods_told)
         else:
             queues = None if now.queues else specs
-            self._states.take(place, now.state, refs, self._told.racks, queues, now.unavailable)
+            self._states.take(place, now.state, refs, self._told.racks, queues)
         objects = {row.name: at for at, row in enumerate(now.state.queues)}
         for queue in now.queues:
             at = self._queues.place(queue.name) if self._raw.by_place else objects.get(queue.name, NONE)
@@ -214,19 +214,51 @@ class Gathering:
         numbers = [one.number for one in self._moments]
         return [bisect_left(numbers, step.n) for step in self._history.steps]
 
-    def _following_cycles(self) -> list[int]:
-        """For each step the moment of the first cycle after it that decided something. Steps and cycles may have the same time; the
-        timeline has their order."""
-        deciding = [place for place, one in enumerate(self._moments) if one.counts]
+    def checked(self) -> list[int]:
+        """For each expectation the moment that shows the lab as it was then: of those after what had been decided, and before what was
+        decided next, the last one that is not later. -1: there is no moment."""
+        steps = 0
         found: list[int] = []
-        at, stepped, open_steps = -1, True, 0
+        deciding = [*self._deciding(), len(self._moments)]
+        for kind, t, at in self._in_order():
+            steps += kind == "step"
+            if kind != "expectation":
+                continue
+            if self._with_cycles:
+                first, beyond = (deciding[at] + 1 if at >= 0 else 0), deciding[min(at + 1, len(deciding) - 1)]
+                later = [place for place in range(first + 1, beyond) if self._moments[place].t <= t]
+                found.append(min([first, *later][-1], len(self._moments) - 1))
+            else:
+                done = self._history.steps[:steps]
+                before = [place for place, one in enumerate(self._moments) if done and one.number <= done[-1].n]
+                found.append([min(0, len(self._moments) - 1), *before][-1])
+        return found
+
+    def _deciding(self) -> list[int]:
+        return [place for place, one in enumerate(self._moments) if one.counts]
+
+    def _in_order(self) -> Iterator[tuple[str, float, int]]:
+        """Each line of the timeline, its time, and which of the deciding moments was reached then; -1: none. Steps and cycles may have the
+        same time; the timeline has their order."""
+        deciding = self._deciding()
+        at, stepped = -1, True
         for kind, t in self._told.order:
             if kind == "step":
-                open_steps += 1
                 stepped = True
             elif kind == "decision":
                 at = self._next(deciding, at, t, stepped)
                 stepped = False
+            yield kind, t, at
+
+    def _following_cycles(self) -> list[int]:
+        """For each step the moment of the first cycle after it that decided something."""
+        deciding = self._deciding()
+        found: list[int] = []
+        open_steps = 0
+        for kind, _, at in self._in_order():
+            if kind == "step":
+                open_steps += 1
+            elif kind == "decision":
                 found += [deciding[at] if at < len(deciding) else len(self._moments) - 1] * open_steps
                 open_steps = 0
         return found + [len(self._moments) - 1] * open_steps

@@ -25,12 +25,11 @@ _STATE_OF = {
 
 class Now(NamedTuple):
     """A lab that goes on, as it stands. ``t``: seconds since it opened. ``queues``: as the scheduler reckons; none where it tells no
-    shares. ``unavailable``: node -> why it takes nothing new, of those that do not."""
+    shares."""
 
     t: float
     state: State
     queues: Sequence[QueueState] = ()
-    unavailable: Mapping[str, str] = {}
 
 
 class StateMoments:
@@ -54,11 +53,10 @@ class StateMoments:
         refs: Mapping[str, int],
         racks: Racks,
         specs: Mapping[str, Object] | None,
-        unavailable: Mapping[str, str] | None = None,
     ) -> None:
         """``refs``: the first row of each list. ``specs``: queues as objects, for what rows do not say; None: queues are known better
-        from elsewhere. ``unavailable``: node -> why it takes nothing new."""
-        self._take_nodes(moment, state, refs["nodes"], racks, unavailable or {})
+        from elsewhere."""
+        self._take_nodes(moment, state, refs["nodes"], racks)
         for place, group in enumerate(state.podgroups):
             self._take_group(group, refs["podgroups"], place)
         there = {self._take_pod(moment, row, refs["pods"], place) for place, row in enumerate(state.pods)}
@@ -74,7 +72,7 @@ class StateMoments:
         """How a lab stands whose last stand was taken back: what is as it was then costs a look. ``told``: places of pods of which cycles
         told since. References go by the places of columns."""
         pods, groups, state = self._pods, self._pods.groups, now.state
-        self._take_nodes(moment, state, refs["nodes"], racks, now.unavailable)
+        self._take_nodes(moment, state, refs["nodes"], racks)
         group_rows = {row.name: row for row in state.podgroups}
         self._stood_groups |= {groups.form.name[place] for place in groups.touched if place < len(groups.form.name)}
         before = groups.touched
@@ -105,13 +103,13 @@ class StateMoments:
         """Whether it was, when the lab was looked at."""
         return pod in self._rows
 
-    def _take_nodes(self, moment: int, state: State, first: int, racks: Racks, closed: Mapping[str, str]) -> None:
+    def _take_nodes(self, moment: int, state: State, first: int, racks: Racks) -> None:
         for place, node in enumerate(state.nodes):
             column = self._nodes.place(node.name) if self._by_place else place
             if column == NONE:
                 column = len(self._nodes.form.name)
             rack = racks.of(node.name) if self._nodes.place(node.name) == NONE else ""
-            self._nodes.put(moment, node.name, rack, node.gpus * GPU, closed.get(node.name, ""), first + column)
+            self._nodes.put(moment, node.name, rack, node.gpus * GPU, node.unavailable, first + column)
         self._nodes.keep_only(moment, {node.name for node in state.nodes})
 
     def _take_group(self, group: PodGroupRow, first: int, place: int) -> None:

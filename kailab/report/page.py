@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
 from kailab.evidence.run import replace_file
 from kailab.evidence.store import TestEvidence
-from kailab.report.form import FORMAT, ExpectedForm, LabRef, Page, RunForm, TestForm
+from kailab.report.form import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm
 from kailab.report.gathering import Gathering
 from kailab.report.raw import RawText
 from kailab.report.told import of_test
@@ -87,7 +88,7 @@ def form_of_test(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown
         name = f"{chunk}l{place}"
         raw = RawText(test.path / lab, f"{shown or test.name}/{lab}", f"{name}raw")
         gathering = Gathering(of_test(test, lab), raw)
-        form, first = gathering.form(), gathering.expectations
+        form, first, checked = gathering.form(), gathering.expectations, gathering.checked()
         form.raw, texts = raw.form()
         chunks[name] = packed(form)
         chunks |= texts
@@ -104,10 +105,10 @@ def form_of_test(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown
         )
         expectations += [
             ExpectedForm(
-                t=one.t, subject=one.subject, expected=one.expected, seen=one.seen, held=one.held, lab=lab,
-                line=place + 1, ref=first + place,
+                t=one.t, moment=moment, subject=one.subject, expected=one.expected, seen=one.seen, held=one.held,
+                lab=lab, line=place + 1, ref=first + place,
             )
-            for place, one in enumerate(test.expectations(lab))
+            for place, (one, moment) in enumerate(zip(test.expectations(lab), chain(checked, repeat(NONE))))
         ]  # fmt: skip
     result = test.result
     return TestForm(

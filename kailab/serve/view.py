@@ -91,13 +91,12 @@ class Showing:
         self._number = 0
         self._base = Packed(0, b"")
         self._increments: list[bytes] = []
-        self._closed: dict[str, tuple[Any, str]] = {}
 
     def view(self, lab: Lab, recorder: Recorder, events: Events | None = None, *, at_once: bool = True) -> View:
         """Of a lab and what was recorded of it, after the last look. ``events``: None where the recorder has them. ``at_once``: all is
         made now, as the lab is not kept."""
         told, asked, goes_on = self._telling.told(recorder, events)
-        now, gathering = self._now(lab), self._gathering
+        now, gathering = now_of(lab), self._gathering
         self._number += 1
         if gathering is not None and goes_on:
             found = gathering.go_on(told, now)
@@ -129,24 +128,14 @@ class Showing:
         self._base = Packed(self._number, gzip.compress(jsonform.encode(form), _LEVEL, mtime=0))
         self._increments = []
 
-    def _now(self, lab: Lab) -> Now:
-        return now_of(lab, self._closed)
-
 
 def _packed(value: Any) -> bytes:
     return gzip.compress(msgspec.json.encode(value), _LEVEL, mtime=0)
 
 
-def now_of(lab: Lab, known: dict[str, tuple[Any, str]] | None = None) -> Now:
-    """``known``: what was found out of nodes before: it is filled."""
-    known = {} if known is None else known
-    for node in lab.cluster.list("Node"):
-        name = node["metadata"]["name"]
-        if name not in known or known[name][0] is not node:
-            known[name] = node, unavailable(node["spec"], node.get("status") or {})
-    closed = {name: why for name, (_, why) in known.items() if why}
+def now_of(lab: Lab) -> Now:
     queues = lab.picture().present.queues if lab.under_test.tells_shares else ()
-    return Now(lab.now - lab.opened, lab.standing(), queues, closed)
+    return Now(lab.now - lab.opened, lab.standing(), queues)
 
 
 def _facts(lab: Lab, state: State) -> dict[str, Any]:

@@ -14,7 +14,12 @@ import pytest
 from kailab.errors import EvidenceError, InputError
 from kailab.evidence import cycles, store
 from kailab.evidence.entries import Evicted, Waits
+from kailab.evidence.record import write_test
+from kailab.evidence.recorder import Recorder
+from kailab.evidence.run import RunFolder
+from kailab.lab import Lab
 from kailab.report import page
+from tests.report.conftest import MANIFESTS
 
 _CHUNK = re.compile(r'<script type="application/gzip" id="(\w[\w.]*)">([A-Za-z0-9+/=]*)</script>')
 
@@ -100,21 +105,13 @@ def test_queues_at_each_moment_are_as_the_engine_recorded_them(run: Path, chunks
 def test_pods_hold_what_their_queues_are_said_to_hold(chunks: Chunks) -> None:
     """Two records of the engine, told in different ways: tasks and queues."""
     lab = lab_of(chunks, "fair/test_reclaim")
-    pods, states = lab["pods"], lab["states"]
-    holding = {states.index(name) for name in ("starts", "runs", "leaves")}
     for moment, one in enumerate(lab["moments"]):
         if one["kind"] != "cycle":
             continue
-        held: dict[str, int] = {}
-        for pod in range(len(pods["name"])):
-            seen = [at for at in range(*pods["first"][pod : pod + 2]) if pods["moment"][at] <= moment]
-            if seen and pods["state"][seen[-1]] in holding:
-                queue = lab["queues"]["name"][lab["groups"]["queue"][pods["group"][pod]]]
-                held[queue] = held.get(queue, 0) + pods["milli"][seen[-1]]
         for queue in ("team-a", "team-b"):
             changes = lab["queues"]["changes"][lab["queues"]["name"].index(queue)]
             told = [change for change in changes if change[0] <= moment][-1][1]
-            assert held.get(queue, 0) == told["gpu"]["allocated"], (moment, queue)
+            assert _held(lab, moment, queue) == told["gpu"]["allocated"], (moment, queue)
 
 
 def test_each_eviction_and_each_reason_to_wait_leads_to_its_entry(run: Path, chunks: Chunks) -> None:
@@ -189,3 +186,71 @@ def test_what_is_no_run_or_no_file_is_refused(run: Path, tmp_path: Path) -> None
     with pytest.raises(InputError, match="there is no folder"):
         page.write([run], tmp_path / "none" / "page.html")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_an_expectation_is_looked_at_where_it_was_checked(tmp_path: Path) -> None:
+    """Several at one time of the lab, with something done in between: each belongs to what stood when it was checked."""
+    recorder = Recorder()
+    with Lab.open(observers=[recorder]) as lab:
+        lab.noted_expectation("queue team-a", "nothing yet", "0 Running", True)
+        lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
+        lab.settle()
+        lab.noted_expectation("queue team-a", "32 GPUs running", "32 Running", True)
+        lab.apply(MANIFESTS / "owner.yaml")
+        lab.settle()
+        lab.noted_expectation("queue team-a", "16 GPUs running", "16 Running", True)
+    chunks, lab_told = _told(tmp_path, recorder)
+    [test] = json.loads(chunks["page"])["runs"][0]["tests"]
+    held = [_held(lab_told, one["moment"], "team-a") for one in test["expectations"]]
+    assert held == [0, 32_000, 16_000]
+
+
+def test_an_expectation_without_cycles_is_looked_at_after_its_step(tmp_path: Path) -> None:
+    recorder = Recorder()
+    with Lab.open(observers=[recorder], scheduler="kube-scheduler") as lab:
+        for manifest in ("queues.yaml", "borrower.yaml", "owner.yaml"):
+            lab.apply(MANIFESTS / manifest)
+            lab.settle()
+            lab.noted_expectation("queue team-a", "so many", "so many", True)
+    chunks, lab_told = _told(tmp_path, recorder)
+    [test] = json.loads(chunks["page"])["runs"][0]["tests"]
+    steps = [one["number"] for one in lab_told["moments"]]
+    assert [steps[one["moment"]] for one in test["expectations"]] == steps
+
+
+def test_a_cordoned_node_stays_so_after_the_last_cycle(tmp_path: Path) -> None:
+    for scheduler in ("kailab", "kube-scheduler"):
+        recorder = Recorder()
+        with Lab.open(observers=[recorder], scheduler=scheduler) as lab:
+            lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
+            lab.settle()
+            lab.patch("Node", "h100-0", {"spec": {"unschedulable": True}})
+            lab.settle()
+        _, lab_told = _told(tmp_path / scheduler, recorder)
+        closed = {
+            name: changes[-1][2]
+            for name, changes in zip(lab_told["nodes"]["name"], lab_told["nodes"]["changes"], strict=True)
+        }
+        assert {name for name, why in closed.items() if why} == {"h100-0"}
+        assert "unschedulable" in closed["h100-0"]
+
+
+def _told(folder: Path, recorder: Recorder) -> tuple[Chunks, dict[str, Any]]:
+    """The page of a run of one test."""
+    run = RunFolder.begin(folder)
+    run.write("fair", "test_one", lambda at: write_test(at, "fair/test_one", [recorder], "passed"))
+    run.finish({"kailab": "0"}, {})
+    page.write([run.path], folder / "page.html")
+    chunks = chunks_of(folder / "page.html")
+    return chunks, lab_of(chunks, "fair/test_one")
+
+
+def _held(lab: dict[str, Any], moment: int, queue: str) -> int:
+    """Milli-GPU of a queue's pods that have a place at that moment."""
+    pods, held = lab["pods"], 0
+    for pod in range(len(pods["name"])):
+        seen = [at for at in range(*pods["first"][pod : pod + 2]) if pods["moment"][at] <= moment]
+        there = seen and lab["states"][pods["state"][seen[-1]]] in ("starts", "runs", "leaves")
+        if there and lab["queues"]["name"][lab["groups"]["queue"][pods["group"][pod]]] == queue:
+            held += pods["milli"][seen[-1]]
+    return held

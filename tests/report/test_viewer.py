@@ -336,3 +336,44 @@ def test_two_moments_stand_beside_each_other(tab: Tab, run: Path, written: Path)
     assert tab.inner_text("#now-title").startswith("Now: cycle 2,")
     assert len(rows(tab, "#compared")) > 0
     assert "0 → 32" in tab.inner_text("#compared table")
+
+
+def test_an_expectation_that_was_not_held_is_where_a_reader_begins(tab: Tab, tmp_path: Path) -> None:
+    recorder = Recorder()
+    with Lab.open(observers=[recorder]) as lab:
+        lab.apply(MANIFESTS / "queues.yaml", MANIFESTS / "borrower.yaml")
+        lab.settle()
+        lab.noted_expectation("queue team-a", "queue team-a: 40 GPUs running", "32 Running (32 GPUs)", False)
+        lab.apply(MANIFESTS / "owner.yaml")
+        lab.settle()
+        lab.noted_expectation("queue team-b", "queue team-b: 16 GPUs running", "16 Running (16 GPUs)", True)
+    run = RunFolder.begin(tmp_path / "evidence")
+    run.write("fair", "test_a", lambda at: write_test(at, "fair/test_a", [recorder], "failed", "more", "It borrows."))
+    run.write("fair", "test_b", lambda at: write_test(at, "fair/test_b", [], "passed"))
+    run.finish({"kailab": "0"}, {})
+    pages.write([run.path], tmp_path / "page.html")
+    opened(tab, tmp_path / "page.html")
+    told = rows(tab, "#main")[0][2]
+    assert told.split("\n") == ["It borrows.", "expected queue team-a: 40 GPUs running; seen: 32 Running (32 GPUs)"]
+    tab.locator(".rows .row a").first.click()
+    tab.wait_for_selector("#fleet canvas")
+    assert tab.inner_text(".moment").endswith("1 not held")
+    assert "32" in [cells[4] for cells in rows(tab, "#queues")]
+    # The other one leads to how the lab stood then, by keys.
+    tab.focus("#main table tbody tr:nth-child(2) a")
+    tab.keyboard.press("Enter")
+    tab.wait_for_function("() => document.querySelector('.moment').textContent.endsWith('; 1 held')")
+    assert "after step" in tab.inner_text(".moment")
+    assert [row[5] for row in rows(tab, "#moments") if row[5] != "nothing"] == ["1 not held", "1 held"]
+    assert serious(tab) == []
+
+
+def test_a_phone_shows_each_test_with_its_sentence(tab: Tab, written: Path) -> None:
+    tab.set_viewport_size({"width": 390, "height": 844})
+    opened(tab, written)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= 390
+    for told in ("fair/test_reclaim", "The owner <b>gets</b>", "1 passed"):
+        box = tab.get_by_text(told).first.bounding_box()
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 390
+    assert serious(tab) == []

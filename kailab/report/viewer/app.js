@@ -36,7 +36,7 @@ class App {
     const { run, test, lab, moment } = this.#address();
     const place = `${run}/${test}/${lab}`;
     if (this.labPage && this.shown === place) {
-      if (moment !== this.labPage.moment) this.labPage.travel(moment);
+      if (moment !== this.labPage.moment) this.labPage.travel(moment ?? this.labPage.start);
       return;
     }
     this.shown = place;
@@ -61,15 +61,16 @@ class App {
     const ref = told.labs[lab];
     const waiting = h("p", { role: "status" }, ref ? "Reading the lab ..." : "This test opened no lab.");
     const under = this.page.kind === "trial" ? ` under ${this.page.runs[run].run}` : "";
-    replace(this.main, h("h1", {}, `${told.name}${under}`), testHead(run, told, lab, (other) => address(run, test, other), (one) => this.#expectation(told, one)),
+    replace(this.main, h("h1", {}, `${told.name}${under}`), testHead(run, told, lab, (other, at) => address(run, test, other, at), (one) => this.#expectation(told, one)),
       ref ? h("h2", {}, labFacts(ref)) : null, waiting);
     scrollTo(0, 0);
     if (!ref) return;
     const data = new Lab(await this.source.lab(ref.chunk), this.source);
     if (this.shown !== place) return;
-    this.labPage = new LabPage(data, this.detail, (at) => history.replaceState(null, "", address(run, test, lab, at)), this.#others(run, told.name, ref.name));
+    const checks = told.expectations.filter((one) => one.lab === ref.name);
+    this.labPage = new LabPage(data, this.detail, (at) => history.replaceState(null, "", address(run, test, lab, at)), this.#others(run, told.name, ref.name), checks);
     waiting.replaceWith(this.labPage.element);
-    this.labPage.travel(moment);
+    this.labPage.travel(moment ?? this.labPage.start);
   }
 
   // The raw entry of what was expected, in any of the test's labs.
@@ -92,7 +93,7 @@ class App {
     const only = this.page.runs.length === 1 && this.page.runs[0].tests.length === 1 ? "#/0/0" : "";
     const parts = (location.hash.length > 2 ? location.hash : only).slice(2).split("/").map(Number);
     const whole = (value) => (Number.isInteger(value) && value >= 0 ? value : 0);
-    return parts.length < 2 ? { run: -1, test: -1, lab: 0, moment: 0 } : { run: whole(parts[0]), test: whole(parts[1]), lab: whole(parts[2]), moment: whole(parts[3]) };
+    return parts.length < 2 ? { run: -1, test: -1, lab: 0, moment: null } : { run: whole(parts[0]), test: whole(parts[1]), lab: whole(parts[2]), moment: parts.length > 3 ? whole(parts[3]) : null };
   }
 
   #key(event) {
@@ -105,6 +106,7 @@ class App {
   }
 }
 
-function address(run, test, lab = 0, moment = 0) {
-  return `#/${run}/${test}/${lab}/${moment}`;
+// Without a moment: where a lab is best looked at first.
+function address(run, test, lab = 0, moment = null) {
+  return `#/${run}/${test}/${lab}${moment === null ? "" : `/${moment}`}`;
 }

@@ -8,26 +8,29 @@ import { Evictions } from "viewer/evictions";
 import { Facts } from "viewer/facts";
 import { Fleet } from "viewer/fleet";
 import { Gangs } from "viewer/gangs";
+import { NONE } from "viewer/lab";
 import { Moments } from "viewer/moments";
 import { Queues } from "viewer/queues";
 import { Timeline, summaryOf } from "viewer/timeline";
 import { Waiting } from "viewer/waiting";
 
 export class LabPage {
-  // moved: told of each moment that is shown. others: labs of other runs to compare with.
-  constructor(lab, detail, moved, others = []) {
+  // moved: told of each moment that is shown. others: labs of other runs to compare with. checks: what was expected of this lab.
+  constructor(lab, detail, moved, others = [], checks = []) {
     this.lab = lab;
     this.moved = moved;
     this.last = lab.moments.length - 1;
+    // Where to look first: at what was not as expected, else at how it ended.
+    this.start = checks.find((one) => !one.held && one.moment !== NONE)?.moment ?? this.last;
     const colours = this.colours = new Colours(lab), facts = new Facts(lab, detail);
     const travel = (moment) => this.travel(moment);
-    this.timeline = new Timeline(lab, travel);
+    this.timeline = new Timeline(lab, travel, checks);
     this.fleet = new Fleet(lab, colours, facts);
     const decided = new Decided(lab, facts);
     this.views = [
       this.fleet, new Queues(lab, colours, facts), decided, new Waiting(lab, facts),
       new Evictions(lab, colours, facts, travel), new Gangs(lab, colours, facts, travel), new Compared(lab, colours, facts, others),
-      new Moments(lab, travel, (moment, kind) => {
+      new Moments(lab, travel, checks, (moment, kind) => {
         decided.pick(kind);
         this.travel(moment);
         this.#goTo("decided");
@@ -36,12 +39,12 @@ export class LabPage {
     const names = [["fleet", "Fleet"], ["queues", "Queues"], ["decided", "Done and decided"], ["waiting", "Waiting"], ["evictions", "Evictions"], ["gangs", "Gangs"], ["compared", others.length ? "Two moments, or two runs" : "Two moments"], ["moments", "Moments"]];
     this.summary = h("span", {}, summaryOf(lab));
     this.element = h("div", { class: "lab" },
-      h("p", { class: "quiet" }, this.summary, `. Arrow keys, Home and End travel; E goes to the next eviction. `,
-        "Each name and number opens the raw entry behind it."),
-      this.timeline.element,
-      h("nav", { class: "within", "aria-label": "Views" }, names.map(([id, name]) =>
-        h("button", { type: "button", class: "link", onclick: () => this.#goTo(id) }, name))),
-      lab.moments.length ? h("div", { class: "views" }, this.views.map((view) => view.element)) : h("p", {}, "No moment was recorded: nothing was done to this lab."));
+      h("p", { class: "quiet" }, this.summary, lab.moments.length ? [". Arrow keys, Home and End travel; E goes to the next eviction. ",
+        "Each name and number opens the raw entry behind it."] : "."),
+      lab.moments.length ? [this.timeline.element,
+        h("nav", { class: "within", "aria-label": "Views" }, names.map(([id, name]) =>
+          h("button", { type: "button", class: "link", onclick: () => this.#goTo(id) }, name))),
+        h("div", { class: "views" }, this.views.map((view) => view.element))] : h("p", {}, "No moment was recorded: nothing was done to this lab."));
   }
 
   // The lab has other data. Who looked at its last moment sees the last one there is now.

@@ -30,6 +30,7 @@ export class Summary {
       { title: "In a sentence", width: "minmax(14rem, 3fr)" }, { title: "Expected", width: "8rem" }, { title: "Cycles, decisions", width: "9rem" },
     ];
     this.rows = new Rows({ label: "Tests", columns, height: 44, most: 640, file: "the run's folders" });
+    this.rows.element.classList.toggle("tests", page.runs.length === 1);
     this.element = h("div", {},
       page.runs.map((run) => this.#run(run)),
       h("section", { class: "panel", "aria-labelledby": "tests-title" },
@@ -52,7 +53,7 @@ export class Summary {
       h("ul", { class: "verdicts" },
         Object.entries(run.outcomes).map(([outcome, count]) => counted(count, ` ${outcome}`, outcome, `verdict ${verdictClass(outcome)}`)),
         counted(expected, expected === 1 ? " expectation" : " expectations", EXPECTING), counted(failed, " not held", NOT_HELD)),
-      run.about ? h("p", { class: "quiet" }, run.about) : facts ? h("p", { class: "quiet" }, `${facts.begun} to ${facts.ended}. `, (facts.labs ?? []).map((one) =>
+      run.about ? h("p", { class: "quiet" }, run.about) : facts ? h("p", { class: "quiet" }, `${when(facts.begun, facts.ended)}. `, (facts.labs ?? []).map((one) =>
         `${plural(one.labs, "lab")} on ${one.backend}, fleet ${one.fleet}, scheduler ${one.versions?.scheduler ?? one.scheduler}. `))
         : h("p", { class: "warning" }, "This run did not finish: it has no run.json."),
       run.problems.length ? h("div", { class: "warning" }, h("p", {}, "The folder is not what was written:"), h("ul", {}, run.problems.map((one) => h("li", {}, one)))) : null);
@@ -93,12 +94,26 @@ export class Summary {
       return [
         h("span", { class: `verdict small ${verdictClass(test.outcome)}` }, test.outcome),
         h("a", { href: this.address(run, place), title: test.name }, test.name),
-        h("span", { class: "words", title: test.sentence }, test.message && BAD.has(test.outcome) ? test.message : test.sentence),
+        inASentence(test),
         test.expectations.length ? `${held} of ${test.expectations.length} held` : "nothing",
         `${test.cycles}, ${test.decisions}`,
       ];
     }, "No test is so.");
   }
+}
+
+// When a run began, and how long it took.
+function when(begun, ended) {
+  const took = (Date.parse(ended) - Date.parse(begun)) / 1000;
+  return `${begun.slice(0, 19).replace("T", " ")} UTC, ${Number.isFinite(took) ? `${took.toFixed(took < 10 ? 1 : 0)} s` : `until ${ended}`}`;
+}
+
+// What the test says of itself; of one that did not pass also what was seen instead of what was expected, or why.
+function inASentence(test) {
+  const missed = test.expectations.find((one) => !one.held);
+  const why = missed ? `expected ${missed.expected}; seen: ${missed.seen}` : test.message.split("\n", 1)[0];
+  if (!BAD.has(test.outcome) || !why) return h("span", { class: "words", title: test.sentence }, test.sentence);
+  return h("span", { class: "told", title: `${test.sentence}\n${why}` }, h("span", {}, test.sentence), h("span", { class: "why" }, why));
 }
 
 // Of a trial each contender stands as a run, and is called by its own name.

@@ -3,14 +3,17 @@
 import { button, h, table } from "viewer/dom";
 import { verdictClass } from "viewer/summary";
 
-// opened(one): shows the raw entry of an expectation.
+// address(lab, moment): where a lab of it is. opened(one): shows the raw entry of an expectation.
 export function testHead(run, test, lab, address, opened) {
+  // When it was looked at, leading to how the lab stood then.
+  const then = (one) => (one.moment < 0 ? `${one.t} s` : h("a", {
+    href: address(test.labs.findIndex((each) => each.name === one.lab), one.moment), "aria-label": `${one.t} s: how the lab stood then` }, `${one.t} s`));
   return h("div", {},
     h("p", {}, h("span", { class: `verdict ${verdictClass(test.outcome)}` }, test.outcome), " ", test.sentence),
     test.message ? h("pre", { class: "message" }, test.message) : null,
     test.expectations.length ? h("section", { class: "panel", "aria-labelledby": "expected-title" }, h("h2", { id: "expected-title" }, "Expected and seen"),
       table("Expected and seen", ["", "At", "Expected", "Seen", "From"], test.expectations.map((one) => [
-        h("span", { class: `verdict small ${one.held ? "good" : "bad"}` }, one.held ? "held" : "not held"), `${one.t} s`, one.expected, one.seen,
+        h("span", { class: `verdict small ${one.held ? "good" : "bad"}` }, one.held ? "held" : "not held"), then(one), one.expected, one.seen,
         button(h("code", {}, `${one.lab}/expectations.jsonl:${one.line}`), () => opened(one), { class: "link", "aria-label": `Raw entry: ${one.expected}` }),
       ]))) : null,
     test.differs.length ? h("section", { class: "panel", "aria-labelledby": "differs-title" }, h("h2", { id: "differs-title" }, "Otherwise than under the reference"),

@@ -13,8 +13,9 @@ const HEIGHT = 40;
 const SMALLEST_LETTER = 9;
 
 export class Timeline {
-  constructor(lab, travel) {
-    Object.assign(this, { lab, travel, paper: false });
+  // checks: what was expected of the lab, each with its moment.
+  constructor(lab, travel, checks = []) {
+    Object.assign(this, { lab, travel, checks: checksAt(checks), paper: false });
     const last = () => Math.max(0, lab.moments.length - 1);
     this.slider = h("input", { type: "range", id: "moment", min: 0, max: last(), step: 1, value: 0, "aria-label": "Moment", oninput: () => travel(Number(this.slider.value)) });
     this.picture = h("canvas", { class: "strip", "aria-hidden": "true" });
@@ -56,7 +57,7 @@ export class Timeline {
     if (!one) return "No moment was recorded.";
     const counts = Object.entries(one.counts).map(([kind, count]) => `${count} ${WORDS[kind] ?? kind}`).join(", ");
     const what = one.kind === "cycle" ? counts || "nothing new decided" : one.kind === "now" ? "how the lab stands" : "how the cluster stood";
-    return `${momentName(this.lab, moment)} (${moment + 1} of ${this.lab.moments.length}): ${what}`;
+    return `${momentName(this.lab, moment)} (${moment + 1} of ${this.lab.moments.length}): ${[what, ofChecks(this.checks.get(moment))].filter(Boolean).join("; ")}`;
   }
 
   next() {
@@ -65,6 +66,19 @@ export class Timeline {
       const at = (this.moment + by) % count;
       if (this.lab.evictionsOf[at].length) return this.travel(at);
     }
+  }
+
+  // What was expected then: a tick, or a cross where something was not as expected. In narrow columns a short stroke, or a long one.
+  #mark(context, at, x, each, dark, paper) {
+    const checks = this.checks.get(at);
+    if (!checks) return;
+    const held = checks.every((one) => one.held);
+    context.fillStyle = paper ? "#000" : FILLS[held ? "bind" : "evict"][dark ? 1 : 0];
+    context.font = "700 12px system-ui, sans-serif";
+    context.textAlign = "right";
+    context.textBaseline = "top";
+    if (each >= 24) context.fillText(held ? "✓" : "✗", x + each - 2, 0);
+    else context.fillRect(x + each / 2 - 1.5, 0, 3, held ? 4 : 10);
   }
 
   draw(paper = this.paper) {
@@ -114,10 +128,24 @@ export class Timeline {
         context.moveTo(x + 1, 0); context.lineTo(x + 9, 0); context.lineTo(x + 5, 6);
         context.fill();
       }
+      this.#mark(context, at, x, each, dark, paper);
     });
     context.fillStyle = paper ? "#000" : dark ? "#5b6573" : "#9aa3b0";
     context.fillRect(0, HEIGHT - 1, width, 1);
   }
+}
+
+// What was expected, by the moment that shows the lab as it was then.
+export function checksAt(checks) {
+  const found = new Map();
+  for (const one of checks) found.set(one.moment, [...(found.get(one.moment) ?? []), one]);
+  return found;
+}
+
+// Of one moment, in words.
+export function ofChecks(checks = []) {
+  const held = checks.filter((one) => one.held).length, not = checks.length - held;
+  return [held ? `${held} held` : "", not ? `${not} not held` : ""].filter(Boolean).join(", ");
 }
 
 export function summaryOf(lab) {
