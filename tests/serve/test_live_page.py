@@ -250,3 +250,38 @@ def test_axe_finds_no_serious_fault(tab: Tab, served: Served, scheme: str) -> No
         tab.keyboard.press("Escape")
     preview(tab, "80-third-team")
     assert serious(tab, "dialog[open]") == []
+
+
+def test_a_newcomer_is_led_to_the_first_example(tab: Tab) -> None:
+    tab.get_by_role("button", name="Submit an example").click()
+    tab.wait_for_function("() => document.getElementById('manifest').value.startsWith('# Two teams')")
+    tab.click("#preview")
+    tab.wait_for_selector("#foretold")
+    applied(tab)
+    assert tab.locator("#empty").is_hidden()
+
+
+def test_one_of_many_nodes_is_found_and_cordoned_by_keys_alone(browser: Any, tmp_path: Path) -> None:
+    served = Served(begun(tmp_path / "lab.state", fleet="scale-500"))
+    tab = opened(browser.new_page(), served)
+    tab.focus("#change-nodes")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("dialog.change .row button")
+    assert "500 nodes" in tab.inner_text("dialog.change .listed")
+    assert tab.locator("dialog.change .body .row").count() < 60
+    assert serious(tab, "dialog.change") == []
+    name = tab.locator("dialog.change .body .row > span").first.inner_text().rstrip("0") + "377"
+    tab.keyboard.press("Shift+Tab")
+    tab.keyboard.press("Shift+Tab")
+    assert tab.evaluate("document.activeElement.id") == "find-node"
+    tab.keyboard.type(name)
+    tab.wait_for_function("() => document.querySelectorAll('dialog.change .body .row').length === 1")
+    tab.focus(f"button[aria-label='Cordon {name}']")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#foretold")
+    applied(tab)
+    tab.close()
+    served.end()
+    with Lab.resume(served.state, read_only=True) as lab:
+        cordoned = [one["metadata"]["name"] for one in lab.get("nodes") if one["spec"].get("unschedulable")]
+    assert cordoned == [name]

@@ -4,6 +4,7 @@ import { h, put, replace } from "viewer/dom";
 
 const ON_PAPER = 400;
 const BESIDE = 8;
+const CAN_HAVE_FOCUS = "button, input, a";
 
 export class Rows {
   // columns: [{title, width}]; height: of a row in pixels; most: of the list. over(body, first, last): draws over the rows that are
@@ -64,13 +65,14 @@ export class Rows {
     // Whoever was on a row stays on it.
     const active = document.activeElement?.closest?.(".row");
     const focus = active && this.body.contains(active) ? active.dataset.at : null;
+    const place = focus === null ? 0 : [...active.querySelectorAll(CAN_HAVE_FOCUS)].indexOf(document.activeElement);
     replace(this.body);
     for (let at = first; at < last; at++) {
       const style = { ...this.grid, height: `${this.height}px`, top: `${at * this.height}px` };
       const row = h("div", { role: "row", class: "row", "aria-rowindex": at + 2, style, "data-at": at });
       put(row, this.render(at).map((cell) => h("span", { role: "cell" }, cell)));
       this.body.append(row);
-      if (focus === String(at)) row.querySelector("button")?.focus({ preventScroll: true });
+      if (focus === String(at)) row.querySelectorAll(CAN_HAVE_FOCUS)[place]?.focus({ preventScroll: true });
     }
     // On paper rows are as high as their text.
     if (!this.paper) this.over?.(this.body, first, last);

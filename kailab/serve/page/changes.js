@@ -20,7 +20,7 @@ export class Changes {
     this.forms = new Map(FORMS.map(([id, name, Form]) => [id, { name, form: new Form(server, (wish) => this.#preview(wish)) }]));
     this.element = h("div", { role: "group", "aria-label": "Change the lab", class: "tools" },
       h("span", { id: "change-what" }, "Change:"),
-      FORMS.map(([id, name]) => button(`${name} ...`, () => this.#open(id), { id: `change-${id}`, "aria-haspopup": "dialog" })));
+      FORMS.map(([id, name]) => button(`${name} ...`, () => this.open(id), { id: `change-${id}`, "aria-haspopup": "dialog" })));
   }
 
   // The lab went on. What somebody is filling in stays as it is.
@@ -28,7 +28,8 @@ export class Changes {
     this.desk = null;
   }
 
-  async #open(id) {
+  // A form; first: of the examples the first one is chosen.
+  async open(id, first = false) {
     this.current = id;
     const { name, form } = this.forms.get(id);
     this.#show(name, h("p", { role: "status", class: "quiet" }, "Reading the lab ..."));
@@ -39,6 +40,7 @@ export class Changes {
     form.renew(desk);
     this.#show(name, form.element);
     form.focus();
+    if (first) await form.begin();
   }
 
   async #read() {
@@ -79,7 +81,7 @@ export class Changes {
       this.#show(found.title, h("div", {},
         h("div", { class: "tools" },
           button("Apply", () => this.#apply(found.id), { id: "apply", class: "main" }),
-          button("Back", () => this.#open(this.current), { id: "back" })),
+          button("Back", () => this.open(this.current), { id: "back" })),
         foretold(found)));
       this.title.focus();
     } catch (error) {

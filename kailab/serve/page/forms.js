@@ -1,6 +1,7 @@
 // The forms. Each makes a wish and hands it on to be previewed; none changes anything.
 
-import { button, h, replace, table } from "viewer/dom";
+import { Listed } from "page/listed";
+import { button, h, replace } from "viewer/dom";
 
 let fields = 0;
 
@@ -18,7 +19,7 @@ function options(select, values, chosen) {
 
 export class SubmitForm {
   constructor(server, preview) {
-    Object.assign(this, { server, examples: null });
+    Object.assign(this, { server, examples: [], loaded: null });
     this.choice = h("select", { id: "example", onchange: () => this.#take() });
     this.about = h("p", { class: "quiet", id: "example-about" });
     this.namespace = h("input", { id: "submit-namespace", value: "default", list: "namespaces", autocomplete: "off" });
@@ -35,7 +36,15 @@ export class SubmitForm {
 
   renew(desk) {
     options(this.namespaces, desk.namespaces);
-    if (!this.examples) this.#load();
+    this.loaded ??= this.#load().catch(() => { this.loaded = null; });
+  }
+
+  // Show the first example, where nothing was typed yet.
+  async begin() {
+    await this.loaded;
+    if (this.text.value || !this.examples.length) return;
+    this.choice.value = this.examples[0].name;
+    this.#take();
   }
 
   focus() {
@@ -51,7 +60,6 @@ export class SubmitForm {
   }
 
   async #load() {
-    this.examples = [];
     this.examples = await this.server.examples();
     options(this.choice, [["", "own text"], ...this.examples.map((one) => [one.name, one.title])], "");
   }
@@ -66,29 +74,44 @@ export class SubmitForm {
 export class WorkloadsForm {
   constructor(server, preview) {
     this.preview = preview;
-    this.element = h("div", {});
+    this.typed = new Map();
+    this.none = h("p", { tabindex: -1 }, "There is no workload yet: submit one.");
+    this.list = new Listed("workload", [
+      { title: "Workload", width: "minmax(11rem, 2fr)" }, { title: "Namespace", width: "minmax(6rem, 1fr)" }, { title: "Queue", width: "minmax(5rem, 1fr)" },
+      { title: "Run", width: "3.5rem" }, { title: "Wait", width: "3.5rem" }, { title: "Replicas", width: "10.5rem" }, { title: "", width: "5rem" },
+    ], (one) => `${named(one)} ${one.namespace} ${one.queue}`, (one) => this.#row(one));
+    this.element = h("div", {}, this.none, this.list.element);
   }
 
   renew({ workloads }) {
-    if (!workloads.length) return replace(this.element, h("p", {}, "There is no workload yet: submit one."));
-    replace(this.element, table("Workloads", ["Workload", "Namespace", "Queue", "Run", "Wait", "Replicas", ""], workloads.map((one) => this.#row(one))));
+    this.none.hidden = workloads.length > 0;
+    this.list.element.hidden = !workloads.length;
+    this.typed.clear();
+    this.list.show(workloads);
   }
 
   focus() {
-    (this.element.querySelector("input, button") ?? this.element).focus();
+    if (this.none.hidden) this.list.focus();
+    else this.none.focus();
   }
 
   #row(one) {
-    const what = `${one.kind}/${one.name}`, named = `${one.kind.split(".")[0]}/${one.name}`;
-    return [named, one.namespace, one.queue || "none", String(one.running), String(one.waiting), one.replicas === null ? "" : this.#scaling(one, what, named),
-      button("Delete", () => this.preview({ do: "delete", what, namespace: one.namespace }), { "aria-label": `Delete ${named}` })];
+    const what = `${one.kind}/${one.name}`;
+    return [h("span", { title: named(one) }, named(one)), one.namespace, one.queue || "none", String(one.running), String(one.waiting), one.replicas === null ? "" : this.#scaling(one, what),
+      button("Delete", () => this.preview({ do: "delete", what, namespace: one.namespace }), { "aria-label": `Delete ${named(one)}` })];
   }
 
-  #scaling(one, what, named) {
-    const count = h("input", { type: "number", min: 0, step: 1, value: one.replicas, required: true, class: "number", "aria-label": `Replicas of ${named}` });
+  #scaling(one, what) {
+    // What was typed stays where its row is scrolled away and back.
+    const count = h("input", { type: "number", min: 0, step: 1, value: this.typed.get(one) ?? one.replicas, required: true, class: "number",
+      "aria-label": `Replicas of ${named(one)}`, oninput: () => this.typed.set(one, count.value) });
     return h("form", { class: "tools", onsubmit: (event) => { event.preventDefault(); this.preview({ do: "set", fields: [`${what}.replicas=${count.value}`], namespace: one.namespace }); } },
-      count, h("button", { type: "submit", "aria-label": `Scale ${named}` }, "Scale"));
+      count, h("button", { type: "submit", "aria-label": `Scale ${named(one)}` }, "Scale"));
   }
+}
+
+function named(one) {
+  return `${one.kind.split(".")[0]}/${one.name}`;
 }
 
 const PARTS = [["quota", "Quota"], ["limit", "Limit"], ["overQuotaWeight", "Over-quota weight"]];
@@ -143,17 +166,24 @@ export class QueuesForm {
 export class NodesForm {
   constructor(server, preview) {
     this.preview = preview;
-    this.element = h("div", {});
+    this.list = new Listed("node", [{ title: "Node", width: "minmax(9rem, 1fr)" }, { title: "New pods", width: "minmax(9rem, 1fr)" }, { title: "", width: "11rem" }],
+      (one) => `${one.name} ${one.unavailable || "taken"}`, (one) => this.#row(one));
+    this.element = this.list.element;
   }
 
   renew({ nodes }) {
-    replace(this.element, table("Nodes", ["Node", "New pods", ""], nodes.map((one) => [one.name, one.unavailable || "taken", h("span", { class: "tools" },
-      button(one.cordoned ? "Uncordon" : "Cordon", () => this.preview({ do: "set", fields: [`node/${one.name}.unschedulable=${!one.cordoned}`] }), { "aria-label": `${one.cordoned ? "Uncordon" : "Cordon"} ${one.name}` }),
-      button("Drain", () => this.preview({ do: "drain", node: one.name }), { "aria-label": `Drain ${one.name}` }))])));
+    this.list.show(nodes);
   }
 
   focus() {
-    (this.element.querySelector("button") ?? this.element).focus();
+    this.list.focus();
+  }
+
+  #row(one) {
+    const turn = one.cordoned ? "Uncordon" : "Cordon";
+    return [one.name, one.unavailable || "taken", h("span", { class: "tools" },
+      button(turn, () => this.preview({ do: "set", fields: [`node/${one.name}.unschedulable=${!one.cordoned}`] }), { "aria-label": `${turn} ${one.name}` }),
+      button("Drain", () => this.preview({ do: "drain", node: one.name }), { "aria-label": `Drain ${one.name}` }))];
   }
 }
 

@@ -5,7 +5,7 @@ import { Controls } from "page/controls";
 import { Server } from "page/server";
 import { seconds } from "viewer/amounts";
 import { Detail } from "viewer/detail";
-import { h, put, replace } from "viewer/dom";
+import { button, h, put, replace } from "viewer/dom";
 import { Lab } from "viewer/lab";
 import { LabPage } from "viewer/lab_page";
 import { onPaper } from "viewer/rows";
@@ -24,10 +24,12 @@ class Live {
     this.state = h("span", { class: "verdict small", id: "connection", role: "status" }, "connecting");
     this.said = h("p", { id: "said", role: "status", "aria-live": "polite" });
     this.trouble = h("p", { id: "trouble", class: "warning", role: "alert", hidden: true });
+    this.empty = h("p", { id: "empty", hidden: true }, "Nothing is in this lab yet. ",
+      button("Submit an example", () => this.changes.open("submit", true), { class: "main" }), " to see it scheduled: queues first, then what borrows, and an owner that takes its GPUs back.");
     this.controls = new Controls(this.server, (text, bad) => this.#say(text, bad));
     this.changes = new Changes(this.server, (text) => this.#say(text));
     this.views = h("div", { id: "views" });
-    this.bar = h("section", { class: "panel desk", "aria-label": "What can be done", hidden: true }, this.controls.element, this.changes.element, this.said);
+    this.bar = h("section", { class: "panel desk", "aria-label": "What can be done", hidden: true }, this.controls.element, this.changes.element, this.empty, this.said);
     replace(element,
       h("header", { class: "page-head" }, this.title, h("span", { class: "tools" }, this.state, themeButton(() => this.#redraw()))),
       h("main", { id: "main", tabindex: -1 }, this.facts, this.trouble, this.bar, this.views),
@@ -83,6 +85,7 @@ class Live {
       this.page.travel(this.lab.moments.length - 1);
     }
     this.changes.renew();
+    this.empty.hidden = this.lab.queues.name.length > 0;
     if (news.said) this.#say(news.said);
     this.element.dataset.ready = news.version;
   }
