@@ -74,14 +74,16 @@ def measured(state: Path) -> None:
 
 def act(name: str, session: Session, seen: list[float], do: Callable[[Session], str]) -> None:
     """Carry out a change."""
+    seen.clear()
     begun = process_time()
     do(session)
-    told(name, seen[-1] - begun, None, process_time() - begun)
+    first = f", its first cycle {seen[0] - begun:.2f} s" if len(seen) > 1 else ""
+    told(name, seen[-1] - begun, None, process_time() - begun, first)
 
 
-def told(name: str, shown: float, view: View | None = None, saved: float | None = None) -> None:
+def told(name: str, shown: float, view: View | None = None, saved: float | None = None, first: str = "") -> None:
     """A line of the table."""
-    more = f"{len(view.lab) / 2**20:.1f} MiB" if view is not None else f"saved {saved:.2f} s"
+    more = f"{len(view.lab) / 2**20:.1f} MiB" if view is not None else f"saved {saved:.2f} s{first}"
     print(f"{name:<20} shown {shown:6.2f} s  {more}", flush=True)
 
 

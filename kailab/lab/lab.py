@@ -285,10 +285,10 @@ class Lab(Changing):
         """Seconds since the epoch, on the cluster's clock."""
         return self.cluster.now()
 
-    def settle(self) -> None:
-        """Until nothing changes any more, see kailab.lab.settle. Raises NotSettled."""
+    def settle(self, between: Callable[[], None] | None = None) -> None:
+        """Until nothing changes any more, see kailab.lab.settle. ``between``: called each time that something was done. Raises NotSettled."""
         with collector_off():
-            self._pace.settle()
+            self._pace.settle(between)
         self._changed = False
         self.observers.on_step("settle", state=True)
 

@@ -81,7 +81,7 @@ class LiveSettling:
     def close(self) -> None:
         self._watch.close()
 
-    def settle(self) -> None:
+    def settle(self, between: Callable[[], None] | None = None) -> None:
         """Return when nothing has changed for a while and nothing is to come. Raises NotSettled."""
         begun = changed_at = self._monotonic()
         since = self._cluster.now()
@@ -91,6 +91,8 @@ class LiveSettling:
                 changed_at = self._monotonic()
                 if self._rest is not None:
                     self._rest.changed()
+                if between is not None:
+                    between()
             self._check_operators()
             rested = self._rest is None or self._rest.at_rest()
             now = self._monotonic()

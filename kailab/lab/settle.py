@@ -62,8 +62,9 @@ class Clock(Protocol):
 class Settling(Protocol):
     """How time passes in a lab."""
 
-    def settle(self) -> None:
-        """Return when the lab is quiet. Raises NotSettled."""
+    def settle(self, between: Callable[[], None] | None = None) -> None:
+        """Return when the lab is quiet. ``between``: called after each cycle that changed something; where others act, each time that this
+        process did. It leaves the lab as it is. Raises NotSettled."""
 
     def moments(self, seconds: float, *, before: bool = False, rested: bool = False) -> Iterator[bool]:
         """Let seconds pass, stopping at each moment at which something may have changed, and at the end. ``before``: at the end nobody acts
@@ -98,7 +99,7 @@ class VirtualSettling:
         self._as_kai = as_kai
         self._noting = False  # naming what changes costs time, so only once settling takes long
 
-    def settle(self) -> None:
+    def settle(self, between: Callable[[], None] | None = None) -> None:
         changes: Counter[str] = Counter()
         cycles, begun = 0, self._clock.now()
         self._noting = False
@@ -113,6 +114,8 @@ class VirtualSettling:
         while True:
             for _ in self._to_rest(float("inf"), changes):
                 count()
+                if between is not None:
+                    between()
             due = min((at for at in (self._clock.next_prompt(), self._retry_at(begun)) if at is not None), default=None)
             if due is None:
                 return

@@ -36,6 +36,8 @@ Tell: TypeAlias = Callable[[str], None]
 Show: TypeAlias = Callable[[View], None]
 
 MOST_PREVIEWS = 32
+MANY_PODS = 10_000
+"""In a lab of so many a cycle takes so long that those who look on are shown what the first one did before the others are through."""
 MOST_SECONDS = 366 * 86_400.0
 
 
@@ -58,6 +60,7 @@ class Session:
     def __init__(self, path: Path, tell: Tell, show: Show | None = None) -> None:
         self.path = path
         self.show = show
+        self.many_pods = MANY_PODS
         self.paused = False
         self.said = ""
         """What was done last, in words."""
@@ -186,7 +189,7 @@ class Session:
 
         def do(lab: Lab) -> str:
             before = LabChanges(lab)
-            lab.settle()
+            self._settle(lab)
             self.paused = False
             return before.told()
 
@@ -269,13 +272,14 @@ class Session:
         """By who holds the lock."""
         before, said, paused = _kept(lambda: past.kept(self.path, what)), self.said, self.paused
         lab = self._holding.lab()
+        self.said = f"{what}: the scheduler is at work"
         try:
             with collector_off():
                 told = f"{what}: {do(lab)}"
         except BaseException:
             # It may be half done: the lab is what the file has.
             self._holding.let_go()
-            self.paused = paused
+            self.said, self.paused = said, paused
             raise
         self.said = told
         self._past.push(before)
@@ -304,8 +308,21 @@ class Session:
     def _settled(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:
             return "the scheduler is paused and has not acted on it yet"
-        lab.settle()
+        self._settle(lab)
         return before.told()
+
+    def _settle(self, lab: Lab) -> None:
+        if not self._virtual or len(lab.cluster.list("Pod")) < self.many_pods:
+            lab.settle()
+            return
+        told: list[bool] = []
+
+        def between() -> None:
+            if not told:
+                told.append(True)
+                self._show(lab)
+
+        lab.settle(between)
 
     def _check_virtual(self) -> None:
         if not self._virtual:

@@ -98,13 +98,15 @@ def test_a_change_is_told_by_what_is_new(state: Path) -> None:
 
 
 @settings(max_examples=12, deadline=None)
-@given(st.lists(st.sampled_from([*WISHES, *ORDERS]), min_size=3, max_size=10))
-def test_what_is_new_comes_to_the_whole(does: list[str]) -> None:
+@given(st.lists(st.sampled_from([*WISHES, *ORDERS]), min_size=3, max_size=10), st.booleans())
+def test_what_is_new_comes_to_the_whole(does: list[str], first_cycles: bool) -> None:
+    """``first_cycles``: what the first cycle after a change did is shown at once, as in a large lab."""
     with TemporaryDirectory() as folder:
         state = begun(Path(folder) / "lab.state")
         page, session = Page(), Session(state, lambda text: None)
         page.take(session.look())
         session.show = page.take
+        session.many_pods = 0 if first_cycles else session.many_pods
         for name in ("10-two-teams", "20-borrower"):
             session.apply(session.preview(Submit(TEXTS[name]))["id"])
         for what in does:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from kailab.cluster.embedded.storage.persistence import StateLock
 from kailab.errors import InputError, StateError
 from kailab.lab import Lab, kept
+from kailab.lab.settle import NotSettled
 from kailab.serve.session import Outdated, Session
 from kailab.serve.view import View
 from kailab.serve.wishes import AddNodes, Drain, Remove, Set, Submit, Wish, read_wish
@@ -181,6 +184,44 @@ def test_a_change_is_shown_before_it_is_saved(session: Session) -> None:
         assert saved == ([] if wish is TEAMS else ["org", "team-a", "team-b"])
         # Once it is saved another look, and one by somebody who comes later, see the same.
         assert seen == told(session.look()) == told(Session(session.path, print).look())
+
+
+def test_in_a_large_lab_the_first_cycle_is_shown_before_the_others(session: Session) -> None:
+    done(session, TEAMS)
+    done(session, BORROWER)
+    session.many_pods = 1
+    shown: list[tuple[Any, str]] = []
+    session.show = lambda view: shown.append((told(view), session.said))
+    said = done(session, Submit(TEXTS["30-owner"]))
+    [(first, meanwhile), (last, then)] = shown
+    assert meanwhile == "Submit Deployment/owner: the scheduler is at work"
+    assert then == said
+    evicting = [[each["counts"] for each in form["moments"] if "evict" in each["counts"]] for form, _ in (first, last)]
+    assert evicting[0] == evicting[1] != []
+    assert len(first[0]["moments"]) < len(last[0]["moments"])
+    assert last == told(session.look()) == told(Session(session.path, print).look())
+
+
+def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done(session, TEAMS)
+    session.many_pods = 0
+    before, view, said = session.path.read_bytes(), told(session.look()), session.said
+    number, shown = session.preview(BORROWER)["id"], list[Any]()
+    session.show = lambda view: shown.append(told(view))
+    settle = Lab.settle
+
+    def restless(lab: Lab, between: Callable[[], None] | None = None) -> None:
+        settle(lab, between)
+        raise NotSettled("something keeps changing")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(Lab, "settle", restless)
+        with pytest.raises(NotSettled):
+            session.apply(number)
+    assert len(shown) == 1
+    assert (session.path.read_bytes(), told(session.look()), session.said) == (before, view, said)
 
 
 def test_a_change_that_can_not_be_saved_did_not_happen(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
