@@ -255,6 +255,8 @@ def report(
                 raise InputError(f"{name} goes with --html FILE")
         if run and viewer_page.is_trial(Path(run)):
             raise InputError(f"{run}: is a trial; `kailab trial show {run}` tells it, --html FILE makes a page of it")
+        if run and Path(run).is_file():
+            raise InputError(f"{run}: is a file, not a run; of a snapshot --html FILE makes a page")
         terminal.say(render(store.find(evidence, run or store.LATEST), format or "text").rstrip("\n"))
         return
     if format:

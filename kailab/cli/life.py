@@ -167,7 +167,7 @@ def _check_same(
     if different:
         raise InputError(
             f"{state}: another lab is up already ({_told(there)}, backend {there.backend}). "
-            f"{'; '.join(different)}. End it with `kailab down`, or begin anew with --fresh"
+            f"{'; '.join(different)}. End it with `kailab down`, or begin anew with `kailab up --fresh`"
         )
 
 

@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
+from kailab.errors import InputError
 from kailab.report import page
 
 
@@ -24,19 +25,17 @@ def write(file: Path, run: str, against: str | None, state: Path | None, evidenc
         return _of_lab(file, state)
     if Path(run).is_file():
         if against is not None:
-            from kailab.errors import InputError
-
             raise InputError("--against compares two runs; a snapshot is none")
         return _of_snapshot(file, Path(run))
     if is_trial(Path(run)):
         if against is not None:
-            from kailab.errors import InputError
-
             raise InputError("--against compares two runs; a trial has all its contenders side by side")
         return _of_trial(file, Path(run))
     from kailab.evidence import store
 
     runs = [store.find(evidence, one) for one in (run, against) if one is not None]
+    if len(runs) == 2 and runs[0].resolve() == runs[1].resolve():
+        raise InputError(f"--against {against}: is the run itself; expected another one")
     return Written(" and ".join(f"run {one.name}" for one in runs), page.write(runs, file))
 
 

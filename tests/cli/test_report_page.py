@@ -24,8 +24,11 @@ def test_a_lab_a_run_and_a_snapshot_become_pages(kailab, lab: Path, home: Path) 
     run = kailab("evidence", "capture").out.strip()
     done = kailab("report", run, "--html", "run.html")
     assert (done.code, done.out.split(",")[0]) == (0, f"run.html: run {Path(run).name}")
+    other = kailab("evidence", "capture").out.strip()
     done = kailab("report", "--against", run, "--html", "both.html")
-    assert done.out.startswith(f"both.html: run {Path(run).name} and run {Path(run).name}, ")
+    assert done.out.startswith(f"both.html: run {Path(other).name} and run {Path(run).name}, ")
+    done = kailab("report", run, "--against", run, "--html", "x.html")
+    assert (done.code, "is the run itself" in done.err) == (2, True)
     assert kailab("snapshot", "take", "cluster.json").code == 0
     done = kailab("report", "cluster.json", "--html", "cluster.html")
     assert done.code == 0, done.err
@@ -47,6 +50,7 @@ def test_a_lab_a_run_and_a_snapshot_become_pages(kailab, lab: Path, home: Path) 
         (("--html", "x.html", "--state", "x"), "no lab is here"),
         (("plain.txt", "--html", "x.html"), "nothing that can be opened"),
         (("plain.txt", "--against", "x", "--html", "x.html"), "a snapshot is none"),
+        (("plain.txt",), "is a file, not a run"),
         (("empty", "--html", "x.html"), "is no run"),
     ],
 )

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import socket
+import zlib
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -177,3 +182,44 @@ def test_a_huge_body_is_refused(served: Served) -> None:
     assert served.ask("/preview", "POST", None, said).code in (400, 408, 413)
     assert served.state.read_bytes() == before
     assert served.post("/preview", {"do": "submit", "text": TEXTS["10-two-teams"]}).code == 200
+
+
+@pytest.mark.parametrize(("encoding", "packed"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+def test_a_small_body_that_unpacks_to_a_huge_one_is_refused(
+    served: Served, encoding: str, packed: Callable[[bytes], bytes]
+) -> None:
+    bomb = packed(b" " * (200 * 2**20))
+    assert len(bomb) < 2**20
+    headers = {**served.cookie, **served.origin, "Content-Encoding": encoding}
+    assert served.ask("/do", "POST", bomb, headers).code == 413
+    peak = next(line for line in _status(served) if line.startswith("VmHWM"))
+    # What the process needs without it, and not what it unpacks to.
+    assert int(peak.split()[1]) < 200 * 2**10
+
+
+def test_a_body_in_pieces_without_an_end_is_refused(served: Served) -> None:
+    head = f"POST /do HTTP/1.1\r\nHost: {served.host}\r\nCookie: {served.cookie['Cookie']}\r\n"
+    head += "".join(f"{name}: {value}\r\n" for name, value in served.origin.items())
+    with socket.create_connection(("127.0.0.1", served.port), PATIENCE_SECONDS) as connection:
+        connection.sendall(f"{head}Transfer-Encoding: chunked\r\n\r\n".encode())
+        # It may be cut off at any moment.
+        with contextlib.suppress(ConnectionError):
+            for _ in range(1_000):
+                connection.sendall(b"10000\r\n" + b" " * 2**16 + b"\r\n")
+            assert connection.recv(12) == b"HTTP/1.1 413"
+    assert served.get("/examples").code == 200
+
+
+def test_no_second_request_is_hidden_in_the_body_of_a_first(served: Served) -> None:
+    cookie = f"Cookie: {served.cookie['Cookie']}\r\n".encode()
+    host = f"Host: {served.host}\r\n".encode()
+    hidden = b"0\r\n\r\nGET /examples HTTP/1.1\r\n" + host + cookie + b"Connection: close\r\n\r\n"
+    lengths = b"Content-Length: %d\r\nTransfer-Encoding: chunked\r\n" % len(hidden)
+    for given in (lengths, b"Content-Length: 5\r\nContent-Length: 6\r\n", b"Transfer-Encoding: chunked, identity\r\n"):
+        answer = raw(served, b"POST /do HTTP/1.1\r\n" + host + cookie + given + b"Connection: close\r\n\r\n" + hidden)
+        assert answer[8:12] == b" 400"
+        assert b"team-a" not in answer
+
+
+def _status(served: Served) -> list[str]:
+    return Path(f"/proc/{served.process.pid}/status").read_text().splitlines()

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -132,3 +133,14 @@ def test_a_text_that_grows_without_bound_is_refused(state: Path) -> None:
     assert served.done({"do": "submit", "text": TEXTS["10-two-teams"]})
     code, said = served.end()
     assert (code, "Traceback" in said) == (0, False)
+
+
+def test_more_orders_at_once_than_the_lab_can_take_are_refused_not_kept(state: Path) -> None:
+    served = Served(state)
+    with ThreadPoolExecutor(120) as many:
+        codes = list(many.map(lambda _: served.post("/do", {"do": "step"}).code, range(120)))
+    assert set(codes) <= {200, 409}
+    assert codes.count(200) >= 1
+    # It goes on as ever.
+    assert served.post("/do", {"do": "step"}).code == 200
+    assert served.end()[0] == 0

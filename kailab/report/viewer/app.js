@@ -36,7 +36,7 @@ class App {
     const { run, test, lab, moment } = this.#address();
     const place = `${run}/${test}/${lab}`;
     if (this.labPage && this.shown === place) {
-      if (moment !== this.labPage.moment) this.labPage.travel(moment ?? this.labPage.start);
+      if (moment !== this.labPage.moment) this.labPage.travel(moment ?? this.#start());
       return;
     }
     this.shown = place;
@@ -70,7 +70,12 @@ class App {
     const checks = told.expectations.filter((one) => one.lab === ref.name);
     this.labPage = new LabPage(data, this.detail, (at) => history.replaceState(null, "", address(run, test, lab, at)), this.#others(run, told.name, ref.name), checks);
     waiting.replaceWith(this.labPage.element);
-    this.labPage.travel(moment ?? this.labPage.start);
+    this.labPage.travel(moment ?? this.#start());
+  }
+
+  // Where a lab is looked at first. Of a snapshot that is how it was, before anything was decided.
+  #start() {
+    return this.page.kind === "snapshot" ? 0 : this.labPage.start;
   }
 
   // The raw entry of what was expected, in any of the test's labs.
