@@ -94,13 +94,18 @@ def moment(recorded: list[Recorded]) -> int:
 
 
 @pytest.fixture(scope="module")
-def tab(browser: Any, run: Path, moment: int, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+def written(run: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "page.html"
     pages.write([run], file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Any, run: Path, moment: int, written: Path) -> Iterator[Tab]:
     place = [test.name for test in store.show(run)[1]].index(TEST)
     one = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="dark")
     one.set_default_timeout(LONG)
-    one.goto(f"file://{file}#/0/{place}/0/{moment}", timeout=LONG)
+    one.goto(f"file://{written}#/0/{place}/0/{moment}", timeout=LONG)
     one.wait_for_selector("#app[data-ready]")
     yield one
     one.close()
@@ -261,3 +266,25 @@ def test_a_print_has_no_colour(tab: Tab) -> None:
     tab.evaluate("() => { dispatchEvent(new Event('afterprint')); }")
     tab.emulate_media(media="screen")
     assert tab.locator("#fleet .as-table[data-paper]").count() == 0
+
+
+@pytest.mark.parametrize("width", [800, 1200, 1440])
+def test_on_paper_nothing_is_beyond_its_edge(browser: Any, written: Path, moment: int, width: int) -> None:
+    """A4 upright with a browser's margins, printed from a screen of that width."""
+    for address in ("#/", f"#/0/0/0/{moment}", f"#/0/1/0/{moment}"):
+        tab = browser.new_page(viewport={"width": width, "height": 900})
+        tab.goto(f"file://{written}{address}", timeout=LONG)
+        tab.wait_for_selector("#app[data-ready]", timeout=LONG)
+        tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+        tab.emulate_media(media="print")
+        tab.set_viewport_size({"width": 718, "height": 1000})
+        beyond, cells = tab.evaluate(BEYOND), tab.locator("[role=cell]").count()
+        tab.close()
+        assert beyond == []
+        assert cells > 0
+
+
+BEYOND = """() => [...document.querySelectorAll("body *")].filter((one) => {
+  const box = one.getBoundingClientRect();
+  return box.width && box.right > innerWidth + 1;
+}).map((one) => `${one.tagName} ${one.textContent.slice(0, 40)}`)"""

@@ -66,10 +66,11 @@ export class Compared {
     this.then = fleet;
   }
 
-  // The moment of the other side: that which was chosen, or of another run the last one that was not later.
+  // The moment of the other side: that which was chosen, or of another run the last one that was not later; beside the end its end.
   get #then() {
     if (!this.beside) return this.other;
     const { moments } = this.beside.lab, t = this.lab.moments[this.moment].t;
+    if (this.moment === this.lab.moments.length - 1) return moments.length - 1;
     let found = 0;
     moments.forEach((one, place) => { if (one.t <= t) found = place; });
     return found;
