@@ -8,6 +8,8 @@ import pytest
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.policies.contract import JobOrder, register_policy
+from kailab.engine.policies.settings import PolicyChoice
 from kailab.engine.search.comeback import Comeback
 from tests.engine.conftest import NOW, World
 
@@ -108,11 +110,22 @@ def single_pods(pick):
     return world
 
 
+class LargestFirst(JobOrder, frozen=True):
+    """What runs comes after what waits, so that keys change with an eviction."""
+
+    def key(self, job):
+        return job.holds.gpu, -job.wants.gpu
+
+
+register_policy("largest-first", LargestFirst)
+LARGEST_FIRST = PolicyChoice(name="largest-first")
 CONFIGURATIONS = [
     EngineConfig(),
     EngineConfig(gpu_placement="spread"),
     EngineConfig(use_signatures=False),
     EngineConfig(allow_consolidating_reclaim=False),
+    EngineConfig(job_order_policy=LARGEST_FIRST),
+    EngineConfig(job_order_policy=LARGEST_FIRST, victim_order="priority"),
 ]
 
 

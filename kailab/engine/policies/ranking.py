@@ -24,6 +24,7 @@ from kailab.engine.decisions import Numbers
 from kailab.engine.policies.asking import ChosenOrder, ChosenVictims
 from kailab.engine.policies.contract import JobOrder, QueueShares, make_policy
 from kailab.engine.policies.score import Score, Scores, has_its_turn, waiting_since
+from kailab.engine.policies.switches import JOB_ORDER
 from kailab.engine.queueing.turns import JobCriterion
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.queues import Amounts, WQueue
@@ -55,6 +56,11 @@ class Ranking:
         self._since: dict[str, float | None] = {}
         self.scores = None if config.weighted_order is None else Scores(session, config.weighted_order)
         self._weights = config.weighted_order
+
+    @property
+    def victims_as_kai(self) -> bool:
+        """Whether ``victim_key`` gives KAI's keys, by which the working set's index is sorted already."""
+        return self._parts == JOB_ORDER and not self._newest_lowest and self._victims is None
 
     # Keys
 
@@ -238,7 +244,8 @@ def attach(session: Session) -> Ranking | None:
                 task.key = (1, 0, task.record.created, task.uid)
     try:
         session.waiting = _reordered(session.waiting, "waiting")
-        session.victims = _reordered(session.victims, "victims")
+        if not ranking.victims_as_kai:
+            session.victims = _reordered(session.victims, "victims")
     except PolicyError:
         detach(session)
         raise
@@ -246,6 +253,8 @@ def attach(session: Session) -> Ranking | None:
 
 
 def detach(session: Session) -> None:
+    # Sorted lists of a cycle's own would live on in it until a collector finds them, thousands of entries each time.
+    session.waiting, session.victims = session.working.waiting, session.working.victims
     for job in session.jobs.values():
         job.ranking = None
         job.version += 1

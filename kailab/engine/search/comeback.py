@@ -41,9 +41,8 @@ class Comeback:
         self._queue = session.queue_of(job)
         self._on = (
             self._queue is not None
-            # Orders of one's own, and what decides beside amounts, would have to be asked.
+            # An order of one's own between queues, and what decides beside amounts, would have to be asked.
             and session.precedence is None
-            and session.ranking is None
             and not session.config.imitate_faults
             and not session.working.topologies
             and not session.working.has_anti_affinity
@@ -151,14 +150,16 @@ class Comeback:
     def _most_wanted(self, queue: WQueue, tasks: list[WTask]) -> Amounts:
         """The most, resource by resource, that jobs ask for which may be the next of the queue before its last victim is."""
         session = self._session
-        last = max(_key_once_gone(task) for task in tasks)
         known = self._waiting.get(queue)
         if known is None:
             entries = session.waiting.lists.get(queue.name, [])
             wants = accumulate((session.wanted(job) for _, job in entries), _larger)
             known = self._waiting[queue] = ([key for key, _ in entries], list(wants))
         keys, most = known
-        before = bisect_right(keys, last)
+        # An order of one's own may say anything of a job that is gone: then each of those that wait may come first.
+        before = len(keys)
+        if session.ranking is None:
+            before = bisect_right(keys, max(_key_once_gone(task) for task in tasks))
         found = most[before - 1] if before else _NOTHING
         device = session.table.min_gpu_memory
         for task in tasks:
