@@ -22,14 +22,12 @@ from itertools import accumulate
 import numpy as np
 
 from kailab.engine.placing import room
-from kailab.engine.queueing.order import Measure, measure
+from kailab.engine.queueing.order import NOTHING, Measure, measure
 from kailab.engine.search.goal import Goal
 from kailab.engine.session import Session
 from kailab.engine.snapshot.statuses import ALLOCATED
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, ShapeInfo, WTask
-
-_NOTHING: Amounts = (0, 0, 0)
 
 
 class Comeback:
@@ -60,15 +58,9 @@ class Comeback:
 
     def rules_out(self, tasks: list[WTask], victims: list[WTask]) -> bool:
         """Whether no scenario for these tasks of the job can work, whichever of the victims go: what holds for all of them holds for each part."""
-        if not self._on or not victims or not all(map(_alone, victims)) or not _simple(tasks[0].info):
+        if not victims or any(task.info is not tasks[0].info for task in victims):
             return False
-        info = tasks[0].info
-        if any(task.info is not info for task in (*tasks, *victims)):
-            return False
-        nodes = self._session.table.all
-        return int(self._places(info)[nodes].sum()) < len(tasks) and self._before_job(
-            Goal(self._job, tasks, nodes), victims
-        )
+        return self.proves_hopeless(Goal(self._job, tasks, self._session.table.all), victims)
 
     # Places
 
@@ -144,7 +136,7 @@ class Comeback:
             break
         found = self._mine.get(wanted)
         if found is None:
-            found = self._mine[wanted] = measure(queue, wanted, _NOTHING, session.tree.totals)
+            found = self._mine[wanted] = measure(queue, wanted, NOTHING, session.tree.totals)
         return found
 
     def _most_wanted(self, queue: WQueue, tasks: list[WTask]) -> Amounts:
@@ -160,7 +152,7 @@ class Comeback:
         before = len(keys)
         if session.ranking is None:
             before = bisect_right(keys, max(_key_once_gone(task) for task in tasks))
-        found = most[before - 1] if before else _NOTHING
+        found = most[before - 1] if before else NOTHING
         device = session.table.min_gpu_memory
         for task in tasks:
             found = _larger(found, session.wants([task], device))
@@ -172,7 +164,7 @@ class Comeback:
         if found is None:
             without = copy(queue)
             without.allocated = [held - amount for held, amount in zip(queue.allocated, amounts, strict=True)]
-            found = self._before[key] = measure(without, wanted, _NOTHING, self._session.tree.totals)
+            found = self._before[key] = measure(without, wanted, NOTHING, self._session.tree.totals)
         return found
 
 
@@ -189,8 +181,7 @@ def _key_once_gone(task: WTask) -> tuple[object, ...]:
     """The order key of a job of one pod (``Job.order_key``) once that pod is evicted."""
     assert task.job is not None
     assert task.podset is not None
-    record = task.job.record
-    return (-record.priority, 0 if task.podset.minimum > 0 else 1, record.created, task.job.uid)
+    return task.job.kai_key(0 if task.podset.minimum > 0 else 1)
 
 
 def _simple(info: ShapeInfo) -> bool:

@@ -313,13 +313,17 @@ class Job:
         """Sort key among jobs of a queue: priority; below its minimum, at it, above it; age; UID."""
         if self.ranking is not None:
             return self.ranking.order_key(self)
-        return (-self.record.priority, self.elastic_state(), self.record.created, self.uid)
+        return self.kai_key(self.elastic_state())
+
+    def kai_key(self, elastic_state: int) -> tuple[Any, ...]:
+        """``order_key`` in KAI's order, in this ``elastic_state``."""
+        return (-self.record.priority, elastic_state, self.record.created, self.uid)
 
     def victim_key(self) -> tuple[Any, ...]:
         """Sort key among victims of a queue, of which the last go first: the same, unless configured otherwise."""
         if self.ranking is not None:
             return self.ranking.victim_key(self, self.elastic_state())
-        return (-self.record.priority, self.elastic_state(), self.record.created, self.uid)
+        return self.kai_key(self.elastic_state())
 
     @property
     def by_name(self) -> bool:
