@@ -12,7 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from kailab.errors import InputError
 from kailab.model.meant import meant
+from kailab.model.times import duration_seconds
 
 _WORDS = {
     "string": "text",
@@ -45,6 +47,19 @@ def faults(value: Any, schema: Mapping[str, Any]) -> Iterator[Fault]:
     validator = jsonschema.Draft202012Validator(schema)
     for error in sorted(validator.iter_errors(value), key=lambda e: list(map(str, e.absolute_path))):
         yield from _of(error)
+
+
+def duration_faults(text: str | None, path: str, *, whole: bool = False, least: int = 1) -> Iterator[Fault]:
+    """Of a duration (``90s``, ``14d``) at a path; None: there is none. ``whole``: in whole seconds, ``least`` of them or more."""
+    if text is None:
+        return
+    try:
+        seconds = duration_seconds(text, days=True)
+    except InputError as error:
+        yield Fault(path, error.message)
+        return
+    if whole and (seconds < least or seconds != int(seconds)):
+        yield Fault(path, f"{text}: expected whole seconds, {'one' if least else 'none'} or more")
 
 
 def join(path: str, key: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 from kailab.errors import InputError
 from kailab.model.described import described
-from kailab.model.schema_faults import Fault
+from kailab.model.schema_faults import Fault, duration_faults
 from kailab.model.times import duration_seconds
 from kailab.replay.policies import Named
 from kailab.replay.queues import MODES
@@ -67,9 +67,9 @@ def read_study(path: Path) -> Study:
 def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
     """Of a study that has the form."""
     for name in ("for", "checkpoint"):
-        yield from _duration(value.get(name), name)
+        yield from duration_faults(value.get(name), name, whole=True)
         for place, one in enumerate(value.get("grid", {}).get(name, ())):
-            yield from _duration(one, f"grid.{name}[{place}]")
+            yield from duration_faults(one, f"grid.{name}[{place}]", whole=True)
     yield from _cluster_faults(value)
     if value.get("arrivalsOnly") and ("checkpoint" in value or "checkpoint" in value.get("grid", {})):
         yield Fault("checkpoint", "with arrivalsOnly no job has an end that it could come nearer to")
@@ -129,23 +129,11 @@ def _asked(find: dict[str, Any]) -> Iterator[Fault]:
         yield Fault("find", "expected one of below and above")
     for side in ("below", "above"):
         if isinstance(find.get(side), str):
-            yield from _duration(find[side], f"find.{side}")
+            yield from duration_faults(find[side], f"find.{side}", whole=True)
 
 
 def _texts(told: str | list[str]) -> list[str]:
     return [told] if isinstance(told, str) else told
-
-
-def _duration(text: str | None, path: str) -> Iterator[Fault]:
-    if text is None:
-        return
-    try:
-        seconds = duration_seconds(text, days=True)
-    except InputError as error:
-        yield Fault(path, error.message)
-        return
-    if seconds < 1 or seconds != int(seconds):
-        yield Fault(path, f"{text}: expected whole seconds, one or more")
 
 
 def placed(name: str, value: Any, base: Path) -> Any:

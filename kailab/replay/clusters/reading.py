@@ -26,7 +26,7 @@ from kailab.lab.names import there_are
 from kailab.model.described import described
 from kailab.model.prices import Prices, load_prices
 from kailab.model.quantities import mem_bytes
-from kailab.model.schema_faults import Fault
+from kailab.model.schema_faults import Fault, duration_faults
 from kailab.model.times import duration_seconds
 from kailab.replay.clusters.declared import (
     ALL,
@@ -214,11 +214,11 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
     if "home" in value and value["home"] not in names:
         yield Fault("home", f"there is no cluster {value['home']!r:.80}; {there_are(names, value['home'])}")
     for field in ("retry", "again"):
-        yield from _duration(value.get("dispatch", {}).get(field), f"dispatch.{field}", whole=True)
-    yield from _duration(value.get("link", {}).get("latency"), "link.latency")
+        yield from duration_faults(value.get("dispatch", {}).get(field), f"dispatch.{field}", whole=True)
+    yield from duration_faults(value.get("link", {}).get("latency"), "link.latency")
     pairs: set[frozenset[str]] = set()
     for place, one in enumerate(value.get("links", ())):
-        yield from _duration(one.get("latency"), f"links[{place}].latency")
+        yield from duration_faults(one.get("latency"), f"links[{place}].latency")
         for name in one["between"]:
             if name not in names:
                 yield Fault(f"links[{place}].between", f"there is no cluster {name!r:.80}; {there_are(names, name)}")
@@ -232,8 +232,8 @@ def _faults(value: dict[str, Any], folder: Path) -> Iterator[Fault]:
                 f"outages[{place}].cluster",
                 f"there is no cluster {one['cluster']!r:.80}; {there_are(names, one['cluster'])}",
             )
-        yield from _duration(one["from"], f"outages[{place}].from", whole=True, least=0)
-        yield from _duration(one["for"], f"outages[{place}].for", whole=True)
+        yield from duration_faults(one["from"], f"outages[{place}].from", whole=True, least=0)
+        yield from duration_faults(one["for"], f"outages[{place}].for", whole=True)
     yield from _data_faults(value, names)
 
 
@@ -255,15 +255,3 @@ def _data_faults(value: dict[str, Any], names: list[str]) -> Iterator[Fault]:
             mem_bytes(one["size"])
         except InputError as error:
             yield Fault(f"{path}.size", error.message)
-
-
-def _duration(text: str | None, path: str, *, whole: bool = False, least: int = 1) -> Iterator[Fault]:
-    if text is None:
-        return
-    try:
-        seconds = duration_seconds(text, days=True)
-    except InputError as error:
-        yield Fault(path, error.message)
-        return
-    if whole and (seconds < least or seconds != int(seconds)):
-        yield Fault(path, f"{text}: expected whole seconds, {'one' if least else 'none'} or more")
