@@ -1,6 +1,6 @@
 """Short cuts of placing decide what the long way decides: a second look at the node found last, a count of the room before a gang is put
-back, moves that leave out what cancels out, a set of victims that is not tried once more, a job like one that failed, victims of which only
-some may be taken."""
+back, moves that leave out what cancels out, a set of victims that is not tried once more, a simulation that ends where too little room is
+left, a job like one that failed, victims of which only some may be taken."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from kailab.engine.cycle import run_cycle
 from kailab.engine.placing.placement import Placer
 from kailab.engine.search.bounds import Bounds
 from kailab.engine.search.comeback import Comeback
+from kailab.engine.search.shortfall import RoomLeft
 from kailab.engine.search.solver import Solver
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
@@ -41,6 +42,7 @@ def the_long_way(working, config):
         patch.setattr(Solver, "_repeats", lambda *_: False)
         patch.setattr(Comeback, "proves_hopeless", lambda *_: False)
         patch.setattr(Comeback, "rules_out", lambda *_: False)
+        patch.setattr(RoomLeft, "too_little", lambda *_: False)
         patch.setattr(evicting, "Bounds", _of_all_victims)
         patch.setattr(evicting, "sort_of", lambda job: None)
         return run_cycle(working, config, NOW)

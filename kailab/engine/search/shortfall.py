@@ -1,8 +1,8 @@
-"""Scenarios that can't work, found out by counting: with these victims gone, do as many pods of each shape fit on the nodes
-as are to be placed?
+"""Scenarios that can't work, found out by counting: do as many pods of each shape fit on the nodes as are to be placed?
 
-Where not, simulating the scenario would fail, and need not be done. The count is generous (it sees resources, not what
-pods think of each other), so it changes no decision. Where devices are shared or claimed it has no opinion.
+Asked with all victims gone (``Shortfall``): where not, simulating the scenario would fail, and need not be done. And asked after each victim
+that is placed again before the job has its turn (``RoomLeft``): where not, the rest of the simulation need not be done. The count is generous (it
+sees resources, not what pods think of each other), so it changes no decision. Where devices are shared or claimed it has no opinion.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from kailab.engine.placing import room
 from kailab.engine.search.goal import Goal
 from kailab.engine.session import Session
-from kailab.engine.working.state import ShapeInfo, WTask
+from kailab.engine.working.state import Job, ShapeInfo, WTask
 
 
 class Shortfall:
@@ -67,3 +67,51 @@ class Shortfall:
             counts = room.counts(self._session, info, self._pool)
             found = self._room[info] = (counts, int(counts[self._nodes].sum()))
         return found
+
+
+class RoomLeft:
+    """Of one simulation whose victims are gone: what is left for the tasks of the job, as victims take places again. It only grows less."""
+
+    def __init__(self, session: Session, goal: Goal, victims: list[WTask], nodes: np.ndarray) -> None:
+        """``nodes``: where the job may go."""
+        self._session = session
+        self._nodes = nodes
+        wanted = Counter(task.info for task in goal.tasks)
+        self._wanted: Counter[ShapeInfo] = wanted
+        self._on = not (
+            session.table.shared
+            or session.table.numa
+            # What a simulation leaves behind there when it is undone may change the next one.
+            or session.working.topologies
+            or not all(info.needs and info.plain for info in wanted)
+            or not all(task.info.plain for task in victims)
+        )
+        self._counts: dict[ShapeInfo, list[int]] = {}
+        self._totals: dict[ShapeInfo, int] = {}
+
+    def too_little(self, placed: Job) -> bool:
+        """``placed``: the job that took places last."""
+        if not self._on:
+            return False
+        if not self._totals:
+            for info in self._wanted:
+                counts = room.counts(self._session, info, self._session.table.free)
+                counts[~self._nodes] = 0
+                self._counts[info], self._totals[info] = counts.tolist(), int(counts.sum())
+        else:
+            self._look_at({task.node for task in placed})
+        return any(self._totals[info] < number for info, number in self._wanted.items())
+
+    def _look_at(self, names: set[str]) -> None:
+        table = self._session.table
+        for name in names:
+            i = table.index.get(name)
+            if i is None:
+                continue
+            for info, counts in self._counts.items():
+                # None where the shape may not go.
+                if counts[i]:
+                    free = [(int(table.idle[row, i] + table.releasing[row, i]), amount) for row, amount in info.needs]
+                    here = min(max(left, 0) // amount for left, amount in free)
+                    self._totals[info] += here - counts[i]
+                    counts[i] = here

@@ -22,7 +22,7 @@ from kailab.engine.search.bounds import Bounds
 from kailab.engine.search.comeback import Comeback
 from kailab.engine.search.goal import Batch, Goal
 from kailab.engine.search.scenario import Accumulation, Scenario, multi_node, node_local
-from kailab.engine.search.shortfall import Shortfall
+from kailab.engine.search.shortfall import RoomLeft, Shortfall
 from kailab.engine.session import Session
 from kailab.engine.snapshot.records import Status
 from kailab.engine.working.queues import Amounts, WQueue
@@ -274,6 +274,7 @@ class Solver:
         jobs_left = JobsLeftByQueue(self.session, jobs)
         queue = self._placing_order(goal, jobs, jobs_left)
         placed = False
+        room_left = RoomLeft(self.session, goal, victims, nodes)
         while jobs_left.left and not queue.empty:
             job = queue.pop()
             # It only stood in the order, see ``_placing_order``.
@@ -290,6 +291,8 @@ class Solver:
             if not self.allocator.may_hold(job, nodes) or not self.allocator.place(job, nodes, True):
                 self.session.undo(mark)
                 tasks_to_allocate(job)  # what KAI looks up now it goes by until a task of the job changes again
+            elif not placed and room_left.too_little(job):
+                return False
         return placed
 
     def _placing_order(self, goal: Goal, jobs: dict[str, Job], jobs_left: JobsLeftByQueue) -> JobQueue[Job]:
