@@ -1,37 +1,13 @@
 """The cluster protocol over a real API server: our own writes are seen at once, those of others soon after."""
 
-import threading
-from collections.abc import Callable
-
 import pytest
-import tenacity
 
 from kailab.cluster.kubernetes import KubernetesCluster
 from kailab.cluster.writes import Bind, Create, Delete, Evict, Patch
 from kailab.errors import AlreadyExists, ApiError, Conflict, Invalid, NotFound
+from tests.kubernetes.made import config_map, pod, soon
 
 pytestmark = pytest.mark.slow
-
-
-def pod(name: str, **spec) -> dict:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"schedulerName": "nobody", "containers": [{"name": "main", "image": "main"}], **spec},
-    }
-
-
-def config_map(name: str, **data: str) -> dict:
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "default"}, "data": data}
-
-
-def soon(condition: Callable[[], bool]) -> None:
-    tenacity.Retrying(
-        retry=tenacity.retry_if_result(lambda holds: not holds),
-        stop=tenacity.stop_after_delay(300),
-        wait=tenacity.wait_fixed(0.02),
-    )(condition)
 
 
 # --- reading what was written -------------------------------------------------------------------------------------------
@@ -269,21 +245,7 @@ def test_what_was_assumed_can_be_forgotten(cluster):
     assert "pod-group-name" not in (cluster.get("Pod", "a", "default")["metadata"].get("annotations") or {})
 
 
-# --- events, marks, trying ----------------------------------------------------------------------------------------------
-
-
-def test_repeated_events_count_up(cluster):
-    there = cluster.create(pod("a"))
-    for _ in range(3):
-        cluster.event(there, "Warning", "Unschedulable", "no room")
-        cluster.events.flush(5)
-
-    def counted() -> bool:
-        return [(e["reason"], e["count"]) for e in cluster.list("Event", "default") if e["message"] == "no room"] == [
-            ("Unschedulable", 3)
-        ]
-
-    soon(counted)
+# --- marks, trying ------------------------------------------------------------------------------------------------------
 
 
 def test_what_a_marked_connection_creates_carries_its_marks(kubeconfig):
@@ -304,21 +266,6 @@ def test_a_dry_run_keeps_nothing(cluster, other):
     assert cluster.apply(config_map("a"))[1] == "created"
     with pytest.raises(NotFound):
         other.get("ConfigMap", "a", "default")
-
-
-def test_events_give_way_to_writes_that_somebody_waits_for(cluster, other):
-    about = other.create(pod("a"))
-    chains = [[Create(config_map(f"many-{number:03}"))] for number in range(400)]
-    writing = threading.Thread(target=cluster.write_all, args=(chains,))
-    writing.start()
-    soon(lambda: len(other.list("ConfigMap", "default")) > 5)
-    cluster.event(about, "Normal", "Scheduled", "it can wait")
-    writing.join()
-    soon(lambda: any(one["reason"] == "Scheduled" for one in other.list("Event", "default")))
-    event = next(one for one in other.list("Event", "default") if one["reason"] == "Scheduled")
-    maps = [one for one in other.list("ConfigMap", "default") if one["metadata"]["name"].startswith("many-")]
-    assert len(maps) == 400
-    assert int(event["metadata"]["resourceVersion"]) > max(int(one["metadata"]["resourceVersion"]) for one in maps)
 
 
 # --- kinds that come and go ---------------------------------------------------------------------------------------------

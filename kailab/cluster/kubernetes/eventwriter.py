@@ -1,4 +1,7 @@
-"""Kubernetes Events, sent in the background: nobody waits for them, and they never hold up a bind.
+"""Kubernetes Events, sent in the background: nobody waits for them, and they hardly hold up a bind.
+
+While there are writes that somebody waits for, events wait. After MOST_HELD_SECONDS warnings are sent all the same, and of the others as many as take
+no noticeable part of the server: where it fills a cluster for minutes, an event for each pod would take a tenth of it and more.
 
 Repeats of an event (same object, reason, text) count up on the one that is there. What the server refuses is dropped, and
 what cannot be sent for long is, too: events are for people, and for people old ones are worth little.
@@ -20,8 +23,10 @@ from kailab.errors import Unavailable
 from kailab.model.times import format_time
 
 AT_ONCE = 2  # so few that binds lose no places to them (``Pressure``)
-MOST_WAITING = 20_000
+MOST_WAITING = 50_000
 MOST_HELD_SECONDS = 30.0
+REST = 10
+"""While others are urgent: after an event the next one waits so many times as long as it took."""
 QUIET_SECONDS = 0.2
 _LOOK_SECONDS = 0.05
 _REMEMBERED = 2_000  # a repeat of one forgotten becomes a new event
@@ -37,9 +42,21 @@ class _Known(msgspec.Struct):
     last: float = 0.0
 
 
+class _Told(NamedTuple):
+    """What an event says. Thousands may wait, so what they have in common is put to it when it is sent."""
+
+    about: tuple[tuple[str, str], ...]
+    type: Severity
+    reason: str
+    message: str
+    component: str
+    first: float
+
+
 class _Send(NamedTuple):
-    body: dict[str, Any] | None
-    namespace: str
+    """``told``: None where the event is there already, and only its count and time are patched."""
+
+    told: _Told | None
     known: _Known
     since: float
 
@@ -51,8 +68,10 @@ class EventWriter:
         self._transport = transport
         self._instance = instance
         self._known: OrderedDict[Identity, _Known] = OrderedDict()
+        self._warnings: deque[_Send] = deque()
         self._waiting: deque[_Send] = deque()
         self._busy = 0
+        self._free_at = 0.0
         self._flushing = False
         self.dropped = 0
 
@@ -69,8 +88,7 @@ class EventWriter:
             if known.queued:
                 return  # it goes out with the count it then has
             known.queued = True
-            # Without a body: it is there already, only count and time are patched.
-            send = _Send(None, known.namespace, known, monotonic())
+            send = _Send(None, known, monotonic())
         else:
             namespace = metadata.get("namespace") or "default"
             # Names may have 253 characters.
@@ -78,76 +96,79 @@ class EventWriter:
             known = self._known[identity] = _Known(namespace, name, queued=True, last=now)
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-            body = self._body(involved, known, now, type, reason, message, component)
-            send = _Send(body, namespace, known, monotonic())
-        if len(self._waiting) >= MOST_WAITING:
+            told = _Told(_reference(involved), type, reason, message[:1024], component, now)
+            send = _Send(told, known, monotonic())
+        if len(self) >= MOST_WAITING:
             self.dropped += 1
             known.queued = False
             return
-        self._waiting.append(send)
+        (self._warnings if type == "Warning" else self._waiting).append(send)
         self._transport.soon(self._begin)
 
+    def __len__(self) -> int:
+        """How many wait."""
+        return len(self._warnings) + len(self._waiting)
+
     def _begin(self) -> None:
-        if self._busy < AT_ONCE and self._waiting:
+        if self._busy < AT_ONCE and len(self):
             self._busy += 1
             self._transport.loop.create_task(self._work())
 
-    def _body(
-        self, involved: Object, known: _Known, now: float, type: str, reason: str, message: str, component: str
-    ) -> dict[str, Any]:
-        metadata = involved["metadata"]
-        stamp = format_time(now)
-        about = {
-            "apiVersion": involved.get("apiVersion", "v1"),
-            "kind": involved.get("kind", "Pod"),
-            "name": metadata["name"],
-            "namespace": metadata.get("namespace", ""),
-            "uid": metadata.get("uid", ""),
-        }
+    def _body(self, told: _Told, known: _Known) -> dict[str, Any]:
         return {
             "apiVersion": "v1",
             "kind": "Event",
             "metadata": {"name": known.name, "namespace": known.namespace},
-            "involvedObject": {name: value for name, value in about.items() if value},
-            "type": type,
-            "reason": reason,
-            "message": message[:1024],
-            "source": {"component": component},
-            "reportingComponent": component,
+            "involvedObject": dict(told.about),
+            "type": told.type,
+            "reason": told.reason,
+            "message": told.message,
+            "source": {"component": told.component},
+            "reportingComponent": told.component,
             "reportingInstance": self._instance,
-            "firstTimestamp": stamp,
-            "lastTimestamp": stamp,
-            "count": 1,
+            "firstTimestamp": format_time(told.first),
+            "lastTimestamp": format_time(known.last),
+            "count": known.count,
         }
 
     async def _work(self) -> None:
         try:
-            while self._waiting:
+            while len(self):
                 await self._give_way()
-                if self._waiting:  # the others may have sent them meanwhile
-                    await self._send(self._waiting.popleft())
+                if len(self):  # the others may have sent them meanwhile
+                    began = monotonic()
+                    await self._send((self._warnings or self._waiting).popleft())
+                    ended = monotonic()
+                    self._free_at = ended + REST * (ended - began)
         finally:
             self._busy -= 1
 
     async def _give_way(self) -> None:
         """Writes that somebody waits for go first, and what follows close upon them; but no event waits for ever."""
         while (
-            self._waiting
+            len(self)
             and not self._flushing
             and self._transport.is_urgent(QUIET_SECONDS)
-            and monotonic() - self._waiting[0].since < MOST_HELD_SECONDS
+            and not self._due()
             # Half full: from here on waiting would end in dropping.
-            and len(self._waiting) < MOST_WAITING // 2
+            and len(self) < MOST_WAITING // 2
         ):
             await asyncio.sleep(_LOOK_SECONDS)
+
+    def _due(self) -> bool:
+        """Whether one is to be sent although others are urgent."""
+        now = monotonic()
+        if self._warnings and now - self._warnings[0].since >= MOST_HELD_SECONDS:
+            return True
+        return bool(self._waiting) and now - self._waiting[0].since >= MOST_HELD_SECONDS and now >= self._free_at
 
     async def _send(self, send: _Send) -> None:
         known = send.known
         known.queued = False
         path = f"/api/v1/namespaces/{known.namespace}/events"
         try:
-            if send.body is not None:
-                body = msgspec.json.encode(send.body | {"count": known.count})
+            if send.told is not None:
+                body = msgspec.json.encode(self._body(send.told, known))
                 answer = await self._transport.request("POST", path, body, patience=_PATIENCE)
             else:
                 body = msgspec.json.encode({"count": known.count, "lastTimestamp": format_time(known.last)})
@@ -167,8 +188,20 @@ class EventWriter:
         async def wait() -> None:
             self._flushing = True
             end = asyncio.get_running_loop().time() + seconds
-            while (self._waiting or self._busy) and asyncio.get_running_loop().time() < end:
+            while (len(self) or self._busy) and asyncio.get_running_loop().time() < end:
                 await asyncio.sleep(0.02)
             self._flushing = False
 
         self._transport.call(wait())
+
+
+def _reference(involved: Object) -> tuple[tuple[str, str], ...]:
+    metadata = involved["metadata"]
+    about = {
+        "apiVersion": involved.get("apiVersion", "v1"),
+        "kind": involved.get("kind", "Pod"),
+        "name": metadata["name"],
+        "namespace": metadata.get("namespace", ""),
+        "uid": metadata.get("uid", ""),
+    }
+    return tuple((name, value) for name, value in about.items() if value)

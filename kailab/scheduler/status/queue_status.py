@@ -31,7 +31,8 @@ QUEUE_SECONDS = 1.0
 AT_ONCE = 200
 """PodGroups written in one step of a live cluster: what is bound next must not wait for thousands."""
 
-AT_ONCE_WHILE_BUSY = 32
+AT_ONCE_WHILE_BUSY = 8
+"""Of those that have waited long enough, in QUEUE_SECONDS."""
 _NOTHING: Mapping[str, Any] = {}
 Sums = dict[str, Amounts]
 """Field of the status -> resource -> amount."""
@@ -53,7 +54,8 @@ class QueueStatus:
     (resourcesStatus).
 
     ``busy``: whether there is more urgent to write (binds). Then what people read waits: each PodGroup for so long as
-    MOST_HELD_SECONDS, queues for QUEUE_SECONDS; what changes meanwhile is written once. Without it all is written at once."""
+    MOST_HELD_SECONDS, and from then on few at a time, queues for QUEUE_SECONDS; what changes meanwhile is written once. Without it all is
+    written at once."""
 
     def __init__(self, cluster: Cluster, busy: Callable[[], bool] | None = None) -> None:
         self._cluster = cluster
@@ -94,10 +96,10 @@ class QueueStatus:
             # What changes again keeps its place: a PodGroup that never rests is written all the same.
             self._unwritten.setdefault(name, now)
         busy = self._busy is not None and self._busy()
+        if busy and now - self._queues_at < QUEUE_SECONDS:
+            return False
         wrote = self._write(self._group_patches(busy, now))
         # Queues are few, and each is written once, however many PodGroups of it have changed.
-        if busy and now - self._queues_at < QUEUE_SECONDS:
-            return wrote
         self._queues_at = now
         queues = [queue for queue in self._dirty if not self._retries.held(queue, now)]
         for queue in queues:
