@@ -134,6 +134,7 @@ def test_where_all_is_the_same_it_finds_nothing(tmp_path: Path, same: str) -> No
     assert "the hunt kept there can't go on: it has another again (2); expected another --name" in other.stderr
 
 
+@pytest.mark.slow
 def test_a_control_plane_that_does_not_come_up_is_counted_and_passed_over(
     tmp_path: Path, components: ComponentSet
 ) -> None:

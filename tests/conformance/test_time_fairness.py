@@ -94,6 +94,7 @@ def test_a_course_that_differs_in_shape_is_told():
     assert "queue b changes" in told
 
 
+@pytest.mark.slow
 def test_recorded_simulations_agree_in_shape(conformance_folder):
     data = json.loads((conformance_folder / "fairshare.json").read_text())
     assert data["time_based_simulations"]

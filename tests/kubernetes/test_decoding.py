@@ -63,6 +63,7 @@ def sent(obj: dict[str, Any]) -> bytes:
     return msgspec.json.encode({"type": "MODIFIED", "object": obj})
 
 
+@pytest.mark.slow
 @given(st.lists(st.tuples(FIELDS, FIELDS, FIELDS), min_size=1, max_size=6), st.integers(1, 8))
 def test_what_is_decoded_is_what_was_sent(objects: list[Any], kept: int) -> None:
     decoder = SharingDecoder(kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
@@ -167,6 +168,7 @@ def say_who_is_next(lab: Lab, room: Room, wishes: dict[str, Wish]) -> str | None
     return None
 
 
+@pytest.mark.slow
 @given(
     st.lists(queues, min_size=len(TREE), max_size=len(TREE)),
     st.lists(job, min_size=6, max_size=14),

@@ -190,6 +190,7 @@ def test_secrets_are_nowhere(report: Report) -> None:
             assert secret not in content, f"{secret!r} in {path.name}"
 
 
+@pytest.mark.slow
 def test_workers_report_the_same(tmp_path: Path, report: Report) -> None:
     beside = run(tmp_path, "-n", "2")
     for test in ("test_it_holds", "test_that_fails", "test_with_words_of_its_own"):

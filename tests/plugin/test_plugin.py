@@ -127,6 +127,7 @@ def test_two_runs_are_equal_but_for_run_json(pytester, exercise):
     assert [name for name in first if first[name] != second[name]] == ["run.json"]
 
 
+@pytest.mark.slow
 def test_workers_share_one_run_with_the_same_evidence(pytester, exercise):
     from kailab.evidence import store
 

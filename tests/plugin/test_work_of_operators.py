@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 pytest_plugins = ["pytester"]
 
 
+@pytest.mark.slow
 def test_work_of_an_operator_is_skipped_on_a_control_plane_without_it(pytester):
     pytester.makepyfile(
         """

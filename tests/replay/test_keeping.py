@@ -67,6 +67,7 @@ def interrupted(plan, path: Path, at: list[int]):
     return replay(plan, keeper=Keeper(path, facts(plan)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policies", [(), ("tiresias", "backfill")])
 def test_interrupted_again_and_again_it_comes_to_the_same(planned, tmp_path, policies) -> None:
     from kailab.replay.policies import decided_by
@@ -134,6 +135,7 @@ def command(trace: Path, folder: Path, *more: str) -> list[str]:
     return [sys.executable, "-c", COMMAND, *args, *tables_to, *more]
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_are_gone_on_from(trace_file, tmp_path) -> None:
     trace, kept = trace_file(*busy(120), header=HEADER), tmp_path / "kept"
     whole, parts = tmp_path / "whole", tmp_path / "parts"

@@ -119,6 +119,7 @@ def test_another_replay_is_refused_by_what_differs(trace_file, tmp_path) -> None
     assert path.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_processes_that_are_killed_are_gone_on_from(trace_file, tmp_path) -> None:
     trace, clusters, kept = trace_file(*busy(150), header=TEAMS), two(tmp_path), tmp_path / "kept"
     command = [sys.executable, "-c", COMMAND, "replay", str(trace), "--clusters", str(clusters), "-o", "json"]

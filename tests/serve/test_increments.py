@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def test_a_change_is_told_by_what_is_new(state: Path) -> None:
     assert page.form == form_of(page.view)
 
 
+@pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(st.lists(st.sampled_from([*WISHES, *ORDERS]), min_size=3, max_size=10), st.booleans())
 def test_what_is_new_comes_to_the_whole(does: list[str], first_cycles: bool) -> None:

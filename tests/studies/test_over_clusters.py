@@ -24,6 +24,7 @@ def clusters(tmp_path: Path) -> Path:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_dispatch_policies_are_compared_with_the_same_seeds(study_file: Write, clusters: Path, tmp_path: Path) -> None:
     file = study_file(
         fleet="", clusters="clusters.yaml", grid=GRID, seeds="2", find="{target: mean wait < 60m, least: cost}"

@@ -72,6 +72,7 @@ class Leaves(JobOrder, frozen=True):
 """
 
 
+@pytest.mark.slow
 def test_a_policy_that_ends_its_process_loses_its_own_runs_only(study_file: Write, tmp_path: Path) -> None:
     (tmp_path / "leaves.py").write_text(ENDS_ITS_PROCESS)
     study = read_study(study_file(grid="{policies: [['leaves.py:Leaves'], [fifo]]}"))

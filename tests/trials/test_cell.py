@@ -112,6 +112,7 @@ def test_verdicts_of_tests(home: Path) -> None:
     assert (folder.evidence / tests["lending/test_nothing"].evidence / "result.json").is_file()
 
 
+@pytest.mark.slow
 def test_tests_that_ended_are_not_run_again(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second test kills the process the first time that it runs."""
     mark = home / "mark"

@@ -70,6 +70,7 @@ def undisturbed(trial: Trial, *arguments: str) -> dict[str, Any]:
     return plain(json.loads(done.out))
 
 
+@pytest.mark.slow
 def test_interrupted_twice_and_run_again(trial: Trial, home: Path) -> None:
     wanted = undisturbed(trial, "trial.yaml")
     for number, after in ((signal.SIGINT, 6), (signal.SIGKILL, 40)):
@@ -107,6 +108,7 @@ def test_sigterm_waits_as_ctrl_c_does(trial: Trial, home: Path) -> None:
     assert (list(cell.tests()), cell.result) == (["lending/test_ended"], None)
 
 
+@pytest.mark.slow
 def test_of_a_cell_that_was_killed_what_had_ended_counts(
     trial: Trial, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,6 +177,7 @@ def test_control_planes_go_with_an_interrupted_trial(trial: Trial, home: Path, c
     assert (told["complete"], told["rows"][0]["results"]["kailab"]["verdict"]) == (True, "passed"), done.err
 
 
+@pytest.mark.slow
 def test_two_trials_at_once_do_not_disturb_each_other(
     trial: Trial, home: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -217,6 +217,7 @@ def test_one_that_changed_is_run_again(trial: Trial, home: Path) -> None:
     assert {result["verdict"] for result in row["results"].values()} == {"failed"}
 
 
+@pytest.mark.slow
 def test_a_test_that_could_not_be_run_is_tried_again(trial: Trial, home: Path) -> None:
     """By itself: what its neighbour came to is kept."""
     (home / "reaching").mkdir()
