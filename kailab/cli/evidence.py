@@ -42,13 +42,12 @@ def list_runs(evidence: Path, output: TextOrJson) -> None:
         (
             run.run,
             str(sum(run.outcomes.values())),
-            str(run.outcomes.get("passed", 0)),
-            str(run.outcomes.get("failed", 0)),
+            *(str(run.outcomes.get(outcome, 0)) for outcome in ("passed", "failed", "error", "skipped")),
             "(did not finish)" if run.facts is None else run.facts.begun,
         )
         for run in found
     ]
-    terminal.say(render(("RUN", "TESTS", "PASSED", "FAILED", "BEGUN"), rows))
+    terminal.say(render(("RUN", "TESTS", "PASSED", "FAILED", "ERRORS", "SKIPPED", "BEGUN"), rows))
 
 
 @group.command()
@@ -282,9 +281,12 @@ def _show_test(run: Path, name: str, output: TextOrJson) -> None:
         data = {"path": str(test.path), "result": _plain(test.result), "labs": _plain(test.labs)}
         terminal.say(json.dumps(data, indent=2))
         return
-    terminal.say(f"{test.name}: {test.outcome}\n{test.path}")
+    reason, source = test.result.reason, test.result.source
+    terminal.say(f"{test.name}: {test.outcome}{f': {reason}' if reason else ''}\n{test.path}")
     if test.result.message:
         terminal.say(test.result.message)
+    if source is not None:
+        terminal.say(f"at {source.file}:{source.line}: {source.text}")
     for lab, facts in test.labs.items():
         terminal.say(f"\n{lab}: fleet {facts.fleet}, scheduler {facts.scheduler}")
         terminal.say(test.text(lab, "timeline.txt").rstrip("\n"))

@@ -3,18 +3,22 @@ first decision that is another, which workloads ended elsewhere and what was dec
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Literal
 
-from kailab.evidence import store, sums
+import msgspec
+
+from kailab.evidence import canonical, store, sums
 from kailab.evidence.canonical import plain
 from kailab.evidence.changes import NOTHING, Change, changes, object_changes, shown
 from kailab.evidence.endings import moved
 from kailab.evidence.entries import Decision, Refused, Step, Waits
 from kailab.evidence.history import History
+from kailab.evidence.record import RESULT
 from kailab.evidence.run import RUN
 from kailab.evidence.store import TestEvidence
 from kailab.model import yamltext
@@ -65,7 +69,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """``identical``: every file of every test is the same, byte for byte."""
+    """``identical``: every file of every test is the same, byte for byte, but for the lines of the tests that did it."""
 
     first: str
     second: str
@@ -232,10 +236,31 @@ def _decision(entry: Decision | None) -> str:
 
 def _files(one: TestEvidence, two: TestEvidence) -> list[Difference]:
     """Files that differ where nothing that matters more does."""
-    left = {name: sums.digest((one.path / name).read_bytes()) for name in sums.files_in(one.path)}
-    right = {name: sums.digest((two.path / name).read_bytes()) for name in sums.files_in(two.path)}
+    left = {name: _digest(one.path / name) for name in sums.files_in(one.path)}
+    right = {name: _digest(two.path / name) for name in sums.files_in(two.path)}
     return [
         Difference("file", one.name, "", left.get(name), right.get(name), name)
         for name in sorted(left.keys() | right.keys())
         if name != RUN and left.get(name) != right.get(name)  # run.json has wall times
     ]
+
+
+def _digest(path: Path) -> str:
+    """Of a file, but for the lines of the test from which something was done: they move with every edit above them."""
+    content = path.read_bytes()
+    decode = _WITH_SOURCES.get(path.name)
+    if decode is not None:
+        # One that is damaged is compared as it is.
+        with suppress(msgspec.MsgspecError, AttributeError):
+            content = canonical.lines(
+                {key: value for key, value in one.items() if key != "source"} for one in decode(content)
+            )
+    return sums.digest(content)
+
+
+_WITH_SOURCES: dict[str, Callable[[bytes], list[dict[str, Any]]]] = {
+    "steps.json": msgspec.json.decode,
+    "expectations.jsonl": msgspec.json.Decoder().decode_lines,
+    RESULT: lambda content: [msgspec.json.decode(content)],
+}
+"""File -> its entries."""

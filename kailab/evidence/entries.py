@@ -192,8 +192,18 @@ class State(Entry, frozen=True, kw_only=True):
 # --- what was done, expected and told ---------------------------------------------------------------------------------
 
 
+class Source(Entry, frozen=True, kw_only=True):
+    """A line of a test, or of code that it calls: the innermost that is the user's own. ``file``: from pytest's rootdir, of a file outside
+    of it the name. ``text``: the line, without what evidence leaves out; empty where it is very long."""
+
+    file: str
+    line: int
+    text: str = ""
+
+
 class Step(Entry, frozen=True, kw_only=True):
-    """Something was done to the lab; which of the fields from ``namespace`` on are there goes by the operation."""
+    """Something was done to the lab; which of the fields from ``namespace`` on are there goes by the operation. ``source``: from where,
+    if a test did it."""
 
     n: int
     t: float
@@ -210,16 +220,18 @@ class Step(Entry, frozen=True, kw_only=True):
     patch: dict[str, Any] | None = None
     subresource: Subresource = ""
     seconds: float | None = None
+    source: Source | None = None
 
 
 class Expected(Entry, frozen=True, kw_only=True):
-    """An expectation that was checked."""
+    """An expectation that was checked. ``source``: from where, if a test did it."""
 
     t: float
     subject: str
     expected: str
     seen: str
     held: bool
+    source: Source | None = None
 
 
 class Event(Entry, frozen=True, kw_only=True):
@@ -267,8 +279,9 @@ class LabFacts(Entry, frozen=True, kw_only=True):
 
 
 class Result(Entry, frozen=True, kw_only=True):
-    """``outcome``: passed, failed, skipped, interrupted ...; of a lab that was captured: captured. ``labs``: its folders.
-    ``cycles``: how many can be decided again. ``sentence``: the test's docstring, in one line."""
+    """``outcome``: passed, failed, error (of a fixture), skipped, xfailed, xpassed or interrupted; of a lab that was captured: captured.
+    ``message``: why it failed. ``reason``: why it was skipped, or expected to fail. ``labs``: its folders. ``cycles``: how many can be decided
+    again. ``sentence``: the test's docstring, in one line. ``source``: the line at which it failed."""
 
     format: int
     test: str
@@ -280,6 +293,8 @@ class Result(Entry, frozen=True, kw_only=True):
     decisions: int
     cycles: int = 0
     sentence: str = ""
+    reason: str = ""
+    source: Source | None = None
 
 
 class RanOn(Entry, frozen=True, kw_only=True):

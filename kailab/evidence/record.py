@@ -6,29 +6,34 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from kailab.errors import EvidenceError
 from kailab.evidence import canonical
-from kailab.evidence.entries import FORMAT, Result
+from kailab.evidence.entries import FORMAT, Result, Source
 from kailab.evidence.recorder import Recorder
+from kailab.evidence.scrubbing import Scrubber
 
 RESULT = "result.json"
 
 
 def write_test(
-    folder: Path, test: str, recorders: Sequence[Recorder], outcome: str, message: str = "", sentence: str = ""
+    folder: Path,
+    test: str,
+    recorders: Sequence[Recorder],
+    outcome: str,
+    message: str = "",
+    sentence: str = "",
+    reason: str = "",
+    source: Source | None = None,
 ) -> None:
-    """result.json, and a folder for each lab that was opened.
+    """result.json, and a folder for each lab that was opened: none of a test that was skipped before.
 
-    ``outcome``: passed, failed, skipped or interrupted. ``message``: why, in words that are the same in every run. ``sentence``: what
-    the test says of itself.
+    The rest is as ``Result`` has it, ``message`` in words that are the same in every run.
     """
     opened = [recorder for recorder in recorders if recorder.facts is not None]
     for recorder in opened:
         recorder.write(folder / canonical.safe_name(recorder.lab))
-    # A failure may quote objects of any of the labs, and a docstring, so what each of them leaves out is cut from both.
-    for recorder in opened:
-        message, sentence = recorder.scrub(message), recorder.scrub(sentence)
     result = Result(
         format=FORMAT,
         test=test,
@@ -40,7 +45,14 @@ def write_test(
         decisions=sum(len(recorder.decisions) for recorder in opened),
         cycles=sum(len(recorder.cycles) for recorder in opened),
         sentence=sentence,
+        reason=reason,
+        source=source,
     )
+    # A failure may quote objects of any of the labs, as may a docstring, so what each of them leaves out is cut from all of it. Where no
+    # lab was opened, what has the form of a credential.
+    for text in [recorder.text for recorder in opened] or [Scrubber((), ())]:
+        kept = text.entry(result)
+        result = structs.replace(kept, test=result.test, outcome=result.outcome, labs=result.labs)
     (folder / RESULT).write_bytes(canonical.pretty(result))
 
 

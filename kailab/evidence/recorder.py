@@ -32,9 +32,10 @@ from kailab.evidence import canonical, cycles, timeline
 from kailab.evidence.cut_records import RecordCutter, names_in
 from kailab.evidence.cuts import Cuts
 from kailab.evidence.cycles import Cycle, CycleLog, LastCycle
-from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, State, Step, Told
+from kailab.evidence.entries import Decision, Event, Expected, LabFacts, Reason, Source, State, Step, Told
 from kailab.evidence.recording import EXPECTATION, STEP, Recording
 from kailab.evidence.sanitizing import Sanitizer
+from kailab.evidence.scrubbing import Scrubber
 from kailab.evidence.standing import Rows, standing
 from kailab.scheduler.cycle_record import CycleRecord
 from kailab.scheduler.observers import Deciding, Observer, Opening
@@ -56,9 +57,12 @@ class Recorder(Observer):
 
     wants_decisions = True
 
-    def __init__(self, lab: str = "lab", so_far: Recording | None = None) -> None:
-        """``so_far``: what was recorded of the lab before, to go on from there."""
+    def __init__(
+        self, lab: str = "lab", so_far: Recording | None = None, source: Callable[[], Source | None] = lambda: None
+    ) -> None:
+        """``so_far``: what was recorded of the lab before, to go on from there. ``source``: tells from where the lab is called now."""
         self.lab = lab
+        self._source = source
         self.recording = so_far or Recording()
         self._log = CycleLog(self.recording.cycles)
         self._cluster: Cluster | None = None
@@ -148,7 +152,7 @@ class Recorder(Observer):
             detail["manifests"] = tuple(self._manifest(name, objects) for name, objects in detail["manifests"])
         recording = self.recording
         number = recording.steps_before + len(recording.steps) + 1
-        entry = Step(n=number, t=self._t(), operation=operation, text=text, **detail)
+        entry = Step(n=number, t=self._t(), operation=operation, text=text, source=self._source(), **detail)
         recording.steps.append(entry)
         recording.order.append(STEP)
         if state and self._cluster is not None:
@@ -178,7 +182,7 @@ class Recorder(Observer):
         # The evidence of a lab goes from its opening to its last look.
         if not self.is_open:
             return
-        entry = Expected(t=self._t(), subject=subject, expected=expected, seen=seen, held=held)
+        entry = Expected(t=self._t(), subject=subject, expected=expected, seen=seen, held=held, source=self._source())
         self.recording.expectations.append(entry)
         self.recording.order.append(EXPECTATION)
 
@@ -197,11 +201,16 @@ class Recorder(Observer):
 
     def timeline(self) -> list[Told]:
         """See kailab.evidence.timeline."""
-        return self._sanitizer().text.entries(timeline.tell(self.recording.moments()))
+        return self.text.entries(timeline.tell(self.recording.moments()))
+
+    @property
+    def text(self) -> Scrubber:
+        """Cuts what evidence leaves out of texts that tell of this lab, as it is known by now."""
+        return self._sanitizer().text
 
     def scrub(self, text: str) -> str:
         """Text that tells of this lab, without what evidence leaves out."""
-        return self._sanitizer().text.text(text) if text else text
+        return self.text.text(text) if text else text
 
     def write(self, folder: Path) -> None:
         """All of it into ``folder``, which is made."""

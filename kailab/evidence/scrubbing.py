@@ -1,6 +1,6 @@
 """Free text without what was left out of objects: a webhook's refusal, an event or a failure may quote it.
 
-Three rules: a text that was left out is cut wherever it is quoted, plain or in base64; so is each word of it that looks like a
+Three rules: a text that was left out is cut wherever it is quoted, plain, escaped or in base64; so is each word of it that looks like a
 credential; and so is what has a credential's form, whoever wrote it. A word that is kept elsewhere (a name, a label, a queue) stays.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -56,7 +57,7 @@ class Scrubber:
                 if len(form) >= _SHORTEST and not is_kept(form):
                     texts.add(form)
                 words.update(word for word in _WORD.findall(form) if _is_telling(word) and not is_kept(word))
-        texts |= {base64.b64encode(text.encode()).decode() for text in texts if len(text) <= _LONGEST_TOLD}
+        texts |= {form for text in texts if len(text) <= _LONGEST_TOLD for form in _written(text)}
         for one in texts:
             if one not in (known := self._by_start.setdefault(one[:_SHORTEST], [])):
                 known.append(one)
@@ -136,6 +137,14 @@ class Scrubber:
 def _is_telling(word: str) -> bool:
     """Whether a word is more than a word of a language or an option's name."""
     return len(word) >= 8 and _PLAIN_WORD.fullmatch(word.lstrip("-")) is None
+
+
+def _written(text: str) -> Iterable[str]:
+    """How a text is quoted: in base64, in JSON, in the source of a program."""
+    yield base64.b64encode(text.encode()).decode()
+    # What has to be escaped makes another text of it, of which words that tell nothing would stay.
+    if not text.isalnum():
+        yield from (json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1], repr(text)[1:-1])
 
 
 def _decoded(text: str) -> Iterable[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,27 +17,39 @@ from kailab.pytest_plugin.settings import Settings
 if TYPE_CHECKING:
     from kailab.evidence.recorder import Recorder
     from kailab.evidence.run import RunFolder
+    from kailab.pytest_plugin.source import Sources
 
 PROPERTY = "kailab_evidence"
 REPORTS = pytest.StashKey[dict[str, pytest.TestReport]]()
 CAUSE = pytest.StashKey[str]()
+FAILED_AT = pytest.StashKey[Any]()
 FOLDER = pytest.StashKey[Path]()
 
 _ADDRESS = re.compile(r"0x[0-9a-f]{6,}")
 
 
 class Evidence:
-    """``run_id`` None on a run's main process until the first need; workers are given it."""
+    """``run_id`` None on a run's main process until the first need; workers are given it. ``root``: pytest's rootdir. ``owed``: a test that
+    asks for a lab and is not written up yet."""
 
-    def __init__(self, settings: Settings, run_id: str | None) -> None:
+    def __init__(self, settings: Settings, run_id: str | None, root: Path) -> None:
         self._settings = settings
         self._given_id = run_id
+        self._root = root
+        self.owed: pytest.Item | None = None
         self._run: RunFolder | None = None
         self.written: list[str] = []  # seen from the main process: folders, relative to the run
 
     @property
     def on(self) -> bool:
         return self._settings.evidence is not None
+
+    @cached_property
+    def sources(self) -> Sources:
+        """Tells lines of tests."""
+        from kailab.pytest_plugin.source import Sources
+
+        return Sources(self._root)
 
     @property
     def run(self) -> RunFolder:
@@ -51,16 +64,26 @@ class Evidence:
                 self._run = RunFolder(self._settings.evidence, self._given_id)
         return self._run
 
-    def write(self, item: pytest.Item, recorders: list[Recorder]) -> Path:
-        """Write what a test's labs recorded, whatever became of the test."""
+    def write(self, item: pytest.Item, recorders: list[Recorder], broken: BaseException | None) -> Path:
+        """Write what a test's labs recorded, if it opened any, whatever became of the test. ``broken``: what its fixtures raised when they
+        were torn down."""
         from kailab.evidence.record import write_test
 
+        self.owed = None
         exercise, test = names_of(item)
-        outcome, message = outcome_of(item)
+        outcome = outcome_of(item, broken)
+        told: dict[str, Any] = {
+            "message": message_of(item),
+            "sentence": sentence_of(item),
+            "reason": reason_of(item),
+            "source": item.stash.get(FAILED_AT, None),
+        }
+        if broken is not None and outcome == "error" and CAUSE not in item.stash:
+            told |= {"message": cause(broken), "source": self.sources.of_failure(broken.__traceback__)}
         folder = self.run.write(
             exercise,
             test,
-            lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, message, sentence_of(item)),
+            lambda partial: write_test(partial, f"{exercise}/{test}", recorders, outcome, **told),
         )
         item.user_properties.append((PROPERTY, folder.relative_to(self.run.path).as_posix()))
         item.stash[FOLDER] = folder
@@ -116,24 +139,61 @@ def sentence_of(item: pytest.Item) -> str:
     return " ".join(docstring.split())
 
 
-def outcome_of(item: pytest.Item) -> tuple[str, str]:
-    """(outcome, why) of a test whose call is over or never came."""
+def outcome_of(item: pytest.Item, broken: BaseException | None = None) -> str:
+    """Of a test whose call is over or never came. A fixture that fails is an error, before the test or (``broken``) after it."""
+    report = _decisive(item)
+    if report is None:
+        return "interrupted"
+    if report.failed:
+        return "error" if report.when == "setup" else "failed"
+    if broken is not None and not isinstance(broken, KeyboardInterrupt):
+        return "error"
+    if hasattr(report, "wasxfail"):
+        return "xfailed" if report.skipped else "xpassed"
+    return report.outcome
+
+
+def message_of(item: pytest.Item) -> str:
+    """Why a test failed."""
+    report = _decisive(item)
+    # Nothing was raised where one passed that must not.
+    return item.stash.get(CAUSE, "") or (report.longreprtext if report is not None and report.failed else "")
+
+
+def reason_of(item: pytest.Item) -> str:
+    """Why a test was skipped, or expected to fail."""
+    report = _decisive(item)
+    if report is None:
+        return ""
+    if hasattr(report, "wasxfail"):
+        return str(report.wasxfail).removeprefix("reason: ").removeprefix("[NOTRUN] ")
+    if not report.skipped:
+        return ""
+    told = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+    return str(told).removeprefix("Skipped: ")
+
+
+def _decisive(item: pytest.Item) -> pytest.TestReport | None:
+    """The report of the phase at which a test ended; None where it came to neither. Marks are applied after ``pytest_runtest_makereport``
+    of this plugin, so it is read once all of them are through."""
     reports = item.stash.get(REPORTS, {})
-    message = item.stash.get(CAUSE, "")
-    setup, call = reports.get("setup"), reports.get("call")
-    if setup is not None and not setup.passed:
-        return setup.outcome, message
-    if call is None:
-        return "interrupted", message
-    if hasattr(call, "wasxfail"):
-        return ("xfailed" if call.skipped else "xpassed"), message
-    return call.outcome, message
+    setup = reports.get("setup")
+    return setup if setup is not None and not setup.passed else reports.get("call")
+
+
+def note(item: pytest.Item, error: BaseException, sources: Sources) -> None:
+    """Keep why a test failed, and where."""
+    if not isinstance(error, pytest.skip.Exception | pytest.xfail.Exception):
+        item.stash[CAUSE] = cause(error)
+        item.stash[FAILED_AT] = sources.of_failure(error.__traceback__)
 
 
 def cause(error: BaseException) -> str:
     """Why a test failed, in words that are the same in every run: an expectation's own, else the first line."""
     from kailab.errors import ExpectationFailed
 
+    if isinstance(error, pytest.FixtureLookupError):
+        return error.msg or f"fixture {error.argname!r} not found"
     text = str(error)
     if isinstance(error, ExpectationFailed):
         return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,7 @@ class Labs:
         self._skip_without_their_kinds(venue)
         called = name or ("lab" if number == 1 else f"lab-{number}")
         for_allure = in_allure(self._item.config)
-        recorder = Recorder(called) if self._evidence.on or for_allure else None
+        recorder = Recorder(called, source=self._evidence.sources.here) if self._evidence.on or for_allure else None
         own: list[Observer] = [] if recorder is None else [recorder]
         if recorder is not None and for_allure:
             from kailab.pytest_plugin.allure_results import Steps
@@ -111,7 +111,7 @@ class Labs:
             pytest.skip(str(error))
 
     def close(self) -> None:
-        """Close all labs and write their evidence, also where closing one goes wrong."""
+        """Close all labs."""
         try:
             for lab in self._opened:
                 lab.close()
@@ -122,9 +122,6 @@ class Labs:
         else:
             for venue in self._taken:
                 self._venues.give_back(venue)
-        finally:
-            if self.recorders and self._evidence.on:
-                self._evidence.write(self._item, self.recorders)
 
     @property
     def _wants_devices(self) -> bool:
@@ -215,6 +212,19 @@ class Labs:
                     venue.cluster.list(kind)
                 except NotFound:
                     pytest.skip(f"the cluster has no kind {kind}: this test's work needs {OPERATORS[name].title} there")
+
+
+def takes(item: pytest.Item, fixture: str, module: str) -> bool:
+    """Whether a test takes the fixture that this module of kailab's defines: a project may have one of its own of that name."""
+    found = getattr(item, "_fixtureinfo", None)
+    definitions: Sequence[Any] = () if found is None else found.name2fixturedefs.get(fixture, ())
+    # The last one is what the test gets.
+    return bool(definitions) and definitions[-1].func.__module__ == module
+
+
+def asks_for_lab(item: pytest.Item) -> bool:
+    """Whether a test has labs, or would have if it came to that."""
+    return LABS in item.stash or takes(item, "lab_factory", __name__)
 
 
 @pytest.fixture

@@ -6,14 +6,14 @@ it downloads nothing; and what is missing is said before it makes anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
-from kailab.pytest_plugin.fixtures import LABS, SETTINGS, Labs
+from kailab.pytest_plugin.fixtures import LABS, SETTINGS, Labs, takes
 from kailab.pytest_plugin.settings import Settings
 from kailab.pytest_plugin.venues import Venues
 
@@ -38,11 +38,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def _wants_lab(item: pytest.Item) -> bool:
-    """By the fixture of this module: a project may have one of its own of that name."""
-    found = getattr(item, "_fixtureinfo", None)
-    definitions: Sequence[Any] = () if found is None else found.name2fixturedefs.get(NAME, ())
-    # The last one is what the test gets.
-    return bool(definitions) and definitions[-1].func.__module__ == __name__
+    return takes(item, NAME, __name__)
 
 
 def _complete(config: pytest.Config) -> None:

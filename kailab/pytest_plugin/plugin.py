@@ -9,18 +9,27 @@ from typing import Any
 import pytest
 
 from kailab.pytest_plugin.evidence import (
-    CAUSE,
     FOLDER,
     REPORTS,
     Evidence,
-    cause,
     in_allure,
     names_of,
+    note,
     scrub_failure,
     sentence_of,
     versions,
 )
-from kailab.pytest_plugin.fixtures import EVIDENCE, LABS, SETTINGS, VENUES, baseline_lab, lab, lab_factory, manifests
+from kailab.pytest_plugin.fixtures import (
+    EVIDENCE,
+    LABS,
+    SETTINGS,
+    VENUES,
+    asks_for_lab,
+    baseline_lab,
+    lab,
+    lab_factory,
+    manifests,
+)
 from kailab.pytest_plugin.kind import _kind_venues, lab_on_kind, pytest_runtest_setup
 from kailab.pytest_plugin.settings import MARKERS, Settings, add_options, read_settings
 from kailab.pytest_plugin.venues import Venues
@@ -55,7 +64,7 @@ def pytest_configure(config: pytest.Config) -> None:
     worker = getattr(config, "workerinput", None)
     config.stash[SETTINGS] = settings
     config.stash[VENUES] = Venues(settings)
-    config.stash[EVIDENCE] = evidence = Evidence(settings, worker[RUN_ID] if worker else None)
+    config.stash[EVIDENCE] = evidence = Evidence(settings, worker[RUN_ID] if worker else None, config.rootpath)
     config.pluginmanager.register(evidence, "kailab-evidence")
     if worker is None and settings.evidence_given:
         _check_evidence(settings)
@@ -67,7 +76,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     settings = config.stash[SETTINGS]
     if settings.evidence_given or hasattr(config, "workerinput") or config.option.collectonly:
         return
-    if any("lab_factory" in getattr(item, "fixturenames", ()) for item in session.items):
+    if any(map(asks_for_lab, session.items)):
         _check_evidence(settings)
 
 
@@ -101,8 +110,9 @@ def pytest_runtest_makereport(
     recorders = [] if labs is None else labs.recorders
     if call.excinfo is not None and recorders:
         scrub_failure(report, call.excinfo.value, recorders)
-    if call.excinfo is not None and report.when != "teardown":
-        item.stash[CAUSE] = cause(call.excinfo.value)
+    evidence = item.config.stash[EVIDENCE]
+    if call.excinfo is not None and report.when != "teardown" and _is_kept(item):
+        note(item, call.excinfo.value, evidence.sources)
     if report.failed and report.when == "call":
         from kailab.evidence.timeline import render
 
@@ -112,18 +122,41 @@ def pytest_runtest_makereport(
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    evidence = item.config.stash[EVIDENCE]
+    evidence.owed = item if _is_kept(item) else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Generator[None]:
-    """Once the labs are closed and written up: what is attached now is the test's, and no fixture's."""
+    """Once the labs are closed: only then it is known whether closing anything went wrong. What is attached now is the test's, and no
+    fixture's."""
+    broken: BaseException | None = None
     try:
         return (yield)
+    except BaseException as error:
+        broken = error
+        raise
     finally:
+        _write_up(item, broken)
         if LABS in item.stash and in_allure(item.config):
             from kailab.pytest_plugin import allure_results
 
             allure_results.label(item, names_of(item)[0], sentence_of(item))
             if (folder := item.stash.get(FOLDER, None)) is not None:
                 allure_results.attach(folder)
+
+
+def _is_kept(item: pytest.Item) -> bool:
+    """Whether what becomes of a test goes into the evidence. With pytest's --setup-only nothing does."""
+    return item.config.stash[EVIDENCE].on and asks_for_lab(item) and not item.config.getoption("setuponly", False)
+
+
+def _write_up(item: pytest.Item, broken: BaseException | None) -> None:
+    if _is_kept(item):
+        labs = item.stash.get(LABS, None)
+        item.config.stash[EVIDENCE].write(item, [] if labs is None else labs.recorders, broken)
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
@@ -143,9 +176,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    evidence = session.config.stash[EVIDENCE]
+    # Of a test that was interrupted nothing is torn down but its fixtures.
+    if evidence.owed is not None:
+        _write_up(evidence.owed, None)
     if hasattr(session.config, "workerinput"):
         return
-    evidence = session.config.stash[EVIDENCE]
     evidence.finish()
     if in_allure(session.config):
         from kailab.pytest_plugin.allure_results import write_environment

@@ -19,6 +19,7 @@ import msgspec
 
 from kailab.engine.decisions import Ground, QueueState
 from kailab.engine.snapshot.records import Status
+from kailab.evidence.entries import Source
 
 FORMAT = 1
 
@@ -85,11 +86,26 @@ class Moment(_Part):
     ref: int = NONE
 
 
+class SourceForm(_Part):
+    """A line of a test, as ``Source`` of the evidence has it."""
+
+    file: str
+    line: int
+    text: str
+
+    @classmethod
+    def of(cls, source: Source | None) -> SourceForm | None:
+        return None if source is None else cls(file=source.file, line=source.line, text=source.text)
+
+
 class StepForm(_Part):
+    """``source``: from where, if a test did it."""
+
     t: float
     operation: str
     text: str
     ref: int
+    source: SourceForm | None = None
 
 
 class NodeForm(_Part):
@@ -256,7 +272,7 @@ class Increment(_Part):
 
 
 class ExpectedForm(_Part):
-    """``moment``: of the lab, the one that shows it as it was then."""
+    """``moment``: of the lab, the one that shows it as it was then. ``source``: from where, if a test expected it."""
 
     t: float
     moment: int
@@ -267,6 +283,7 @@ class ExpectedForm(_Part):
     lab: str
     line: int
     ref: int
+    source: SourceForm | None = None
 
 
 class LabRef(_Part):
@@ -282,7 +299,8 @@ class LabRef(_Part):
 
 
 class TestForm(_Part):
-    """``sentence``: the test's docstring. ``differs``: of a trial, each way in which it came out otherwise than under the reference."""
+    """``sentence``: the test's docstring. ``reason``: why it was skipped, or expected to fail. ``source``: the line at which it failed.
+    ``differs``: of a trial, each way in which it came out otherwise than under the reference."""
 
     __test__ = False
 
@@ -294,6 +312,8 @@ class TestForm(_Part):
     decisions: int
     expectations: list[ExpectedForm]
     labs: list[LabRef]
+    reason: str = ""
+    source: SourceForm | None = None
     differs: list[str] = []
 
 

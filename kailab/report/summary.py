@@ -70,6 +70,8 @@ def _told(test: TestEvidence) -> dict[str, Any]:
         "outcome": test.outcome,
         "bad": test.outcome in BAD,
         "message": test.result.message,
+        "reason": test.result.reason,
+        "source": test.result.source,
         "sentence": test.result.sentence,
         "expected": len(expectations),
         "held": sum(entry.held for entry in expectations),

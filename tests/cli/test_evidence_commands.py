@@ -52,7 +52,7 @@ def runs(home: Path) -> tuple[str, str, str]:
 
 def test_list(kailab, runs: tuple[str, str, str]) -> None:
     header, *rows = kailab("evidence", "list").out.splitlines()
-    assert header.split() == ["RUN", "TESTS", "PASSED", "FAILED", "BEGUN"]
+    assert header.split() == ["RUN", "TESTS", "PASSED", "FAILED", "ERRORS", "SKIPPED", "BEGUN"]
     assert [row.split()[:4] for row in rows] == [[run, "1", "1", "0"] for run in runs]
     assert [run["run"] for run in json.loads(kailab("evidence", "list", "-o", "json").out)] == list(runs)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from kailab.engine.config import EngineConfig
 from kailab.evidence.diff import Difference, diff
-from kailab.evidence.entries import Waits
+from kailab.evidence.entries import Source, Waits
 from kailab.evidence.record import write_test
 from kailab.evidence.recorder import Recorder
 from kailab.evidence.run import RunFolder
@@ -122,3 +122,21 @@ def test_a_notebook_shows_each_difference_as_text(tmp_path: Path) -> None:
     assert f"{len(found.differences)} differences</caption>" in shown
     assert shown.count("<tr>") == len(found.differences) + 1
     assert "<script" not in diff(one, one).__class__("<script>", "b")._repr_html_()
+
+
+def test_lines_of_a_test_that_moved_are_no_difference(tmp_path):
+    runs = []
+    for line in (3, 5):
+        recorder = Recorder(source=lambda line=line: Source(file="test_one.py", line=line, text=f"lab.do({line})"))
+        with Lab.open(observers=[recorder]) as lab:
+            lab.advance(1)
+            lab.noted_expectation("all", "all is well", "it is", True)
+        run = RunFolder.begin(tmp_path / str(line))
+        at = Source(file="test_one.py", line=line)
+        run.write("a", "b", lambda folder, at=at, one=recorder: write_test(folder, "a/b", [one], "failed", source=at))
+        run.finish()
+        runs.append(run.path)
+    assert diff(*runs).identical
+    expectations = runs[1] / "a/b/lab/expectations.jsonl"
+    expectations.write_text(expectations.read_text().replace("it is", "it was"))
+    assert [str(one) for one in diff(*runs).differences] == ["a/b: the file lab/expectations.jsonl differs"]

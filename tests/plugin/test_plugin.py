@@ -276,7 +276,7 @@ def test_evidence_is_written_whatever_the_outcome(pytester):
         if "odd" not in result["test"]
     }
     assert {name: result["outcome"] for name, result in results.items()} == {
-        "test_broken_set_up": "failed",
+        "test_broken_set_up": "error",
         "test_error": "failed",
         "test_skip": "skipped",
         "test_xfail": "xfailed",

@@ -4,6 +4,7 @@ import { Detail } from "viewer/detail";
 import { h, replace } from "viewer/dom";
 import { Lab } from "viewer/lab";
 import { LabPage } from "viewer/lab_page";
+import { lineFacts } from "viewer/line";
 import { onPaper } from "viewer/rows";
 import { EmbeddedSource } from "viewer/source";
 import { Summary, inWords } from "viewer/summary";
@@ -82,7 +83,7 @@ class App {
   async #expectation(test, one) {
     const { chunk } = test.labs.find((each) => each.name === one.lab);
     this.detail.open(new Lab(await this.source.lab(chunk), this.source), one.expected,
-      [["seen", one.seen], ["at", `${one.t} s`], ["verdict", one.held ? "held" : "not held"]], [{ title: "The expectation", refs: [one.ref] }]);
+      [["seen", one.seen], ["at", `${one.t} s`], ["verdict", one.held ? "held" : "not held"], ...lineFacts(one.source)], [{ title: "The expectation", refs: [one.ref] }]);
   }
 
   // The lab of that name in the same test of the other runs.

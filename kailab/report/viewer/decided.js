@@ -2,6 +2,7 @@
 
 import { button, h, replace } from "viewer/dom";
 import { NONE } from "viewer/lab";
+import { lineFacts, lineOf } from "viewer/line";
 import { Rows } from "viewer/rows";
 
 export const WORDS = { bind: "bind", evict: "evict", pipeline: "promise", pending: "waits", failure: "refused" };
@@ -31,7 +32,7 @@ export class Decided {
     replace(this.steps, (one?.steps ?? []).map((place) => {
       const step = lab.steps[place];
       return h("li", {}, button(`${step.operation} ${step.text}`.trim(),
-        () => this.facts.refs(`Step ${place + 1}: ${step.operation}`, [["at", `${step.t} s`]], [step.ref]), { class: "link" }));
+        () => this.facts.refs(`Step ${place + 1}: ${step.operation}`, [["at", `${step.t} s`], ...lineFacts(step.source)], [step.ref]), { class: "link" }), lineOf(step.source));
     }));
     const all = lab.decisionsOf[moment] ?? [];
     const counts = one?.counts ?? {};

@@ -108,12 +108,19 @@ function when(begun, ended) {
   return `${begun.slice(0, 19).replace("T", " ")} UTC, ${Number.isFinite(took) ? `${took.toFixed(took < 10 ? 1 : 0)} s` : `until ${ended}`}`;
 }
 
-// What the test says of itself; of one that did not pass also what was seen instead of what was expected, or why.
+// What the test says of itself; of one that did not pass also what was seen instead of what was expected, or why; of one that was skipped
+// or expected to fail the reason.
 function inASentence(test) {
   const missed = test.expectations.find((one) => !one.held);
   const why = missed ? `expected ${missed.expected}; seen: ${missed.seen}` : test.message.split("\n", 1)[0];
-  if (!BAD.has(test.outcome) || !why) return h("span", { class: "words", title: test.sentence }, test.sentence);
-  return h("span", { class: "told", title: `${test.sentence}\n${why}` }, h("span", {}, test.sentence), h("span", { class: "why" }, why));
+  const bad = BAD.has(test.outcome) && why, below = bad ? why : reasonOf(test);
+  if (!below) return h("span", { class: "words", title: test.sentence }, test.sentence);
+  return h("span", { class: "told", title: `${test.sentence}\n${below}` }, h("span", {}, test.sentence), h("span", { class: bad ? "why" : "quiet" }, below));
+}
+
+// Why it was skipped, or expected to fail.
+export function reasonOf(test) {
+  return !test.reason ? "" : test.outcome === "skipped" ? `skipped: ${test.reason}` : `expected to fail: ${test.reason}`;
 }
 
 // Of a trial each contender stands as a run, and is called by its own name.

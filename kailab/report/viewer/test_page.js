@@ -1,19 +1,24 @@
 // One test: its verdict, what was expected and seen, and its labs.
 
 import { button, h, table } from "viewer/dom";
-import { verdictClass } from "viewer/summary";
+import { lineOf } from "viewer/line";
+import { reasonOf, verdictClass } from "viewer/summary";
 
 // address(lab, moment): where a lab of it is. opened(one): shows the raw entry of an expectation.
 export function testHead(run, test, lab, address, opened) {
   // When it was looked at, leading to how the lab stood then.
   const then = (one) => (one.moment < 0 ? `${one.t} s` : h("a", {
     href: address(test.labs.findIndex((each) => each.name === one.lab), one.moment), "aria-label": `${one.t} s: how the lab stood then` }, `${one.t} s`));
+  const lines = test.expectations.some((one) => one.source);
   return h("div", {},
     h("p", {}, h("span", { class: `verdict ${verdictClass(test.outcome)}` }, test.outcome), " ", test.sentence),
+    test.reason ? h("p", {}, reasonOf(test)) : null,
     test.message ? h("pre", { class: "message" }, test.message) : null,
+    test.source ? h("p", { class: "failed-at" }, "Failed at ", lineOf(test.source)) : null,
     test.expectations.length ? h("section", { class: "panel", "aria-labelledby": "expected-title" }, h("h2", { id: "expected-title" }, "Expected and seen"),
-      table("Expected and seen", ["", "At", "Expected", "Seen", "From"], test.expectations.map((one) => [
+      table("Expected and seen", ["", "At", "Expected", "Seen", ...(lines ? ["In the test"] : []), "From"], test.expectations.map((one) => [
         h("span", { class: `verdict small ${one.held ? "good" : "bad"}` }, one.held ? "held" : "not held"), then(one), one.expected, one.seen,
+        ...(lines ? [lineOf(one.source)] : []),
         button(h("code", {}, `${one.lab}/expectations.jsonl:${one.line}`), () => opened(one), { class: "link", "aria-label": `Raw entry: ${one.expected}` }),
       ]))) : null,
     test.differs.length ? h("section", { class: "panel", "aria-labelledby": "differs-title" }, h("h2", { id: "differs-title" }, "Otherwise than under the reference"),
