@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any, Literal, TypeAlias
 
@@ -33,10 +34,7 @@ def added_nodes(lab: Looking, text: str) -> Apply:
     if not colon or not pool or not number.isascii() or not number.isdigit() or not 0 < int(number) <= MOST_NODES:
         raise InputError(f"{text!r}: expected POOL:COUNT, as in a100:2, with a count from 1 to {MOST_NODES:,}")
     nodes = {node["metadata"]["name"]: node for node in lab.cluster.list("Node")}
-    pools: dict[str, list[tuple[int, str]]] = {}
-    for name in nodes:
-        if match := _NUMBERED.fullmatch(name):
-            pools.setdefault(match[1], []).append((int(match[2]), name))
+    pools = numbered(nodes)
     if pool in pools:
         last, like = max(pools[pool])
         width = len(like) - len(like.rstrip("0123456789"))
@@ -50,6 +48,23 @@ def added_nodes(lab: Looking, text: str) -> Apply:
     slices = [one for one in lab.cluster.list("ResourceSlice") if (one.get("spec") or {}).get("nodeName") == like]
     added = [(name, _like(nodes[like], name)) for name in names]
     return Apply(tuple(obj for name, node in added for obj in (node, *(_slice_of(one, like, name) for one in slices))))
+
+
+def numbered(nodes: Iterable[str]) -> dict[str, list[tuple[int, str]]]:
+    """Of names of nodes that are a pool's and a number: pool -> its nodes by number."""
+    pools: dict[str, list[tuple[int, str]]] = {}
+    for name in nodes:
+        if match := _NUMBERED.fullmatch(name):
+            pools.setdefault(match[1], []).append((int(match[2]), name))
+    return pools
+
+
+def growable(nodes: Iterable[str]) -> dict[str, int]:
+    """What nodes can be added to: a pool, or a node that is of none -> how many nodes it has."""
+    pools = numbered(names := list(nodes))
+    of_pools = {name for found in pools.values() for _, name in found}
+    alone = {name: 1 for name in names if name not in of_pools}
+    return dict(sorted((alone | {pool: len(found) for pool, found in pools.items()}).items()))
 
 
 def _like(node: Object, name: str) -> Object:

@@ -16,6 +16,7 @@ from kailab.errors import NotFound
 from kailab.evidence.entries import State
 from kailab.evidence.recorder import Recorder
 from kailab.lab.lab import Lab
+from kailab.lab.node_changes import growable
 from kailab.lab.subjects import SYSTEM_NAMESPACES
 from kailab.lab.whatif.fields import FIELDS
 from kailab.lab.whatif.outcome import Outcome, Workload
@@ -152,7 +153,7 @@ def _facts(lab: Lab, state: State) -> dict[str, Any]:
 
 
 def _desk(lab: Lab) -> dict[str, Any]:
-    outcome = Outcome.of(lab)
+    outcome, nodes = Outcome.of(lab), lab.get("nodes")
     return {
         "namespaces": [
             name for space in lab.get("namespaces") if (name := space["metadata"]["name"]) not in SYSTEM_NAMESPACES
@@ -166,7 +167,10 @@ def _desk(lab: Lab) -> dict[str, Any]:
                 "cordoned": bool(node["spec"].get("unschedulable")),
                 "unavailable": unavailable(node["spec"], node.get("status") or {}),
             }
-            for node in lab.get("nodes")
+            for node in nodes
+        ],
+        "pools": [
+            {"name": name, "nodes": count} for name, count in growable(one["metadata"]["name"] for one in nodes).items()
         ],
         "queueFields": list(FIELDS["Queue"]),
     }

@@ -186,6 +186,40 @@ def test_scale_delete_cordon_and_time(tab: Tab, served: Served) -> None:
     assert "0 pods placed" in tab.inner_text("#fleet")
 
 
+def test_nodes_are_added_by_keys_alone_and_taken_back(tab: Tab, served: Served) -> None:
+    tab.focus("#change-add-nodes")
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#pool:focus")
+    assert tab.locator("#pool option").all_inner_texts() == ["a100 (2 nodes)", "h100 (1 node)", "l40s (2 nodes)"]
+    assert serious(tab, "dialog.change") == []
+    tab.keyboard.type("h100")
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.id") == "pool-count"
+    # More than there may be: told as commands tell it, and what was typed stays.
+    tab.keyboard.press("Control+A")
+    tab.keyboard.type("20000")
+    tab.keyboard.press("Enter")
+    expects(tab.locator("#change-errors")).to_contain_text("'h100:20000': expected POOL:COUNT", timeout=LONG)
+    assert tab.evaluate("document.activeElement.id") == "pool-count"
+    tab.keyboard.press("Control+A")
+    tab.keyboard.type("2")
+    before = served.state.read_bytes()
+    tab.keyboard.press("Enter")
+    tab.wait_for_selector("#foretold")
+    assert tab.inner_text("#change-title") == "Add nodes h100:2"
+    assert served.state.read_bytes() == before
+    applied(tab)
+    assert "7 nodes, 48 GPUs" in tab.inner_text("#facts")
+    assert "7 nodes with 48 GPUs" in tab.inner_text("#fleet")
+    tab.click("#change-add-nodes")
+    expects(tab.locator("#pool option:checked")).to_have_text("h100 (3 nodes)", timeout=LONG)
+    tab.keyboard.press("Escape")
+    version = tab.get_attribute("#app", "data-ready")
+    tab.click("#undo")
+    shown_after(tab, version)
+    assert "5 nodes, 32 GPUs" in tab.inner_text("#facts")
+
+
 def test_paused_changes_wait_for_a_step(tab: Tab, served: Served) -> None:
     submit(tab, "10-two-teams")
     version = tab.get_attribute("#app", "data-ready")

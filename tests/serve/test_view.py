@@ -133,3 +133,4 @@ def test_the_desk_has_what_can_be_changed(state: Path) -> None:
     assert [queue["name"] for queue in desk["queues"]] == ["org", "team-a", "team-b"]
     assert desk["queues"][1]["resources"]["gpu"]["quota"] == 12
     assert len(desk["nodes"]) == view.about["nodes"] == 5
+    assert {pool["name"]: pool["nodes"] for pool in desk["pools"]} == {"a100": 2, "h100": 1, "l40s": 2}

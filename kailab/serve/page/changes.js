@@ -1,10 +1,10 @@
 // Changes of the lab: a form, what would become of the lab, and only then the change itself. All in one dialog.
 
 import { foretold } from "page/foretold";
-import { NodesForm, QueuesForm, SubmitForm, WorkloadsForm } from "page/forms";
+import { AddNodesForm, NodesForm, QueuesForm, SubmitForm, WorkloadsForm } from "page/forms";
 import { button, h, replace } from "viewer/dom";
 
-const FORMS = [["submit", "Submit", SubmitForm], ["workloads", "Workloads", WorkloadsForm], ["queues", "Queues", QueuesForm], ["nodes", "Nodes", NodesForm]];
+const FORMS = [["submit", "Submit", SubmitForm], ["workloads", "Workloads", WorkloadsForm], ["queues", "Queues", QueuesForm], ["nodes", "Nodes", NodesForm], ["add-nodes", "Add nodes", AddNodesForm]];
 
 export class Changes {
   // say(text): what became of it.

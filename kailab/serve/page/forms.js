@@ -1,6 +1,7 @@
 // The forms. Each makes a wish and hands it on to be previewed; none changes anything.
 
 import { Listed } from "page/listed";
+import { plural } from "viewer/amounts";
 import { button, h, replace } from "viewer/dom";
 
 let fields = 0;
@@ -184,6 +185,29 @@ export class NodesForm {
     return [one.name, one.unavailable || "taken", h("span", { class: "tools" },
       button(turn, () => this.preview({ do: "set", fields: [`node/${one.name}.unschedulable=${!one.cordoned}`] }), { "aria-label": `${turn} ${one.name}` }),
       button("Drain", () => this.preview({ do: "drain", node: one.name }), { "aria-label": `Drain ${one.name}` }))];
+  }
+}
+
+export class AddNodesForm {
+  constructor(server, preview) {
+    this.pool = h("select", { id: "pool" });
+    this.count = h("input", { id: "pool-count", type: "number", min: 1, step: 1, value: 1, required: true, class: "number", "aria-describedby": "pool-about" });
+    this.none = h("p", { tabindex: -1 }, "There is no node that another could be like.");
+    this.form = h("form", { onsubmit: (event) => { event.preventDefault(); preview({ do: "add-nodes", nodes: `${this.pool.value}:${this.count.value}` }); } },
+      h("div", { class: "fields" }, labelled("Pool", this.pool), labelled("Nodes to add", this.count)),
+      h("p", { class: "quiet", id: "pool-about" }, "Each is like the last node of its pool: the same resources, labels and taints."),
+      h("div", { class: "tools" }, h("button", { type: "submit", class: "main" }, "Preview")));
+    this.element = h("div", {}, this.none, this.form);
+  }
+
+  renew({ pools }) {
+    this.none.hidden = pools.length > 0;
+    this.form.hidden = !pools.length;
+    options(this.pool, pools.map((one) => [one.name, `${one.name} (${plural(one.nodes, "node")})`]));
+  }
+
+  focus() {
+    (this.none.hidden ? this.pool : this.none).focus();
   }
 }
 
