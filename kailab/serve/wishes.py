@@ -93,7 +93,10 @@ def wished(lab: Lab, wish: Wish) -> Wished:
         case Drain():
             return Wished(f"Drain {wish.node}", tuple(drained(lab, wish.node)))
         case AddNodes():
-            return Wished(f"Add nodes {wish.nodes}", (added_nodes(lab, wish.nodes),))
+            change = added_nodes(lab, wish.nodes)
+            names = [one["metadata"]["name"] for one in change.objects if one["kind"] == "Node"]
+            note = f"{some(names)} {'comes' if len(names) == 1 else 'come'} to the lab"
+            return Wished(f"Add nodes {wish.nodes}", (change,), (note,))
 
 
 def _submitted(lab: Lab, wish: Submit) -> Wished:

@@ -50,7 +50,7 @@ def test_nothing_done_changes_nothing(lab):
     found = what_if(lab, [Alternative("nothing")], seconds=3600)
     assert found.comparisons[0].workloads == ()
     assert found.comparisons[0].queues == ()
-    assert found.comparisons[0].summary() == "nothing changes"
+    assert found.comparisons[0].summary() == "no workload and no queue stands otherwise"
     assert found.end == lab.now + 3600
 
 

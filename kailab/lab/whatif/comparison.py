@@ -153,7 +153,7 @@ class Comparison:
         told = ", ".join(part for part in parts if part)
         alike = len(self.all_workloads) - len(self.workloads)
         if not self.workloads and not self.queues:
-            return "nothing changes"
+            return "no workload and no queue stands otherwise"
         return f"pods: {told or 'as before'}; {count(len(self.workloads), 'workload')} changed, {alike} as before"
 
     def _repr_html_(self) -> str:
