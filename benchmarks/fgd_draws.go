@@ -24,9 +24,9 @@ const (
 )
 
 type pod struct {
-	name       string
-	all, share int // milli-GPU in all, and of each device
-	row        int
+	name string
+	all  int // milli-GPU
+	row  int
 }
 
 func main() {
@@ -56,7 +56,7 @@ func main() {
 	fmt.Fprintln(out)
 }
 
-// Pods are taken away, or some of the workload added again, until they ask for so many milli-GPU.
+// Pods are taken away until they ask for no more than so many milli-GPU, or some of the workload are added again until the next one would ask for more.
 func tuned(pods, workload []pod, wanted float64, chance *rand.Rand) []pod {
 	asked := 0
 	for _, one := range pods {
@@ -70,15 +70,14 @@ func tuned(pods, workload []pod, wanted float64, chance *rand.Rand) []pod {
 			return pods
 		}
 	}
-	for float64(asked) < wanted {
+	for {
 		one := workload[chance.Intn(len(workload))]
-		if float64(asked+one.share) > wanted {
-			break
+		if float64(asked+one.all) > wanted {
+			return pods
 		}
 		asked += one.all
 		pods = append(pods, one)
 	}
-	return pods
 }
 
 func read(path string) []pod {
@@ -101,7 +100,7 @@ func read(path string) []pod {
 		if count > 0 {
 			share = number(row[column["gpu_milli"]])
 		}
-		pods = append(pods, pod{row[column["name"]], count * share, share, i})
+		pods = append(pods, pod{row[column["name"]], count * share, i})
 	}
 	return pods
 }

@@ -81,8 +81,9 @@ def act(name: str, session: Session, seen: list[float], do: Callable[[Session], 
     seen.clear()
     begun = process_time()
     do(session)
-    first = f", its first cycle {seen[0] - begun:.2f} s" if len(seen) > 1 else ""
-    told(name, seen[-1] - begun, None, process_time() - begun, first)
+    saved, at_once = process_time() - begun, [f"{moment - begun:.2f} s" for moment in seen[:-1]]
+    first = f", the change {at_once[0]}, its first cycle {at_once[1]}" if len(at_once) > 1 else ""
+    told(name, seen[-1] - begun, None, saved, first)
 
 
 def told(name: str, shown: float, view: View | None = None, saved: float | None = None, first: str = "") -> None:

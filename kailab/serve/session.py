@@ -37,7 +37,7 @@ Show: TypeAlias = Callable[[View], None]
 
 MOST_PREVIEWS = 32
 MANY_PODS = 10_000
-"""In a lab of so many a cycle takes so long that those who look on are shown what the first one did before the others are through."""
+"""In a lab of so many a cycle takes so long that those who look on are shown the change before it, and what the first one did before the others are through."""
 MOST_SECONDS = 366 * 86_400.0
 
 
@@ -315,6 +315,8 @@ class Session:
         if not self._virtual or len(lab.cluster.list("Pod")) < self.many_pods:
             lab.settle()
             return
+        # What was changed, then what the first cycle made of it.
+        self._show(lab)
         told: list[bool] = []
 
         def between() -> None:

@@ -186,16 +186,17 @@ def test_a_change_is_shown_before_it_is_saved(session: Session) -> None:
         assert seen == told(session.look()) == told(Session(session.path, print).look())
 
 
-def test_in_a_large_lab_the_first_cycle_is_shown_before_the_others(session: Session) -> None:
+def test_in_a_large_lab_the_change_and_the_first_cycle_are_shown_before_the_others(session: Session) -> None:
     done(session, TEAMS)
     done(session, BORROWER)
     session.many_pods = 1
     shown: list[tuple[Any, str]] = []
     session.show = lambda view: shown.append((told(view), session.said))
     said = done(session, Submit(TEXTS["30-owner"]))
-    [(first, meanwhile), (last, then)] = shown
-    assert meanwhile == "Submit Deployment/owner: the scheduler is at work"
+    [(changed, at_once), (first, meanwhile), (last, then)] = shown
+    assert at_once == meanwhile == "Submit Deployment/owner: the scheduler is at work"
     assert then == said
+    assert len(changed[0]["moments"]) < len(first[0]["moments"])
     evicting = [[each["counts"] for each in form["moments"] if "evict" in each["counts"]] for form, _ in (first, last)]
     assert evicting[0] == evicting[1] != []
     assert len(first[0]["moments"]) < len(last[0]["moments"])
@@ -220,7 +221,7 @@ def test_what_was_shown_meanwhile_is_taken_back_where_the_lab_does_not_settle(
         broken.setattr(Lab, "settle", restless)
         with pytest.raises(NotSettled):
             session.apply(number)
-    assert len(shown) == 1
+    assert len(shown) == 2
     assert (session.path.read_bytes(), told(session.look()), session.said) == (before, view, said)
 
 
