@@ -24,9 +24,9 @@ const (
 )
 
 type pod struct {
-	name string
-	all  int // milli-GPU
-	row  int
+	name       string
+	all, share int // milli-GPU in all, and of each device
+	row        int
 }
 
 func main() {
@@ -56,7 +56,8 @@ func main() {
 	fmt.Fprintln(out)
 }
 
-// Pods are taken away until they ask for no more than so many milli-GPU, or some of the workload are added again until the next one would ask for more.
+// Pods are taken away until they ask for no more than so many milli-GPU, or some of the workload added again until one is drawn with which it would be more, of
+// a pod for several GPUs only one counted. That last one is drawn in any case, and left out.
 func tuned(pods, workload []pod, wanted float64, chance *rand.Rand) []pod {
 	asked := 0
 	for _, one := range pods {
@@ -72,7 +73,7 @@ func tuned(pods, workload []pod, wanted float64, chance *rand.Rand) []pod {
 	}
 	for {
 		one := workload[chance.Intn(len(workload))]
-		if float64(asked+one.all) > wanted {
+		if float64(asked+one.share) > wanted {
 			return pods
 		}
 		asked += one.all
@@ -100,7 +101,7 @@ func read(path string) []pod {
 		if count > 0 {
 			share = number(row[column["gpu_milli"]])
 		}
-		pods = append(pods, pod{row[column["name"]], count * share, i})
+		pods = append(pods, pod{row[column["name"]], count * share, share, i})
 	}
 	return pods
 }

@@ -5,6 +5,7 @@ A later action may undo what an earlier one of the same cycle promised: the ledg
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
 from msgspec import structs
@@ -186,12 +187,11 @@ class Ledger:
 
 
 def queue_share(queue: WQueue, r: int) -> QueueShare:
-    def whole(value: float) -> int:
-        return -1 if value == float("inf") else int(value)
-
+    # For each queue in each cycle: no function is called for it.
+    quota, limit = queue.quota[r], queue.limit[r]
     return QueueShare(
-        quota=whole(queue.quota[r]),
-        limit=whole(queue.limit[r]),
+        quota=-1 if quota == inf else int(quota),
+        limit=-1 if limit == inf else int(limit),
         fair_share=queue.fair[r],
         allocated=queue.allocated[r],
         requested=queue.request[r],
