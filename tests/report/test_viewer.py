@@ -85,7 +85,7 @@ def test_keys_travel_and_queues_are_as_recorded_at_each_moment(tab: Tab, run: Pa
     _, recorded = cycles.read(run / "fair/test_reclaim/lab")
     opened(tab, written, lab_address(run, "fair/test_reclaim"))
     for moment, (cycle, _, decisions) in enumerate(cycles.whole(recorded)):
-        tab.wait_for_function("at => document.getElementById('moment').value === String(at)", arg=moment)
+        tab.wait_for_function("at => document.getElementById('moment')?.value === String(at)", arg=moment)
         assert tab.inner_text(".moment").startswith(f"cycle {cycle.number},")
         shown = {cells[0].split("\n")[-1]: cells[1:7] for cells in rows(tab, "#queues")}
         assert shown == {
@@ -100,15 +100,15 @@ def test_keys_travel_and_queues_are_as_recorded_at_each_moment(tab: Tab, run: Pa
         }  # fmt: skip
         tab.keyboard.press("ArrowRight")
     tab.keyboard.press("Home")
-    tab.wait_for_function("() => document.getElementById('moment').value === '0'")
+    tab.wait_for_function("() => document.getElementById('moment')?.value === '0'")
     tab.keyboard.press("End")
-    tab.wait_for_function("() => document.getElementById('moment').value === document.getElementById('moment').max")
+    tab.wait_for_function("() => document.getElementById('moment')?.value === document.getElementById('moment')?.max")
     tab.keyboard.press("ArrowLeft")
     tab.wait_for_function(
         "Number(document.getElementById('moment').value) === document.getElementById('moment').max - 1"
     )
     tab.keyboard.press("e")
-    tab.wait_for_function("() => document.querySelector('.moment').textContent.includes('16 evict')")
+    tab.wait_for_function("() => document.querySelector('.moment')?.textContent.includes('16 evict')")
     assert tab.evaluate("location.hash").endswith("/" + tab.evaluate("document.getElementById('moment').value"))
 
 
@@ -141,7 +141,7 @@ def test_counts_lead_to_what_they_count(tab: Tab, run: Path, written: Path) -> N
 
     opened(tab, written, lab_address(run, "fair/test_reclaim"))
     tab.get_by_role("button", name="Raw entry: queue team-b").click()
-    tab.wait_for_function("() => document.querySelector('dialog pre').textContent.includes('16 GPUs <running>')")
+    tab.wait_for_function("() => document.querySelector('dialog pre')?.textContent.includes('16 GPUs <running>')")
     tab.keyboard.press("Escape")
     count = tab.locator("#moments button.number", has_text="16").first
     told = count.get_attribute("aria-label")
@@ -270,11 +270,11 @@ def test_the_same_test_of_two_runs_is_told_apart(tab: Tab, run: Path, tmp_path: 
     pages.write([other.path, run], tmp_path / "page.html")
     opened(tab, tmp_path / "page.html", "#/0/0/0/2")
     tab.select_option("#other", label=f"run {run.name}")
-    tab.wait_for_function("() => document.getElementById('then-title').textContent.startsWith('run ')")
+    tab.wait_for_function("() => document.getElementById('then-title')?.textContent.startsWith('run ')")
     states = [list(store.load_test(path, "fair/test_reclaim").states("lab").values())[-1] for path in (run, other.path)]
     tab.focus("#main")
     tab.keyboard.press("End")
-    tab.wait_for_function("() => document.getElementById('now-title').textContent.includes('after step')")
+    tab.wait_for_function("() => document.getElementById('now-title')?.textContent.includes('after step')")
     held = [{row.name: (row.phase, row.node) for row in state.pods} for state in states]
     other = sum(held[0][name] != held[1][name] for name in held[0].keys() & held[1])
     # Pods of one run only are all the borrower's or the owner's: those that stand alike are taken as one.
@@ -321,7 +321,7 @@ def test_gangs_stand_before_single_pods(tab: Tab, tmp_path: Path) -> None:
     tab.wait_for_selector("#fleet canvas")
     tab.focus("#main")
     tab.keyboard.press("End")
-    tab.wait_for_function("() => document.querySelector('#gangs .body .row').textContent.includes('placed')")
+    tab.wait_for_function("() => document.querySelector('#gangs .body .row')?.textContent.includes('placed')")
     first = tab.locator("#gangs .body .row").first
     assert "owner" in first.inner_text()
     first.get_by_role("button", name="8 placed").click()
@@ -362,7 +362,7 @@ def test_an_expectation_that_was_not_held_is_where_a_reader_begins(tab: Tab, tmp
     # The other one leads to how the lab stood then, by keys.
     tab.focus("#main table tbody tr:nth-child(2) a")
     tab.keyboard.press("Enter")
-    tab.wait_for_function("() => document.querySelector('.moment').textContent.endsWith('; 1 held')")
+    tab.wait_for_function("() => document.querySelector('.moment')?.textContent.endsWith('; 1 held')")
     assert "after step" in tab.inner_text(".moment")
     assert [row[5] for row in rows(tab, "#moments") if row[5] != "nothing"] == ["1 not held", "1 held"]
     assert serious(tab) == []

@@ -261,17 +261,17 @@ def test_what_somebody_else_does_comes_by_itself_and_travelling_stays_where_it_i
     submit(tab, "10-two-teams", "20-borrower")
     tab.focus("#main")
     tab.keyboard.press("Home")
-    tab.wait_for_function("() => document.getElementById('moment').value === '0'")
+    tab.wait_for_function("() => document.getElementById('moment')?.value === '0'")
     version = tab.get_attribute("#app", "data-ready")
     command = [sys.executable, "-m", "kailab", "scale", "deployment", "borrower", "--replicas", "2"]
     subprocess.run([*command, "--state", str(served.state)], check=True, timeout=PATIENCE_SECONDS, capture_output=True)
     shown_after(tab, version)
     assert tab.input_value("#moment") == "0"
     tab.keyboard.press("End")
-    tab.wait_for_function("() => document.querySelector('#fleet .quiet').textContent.includes('2 pods placed')")
+    tab.wait_for_function("() => document.querySelector('#fleet .quiet')?.textContent.includes('2 pods placed')")
     assert tab.get_attribute("#undo", "aria-disabled") == "true"
     served.end()
-    tab.wait_for_function("() => document.getElementById('connection').textContent.includes('ended')")
+    tab.wait_for_function("() => document.getElementById('connection')?.textContent.includes('ended')")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -289,7 +289,7 @@ def test_axe_finds_no_serious_fault(tab: Tab, served: Served, scheme: str) -> No
 
 def test_a_newcomer_is_led_to_the_first_example(tab: Tab) -> None:
     tab.get_by_role("button", name="Submit an example").click()
-    tab.wait_for_function("() => document.getElementById('manifest').value.startsWith('# Two teams')")
+    tab.wait_for_function("() => document.getElementById('manifest')?.value.startsWith('# Two teams')")
     tab.click("#preview")
     tab.wait_for_selector("#foretold")
     applied(tab)
