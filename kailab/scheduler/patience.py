@@ -28,10 +28,10 @@ EVERY_SECONDS = 1.0
 
 
 class NoAnswer(PolicyError):
-    """Raised in the thread that asked. Python makes it without arguments."""
+    """Raised in the thread that asked. Python makes it without arguments there, and with its message where it comes from another process."""
 
-    def __init__(self) -> None:
-        super().__init__("no answer came, and it was given up")
+    def __init__(self, message: str = "no answer came, and it was given up") -> None:
+        super().__init__(message)
 
 
 class Patience:
