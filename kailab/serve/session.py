@@ -37,7 +37,7 @@ Show: TypeAlias = Callable[[View], None]
 
 MOST_PREVIEWS = 32
 MANY_PODS = 10_000
-"""In a lab of so many a cycle takes so long that those who look on are shown the change before it, and what the first one did before the others are through."""
+"""In a lab of so many a cycle takes so long that a change is shown before it, and what the first one did before the others are through."""
 MOST_SECONDS = 366 * 86_400.0
 
 
@@ -308,15 +308,15 @@ class Session:
     def _settled(self, lab: Lab, before: LabChanges) -> str:
         if self.paused:
             return "the scheduler is paused and has not acted on it yet"
+        if self._is_large(lab):
+            self._show(lab)
         self._settle(lab)
         return before.told()
 
     def _settle(self, lab: Lab) -> None:
-        if not self._virtual or len(lab.cluster.list("Pod")) < self.many_pods:
+        if not self._is_large(lab):
             lab.settle()
             return
-        # What was changed, then what the first cycle made of it.
-        self._show(lab)
         told: list[bool] = []
 
         def between() -> None:
@@ -325,6 +325,10 @@ class Session:
                 self._show(lab)
 
         lab.settle(between)
+
+    def _is_large(self, lab: Lab) -> bool:
+        """Whether those who look on are shown a change, and its first cycle, before the rest of it."""
+        return self._virtual and len(lab.cluster.list("Pod")) >= self.many_pods
 
     def _check_virtual(self) -> None:
         if not self._virtual:
