@@ -86,18 +86,6 @@ class Moment(_Part):
     ref: int = NONE
 
 
-class SourceForm(_Part):
-    """A line of a test, as ``Source`` of the evidence has it."""
-
-    file: str
-    line: int
-    text: str
-
-    @classmethod
-    def of(cls, source: Source | None) -> SourceForm | None:
-        return None if source is None else cls(file=source.file, line=source.line, text=source.text)
-
-
 class StepForm(_Part):
     """``source``: from where, if a test did it."""
 
@@ -105,7 +93,7 @@ class StepForm(_Part):
     operation: str
     text: str
     ref: int
-    source: SourceForm | None = None
+    source: Source | None = None
 
 
 class NodeForm(_Part):
@@ -283,7 +271,7 @@ class ExpectedForm(_Part):
     lab: str
     line: int
     ref: int
-    source: SourceForm | None = None
+    source: Source | None = None
 
 
 class LabRef(_Part):
@@ -313,7 +301,7 @@ class TestForm(_Part):
     expectations: list[ExpectedForm]
     labs: list[LabRef]
     reason: str = ""
-    source: SourceForm | None = None
+    source: Source | None = None
     differs: list[str] = []
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from kailab.cluster.protocol import Object
 from kailab.evidence.entries import Waits
 from kailab.report.columns import Groups, Nodes, Pods, Queues
-from kailab.report.form import NONE, Increment, LabForm, SourceForm, StepForm
+from kailab.report.form import NONE, Increment, LabForm, StepForm
 from kailab.report.increments import Counts, increment
 from kailab.report.of_cycles import CycleMoments
 from kailab.report.of_decisions import Decisions, Waiting
@@ -198,9 +198,7 @@ class Gathering:
     def _steps(self) -> list[StepForm]:
         first = self._first("steps.json", self._raw.items)
         steps = [
-            StepForm(
-                t=one.t, operation=one.operation, text=one.text, ref=first + place, source=SourceForm.of(one.source)
-            )
+            StepForm(t=one.t, operation=one.operation, text=one.text, ref=first + place, source=one.source)
             for place, one in enumerate(self._history.steps)
         ]
         for one in self._moments:

@@ -18,7 +18,7 @@ from kailab.errors import EvidenceError, InputError
 from kailab.evidence import store
 from kailab.evidence.run import replace_file
 from kailab.evidence.store import TestEvidence
-from kailab.report.form import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, SourceForm, TestForm
+from kailab.report.form import FORMAT, NONE, ExpectedForm, LabRef, Page, RunForm, TestForm
 from kailab.report.gathering import Gathering
 from kailab.report.raw import RawText
 from kailab.report.told import of_test
@@ -106,7 +106,7 @@ def form_of_test(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown
         expectations += [
             ExpectedForm(
                 t=one.t, moment=moment, subject=one.subject, expected=one.expected, seen=one.seen, held=one.held,
-                lab=lab, line=place + 1, ref=first + place, source=SourceForm.of(one.source),
+                lab=lab, line=place + 1, ref=first + place, source=one.source,
             )
             for place, (one, moment) in enumerate(zip(test.expectations(lab), chain(checked, repeat(NONE))))
         ]  # fmt: skip
@@ -121,7 +121,7 @@ def form_of_test(test: TestEvidence, chunk: str, chunks: dict[str, bytes], shown
         expectations=expectations,
         labs=labs,
         reason=result.reason,
-        source=SourceForm.of(result.source),
+        source=result.source,
     )
 
 

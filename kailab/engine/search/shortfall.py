@@ -8,6 +8,7 @@ sees resources, not what pods think of each other), so it changes no decision. W
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 
 import numpy as np
 
@@ -31,8 +32,7 @@ class Shortfall:
         table = self._session.table
         # Each shape is counted as if it were alone, so the count can only be too high.
         wanted = Counter(task.info for task in goal.tasks)
-        # A shared device is freed only with the last of those on it, which no sum of their amounts shows.
-        if table.shared or any(not (info.needs and info.plain) for info in wanted):
+        if not _amounts_decide(self._session, wanted):
             return False
         freed: dict[int, Counter[ShapeInfo]] = {}
         for task in victims:
@@ -79,12 +79,11 @@ class RoomLeft:
         wanted = Counter(task.info for task in goal.tasks)
         self._wanted: Counter[ShapeInfo] = wanted
         self._on = not (
-            session.table.shared
-            or session.table.numa
+            session.table.numa
             # What a simulation leaves behind there when it is undone may change the next one.
             or session.working.topologies
-            or not all(info.needs and info.plain for info in wanted)
             or not all(task.info.plain for task in victims)
+            or not _amounts_decide(session, wanted)
         )
         self._counts: dict[ShapeInfo, list[int]] = {}
         self._totals: dict[ShapeInfo, int] = {}
@@ -115,3 +114,9 @@ class RoomLeft:
                     here = min(max(left, 0) // amount for left, amount in free)
                     self._totals[info] += here - counts[i]
                     counts[i] = here
+
+
+def _amounts_decide(session: Session, wanted: Iterable[ShapeInfo]) -> bool:
+    """Whether room for these can be counted. A shared device is freed only with the last of those on it, which no sum of their amounts
+    shows."""
+    return not session.table.shared and all(info.needs and info.plain for info in wanted)
