@@ -13,7 +13,7 @@ from kailab.engine.placing import unbacked_pipelines
 from kailab.engine.placing.allocation import Allocator
 from kailab.engine.placing.reservations import Reservations
 from kailab.engine.report.eviction_totals import with_eviction_totals
-from kailab.engine.report.pending import pending_jobs, queue_states
+from kailab.engine.report.pending import pending_jobs
 from kailab.engine.session import Session
 from kailab.engine.snapshot.snapshot import Snapshot
 from kailab.engine.working.workingset import WorkingSet
@@ -47,8 +47,6 @@ def run_cycle(
     tell("fairshare")
     session = Session(working, config, now, only, until, once)
     try:
-        # Before any action: decisions tell where queues stood when the cycle began.
-        queues = queue_states(session)
         allocator = Allocator(session)
         if config.reservation_policy is not None:
             allocator.reservations = Reservations(session, allocator, config.reservation_policy)
@@ -66,7 +64,9 @@ def run_cycle(
         unbacked_pipelines.settle(session)
         tell("report")
         # Reasons are read off the state that the actions left behind, so this comes before everything is undone.
-        return with_eviction_totals(session, session.ledger.decisions(pending_jobs(session), stale, queues))
+        return with_eviction_totals(
+            session, session.ledger.decisions(pending_jobs(session), stale, tuple(session.stood.values()))
+        )
     finally:
         # Also where a policy's error ends the cycle: the mirror goes on using the working set.
         session.close()

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from kailab.engine.config import EngineConfig
 from kailab.engine.decisions import Action, Ground, QueueShare, TaskAmounts
-from kailab.engine.ledger import Ledger, queue_share
+from kailab.engine.ledger import Ledger, queue_share, queue_state
 from kailab.engine.policies import ranking, sharing
 from kailab.engine.policies.budget import ActionBudget
 from kailab.engine.policies.limits import EvictionLimits
@@ -77,6 +77,9 @@ class Session:
         try:
             # Before the ranking, which looks at what queues hold.
             self.divided = open_accounts(working, config, self.accepted, lambda: sharing.dividing(self))
+            self.stood = {
+                name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())
+            }  # as the cycle begins
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
             put_back(self._aside)

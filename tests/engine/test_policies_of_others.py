@@ -195,6 +195,26 @@ def test_a_choice_of_victims(world) -> None:
     assert world.decide(victim_order_policy=choice("largest")).evicted == {"big-0"}
 
 
+def test_what_runs_is_asked_about_in_cycles_that_search_for_victims(world) -> None:
+    asked_about = []
+
+    class Noting(VictimOrder, frozen=True):
+        def cost(self, job: JobView) -> float:
+            asked_about.append(job.group.name)
+            return 0.0
+
+    register_policy("noting", Noting)
+    world.node("node", gpus=8)
+    world.queue("team", quota=-1)
+    world.job("runs", gpus=4, on="node")
+    world.job("starts", gpus=4)
+    assert world.decide(victim_order_policy=choice("noting")).bound == {"starts-0": "node"}
+    assert asked_about == ["starts"]
+    world.job("urgent", gpus=8, priority=90)
+    assert world.decide(victim_order_policy=choice("noting")).evicted == {"runs-0"}
+    assert "runs" in asked_about
+
+
 # What is one value, and what is not told twice
 
 
@@ -240,7 +260,7 @@ WRONG = [
     (NodeScore, [2.0], "is 2 for node node"),
     (NodeScore, ["high"], "is ['high']; expected a number for each node"),
     (NodeScore, 1.0, "is an array of shape ()"),
-    (VictimOrder, [1.0], "cost of PodGroup default/runs is [1.0]"),
+    (VictimOrder, [1.0], "cost of PodGroup default/work is [1.0]"),
 ]
 
 

@@ -18,6 +18,7 @@ from kailab.engine.search.bounds import Bounds
 from kailab.engine.search.comeback import Comeback
 from kailab.engine.search.shortfall import RoomLeft
 from kailab.engine.search.solver import Solver
+from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
 
@@ -113,6 +114,20 @@ def test_nor_in_larger_worlds(nodes, jobs, seed):
     world = crowded(random.Random(seed).choice, nodes, jobs)
     decisions = run_cycle(world.working(), EngineConfig(), NOW)
     assert decisions == the_long_way(world.working(), EngineConfig())
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_victims_put_in_order_when_they_are_looked_for_are_those_of_the_cycle_s_begin(seed, monkeypatch):
+    def at_once(index, kind, instead=None):
+        begun(index, kind, instead)
+        assert index.lists is not None
+
+    begun, choice = JobIndex.__init__, random.Random(seed).choice
+    world = crowded(choice, [2, 3, 4, 6], range(5, 25))
+    config = EngineConfig(victim_order="priority")
+    decisions = run_cycle(world.working(), config, NOW)
+    monkeypatch.setattr(JobIndex, "__init__", at_once)
+    assert decisions == run_cycle(world.working(), config, NOW)
 
 
 @pytest.fixture

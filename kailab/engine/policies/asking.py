@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from kailab.engine.ledger import queue_state
 from kailab.engine.policies.contract import JobOrder, VictimOrder, make_policy
 from kailab.engine.policies.score import waiting_since
 from kailab.engine.policies.settings import PolicyChoice
@@ -41,9 +40,7 @@ class JobViews:
 
     def __init__(self, session: Session, *, divided: bool = True) -> None:
         self._session = session
-        self._queues: dict[str, QueueState] = {
-            name: queue_state(queue) for name, queue in session.tree.queues.items() if divided and queue.leaf
-        }
+        self._divided = divided
 
     def of(self, job: Job) -> JobView:
         session = self._session
@@ -57,6 +54,10 @@ class JobViews:
         wants = session.wants(gang, session.table.min_gpu_memory)
         return self._view(job, wants, (0, 0, 0), 0, session.now)
 
+    def _queue(self, name: str) -> QueueState | None:
+        queue = self._session.tree.queues.get(name)
+        return self._session.stood[name] if self._divided and queue is not None and queue.leaf else None
+
     def _view(self, job: Job, wants: Amounts, holds: Amounts, state: int, since: float | None) -> JobView:
         return JobView(
             group=job.record,
@@ -65,7 +66,7 @@ class JobViews:
             holds=Resources(*holds),
             minimum=_MINIMUM[state],
             waiting_since=since,
-            queue=self._queues.get(job.record.queue),
+            queue=self._queue(job.record.queue),
             now=self._session.now,
         )
 

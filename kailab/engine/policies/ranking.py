@@ -223,7 +223,8 @@ class Ranking:
 def attach(session: Session) -> Ranking | None:
     """Order the working set's jobs as configured until ``detach``; None where that is KAI's order.
 
-    Costs a look at every job, and anew in every cycle: what an order by time or by others' standing costs."""
+    Costs a look at every job that waits, and anew in every cycle: what an order by time or by others' standing costs. Victims are looked at in cycles that
+    search for some."""
     config = session.config
     if (
         session.switches.kai_order
@@ -235,17 +236,13 @@ def attach(session: Session) -> Ranking | None:
     ):
         return None
     ranking = Ranking(session)
-    plain_tasks = not session.switches.task_order
-    for job in session.jobs.values():
-        job.ranking = ranking
-        job.version += 1  # what was derived under another order is void
-        if plain_tasks:
-            for task in job.tasks.values():
-                task.key = (1, 0, task.record.created, task.uid)
+    _rank_by(session, ranking)
     try:
-        session.waiting = _reordered(session.waiting, "waiting")
+        waiting = JobIndex("waiting")
+        waiting.fill(job for entries in session.waiting.lists.values() for _, job in entries)
+        session.waiting = waiting  # that of the working set stays in KAI's order, for the next cycle
         if not ranking.victims_as_kai:
-            session.victims = _reordered(session.victims, "victims")
+            session.victims = JobIndex("victims", session.victims)
     except PolicyError:
         detach(session)
         raise
@@ -255,19 +252,19 @@ def attach(session: Session) -> Ranking | None:
 def detach(session: Session) -> None:
     # Sorted lists of a cycle's own would live on in it until a collector finds them, thousands of entries each time.
     session.waiting, session.victims = session.working.waiting, session.working.victims
+    _rank_by(session, None)
+
+
+def _rank_by(session: Session, ranking: Ranking | None) -> None:
+    """Tell all jobs by what they are ranked. Only where it changes which task of a job comes first is void what was looked up so far."""
+    plain_tasks, by_name = not session.switches.task_order, not session.switches.subgroup_order
     for job in session.jobs.values():
-        job.ranking = None
-        job.version += 1
-        if not session.switches.task_order:
+        job.ranking = ranking
+        if plain_tasks or by_name:
+            job.version += 1
+        if plain_tasks:
             for task in job.tasks.values():
-                task.key = task.natural_key()
-
-
-def _reordered(index: JobIndex, kind: str) -> JobIndex:
-    # A new index: that of the working set stays in KAI's order, for the next cycle.
-    new = JobIndex(kind)
-    new.fill(job for entries in index.lists.values() for _, job in entries)
-    return new
+                task.key = task.natural_key() if ranking is None else (1, 0, task.record.created, task.uid)
 
 
 def order_holds(config: EngineConfig) -> float | None:

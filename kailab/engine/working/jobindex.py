@@ -16,12 +16,25 @@ Entry = tuple[tuple[Any, ...], Job]
 
 
 class JobIndex:
-    """Sorted (order key, job) entries by queue name, of the jobs that wait, or that others may take from."""
+    """Sorted (order key, job) entries by queue name, of the jobs that wait, or that others may take from. ``instead``: an index of the same jobs in
+    another order. They are put in this one when somebody looks at the lists: most cycles evict nobody, and a policy is asked about every job."""
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, instead: JobIndex | None = None) -> None:
         self._victims = kind == "victims"
-        self.lists: dict[str, list[Entry]] = {}
+        self._lists: dict[str, list[Entry]] = {}
         self._entries: dict[str, tuple[str, Entry]] = {}
+        self._instead = instead
+        self._changed: set[str] = set()  # refreshed before that: in the lists by their keys of that moment
+
+    @property
+    def lists(self) -> dict[str, list[Entry]]:
+        if self._instead is not None:
+            jobs = [
+                job for entries in self._instead.lists.values() for _, job in entries if job.uid not in self._changed
+            ]
+            self._instead = None
+            self.fill(jobs)
+        return self._lists
 
     def _belongs(self, job: Job) -> bool:
         if self._victims:
@@ -32,11 +45,13 @@ class JobIndex:
         return job.victim_key() if self._victims else job.order_key()
 
     def refresh(self, job: Job) -> None:
+        if self._instead is not None:
+            self._changed.add(job.uid)
         self.discard(job.uid)
         if self._belongs(job):
             queue = job.record.queue
             entry: Entry = (self._key_of(job), job)
-            entries = self.lists.setdefault(queue, [])
+            entries = self._lists.setdefault(queue, [])
             # Who was served last is often the last of all.
             if not entries or entries[-1] < entry:
                 entries.append(entry)
@@ -49,11 +64,11 @@ class JobIndex:
         if found is None:
             return
         queue, entry = found
-        entries = self.lists[queue]
+        entries = self._lists[queue]
         # By the key it was put in with, as its present one may be another. Who is served is often the first.
         del entries[0 if entries[0] is entry else bisect_left(entries, entry)]
         if not entries:
-            del self.lists[queue]
+            del self._lists[queue]
 
     def fill(self, jobs: Iterable[Job]) -> None:
         """Refresh many at once, each queue's list in one go."""
@@ -75,14 +90,14 @@ class JobIndex:
                 come.setdefault(queue, []).append(entry)
                 self._entries[job.uid] = (queue, entry)
         for queue in gone | come:
-            entries = _changed(self.lists.get(queue, []), gone.get(queue, []), come.get(queue, []))
+            entries = _merged(self._lists.get(queue, []), gone.get(queue, []), come.get(queue, []))
             if entries:
-                self.lists[queue] = entries
+                self._lists[queue] = entries
             else:
-                self.lists.pop(queue, None)
+                self._lists.pop(queue, None)
 
 
-def _changed(entries: list[Entry], gone: list[Entry], come: list[Entry]) -> list[Entry]:
+def _merged(entries: list[Entry], gone: list[Entry], come: list[Entry]) -> list[Entry]:
     """A sorted list without some of its entries, and with others."""
     if 8 * (len(gone) + len(come)) > len(entries):
         left = {id(entry) for entry in gone}
