@@ -35,6 +35,11 @@ SLICE_SECONDS = 0.5
 BINDING_SECONDS = 1.0
 """So long after the last bind more of them are to be expected."""
 
+GATHERING = 4.0
+GATHERING_SECONDS = 0.5
+"""While pods are being bound the next turn waits so many times as long as the last one took, at most so long: a turn for every few pods costs
+processor time that the server beside it needs."""
+
 log = logging.getLogger("kailab.scheduler")
 
 
@@ -85,6 +90,7 @@ class Service:
         self._retry = Backoff(0.2, 10.0)
         self._next_cycle = 0.0
         self._bound_at = float("-inf")
+        self._gathers_until = 0.0
         self._timer = CycleTimer(clock)
         self._observers = self._observed_by()
         self._complained = ""
@@ -181,6 +187,9 @@ class Service:
             self._put_down()  # the lease was lost and won again while a cycle ran
         composed = self._composed or self._take_up()
         scheduler = composed.scheduler
+        begun = self._clock()
+        if begun < self._gathers_until:
+            return self._gathers_until - begun
         wrote = False
         for controller in composed.controllers.values():
             wrote |= controller.step()
@@ -193,6 +202,9 @@ class Service:
         # Otherwise no queue can stand differently, and looking at all of them costs something.
         if wrote or scheduler.cycles != cycles:
             self.metrics.queues.objects(self.cluster.list("Queue"))
+        if self._binding():
+            end = self._clock()
+            self._gathers_until = end + min(GATHERING * (end - begun), GATHERING_SECONDS)
         # What was written is news for the next turn, so that comes at once.
         if wrote:
             return 0.0
@@ -278,7 +290,7 @@ class Service:
             self._warm.close()
             self._warm = None
         self.standing.synced = True
-        self._next_cycle = 0.0
+        self._next_cycle = self._gathers_until = 0.0
         identity = self.settings.identity
         self._becomes(f"leading as {identity}" if identity else "leading", True)
         return composed
