@@ -36,7 +36,7 @@ BINDING_SECONDS = 1.0
 """So long after the last bind more of them are to be expected."""
 
 GATHERING = 4.0
-GATHERING_SECONDS = 0.5
+GATHERING_SECONDS = 0.25
 """While pods are being bound the next turn waits so many times as long as the last one took, at most so long: a turn for every few pods costs
 processor time that the server beside it needs."""
 
