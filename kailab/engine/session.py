@@ -77,9 +77,8 @@ class Session:
         try:
             # Before the ranking, which looks at what queues hold.
             self.divided = open_accounts(working, config, self.accepted, lambda: sharing.dividing(self))
-            self.stood = {
-                name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())
-            }  # as the cycle begins
+            # Before any action: decisions, and policies, are told where queues stood when the cycle began.
+            self.stood = {name: queue_state(queue) for name, queue in sorted(self.tree.queues.items())}
             self.ranking = ranking.attach(self)  # None: KAI's order
         except PolicyError:
             put_back(self._aside)

@@ -239,7 +239,7 @@ def attach(session: Session) -> Ranking | None:
     _rank_by(session, ranking)
     try:
         waiting = JobIndex("waiting")
-        waiting.fill(job for entries in session.waiting.lists.values() for _, job in entries)
+        waiting.fill(session.waiting.jobs())
         session.waiting = waiting  # that of the working set stays in KAI's order, for the next cycle
         if not ranking.victims_as_kai:
             session.victims = JobIndex("victims", session.victims)

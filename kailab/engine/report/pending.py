@@ -42,7 +42,7 @@ def queue_states(session: Session) -> tuple[QueueState, ...]:
 
 def pending_jobs(session: Session) -> list[Pending]:
     """Every PodGroup with tasks that wait, in the order of the working set's jobs by creation."""
-    jobs = {job.uid: job for entries in session.waiting.lists.values() for _, job in entries}
+    jobs = {job.uid: job for job in session.waiting.jobs()}
     # Tasks of no subgroup are counted nowhere, so the index of those that wait does not have these jobs.
     for job in session.jobs.values():
         if job.lost and any(task.status == Status.PENDING for task in job.lost.values()):

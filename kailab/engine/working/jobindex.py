@@ -6,7 +6,7 @@ A change of one job moves one entry; nobody sorts all jobs again.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kailab.engine.working.state import Job
@@ -29,12 +29,14 @@ class JobIndex:
     @property
     def lists(self) -> dict[str, list[Entry]]:
         if self._instead is not None:
-            jobs = [
-                job for entries in self._instead.lists.values() for _, job in entries if job.uid not in self._changed
-            ]
+            jobs = [job for job in self._instead.jobs() if job.uid not in self._changed]
             self._instead = None
             self.fill(jobs)
         return self._lists
+
+    def jobs(self) -> Iterator[Job]:
+        """Queue by queue, in order."""
+        return (job for entries in self.lists.values() for _, job in entries)
 
     def _belongs(self, job: Job) -> bool:
         if self._victims:
