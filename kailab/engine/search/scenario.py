@@ -145,93 +145,107 @@ def multi_node(accumulation: Accumulation) -> Iterator[Scenario]:
     """After each unit, victims of the smallest sets of nodes that could suffice, then of more of them."""
     if accumulation.valid:
         yield accumulation.scenario([])
+    by_node = _ByNode(accumulation)
     while accumulation.advance():
         if accumulation.valid:
             if accumulation.batches:
-                yield from _node_subsets(accumulation)
+                yield from by_node.subsets()
             else:
                 yield accumulation.scenario([])
 
 
-def _node_subsets(accumulation: Accumulation) -> Iterator[Scenario]:
-    session, goal, batches = accumulation.session, accumulation.goal, accumulation.batches
-    table = session.table
-    wanted = [task.info.quota[2] for task in goal.tasks]
-    smallest = min(wanted, default=0)
-    by_node: dict[str, list[int]] = {}
-    freed: dict[str, int] = {}
-    for number, batch in enumerate(batches):
-        for task in batch.tasks:
-            here = by_node.setdefault(task.node, [])
-            # Batches come in order, so a look at the last is enough.
-            if not here or here[-1] != number:
-                here.append(number)
-            freed[task.node] = freed.get(task.node, 0) + session.accepted(task)[2]
-    for batch in accumulation.recorded:
-        for task in batch.tasks:
-            freed[task.node] = freed.get(task.node, 0) + session.accepted(task)[2]
-    capacity = {}
-    for node in by_node:
-        i = table.index.get(node)
-        capacity[node] = freed[node] + (table.free_gpus(i) if i is not None else 0)
-    order = {node: rank for rank, node in enumerate(by_node)}
-    # A node that could not take the smallest task even with all of these gone is no use.
-    nodes = [node for node in by_node if smallest <= 0 or capacity[node] >= smallest]
-    # The smallest that will do come first, so that as few as possible are evicted (KAI: sortViableCandidates).
-    nodes.sort(key=lambda node: (capacity[node], order[node]))
-    # What is short after all that is free without these victims.
-    missing = sum(wanted) - _baseline(accumulation, by_node, freed)
-    k = _smallest(nodes, capacity, missing)
-    step = 1
-    while k <= len(nodes):
-        # Whole batches, also with their tasks on other nodes: a gang does not go in part.
-        picked = sorted({number for node in nodes[:k] for number in by_node[node]})
-        yield accumulation.scenario([batches[number] for number in picked])
-        whole = _with_surplus(batches, picked)
-        if whole != picked and not session.config.imitate_faults:
-            yield accumulation.scenario([batches[number] for number in whole])
-        if k == len(nodes):
-            return
-        k = min(k + step, len(nodes))
-        # Growing steps keep the number of simulations logarithmic in the number of nodes.
-        step *= 2
+class _ByNode:
+    """What has been gathered, by node. Amounts in milli-GPU; whoever takes a scenario leaves the nodes as they were."""
 
-
-def _with_surplus(batches: list[Batch], picked: list[int]) -> list[int]:
-    """With the core of a job goes the surplus gathered before it, which runs elsewhere: if the core finds no other place, the
-    surplus may be too few to run on."""
-    by_job: dict[str, list[int]] = {}
-    for number, batch in enumerate(batches):
-        by_job.setdefault(batch.job.uid, []).append(number)
-    chosen = set(picked)
-    for numbers in by_job.values():
-        if len(numbers) > 1 and numbers[-1] in chosen:
-            job = batches[numbers[-1]].job
-            # All that the job has was gathered, so its last unit is the core.
-            if sum(len(batches[number].tasks) for number in numbers) >= job.active:
-                chosen.update(numbers)
-    return sorted(chosen)
-
-
-def _baseline(accumulation: Accumulation, by_node: dict[str, list[int]], freed: dict[str, int]) -> int:
-    """Milli-GPU free without the new victims, on nodes that have none of them."""
-    table = accumulation.session.table
-    free = table.free_gpu_vector()
-    # Nodes that the simulation may use whichever subset is tried.
-    mask = accumulation.goal.nodes.copy()
-    total = 0
-    for batch in accumulation.recorded:
-        for task in batch.tasks:
-            i = table.index.get(task.node)
+    def __init__(self, accumulation: Accumulation) -> None:
+        session, goal, table = accumulation.session, accumulation.goal, accumulation.session.table
+        self._accumulation = accumulation
+        self._added = 0
+        self._batches: dict[str, list[int]] = {}  # node -> numbers of the batches with a task there, in order
+        self._by_job: dict[str, list[int]] = {}
+        self._several: set[str] = set()  # jobs (uids) of which more than one batch was gathered
+        self._free = table.free_gpu_vector()
+        self._capacity: dict[str, int] = {}  # free once all gathered are gone
+        self._wanted = [task.info.quota[2] for task in goal.tasks]
+        # Of the smaller try, by node.
+        self._recorded: dict[str, int] = {}
+        for batch in accumulation.recorded:
+            for task in batch.tasks:
+                self._recorded[task.node] = self._recorded.get(task.node, 0) + session.accepted(task)[2]
+        # Nodes that the simulation may use whichever subset is tried.
+        self._usable = goal.nodes.copy()
+        for node in self._recorded:
+            i = table.index.get(node)
             if i is not None:
-                mask[i] = True
-    for node in by_node:
-        i = table.index.get(node)
-        if i is not None:
-            mask[i] = False
-    total += int(free[mask].sum())
-    total += sum(amount for node, amount in freed.items() if node not in by_node)
-    return total
+                self._usable[i] = True
+        # Free without what was gathered, on nodes that have none of it.
+        self._baseline = int(self._free[self._usable].sum()) + sum(self._recorded.values())
+
+    def _catch_up(self) -> None:
+        session, batches = self._accumulation.session, self._accumulation.batches
+        for number in range(self._added, len(batches)):
+            batch = batches[number]
+            numbers = self._by_job.setdefault(batch.job.uid, [])
+            numbers.append(number)
+            if len(numbers) > 1:
+                self._several.add(batch.job.uid)
+            for task in batch.tasks:
+                if task.node not in self._batches:
+                    self._begin(task.node)
+                here = self._batches[task.node]
+                # Batches come in order, so a look at the last is enough.
+                if not here or here[-1] != number:
+                    here.append(number)
+                self._capacity[task.node] += session.accepted(task)[2]
+        self._added = len(batches)
+
+    def _begin(self, node: str) -> None:
+        self._batches[node] = []
+        recorded = self._recorded.get(node, 0)
+        i = self._accumulation.session.table.index.get(node)
+        free = 0 if i is None else int(self._free[i])
+        self._capacity[node] = recorded + free
+        self._baseline -= recorded + (free if i is not None and self._usable[i] else 0)
+
+    def subsets(self) -> Iterator[Scenario]:
+        self._catch_up()
+        accumulation, capacity = self._accumulation, self._capacity
+        smallest = min(self._wanted, default=0)
+        # A node that could not take the smallest task even with all of these gone is no use.
+        nodes = [node for node in self._batches if smallest <= 0 or capacity[node] >= smallest]
+        # The smallest that will do come first, so that as few as possible are evicted; of equal ones that gathered first
+        # (KAI: sortViableCandidates).
+        nodes.sort(key=capacity.__getitem__)
+        # What is short after all that is free without these victims.
+        missing = sum(self._wanted) - self._baseline
+        k = _smallest(nodes, capacity, missing)
+        step = 1
+        while k <= len(nodes):
+            # Whole batches, also with their tasks on other nodes: a gang does not go in part.
+            picked = sorted({number for node in nodes[:k] for number in self._batches[node]})
+            yield accumulation.scenario([accumulation.batches[number] for number in picked])
+            whole = self._with_surplus(picked)
+            if whole != picked and not accumulation.session.config.imitate_faults:
+                yield accumulation.scenario([accumulation.batches[number] for number in whole])
+            if k == len(nodes):
+                return
+            k = min(k + step, len(nodes))
+            # Growing steps keep the number of simulations logarithmic in the number of nodes.
+            step *= 2
+
+    def _with_surplus(self, picked: list[int]) -> list[int]:
+        """With the core of a job goes the surplus gathered before it, which runs elsewhere: if the core finds no other place, the
+        surplus may be too few to run on."""
+        if not self._several:
+            return picked
+        batches = self._accumulation.batches
+        chosen = set(picked)
+        for uid in self._several:
+            numbers = self._by_job[uid]
+            # All that the job has was gathered, so its last unit is the core.
+            if numbers[-1] in chosen and sum(len(batches[n].tasks) for n in numbers) >= batches[numbers[-1]].job.active:
+                chosen.update(numbers)
+        return sorted(chosen)
 
 
 def _smallest(nodes: list[str], capacity: dict[str, int], missing: int) -> int:
