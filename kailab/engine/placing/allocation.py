@@ -63,7 +63,7 @@ class Allocator:
         """Whether there may be room for all next tasks of a job; False where ``place`` would surely fail, in the end."""
         tasks = tasks_to_allocate(job)
         # One task is placed as soon as it is counted. Within a topology even a try in vain puts domains in another order, as in KAI.
-        return len(tasks) < 2 or _confined(job.root) or self.placer.may_hold(tasks, nodes)
+        return len(tasks) < 2 or confined(job.root) or self.placer.may_hold(tasks, nodes)
 
     def _group(self, job: Job, group: WSubGroup, tasks: list[WTask], nodes: NodeMask, pipeline_only: bool) -> bool:
         if not tasks:
@@ -139,8 +139,8 @@ class Allocator:
         )
 
 
-def _confined(group: WSubGroup) -> bool:
+def confined(group: WSubGroup) -> bool:
     """Whether a constraint of topology stands anywhere in a group."""
     return group.constraint is not None or any(
-        member.constraint is not None if isinstance(member, WPodSet) else _confined(member) for member in group.members
+        member.constraint is not None if isinstance(member, WPodSet) else confined(member) for member in group.members
     )

@@ -8,26 +8,42 @@ instead, without a change to any node:
 * *turns*: with any of its victims still to be placed, a victims' queue is served before the job's. Queues are compared by measures that only grow with what
   they hold and want, so it is enough to measure the most that they can come to.
 * *places*: once all victims have had their turns, there is no more room than before. That is certain where victims and job are pods of one shape, as each takes
-  exactly one of the places that there are for it, or where all victims are of one node and fit on no other.
+  exactly one of the places that there are for it, where all victims are of one node and fit on no other, or where packing them leaves no gaps
+  (``Repacking``).
 
-Where either can't be told by counting (gangs, shares, claims, what pods think of each other), there is no opinion and the scenario is simulated.
+Where either can't be told by counting (shares, claims, what pods think of each other), there is no opinion and the scenario is simulated.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable
 from copy import copy
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from kailab.engine.placing import room
+from kailab.engine.placing.allocation import confined
 from kailab.engine.queueing.order import NOTHING, Measure, measure
 from kailab.engine.search.goal import Goal
+from kailab.engine.search.repacking import Repacking
 from kailab.engine.session import Session
 from kailab.engine.snapshot.statuses import ALLOCATED
+from kailab.engine.working.layout import GPUS
 from kailab.engine.working.queues import Amounts, WQueue
 from kailab.engine.working.state import Job, ShapeInfo, WTask
+
+
+class _Whole(NamedTuple):
+    """A job that goes as a whole. ``key``: its order key (``Job.order_key``), in KAI's order, once all its pods are evicted."""
+
+    queue: WQueue
+    held: Amounts
+    wanted: Amounts
+    key: tuple[Any, ...]
 
 
 class Comeback:
@@ -46,21 +62,62 @@ class Comeback:
             and not session.working.has_anti_affinity
             and not session.table.numa
         )
+        self._repacking = Repacking(session)
+        self._jobs: dict[Job, _Whole | None] = {}
         self._room: dict[ShapeInfo, np.ndarray] = {}
         self._waiting: dict[WQueue, tuple[list[tuple[object, ...]], list[Amounts]]] = {}
         self._before: dict[tuple[WQueue, Amounts, Amounts], Measure] = {}
         self._mine: dict[Amounts, Measure] = {}
+        self._ahead: set[Amounts] | None = None  # what jobs before it in its queue want
 
     def proves_hopeless(self, goal: Goal, victims: list[WTask]) -> bool:
-        if not self._on or not all(map(_alone, victims)) or not all(_simple(task.info) for task in goal.tasks):
+        if not self._on or not all(_simple(task.info) for task in goal.tasks):
             return False
-        return self._no_more_room(goal, victims) and self._before_job(goal, victims)
+        jobs = self._whole_jobs(victims)
+        if jobs is None:
+            return False
+        counted = len(jobs) == len(victims) and self._no_more_room(goal, victims)
+        return (counted or self._none_left_out(goal, victims)) and self._before_job(goal, jobs)
 
     def rules_out(self, tasks: list[WTask], victims: list[WTask]) -> bool:
         """Whether no scenario for these tasks of the job can work, whichever of the victims go: what holds for all of them holds for each part."""
         if not victims or any(task.info is not tasks[0].info for task in victims):
             return False
         return self.proves_hopeless(Goal(self._job, tasks, self._session.table.all), victims)
+
+    def _whole_jobs(self, victims: list[WTask]) -> list[_Whole] | None:
+        """None where one of them does not go as a whole, or is placed by more than amounts."""
+        numbers = Counter(task.job for task in victims)
+        found = []
+        for job, number in numbers.items():
+            assert job is not None
+            if job not in self._jobs:
+                self._jobs[job] = self._looked_at(job)
+            whole = self._jobs[job]
+            if whole is None or number != len(job.tasks):
+                return None
+            found.append(whole)
+        return found
+
+    def _looked_at(self, job: Job) -> _Whole | None:
+        """All of it holds places (not the promise of one), and is placed again together or not at all."""
+        queue = self._session.queue_of(job)
+        minimum = next(iter(job.podsets.values())).minimum if len(job.podsets) == 1 else -1
+        if (
+            queue is None
+            or not (minimum == len(job.tasks) or (minimum == 0 and len(job.tasks) == 1))
+            or not job.record.preemptible
+            or confined(job.root)
+            or not all(task.left is None and ALLOCATED[task.status] and _simple(task.info) for task in job)
+        ):
+            return None
+        session = self._session
+        return _Whole(
+            queue=queue,
+            held=_sum(session.accepted(task) for task in job),
+            wanted=session.wants(list(job), session.table.min_gpu_memory),
+            key=job.kai_key(0 if minimum else 1),
+        )
 
     # Places
 
@@ -81,6 +138,18 @@ class Comeback:
             nodes[i] = True
         return int(self._places(info)[nodes].sum()) < len(goal.tasks)
 
+    def _none_left_out(self, goal: Goal, victims: list[WTask]) -> bool:
+        """Whether all victims find places again, which leaves fewer GPUs free than the job wants."""
+        table = self._session.table
+        nodes = goal.nodes.copy()
+        for task in victims:
+            i = table.index.get(task.node)
+            if i is None:
+                return False
+            nodes[i] = True
+        wanted = sum(task.info.rows[GPUS] for task in goal.tasks)
+        return wanted > int(table.free_of(GPUS)[nodes].sum()) and self._repacking.all_return(nodes, victims)
+
     def _only_node(self, victims: list[WTask]) -> int | None:
         """The node of all victims, where each surely finds its place again."""
         names = {task.node for task in victims}
@@ -99,21 +168,19 @@ class Comeback:
 
     # Turns
 
-    def _before_job(self, goal: Goal, victims: list[WTask]) -> bool:
-        session, mine = self._session, self._queue
+    def _before_job(self, goal: Goal, jobs: list[_Whole]) -> bool:
+        mine = self._queue
         assert mine is not None
-        by_queue: dict[WQueue, list[WTask]] = {}
-        for task in victims:
-            assert task.job is not None
-            queue = session.queue_of(task.job)
-            # Only siblings are compared with each other by their own measures.
-            if queue is None or queue is mine or queue.parent is not mine.parent or not queue.leaf:
-                return False
-            by_queue.setdefault(queue, []).append(task)
+        by_queue: dict[WQueue, list[_Whole]] = {}
+        for job in jobs:
+            by_queue.setdefault(job.queue, []).append(job)
+        # Only siblings are compared with each other by their own measures.
+        if any(queue is mine or queue.parent is not mine.parent or not queue.leaf for queue in by_queue):
+            return False
         first = self._measure_of_job(goal)
-        for queue, tasks in by_queue.items():
-            held = {session.accepted(task) for task in tasks}
-            most = self._most_wanted(queue, tasks)
+        for queue, members in by_queue.items():
+            held = {job.held for job in members}
+            most = self._most_wanted(queue, members)
             # A victim that its queue would refuse by now leaves its place to others.
             if any(_over_limit(queue, amounts) for amounts in held):
                 return False
@@ -123,23 +190,23 @@ class Comeback:
         return True
 
     def _measure_of_job(self, goal: Goal) -> Measure:
-        """By what the job's queue is compared until the first of its jobs has its turn."""
+        """The largest by which the job's queue is compared until the job has its turn: each job before it has its own turn first."""
         session, queue = self._session, self._queue
         assert queue is not None
+        if self._ahead is None:
+            key = self._job.order_key()
+            entries = session.waiting.lists.get(queue.name, ())
+            before = (job for _, job in takewhile(lambda entry: entry[0] < key, entries) if job is not self._job)
+            self._ahead = {session.wanted(job) for job in before}
         wanted = session.wants(goal.tasks, session.table.min_gpu_memory)
-        key = self._job.order_key()
-        for other_key, other in session.waiting.lists.get(queue.name, ()):
-            if other is self._job:
-                continue
-            if other_key < key:
-                wanted = session.wanted(other)
-            break
         found = self._mine.get(wanted)
         if found is None:
-            found = self._mine[wanted] = measure(queue, wanted, NOTHING, session.tree.totals)
+            totals = session.tree.totals
+            found = max(measure(queue, amounts, NOTHING, totals) for amounts in {wanted, *self._ahead})
+            self._mine[wanted] = found
         return found
 
-    def _most_wanted(self, queue: WQueue, tasks: list[WTask]) -> Amounts:
+    def _most_wanted(self, queue: WQueue, jobs: list[_Whole]) -> Amounts:
         """The most, resource by resource, that jobs ask for which may be the next of the queue before its last victim is."""
         session = self._session
         known = self._waiting.get(queue)
@@ -151,11 +218,10 @@ class Comeback:
         # An order of one's own may say anything of a job that is gone: then each of those that wait may come first.
         before = len(keys)
         if session.ranking is None:
-            before = bisect_right(keys, max(_key_once_gone(task) for task in tasks))
+            before = bisect_right(keys, max(job.key for job in jobs))
         found = most[before - 1] if before else NOTHING
-        device = session.table.min_gpu_memory
-        for task in tasks:
-            found = _larger(found, session.wants([task], device))
+        for wanted in {job.wanted for job in jobs}:
+            found = _larger(found, wanted)
         return found
 
     def _measure_without(self, queue: WQueue, amounts: Amounts, wanted: Amounts) -> Measure:
@@ -177,11 +243,11 @@ def _larger(one: Amounts, other: Amounts) -> Amounts:
     return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])
 
 
-def _key_once_gone(task: WTask) -> tuple[object, ...]:
-    """The order key of a job of one pod (``Job.order_key``) once that pod is evicted."""
-    assert task.job is not None
-    assert task.podset is not None
-    return task.job.kai_key(0 if task.podset.minimum > 0 else 1)
+def _sum(each: Iterable[Amounts]) -> Amounts:
+    cpu = memory = gpus = 0
+    for amounts in each:
+        cpu, memory, gpus = cpu + amounts[0], memory + amounts[1], gpus + amounts[2]
+    return cpu, memory, gpus
 
 
 def _simple(info: ShapeInfo) -> bool:
@@ -191,20 +257,4 @@ def _simple(info: ShapeInfo) -> bool:
         bool(info.needs)
         and info.plain
         and not (info.requires_pods or info.prefers_pods or shape.ports or shape.gpu.mig)
-    )
-
-
-def _alone(task: WTask) -> bool:
-    """Whether the victim is all of its job, and holds a place (not the promise of one): it is placed again as a whole, or not at all."""
-    job, podset = task.job, task.podset
-    return (
-        job is not None
-        and podset is not None
-        and len(job.tasks) == 1
-        and len(job.podsets) == 1
-        and podset.minimum <= 1
-        and job.record.preemptible
-        and task.left is None
-        and ALLOCATED[task.status]
-        and _simple(task.info)
     )

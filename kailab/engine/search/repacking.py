@@ -1,0 +1,86 @@
+"""Victims that surely find places again, all of them: whoever is placed before the job leaves no more room than there was.
+
+Where GPUs alone decide, each amount wanted divides the next larger one (1, 2, 4, 8) and each pod goes to the fullest node that has room, no GPU is
+lost between the nodes: as long as one more pod's GPUs are free in all, they are free on one node. This is kept up pod by pod. With nodes by what is free on
+them, each that has something free holds a multiple of the smallest amount wanted that is larger than what a node before it has free. A pod goes to the
+first node with room, so nodes before it have less than it wants; what is left there is again such a multiple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from kailab.engine.placing import room
+from kailab.engine.session import Session
+from kailab.engine.snapshot.records import GPU
+from kailab.engine.working.layout import GPUS
+from kailab.engine.working.state import ShapeInfo, WTask
+
+
+class Repacking:
+    """For one search, of which every scenario begins in the state that the nodes are in now."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        config, table = session.config, session.table
+        self._on = (
+            config.gpu_placement == "binpack"
+            and session.switches.node_placement
+            and config.node_score_policy is None
+            and not session.working.has_pod_preferences
+            and not table.shared
+        )
+
+    def all_return(self, nodes: np.ndarray, victims: Sequence[WTask]) -> bool:
+        """Whether victims that are placed before all others, in whichever order, on ``nodes`` (theirs among them), all find places."""
+        if not self._on or any(task.record.nominated_node for task in victims):
+            return False
+        infos = {task.info for task in victims}
+        wanted = sorted({info.rows[GPUS] for info in infos})
+        if not wanted[0] or any(larger % smaller for smaller, larger in pairwise(wanted)):
+            return False
+        table = self._session.table
+        allowed = self._allowed(infos, nodes)
+        # Where a pod fits by what nobody holds it goes before all other nodes, however full these are.
+        if allowed is None or bool((table.idle[GPUS][allowed] >= wanted[0]).any()):
+            return False
+        pool = table.free.copy()
+        for task in victims:
+            i = table.index.get(task.node)
+            if i is None or not allowed[i]:
+                return False
+            for row, amount in task.info.needs:
+                pool[row, i] += amount
+        free = pool[:, allowed]
+        return bool((free >= 0).all()) and _gpus_decide(infos, free) and _no_gaps(free[GPUS], wanted)
+
+    def _allowed(self, infos: set[ShapeInfo], nodes: np.ndarray) -> np.ndarray | None:
+        """Those of the nodes that all may go to; None where some may go to others."""
+        masks = [room.allowed(self._session, info) for info in infos]
+        every, some = nodes & np.logical_and.reduce(masks), nodes & np.logical_or.reduce(masks)
+        return every if bool((every == some).all()) else None
+
+
+def _gpus_decide(infos: set[ShapeInfo], free: np.ndarray) -> bool:
+    """Whether a node whose GPUs are taken by these, whichever of them, has enough of all else. ``free``: by resource and node."""
+    most: dict[int, int] = {}
+    for info in infos:
+        for row, amount in info.needs:
+            # Of a resource that a pod wants, so much for each GPU.
+            most[row] = max(most.get(row, 0), -(-amount * GPU // info.rows[GPUS]))
+    return all(bool((free[GPUS] * each <= free[row] * GPU).all()) for row, each in most.items())
+
+
+def _no_gaps(free: np.ndarray, wanted: list[int]) -> bool:
+    """``free``: GPUs by node, ``wanted``: the amounts, from the least to the largest."""
+    step = 0
+    for gpus in sorted(free.tolist()):
+        if not gpus:
+            continue
+        if step and gpus % step:
+            return False
+        step = next((amount for amount in wanted if amount > gpus), wanted[-1])
+    return True

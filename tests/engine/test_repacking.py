@@ -1,0 +1,196 @@
+"""Victims that surely all find places again, in whichever order they are placed, and searches that end by it."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
+
+from kailab.engine.config import EngineConfig
+from kailab.engine.cycle import run_cycle
+from kailab.engine.placing.allocation import Allocator
+from kailab.engine.search.comeback import Comeback
+from kailab.engine.search.repacking import Repacking
+from kailab.engine.session import Session
+from kailab.engine.snapshot.records import Requirement
+from tests.engine.conftest import NOW, World
+from tests.engine.test_comeback import counted, done, long_way
+
+
+def session_of(world, **config):
+    return Session(world.working(), EngineConfig(**config), NOW)
+
+
+def all_return(session, *victims, nodes=None):
+    """``victims``: jobs that go; all of them unless given."""
+    names = victims or tuple(session.jobs)
+    nodes = session.table.all if nodes is None else np.isin([node.name for node in session.table.nodes], nodes)
+    return Repacking(session).all_return(nodes, [task for name in names for task in session.jobs[name]])
+
+
+def places_again(session, order):
+    """Whether all of these jobs find places, one after the other, once all of them have gone."""
+    for name in order:
+        for task in session.jobs[name]:
+            session.evict(task)
+    allocator = Allocator(session)
+    return all(allocator.place(session.jobs[name], session.table.all, True) for name in order)
+
+
+@pytest.fixture
+def packed(team):
+    """Two full nodes of 8 GPUs, with pods of 4, 2 and 1."""
+    for number in range(2):
+        team.node(f"node-{number}", gpus=8)
+        team.job(f"four-{number}", gpus=4, on=f"node-{number}")
+        team.job(f"two-{number}", gpus=2, on=f"node-{number}")
+        team.jobs(2, f"one-{number}-", gpus=1, on=f"node-{number}")
+    return team
+
+
+def test_amounts_that_divide_each_other_leave_no_gaps(packed):
+    assert all_return(session_of(packed))
+
+
+def test_others_may(team):
+    team.node("node-0", gpus=6)
+    team.node("node-1", gpus=6)
+    for number in range(2):
+        team.job(f"three-{number}", gpus=3, on=f"node-{number}")
+        team.job(f"two-{number}", gpus=2, on=f"node-{number}")
+    # Threes on one node and twos on the other are all right; two and three, then two: the last three has a node less.
+    assert not all_return(session_of(team))
+
+
+def test_what_stays_on_two_nodes_makes_gaps(packed):
+    going = [f"{size}-{number}" for size in ("four", "two") for number in range(2)] + ["one-0-0", "one-1-0"]
+    # Seven GPUs on either node: both fours may come to lie beside too few.
+    assert not all_return(session_of(packed), *going)
+
+
+def test_what_stays_on_one_node_does_not(packed):
+    going = [name for name in session_of(packed).jobs if name != "one-1-1"]
+    assert all_return(session_of(packed), *going)
+
+
+@pytest.mark.parametrize(
+    "config", [{"gpu_placement": "spread"}, {"plugins": ("predicates", "gpupack")}], ids=["spreading", "no packing"]
+)
+def test_only_where_the_fullest_node_comes_first(packed, config):
+    assert not all_return(session_of(packed, **config))
+
+
+def test_a_gpu_that_is_free_now_comes_before_the_fullest_node(packed):
+    packed.node("node-2", gpus=8)
+    assert not all_return(session_of(packed))
+    assert all_return(session_of(packed), nodes=["node-0", "node-1"])
+
+
+def test_something_else_that_runs_short_may_leave_one_out(team):
+    for number in range(2):
+        team.node(f"node-{number}", gpus=8, cpu=1000)
+        team.jobs(2, f"job-{number}-", gpus=4, on=f"node-{number}", shape={"cpu": 500})
+    assert all_return(session_of(team))
+    team.job("another", gpus=1, on="", shape={"cpu": 10})
+    team.node("node-2", gpus=8, cpu=1000)
+    team.jobs(8, "light-", gpus=1, on="node-2", shape={"cpu": 125})
+    assert all_return(session_of(team), *(name for name in session_of(team).jobs if name != "another"))
+    team.node("node-3", gpus=8, cpu=2000)
+    team.jobs(8, "heavy-", gpus=1, on="node-3", shape={"cpu": 250})
+    assert not all_return(session_of(team), *(name for name in session_of(team).jobs if name != "another"))
+
+
+def test_a_node_that_only_some_may_go_to_has_no_opinion(team):
+    team.node("node-0", gpus=8, labels={"zone": "a"})
+    team.node("node-1", gpus=8, labels={"zone": "b"})
+    team.jobs(
+        2, "bound-", gpus=4, on="node-0", shape={"selector": (Requirement(key="zone", operator="In", values=("a",)),)}
+    )
+    team.jobs(2, "loose-", gpus=4, on="node-1")
+    assert not all_return(session_of(team))
+    assert all_return(session_of(team), "bound-0", "bound-1", nodes=["node-0"])
+
+
+@st.composite
+def full_clusters(draw):
+    """Nodes of a few sizes, full of jobs of one to three pods each, of which some go."""
+    world = World()
+    world.queue("team", quota=-1)
+    sizes = draw(st.sampled_from([[1, 2, 4, 8], [1, 4, 8], [1, 8], [2, 4], [1, 2, 6], [3, 6], [1, 3], [2, 3]]))
+    free = {}
+    for number in range(draw(st.integers(1, 6))):
+        gpus = draw(st.sampled_from([8, 8, 8, 4, 6, 16]))
+        world.node(f"node-{number}", gpus=gpus, pods=draw(st.sampled_from([110, 110, 5])))
+        free[f"node-{number}"] = gpus
+    for number in range(draw(st.integers(3, 30))):
+        gpus, tasks = draw(st.sampled_from(sizes)), draw(st.sampled_from([1, 1, 1, 2, 3]))
+        places = []
+        for _ in range(tasks):
+            room = [node for node, left in free.items() if left >= gpus]
+            if room:
+                places.append(node := draw(st.sampled_from(room)))
+                free[node] -= gpus
+        if len(places) == tasks:
+            world.job(f"job-{number}", tasks=tasks, gang=tasks, gpus=gpus, on=places)
+    # What is left is held by pods that stay.
+    for node, left in free.items():
+        world.jobs(left, f"stays-{node}-", gpus=1, on=node)
+    return world
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(full_clusters(), st.randoms(use_true_random=False), st.floats(0.3, 1.0))
+def test_they_do_whatever_the_order(world, chance, share):
+    names = [name for name in session_of(world).jobs if name.startswith("job-") and chance.random() < share]
+    assume(names)
+    assume(all_return(session_of(world), *names))
+    for _ in range(4):
+        chance.shuffle(names)
+        assert places_again(session_of(world), names), names
+
+
+def shared_by_two(pick):
+    """Full nodes of 8 GPUs, of pods of 1, 2, 4 and 8 and gangs; queues beside each other, and gangs that wait."""
+    world, free = World(), {}
+    for number in range(pick([3, 4, 6, 8, 10])):
+        world.node(f"node-{number}", gpus=8)
+        free[f"node-{number}"] = 8
+    total = 8 * len(free)
+    queues = [f"queue-{number}" for number in range(pick([2, 2, 3, 4]))]
+    for name in queues:
+        world.queue(name, quota=pick([0, 2, total // len(queues), total // 3]), weight=pick([1, 1, 2]))
+    sizes = pick([[1, 4, 8], [1, 2, 4, 8], [8], [4, 8], [1, 8], [1, 3]])
+    borrower = pick(queues)
+    for number in range(200):
+        gpus, tasks = pick(sizes), pick([1, 1, 1, 1, 2, 3])
+        places = []
+        for _ in range(tasks):
+            room = [node for node, left in free.items() if left >= gpus]
+            if room:
+                places.append(node := min(room, key=free.__getitem__))
+                free[node] -= gpus
+        if len(places) == tasks:
+            queue = borrower if pick([True, True, False]) else pick(queues)
+            world.job(f"job-{number}", queue=queue, tasks=tasks, gang=tasks, gpus=gpus, on=places)
+        else:
+            for node in places:
+                free[node] += gpus
+    for queue in queues:
+        # The first that waits often wants more than its queue may have, and all behind it have their turns after it.
+        for number, tasks in enumerate([pick([1, 2, 3, 4]), *[pick([1, 1, 2]) for _ in range(pick([0, 1, 2, 3]))]]):
+            world.job(f"waits-{queue}-{number}", queue=queue, tasks=tasks, gang=tasks, gpus=pick([*sizes, 8, 8]))
+    return world
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_searches_that_end_by_it_would_have_found_nothing(block, monkeypatch):
+    told = []
+    monkeypatch.setattr(Comeback, "_none_left_out", counted(Comeback._none_left_out, told))
+    for seed in range(block * 40, block * 40 + 40):
+        pick = random.Random(seed).choice
+        world, config = shared_by_two(pick), pick([EngineConfig(), EngineConfig(), EngineConfig(use_signatures=False)])
+        assert done(run_cycle(world.working(), config, NOW)) == done(long_way(world, config)), seed
+    assert sum(told) > 20
