@@ -170,3 +170,18 @@ def test_a_queue_is_not_compared_by_a_job_within_its_preemption_delay(world):
     decided = world.decide()
     assert decided.lost == {"taken-0"}
     assert next(iter(decided.promised)) == "small-0"
+
+
+def test_consolidation_gives_up_early_where_those_that_move_need_as_much_room_as_they_make(team):
+    for number in range(12):
+        team.node(f"full-{number}", gpus=8)
+        team.job(f"held-{number}", gpus=8, on=f"full-{number}")
+    for number in range(2):
+        team.node(f"half-{number}", gpus=8)
+        team.job(f"stays-{number}", gpus=4, on=f"half-{number}", priority=100)
+    team.job("waits", gpus=8)
+    decided = team.decide()
+    assert decided.nothing
+    assert dict(decided.pending("waits").tried)["consolidation"] == (
+        "no set of victims could make room: with every possible victim moved there is room for 0 of its 1 pods"
+    )

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from kailab.engine.actions import evicting
 from kailab.engine.config import EngineConfig
 from kailab.engine.cycle import run_cycle
+from kailab.engine.placing import room
 from kailab.engine.placing.placement import Placer
 from kailab.engine.search.bounds import Bounds
 from kailab.engine.search.comeback import Comeback
@@ -21,6 +22,7 @@ from kailab.engine.search.solver import Solver
 from kailab.engine.working.jobindex import JobIndex
 from kailab.engine.working.nodes import NodeTable
 from tests.engine.conftest import NOW, World
+from tests.engine.test_comeback import done
 
 
 def _taken_away_and_added(table, task, status, node, left):
@@ -31,8 +33,8 @@ def _taken_away_and_added(table, task, status, node, left):
     task.status, task.node, task.left = before
 
 
-def _of_all_victims(session, job, pick, queues, lists, wanted):
-    return Bounds(session, job, pick, queues, session.victims.lists, wanted)
+def _of_all_victims(session, job, pick, queues, lists, wanted, all_stay):
+    return Bounds(session, job, pick, queues, session.victims.lists, wanted, all_stay)
 
 
 def the_long_way(working, config):
@@ -120,7 +122,7 @@ def test_nor_in_larger_worlds(nodes, jobs, seed):
 def test_victims_put_in_order_when_they_are_looked_for_are_those_of_the_cycle_s_begin(seed, monkeypatch):
     def at_once(index, kind, instead=None):
         begun(index, kind, instead)
-        assert index.lists is not None
+        assert list(index.lists.values()) is not None
 
     begun, choice = JobIndex.__init__, random.Random(seed).choice
     world = crowded(choice, [2, 3, 4, 6], range(5, 25))
@@ -156,3 +158,17 @@ def test_a_cycle_leaves_nodes_as_they_were(borrowed, state):
     before = state(working)
     assert run_cycle(working, EngineConfig(), NOW).evictions
     assert state(working) == before
+
+
+def test_room_that_those_who_move_need_themselves_changes_no_decision(monkeypatch):
+    taken, found = room.taken, []
+    for seed in range(60):
+        world = crowded(random.Random(seed).choice, [4, 8, 16], range(10, 40))
+        config = EngineConfig(
+            actions=("allocate", "consolidation"), max_consolidation_victims=random.Random(seed).choice([-1, 3, 16])
+        )
+        monkeypatch.setattr(room, "taken", lambda *given: found.append(taken(*given)) or found[-1])
+        decisions = run_cycle(world.working(), config, NOW)
+        monkeypatch.setattr(room, "taken", lambda *_: 0)
+        assert done(decisions) == done(run_cycle(world.working(), config, NOW)), seed
+    assert any(found)

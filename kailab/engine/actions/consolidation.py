@@ -46,11 +46,20 @@ def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
     queues = session.tree.leaves
     if most < 0:
         return search(
-            session, allocator, job, "consolidation", lambda victim: victim is not job, queues, everyone_moved
+            session,
+            allocator,
+            job,
+            "consolidation",
+            lambda victim: victim is not job,
+            queues,
+            everyone_moved,
+            all_stay=True,
         )
     allowed: set[str] = set()
     lists: dict[str, list[Entry]] = {}
     for queue in queues:
+        if len(allowed) > most:
+            break
         entries = session.victims.lists.get(queue.name, [])
         first = len(entries)
         # KAI takes the jobs as its map has them. Here a queue's last in serving order come first, queue by queue.
@@ -69,6 +78,7 @@ def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
         queues,
         everyone_moved,
         lists=lists,
+        all_stay=True,
     )
 
 

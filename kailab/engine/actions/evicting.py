@@ -114,12 +114,13 @@ class Skip:
 def search(
     session: Session, allocator: Allocator, job: Job, action: Action,
     pick: Callable[[Job], bool], queues: list[WQueue], valid: Callable[[Scenario], bool], wanted: Demand | None = None,
-    ground: Callable[[Job], Ground] | None = None, lists: Mapping[str, list[Entry]] | None = None,
+    ground: Callable[[Job], Ground] | None = None, lists: Mapping[str, list[Entry]] | None = None, all_stay: bool = False,
 ) -> bool:  # fmt: skip
     """Look for victims and, if some are found, decide it. ``ground``: what lets a victim be taken that gets no other place. ``lists``: parts
-    of the sorted lists of victims outside of which ``pick`` allows none."""
+    of the sorted lists of victims outside of which ``pick`` allows none. ``all_stay``: every victim has to find another place (``valid`` sees
+    to it)."""
     mark = session.mark()
-    bounds = Bounds(session, job, pick, queues, session.victims.lists if lists is None else lists, wanted)
+    bounds = Bounds(session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()
     # A solution beyond the maximum is dropped as a whole: a part of its victims would go for nothing.

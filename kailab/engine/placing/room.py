@@ -5,6 +5,9 @@ What shared and claimed devices leave free, and what pods think of each other, n
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import numpy as np
 
 from kailab.engine.placing import fit
@@ -26,3 +29,15 @@ def counts(session: Session, info: ShapeInfo, pool: np.ndarray) -> np.ndarray:
         np.minimum(found, np.maximum(pool[row], 0) // amount, out=found)
     found[~allowed(session, info)] = 0
     return found
+
+
+def taken(session: Session, info: ShapeInfo, others: Iterable[ShapeInfo]) -> int:
+    """Of the room for pods of the shape, how much pods of the others take at the least, wherever they come to lie."""
+    total = 0
+    mine = allowed(session, info)
+    for other, number in Counter(others).items():
+        each = min((other.rows.get(row, 0) // amount for row, amount in info.needs), default=0)
+        # Whoever may go to other nodes may take nothing here.
+        if each and not (allowed(session, other) & ~mine).any():
+            total += number * each
+    return total

@@ -3,8 +3,8 @@
 Once a search has cost some effort, four bounds are drawn, each a necessary condition for any solution:
 
 * *taking*: how much GPU the queue rules let a reclaimer take, at most, from each part of the tree, plus what is free;
-* *room*: with every allowed victim gone, how many pods of each shape fit on each node; enough in all, enough in one
-  domain of a required topology level, and enough domains where pods of the job keep each other apart;
+* *room*: with every allowed victim gone, how many pods of each shape fit on each node; enough in all (beside the victims, where they are only to be
+  moved), enough in one domain of a required topology level, and enough domains where pods of the job keep each other apart;
 * *reach*: those nodes must be ones the shape may go to at all;
 * *turns*: where all allowed victims are pods of the same shape as the job's, one of them at least must have its turn after the job.
 
@@ -38,7 +38,8 @@ Pick = Callable[[Job], bool]
 @dataclass(frozen=True)
 class Bounds:
     """The bounds of one search: for all ``tasks`` of a job, with victims that ``pick`` allows in ``queues``; all of these are in
-    ``lists``, by queue and in order. ``wanted``: for reclaim, whose queue rules then count."""
+    ``lists``, by queue and in order. ``wanted``: for reclaim, whose queue rules then count. ``all_stay``: every victim has to find another
+    place."""
 
     session: Session
     job: Job
@@ -46,6 +47,7 @@ class Bounds:
     queues: list[WQueue]
     lists: Mapping[str, list[Entry]]
     wanted: Demand | None = None
+    all_stay: bool = False
 
     def broken(self, tasks: list[WTask]) -> str | None:
         """In words which bound is broken, or None where a solution is not ruled out."""
@@ -119,10 +121,12 @@ class Bounds:
         table = self.session.table
         # From zero up, which is generous where a node holds more than it has (it may have shrunk).
         pool = np.maximum(table.free, 0)
+        leaving: list[ShapeInfo] = []
         for victim in victims:
             for task in victim:
                 i = table.index.get(task.node)
                 if i is not None and ACTIVE[task.status]:
+                    leaving.append(task.info)
                     for row, amount in task.info.needs:
                         pool[row, i] += amount
         # Generous: as if every shared device were a whole one again.
@@ -140,8 +144,14 @@ class Bounds:
             short = self._apart(info, same, counts) or self._inside(job, info, same, counts)
             if short is not None:
                 return short
-            if int(counts.sum()) < len(same):
-                return f"even with every possible victim gone there is room for {int(counts.sum())} of its {len(same)} pods"
+            places = int(counts.sum())
+            if places < len(same):
+                return f"even with every possible victim gone there is room for {places} of its {len(same)} pods"
+            # One victim more makes no more room than it takes again, so that what holds for all of them holds for fewer.
+            if self.all_stay and not self.session.config.imitate_faults:
+                places = max(0, places - room.taken(self.session, info, leaving))
+                if places < len(same):
+                    return f"with every possible victim moved there is room for {places} of its {len(same)} pods"
         return None
 
     def _apart(self, info: ShapeInfo, same: list[WTask], counts: np.ndarray) -> str | None:

@@ -21,10 +21,12 @@ from kailab.engine.working.state import Job, ShapeInfo, WTask
 class Shortfall:
     """For one search, of which every scenario begins in the state that the nodes are in now."""
 
-    def __init__(self, session: Session, nodes: np.ndarray) -> None:
-        """``nodes``: where the job may go without victims."""
+    def __init__(self, session: Session, nodes: np.ndarray, all_stay: bool) -> None:
+        """``nodes``: where the job may go without victims. ``all_stay``: every victim has to find another place."""
         self._session = session
         self._nodes = nodes
+        # KAI counts some of its victims twice, and what they leave with them.
+        self._all_stay = all_stay and not session.config.imitate_faults
         self._pool = session.table.free.copy()
         self._room: dict[ShapeInfo, tuple[np.ndarray, int]] = {}  # per node, and on ``nodes`` in all
 
@@ -42,7 +44,11 @@ class Shortfall:
             i = table.index.get(task.node)
             if i is not None:
                 freed.setdefault(i, Counter())[task.info] += 1
-        return any(self._fitting(info, freed) < number for info, number in wanted.items())
+        staying = [task.info for task in victims] if self._all_stay else []
+        return any(
+            self._fitting(info, freed) < number + room.taken(self._session, info, staying)
+            for info, number in wanted.items()
+        )
 
     def _fitting(self, info: ShapeInfo, freed: dict[int, Counter[ShapeInfo]]) -> int:
         """How many pods of a shape fit at the most."""

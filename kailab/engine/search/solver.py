@@ -246,7 +246,7 @@ class Solver:
             if self._shortfall is None and self._counts:
                 # After the undo, so that it counts in the state in which every scenario begins. Not before the first
                 # failure: most searches end with their first scenario.
-                self._shortfall = Shortfall(session, self._nodes)
+                self._shortfall = Shortfall(session, self._nodes, self._bounds.all_stay)
                 self._comeback = Comeback(session, self.job)
             return None
         gone = (Status.RELEASING, Status.PIPELINED)
