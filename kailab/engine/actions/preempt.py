@@ -72,4 +72,6 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
         # In KAI's order those of lower priority stand together at the end.
         entries = session.victims.lists.get(queue.name, [])
         lists = {queue.name: entries[bisect_left(entries, 1 - priority, key=lambda entry: entry[0][0]) :]}
-    return search(session, allocator, job, "preempt", pick, [queue], valid, ground=ground, lists=lists)
+    # Where nobody ranks lower nobody need be put in order.
+    lower = any(victim.record.priority < priority for victim in session.victims.members(queue.name))
+    return search(session, allocator, job, "preempt", pick, [queue] if lower else [], valid, ground=ground, lists=lists)

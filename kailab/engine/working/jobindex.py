@@ -6,7 +6,7 @@ A change of one job moves one entry; nobody sorts all jobs again.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kailab.engine.working.state import Job
@@ -17,26 +17,47 @@ Entry = tuple[tuple[Any, ...], Job]
 
 class JobIndex:
     """Sorted (order key, job) entries by queue name, of the jobs that wait, or that others may take from. ``instead``: an index of the same jobs in
-    another order. They are put in this one when somebody looks at the lists: most cycles evict nobody, and a policy is asked about every job."""
+    another order. Those of a queue are put in this one when somebody looks at its list: most cycles take from few queues, or from none, and a policy is
+    asked about every job that it puts in order."""
 
     def __init__(self, kind: str, instead: JobIndex | None = None) -> None:
         self._victims = kind == "victims"
         self._lists: dict[str, list[Entry]] = {}
         self._entries: dict[str, tuple[str, Entry]] = {}
-        self._instead = instead
-        self._changed: set[str] = set()  # refreshed before that: in the lists by their keys of that moment
+        self._unordered: dict[str, list[Job]] = {}
+        self._changed: set[str] = set()  # since then: in the lists, if at all, by their keys of that moment
+        if instead is not None:
+            self._unordered = {queue: [job for _, job in entries] for queue, entries in instead.lists.items()}
 
     @property
-    def lists(self) -> dict[str, list[Entry]]:
-        if self._instead is not None:
-            jobs = [job for job in self._instead.jobs() if job.uid not in self._changed]
-            self._instead = None
-            self.fill(jobs)
-        return self._lists
+    def lists(self) -> Mapping[str, list[Entry]]:
+        return _Lists(self) if self._unordered else self._lists
 
     def jobs(self) -> Iterator[Job]:
         """Queue by queue, in order."""
         return (job for entries in self.lists.values() for _, job in entries)
+
+    def members(self, queue: str) -> Iterator[Job]:
+        """Of one queue, in no order, which costs nothing to find out."""
+        yield from (job for _, job in self._lists.get(queue, ()))
+        yield from self._left(queue)
+
+    def _left(self, queue: str) -> list[Job]:
+        return [job for job in self._unordered.get(queue, ()) if job.uid not in self._changed]
+
+    def order(self, queue: str) -> None:
+        """Put a queue's jobs in order, where they are not yet."""
+        if queue in self._unordered:
+            jobs = self._left(queue)
+            del self._unordered[queue]
+            self.fill(jobs)
+
+    def holds(self, queue: str) -> bool:
+        return queue in self._lists or bool(self._left(queue))
+
+    def names(self) -> list[str]:
+        """Of the queues that have any."""
+        return [queue for queue in {**self._lists, **self._unordered} if self.holds(queue)]
 
     def _belongs(self, job: Job) -> bool:
         if self._victims:
@@ -47,8 +68,6 @@ class JobIndex:
         return job.victim_key() if self._victims else job.order_key()
 
     def refresh(self, job: Job) -> None:
-        if self._instead is not None:
-            self._changed.add(job.uid)
         self.discard(job.uid)
         if self._belongs(job):
             queue = job.record.queue
@@ -62,6 +81,8 @@ class JobIndex:
             self._entries[job.uid] = (queue, entry)
 
     def discard(self, uid: str) -> None:
+        if self._unordered:
+            self._changed.add(uid)
         found = self._entries.pop(uid, None)
         if found is None:
             return
@@ -97,6 +118,26 @@ class JobIndex:
                 self._lists[queue] = entries
             else:
                 self._lists.pop(queue, None)
+
+
+class _Lists(Mapping[str, list[Entry]]):
+    """Of an index that has queues whose jobs are not in order yet."""
+
+    def __init__(self, index: JobIndex) -> None:
+        self._index = index
+
+    def __getitem__(self, queue: str) -> list[Entry]:
+        self._index.order(queue)
+        return self._index._lists[queue]
+
+    def __contains__(self, queue: object) -> bool:
+        return isinstance(queue, str) and self._index.holds(queue)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._index.names())
+
+    def __len__(self) -> int:
+        return len(self._index.names())
 
 
 def _merged(entries: list[Entry], gone: list[Entry], come: list[Entry]) -> list[Entry]:
