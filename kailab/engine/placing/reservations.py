@@ -49,6 +49,7 @@ class Reservations:
         self._kept: list[Place] = []
         self._turns: dict[str, int] = {}
         self._in_vain: set[tuple[object, ...]] = set()
+        self._ends: dict[WTask, tuple[Status, str, float]] = {}  # as of this status and node
 
     # In allocate
 
@@ -149,9 +150,14 @@ class Reservations:
         """Who is expected to end, moment by moment."""
         own = {place.job.uid for place in self._kept}
         ends: dict[float, list[WTask]] = {}
+        known = self._ends
         for tasks in self._session.table.tasks:
             for task in tasks.values():
-                end = self._end(task)
+                found = known.get(task)
+                # Of a task that did not move the end of the last look holds.
+                if found is None or found[0] is not task.status or found[1] != task.node:
+                    found = known[task] = (task.status, task.node, self._end(task))
+                end = found[2]
                 if end < inf and task.job is not None and task.job.uid not in own:
                     ends.setdefault(end, []).append(task)
         return sorted(ends.items())
