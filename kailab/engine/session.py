@@ -9,7 +9,7 @@ Source: KAI's framework Session and Statement.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -101,6 +101,13 @@ class Session:
     def accepted(self, task: WTask) -> Amounts:
         """What a task counts for in its queue where it is."""
         return self._accepted(task, task.node)
+
+    def accepted_in_all(self, tasks: Iterable[WTask]) -> Amounts:
+        cpu = memory = gpus = 0
+        for task in tasks:
+            amounts = self.accepted(task)
+            cpu, memory, gpus = cpu + amounts[0], memory + amounts[1], gpus + amounts[2]
+        return cpu, memory, gpus
 
     def _accepted(self, task: WTask, node: str) -> Amounts:
         cpu, memory, gpus = task.info.quota

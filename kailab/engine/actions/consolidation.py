@@ -43,43 +43,33 @@ def _over_limit(session: Session, job: Job) -> bool:
 
 
 def _moves(session: Session, allocator: Allocator, job: Job, most: int) -> bool:
+    lists = None if most < 0 else _last_in_order(session, job, most)
+    allowed = None if lists is None else {victim.uid for entries in lists.values() for _, victim in entries}
+
+    def pick(victim: Job) -> bool:
+        return victim is not job and (allowed is None or victim.uid in allowed)
+
     queues = session.tree.leaves
-    if most < 0:
-        return search(
-            session,
-            allocator,
-            job,
-            "consolidation",
-            lambda victim: victim is not job,
-            queues,
-            everyone_moved,
-            all_stay=True,
-        )
-    allowed: set[str] = set()
+    return search(session, allocator, job, "consolidation", pick, queues, everyone_moved, lists=lists, all_stay=True)
+
+
+def _last_in_order(session: Session, job: Job, most: int) -> dict[str, list[Entry]]:
+    """Of each queue those that may be moved, and maybe the job itself."""
+    number = 0
     lists: dict[str, list[Entry]] = {}
-    for queue in queues:
-        if len(allowed) > most:
+    for queue in session.tree.leaves:
+        if number > most:
             break
         entries = session.victims.lists.get(queue.name, [])
         first = len(entries)
         # KAI takes the jobs as its map has them. Here a queue's last in serving order come first, queue by queue.
         # "<=": one job more than the bound, as in KAI (buildPreemptibleFilterFunc).
-        while first and len(allowed) <= most:
+        while first and number <= most:
             first -= 1
             if entries[first][1] is not job:
-                allowed.add(entries[first][1].uid)
+                number += 1
         lists[queue.name] = entries[first:]
-    return search(
-        session,
-        allocator,
-        job,
-        "consolidation",
-        lambda victim: victim.uid in allowed,
-        queues,
-        everyone_moved,
-        lists=lists,
-        all_stay=True,
-    )
+    return lists
 
 
 def _enough_gpus(session: Session, job: Job) -> bool:

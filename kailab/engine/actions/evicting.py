@@ -120,6 +120,8 @@ def search(
     of the sorted lists of victims outside of which ``pick`` allows none. ``all_stay``: every victim has to find another place (``valid`` sees
     to it)."""
     mark = session.mark()
+    # KAI counts some of its victims twice, and what they leave with them: then the room that they need can't be told.
+    all_stay = all_stay and not session.config.imitate_faults
     bounds = Bounds(session, job, pick, queues, session.victims.lists if lists is None else lists, wanted, all_stay)
     solver = Solver(session, allocator, job, pick, queues, valid, bounds)
     solved = solver.solve()

@@ -67,11 +67,11 @@ def _preempt(session: Session, allocator: Allocator, runtime: MinRuntime, job: J
             rule="priority", queue=queue.name, beside=queue.name, priorities=(victim.record.priority, priority)
         )
 
-    lists = None
+    queues, lists = [queue], None
     if ranking is None:
         # In KAI's order those of lower priority stand together at the end.
         entries = session.victims.lists.get(queue.name, [])
         lists = {queue.name: entries[bisect_left(entries, 1 - priority, key=lambda entry: entry[0][0]) :]}
-    # Where nobody ranks lower nobody need be put in order.
-    lower = any(victim.record.priority < priority for victim in session.victims.members(queue.name))
-    return search(session, allocator, job, "preempt", pick, [queue] if lower else [], valid, ground=ground, lists=lists)
+    elif not any(victim.record.priority < priority for victim in session.victims.members(queue.name)):
+        queues = []  # nobody need be put in order
+    return search(session, allocator, job, "preempt", pick, queues, valid, ground=ground, lists=lists)

@@ -107,8 +107,5 @@ def _split(tasks: list[WTask]) -> tuple[list[WTask], list[WTask]]:
 
 
 def _yield(session: Session, tasks: list[WTask]) -> Yield:
-    cpu = memory = gpus = 0
-    for task in tasks:
-        amounts = session.accepted(task)
-        cpu, memory, gpus = cpu + amounts[0], memory + amounts[1], gpus + amounts[2]
-    return Yield((cpu, memory, gpus), involved(tasks, (cpu, memory, gpus)))
+    amounts = session.accepted_in_all(tasks)
+    return Yield(amounts, involved(tasks, amounts))

@@ -148,7 +148,7 @@ class Bounds:
             if places < len(same):
                 return f"even with every possible victim gone there is room for {places} of its {len(same)} pods"
             # One victim more makes no more room than it takes again, so that what holds for all of them holds for fewer.
-            if self.all_stay and not self.session.config.imitate_faults:
+            if self.all_stay:
                 places = max(0, places - room.taken(self.session, info, leaving))
                 if places < len(same):
                     return f"with every possible victim moved there is room for {places} of its {len(same)} pods"

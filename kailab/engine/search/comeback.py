@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable
 from copy import copy
 from itertools import accumulate, takewhile
 from typing import Any, NamedTuple
@@ -114,7 +113,7 @@ class Comeback:
         session = self._session
         return _Whole(
             queue=queue,
-            held=_sum(session.accepted(task) for task in job),
+            held=session.accepted_in_all(job),
             wanted=session.wants(list(job), session.table.min_gpu_memory),
             key=job.kai_key(0 if minimum else 1),
         )
@@ -141,12 +140,7 @@ class Comeback:
     def _none_left_out(self, goal: Goal, victims: list[WTask]) -> bool:
         """Whether all victims find places again, which leaves fewer GPUs free than the job wants."""
         table = self._session.table
-        nodes = goal.nodes.copy()
-        for task in victims:
-            i = table.index.get(task.node)
-            if i is None:
-                return False
-            nodes[i] = True
+        nodes = goal.nodes_after(table, victims)
         wanted = sum(task.info.rows[GPUS] for task in goal.tasks)
         return wanted > int(table.free_of(GPUS)[nodes].sum()) and self._repacking.all_return(nodes, victims)
 
@@ -241,13 +235,6 @@ def _over_limit(queue: WQueue, amounts: Amounts) -> bool:
 
 def _larger(one: Amounts, other: Amounts) -> Amounts:
     return max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2])
-
-
-def _sum(each: Iterable[Amounts]) -> Amounts:
-    cpu = memory = gpus = 0
-    for amounts in each:
-        cpu, memory, gpus = cpu + amounts[0], memory + amounts[1], gpus + amounts[2]
-    return cpu, memory, gpus
 
 
 def _simple(info: ShapeInfo) -> bool:

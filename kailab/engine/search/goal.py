@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
+from kailab.engine.working.nodes import NodeTable
 from kailab.engine.working.state import Job, WTask
 
 
@@ -22,3 +24,12 @@ class Goal(NamedTuple):
     job: Job
     tasks: list[WTask]
     nodes: np.ndarray
+
+    def nodes_after(self, table: NodeTable, victims: Iterable[WTask]) -> np.ndarray:
+        """Where the job may go once these have left: their nodes, too."""
+        nodes = self.nodes.copy()
+        for task in victims:
+            i = table.index.get(task.node)
+            if i is not None:
+                nodes[i] = True
+        return nodes

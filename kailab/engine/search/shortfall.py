@@ -25,8 +25,7 @@ class Shortfall:
         """``nodes``: where the job may go without victims. ``all_stay``: every victim has to find another place."""
         self._session = session
         self._nodes = nodes
-        # KAI counts some of its victims twice, and what they leave with them.
-        self._all_stay = all_stay and not session.config.imitate_faults
+        self._all_stay = all_stay
         self._pool = session.table.free.copy()
         self._room: dict[ShapeInfo, tuple[np.ndarray, int]] = {}  # per node, and on ``nodes`` in all
 

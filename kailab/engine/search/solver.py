@@ -225,12 +225,7 @@ class Solver:
             return None
         mark = session.mark()
         # Nodes that the victims leave become feasible for this scenario alone.
-        nodes = goal.nodes.copy()
-        index = session.table.index
-        for task in victims:
-            i = index.get(task.node)
-            if i is not None:
-                nodes[i] = True
+        nodes = goal.nodes_after(session.table, victims)
         # Before anybody is evicted: who has no whole gang now can't lose one.
         whole = [job for job, _ in scenario.by_job().values() if job.root.satisfied]
         for task in scenario.evictions():

@@ -42,18 +42,18 @@ class JobIndex:
         yield from (job for _, job in self._lists.get(queue, ()))
         yield from self._left(queue)
 
-    def _left(self, queue: str) -> list[Job]:
-        return [job for job in self._unordered.get(queue, ()) if job.uid not in self._changed]
+    def _left(self, queue: str) -> Iterator[Job]:
+        return (job for job in self._unordered.get(queue, ()) if job.uid not in self._changed)
 
     def order(self, queue: str) -> None:
         """Put a queue's jobs in order, where they are not yet."""
         if queue in self._unordered:
-            jobs = self._left(queue)
+            jobs = list(self._left(queue))
             del self._unordered[queue]
             self.fill(jobs)
 
     def holds(self, queue: str) -> bool:
-        return queue in self._lists or bool(self._left(queue))
+        return queue in self._lists or any(True for _ in self._left(queue))
 
     def names(self) -> list[str]:
         """Of the queues that have any."""
