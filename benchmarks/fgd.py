@@ -2,6 +2,7 @@
 
     python -m benchmarks.fgd run RUNS.csv openb-gpu-v2023 --draws DRAWS                    # six policies, 17 workloads, 10 seeds
     python -m benchmarks.fgd run RUNS.csv openb-gpu-v2023 --workload default --policy fgd --seed 42
+    python -m benchmarks.fgd run RUNS.csv openb-gpu-v2023 --draws DRAWS --policy random --numbers 5  # five times on each draw
     python -m benchmarks.fgd table RUNS.csv analysis_allo_discrete.csv                     # each row beside the published one, in Markdown
     python -m benchmarks.fgd table RUNS.csv analysis_allo_discrete.csv --policy fgd-packed # a policy of ours beside the published fgd
 
@@ -11,7 +12,7 @@ stand there are not run again, so what was interrupted goes on where it was.
 
 Pods and the order of nodes are drawn with a seed: all pods in random order, then more of them (or fewer) until the demand is there; nodes in random order, in which
 equal ones are taken. DRAWS has a file for each workload and seed, as ``benchmarks/fgd_draws.go`` writes them: the draws of the published runs. Without it Python
-draws, others.
+draws, others. ``random`` draws numbers of its own besides; more sets of them tell its mean on the same draws more exactly.
 
 Source: Weng et al., "Beware of Fragmentation", USENIX ATC 2023, section 6, and experiments/ of its simulator.
 """
@@ -69,7 +70,9 @@ SEEDS = tuple(range(42, 52))
 DEMAND = 130
 """Percent of the GPUs that pods ask for in the end."""
 FREE = Share(quota=-1, limit=-1, weight=1.0)
-COLUMNS = ("workload", "policy", "seed", "at_100", "at_130", "cpu_seconds")
+COLUMNS = ("workload", "policy", "seed", "numbers", "at_100", "at_130", "cpu_seconds")
+DRAWING = "random"
+"""The policy that draws numbers of its own."""
 
 
 class Draw(NamedTuple):
@@ -80,15 +83,18 @@ class Draw(NamedTuple):
 
 
 class Run(NamedTuple):
+    """``numbers``: which set of the numbers that the policy draws."""
+
     data: Path
     workload: str
     policy: str
     seed: int
+    numbers: int
     draws: Path | None
 
     @property
-    def key(self) -> tuple[str, str, str]:
-        return self.workload, self.policy, str(self.seed)
+    def key(self) -> tuple[str, str, int, int]:
+        return self.workload, self.policy, self.seed, self.numbers
 
 
 # --- draws -------------------------------------------------------------------------------------------------------------
@@ -215,15 +221,15 @@ def carry_out(runs: Sequence[Run]) -> list[Row]:
     rows = []
     for run in runs:
         gc.collect()
-        found = allocations(snapshot, order, deciding(workload, fleet, run.policy, run.seed))
+        found = allocations(snapshot, order, deciding(workload, fleet, run.policy, run.seed + 1000 * run.numbers))
         seconds, begun = time.process_time() - begun, time.process_time()
-        rows.append(Row(run.workload, run.policy, run.seed, found[100], found[DEMAND], round(seconds, 1)))
+        rows.append(Row(run.workload, run.policy, run.seed, run.numbers, found[100], found[DEMAND], round(seconds, 1)))
     return rows
 
 
 def deciding(workload: Trace, fleet: Fleet, policy: str, seed: int) -> EngineConfig:
     """The policy alone: nobody is evicted, and what waits gets no reasons that would be thrown away."""
-    engine = decided_by(None, (policy,), workload, fleet, seed if policy == "random" else None).engine
+    engine = decided_by(None, (policy,), workload, fleet, seed if policy == DRAWING else None).engine
     return structs.replace(engine, actions=("allocate",))
 
 
@@ -234,17 +240,20 @@ def rows_of(path: Path) -> list[Row]:
     if not path.exists():
         return []
     with path.open(encoding="utf-8", newline="") as file:
+        lines = csv.DictReader(file)
+        if tuple(lines.fieldnames or ()) != COLUMNS:
+            raise SystemExit(f"{path}: line 1: {','.join(lines.fieldnames or ())}: expected {','.join(COLUMNS)}")
         return [
             Row(
-                one["workload"], one["policy"], int(one["seed"]), float(one["at_100"]), float(one["at_130"]),
+                one["workload"], one["policy"], int(one["seed"]), int(one["numbers"]), float(one["at_100"]), float(one["at_130"]),
                 float(one["cpu_seconds"]),
             )
-            for one in csv.DictReader(file)
+            for one in lines
         ]  # fmt: skip
 
 
 def run_all(runs: Sequence[Run], path: Path, workers: int) -> None:
-    done = {(row.workload, row.policy, str(row.seed)) for row in rows_of(path)}
+    done = {(row.workload, row.policy, row.seed, row.numbers) for row in rows_of(path)}
     left = [run for run in runs if run.key not in done]
     print(f"{len(runs) - len(left)} of {len(runs)} runs are there, {len(left)} to do", file=sys.stderr, flush=True)
     fresh = not path.exists()
@@ -274,6 +283,12 @@ def main() -> None:
     run.add_argument("--workload", action="append", help="default, cpu050, ... (all)")
     run.add_argument("--policy", action="append", help="a name or FILE.py:CLASS (the six published ones)")
     run.add_argument("--seed", action="append", type=int, help="42 to 51")
+    run.add_argument(
+        "--numbers",
+        type=int,
+        default=1,
+        help=f"how often {DRAWING} runs on each draw, each time with other numbers (1)",
+    )
     run.add_argument("--draws", type=Path, help="the directory with the published draws")
     run.add_argument("--workers", type=int, default=1)
     table = ways.add_parser("table", help="the means of all seeds beside the published ones")
@@ -290,10 +305,11 @@ def main() -> None:
             print(markdown(rows, theirs, WORKLOADS))
         return
     runs = [
-        Run(given.data, workload, policy, seed, given.draws)
+        Run(given.data, workload, policy, seed, numbers, given.draws)
         for seed in given.seed or SEEDS
         for workload in given.workload or WORKLOADS
         for policy in given.policy or POLICIES
+        for numbers in range(given.numbers if policy == DRAWING else 1)
     ]
     run_all(runs, given.runs, given.workers)
 

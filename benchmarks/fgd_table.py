@@ -16,11 +16,12 @@ PUBLISHED = {
 
 
 class Row(NamedTuple):
-    """One run: percent of the GPUs allocated at 100 and at 130 % of demand."""
+    """One run: percent of the GPUs allocated at 100 and at 130 % of demand. ``numbers``: which set of the numbers that the policy draws; 0 where it draws none."""
 
     workload: str
     policy: str
     seed: int
+    numbers: int
     at_100: float
     at_130: float
     cpu_seconds: float
@@ -54,12 +55,12 @@ def markdown(rows: Iterable[Row], theirs: Cells, workloads: Sequence[str]) -> st
             if not mine:
                 continue
             other = theirs[workload, policy]
-            seeds = {one[0] for one in mine}
+            seeds = _by_seed(mine)
             told = f"| {workload} | `{policy}` | {len(seeds)} "
-            for column in (1, 2):
-                left = mean(one[column] for one in mine)
-                right = mean(one[column] for one in other if one[0] in seeds)
-                spread = stdev(one[column] for one in other)
+            for column in (0, 1):
+                left = mean(found[column] for found in seeds.values())
+                right = mean(one[1 + column] for one in other if one[0] in seeds)
+                spread = stdev(one[1 + column] for one in other)
                 good = abs(left - right) <= spread
                 told += f"| {left:.2f} | {right:.2f} ± {spread:.2f} | {'yes' if good else '**no**'} "
                 within, cells = within + good, cells + 1
@@ -104,7 +105,11 @@ def _gain(gains: Sequence[float]) -> str:
 
 
 def _by_seed(found: Iterable[tuple[int, float, float]]) -> Mapping[int, tuple[float, float]]:
-    return {seed: (at_100, at_130) for seed, at_100, at_130 in found}
+    """Of each seed the mean of its runs."""
+    runs: defaultdict[int, list[tuple[float, float]]] = defaultdict(list)
+    for seed, *percent in found:
+        runs[seed].append((percent[0], percent[1]))
+    return {seed: (mean(run[0] for run in of), mean(run[1] for run in of)) for seed, of in runs.items()}
 
 
 def _cells(rows: Iterable[Row]) -> defaultdict[tuple[str, str], list[tuple[int, float, float]]]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from benchmarks import fgd
 from benchmarks.fgd import allocations, deciding, drawn, pods_of, snapshot_of
-from benchmarks.fgd_table import Row, beside
+from benchmarks.fgd_table import Row, beside, markdown
 from kailab.engine.policies.settings import PolicyChoice
 from kailab.errors import InputError, KailabError
 from kailab.fleet.fleet import Fleet, Pool
@@ -121,8 +124,8 @@ def test_in_fgd_s_experiment_a_model_named_twice_makes_another_sort_of_pod(tmp_p
 
 def test_a_policy_of_ours_stands_beside_a_published_one_seed_by_seed() -> None:
     published = {("default", "fgd"): [(42, 95.0, 95.2), (43, 94.0, 94.2), (44, 90.0, 90.0)]}
-    ours = [Row("default", "own", 42, 95.3, 95.3, 1.0), Row("default", "own", 43, 94.1, 94.5, 1.0)]
-    row = beside([*ours, Row("default", "fgd", 42, 95.0, 95.2, 1.0)], published, ("default", "cpu050"), "own", "fgd")
+    ours = [Row("default", "own", 42, 0, 95.3, 95.3, 1.0), Row("default", "own", 43, 0, 94.1, 94.5, 1.0)]
+    row = beside([*ours, Row("default", "fgd", 42, 0, 95.0, 95.2, 1.0)], published, ("default", "cpu050"), "own", "fgd")
     cells = [cell.strip() for cell in row.splitlines()[-1].split("|")[1:-1]]
     assert cells == [
         "default", "2", "94.70", "94.50", "not all run", "+0.20 ± 0.10", "94.90", "94.70", "not all run", "+0.20 ± 0.10",
@@ -154,6 +157,44 @@ def test_a_workload_is_drawn_until_the_demand_is_there() -> None:
         assert 1.3 * gpus - 2 <= sum(jobs[row].gpus for row in found.pods) <= 1.3 * gpus + 1
         assert sorted(found.places) == [0, 1, 2, 3, 4]
         assert found == drawn(jobs, 5, gpus, seed=7) != drawn(jobs, 5, gpus, seed=8)
+
+
+def test_runs_of_one_draw_with_other_numbers_count_as_their_mean() -> None:
+    published = {("default", "random"): [(42, 86.0, 87.0), (43, 85.0, 86.0), (44, 87.0, 88.0)]}
+    ours = [
+        Row("default", "random", 42, 0, 85.0, 88.0, 1.0),
+        Row("default", "random", 42, 1, 86.0, 87.0, 1.0),
+        Row("default", "random", 43, 0, 85.0, 86.0, 1.0),
+    ]
+    row = next(line for line in markdown(ours, published, ("default",)).splitlines() if line.startswith("| default"))
+    cells = [cell.strip() for cell in row.split("|")[1:-1]]
+    assert cells == [
+        "default", "`random`", "2", "85.25", "85.50 ± 1.00", "yes", "86.75", "86.50 ± 1.00", "yes", "2 of 3",
+    ]  # fmt: skip
+
+
+def test_random_is_run_with_as_many_sets_of_numbers_as_are_asked_for(tmp_path, monkeypatch) -> None:
+    asked: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(fgd, "run_all", lambda runs, path, workers: asked.extend(run.key for run in runs))
+    command = [
+        "fgd",
+        "run",
+        "runs.csv",
+        "data",
+        "--workload",
+        "default",
+        "--seed",
+        "42",
+        "--policy",
+        "random",
+        "--policy",
+        "fgd",
+        "--numbers",
+        "2",
+    ]
+    monkeypatch.setattr("sys.argv", command)
+    fgd.main()
+    assert asked == [("default", "random", 42, 0), ("default", "random", 42, 1), ("default", "fgd", 42, 0)]
 
 
 def test_pods_of_fgd_s_experiment_are_decided_as_they_arrive_and_never_twice() -> None:
