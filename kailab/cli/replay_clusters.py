@@ -38,6 +38,8 @@ def replay(
     assert file is not None, "one of a fleet and a file of clusters is given"
     jobs_file, timeline_file, folder = targets
     sites = read_sites(file, trace, otherwise)
+    for stranger in sites.strangers:
+        terminal.warn(stranger)
     recorders = [Recorder(site.name) for site in sites.sites] if folder else []
     if folder:
         evidence.check(trace, lasting, folder)

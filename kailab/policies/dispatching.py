@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import inf
+from typing import Annotated
+
+from msgspec import Meta
 
 from kailab.engine.policies.contract import Dispatch
 from kailab.engine.policies.dispatching import ClusterView, DispatchJob
+
+Seconds = Annotated[float, Meta(ge=0)]
 
 _NO_QUOTA = 0.001
 """GPUs that count as a team's quota where it has none: it comes before others only while it holds nothing."""
@@ -25,7 +30,7 @@ class LeastCost(Dispatch, frozen=True):
 
     Source: Yang et al., "SkyPilot: An Intercloud Broker for Sky Computing", NSDI 2023 (its optimizer, by cost, with egress)."""
 
-    within: float = inf
+    within: Seconds = inf
 
     def choose(self, job: DispatchJob, clusters: Sequence[ClusterView]) -> str | None:
         soon = clusters
@@ -40,7 +45,7 @@ class LeastLatency(Dispatch, frozen=True):
 
     Source: the documents' article on multi-cluster scheduling names latency and gives no rule; the nearest that can serve is what anycast does."""
 
-    within: float = 0.0
+    within: Seconds = 0.0
 
     def choose(self, job: DispatchJob, clusters: Sequence[ClusterView]) -> str | None:
         there = [one for one in clusters if _room(job, one)] or [one for one in clusters if one.wait <= self.within]
@@ -71,7 +76,7 @@ class DataGravity(Dispatch, frozen=True):
 
     Source: Ranganathan and Foster, "Decoupling Computation and Data Scheduling in Distributed Data-Intensive Applications", HPDC 2002 (JobDataPresent)."""
 
-    patience: float = inf
+    patience: Seconds = inf
 
     def choose(self, job: DispatchJob, clusters: Sequence[ClusterView]) -> str | None:
         least = min(one.move_bytes for one in clusters)
@@ -85,8 +90,8 @@ class SpillOver(Dispatch, frozen=True):
 
     Source: de Assuncao, di Costanzo and Buyya, "Evaluating the Cost-Benefit of Using Cloud Computing to Extend the Capacity of Clusters", HPDC 2009."""
 
-    bound: float = 600.0
-    gain: float = 0.0
+    bound: Seconds = 600.0
+    gain: Seconds = 0.0
 
     def choose(self, job: DispatchJob, clusters: Sequence[ClusterView]) -> str | None:
         home = next((one for one in clusters if one.home), None)

@@ -220,6 +220,19 @@ def test_a_policy_that_holds_all_for_ever_does_not_hold_the_replay(trace_file, t
     assert figures(found).with_dispatcher == 1
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_job_beyond_the_limit_of_the_one_cluster_with_room_never_begins_and_is_in_nobodys_way(
+    trace_file, tmp_path, policy
+) -> None:
+    west = {"name": "west", "nodes": 2, "limit": 4, "teams": ["blue"]}
+    clusters = clusters_file(tmp_path, west, {"name": "east", "nodes": 1, "teams": []}, dispatch={"policy": policy})
+    path = trace_file("large,0,600,8,blue", "small,10,60,2,blue", header=TEAMS)
+    found = dispatched(path, clusters)
+    assert where(found)["large"] == (None, None, None)
+    assert where(found)["small"][1:] == (10, 70)
+    assert figures(found).with_dispatcher == 1
+
+
 def test_a_policy_of_another_kind_does_not_dispatch(trace_file, tmp_path) -> None:
     path = trace_file("a,0,60,4,blue", header=TEAMS)
     clusters = clusters_file(tmp_path, {"name": "west", "nodes": 1}, dispatch={"policy": "fifo"})

@@ -43,6 +43,11 @@ def read(trace_file, tmp_path):
             {"dispatch": {"policy": "spill-over", "parameters": {"bound": "soon"}}},
             r"dispatch: policy 'spill-over': parameters: Expected `float`, got `str` - at `\$.bound` \(it has: bound, gain\)",
         ),
+        (
+            (WEST, EAST),
+            {"dispatch": {"policy": "spill-over", "parameters": {"bound": -60}}},
+            r"dispatch: policy 'spill-over': parameters: Expected `float` >= 0.0 - at `\$.bound`",
+        ),
         ((WEST, EAST), {"datasets": [{"name": "x", "size": "much", "at": ["west"]}]}, r"datasets\[0\].size: "),
         ((WEST, EAST), {"datasets": [{"name": "x", "size": 1, "at": ["north"]}]}, r"datasets\[0\].at: there is no cluster"),
         (
@@ -61,6 +66,15 @@ def read(trace_file, tmp_path):
 def test_faults_are_told_by_their_field(read, clusters, fields, told) -> None:
     with pytest.raises((InputError, InputErrors), match=told):
         read(*clusters, **fields)
+
+
+def test_teams_that_the_trace_does_not_have_are_told(read) -> None:
+    east = {**EAST, "teams": ["red", "bleu"]}
+    datasets = [{"name": "x", "size": 1, "at": ["west"], "teams": ["gren"]}]
+    first, second = read(WEST, east, datasets=datasets).strangers
+    assert first.endswith("clusters[1].teams: no job of the trace is of the team 'bleu'; there are: blue, red")
+    assert "datasets[0].teams: no job of the trace is of the team 'gren'; there are: " in second
+    assert not read(WEST, EAST).strangers
 
 
 def test_a_dataset_that_is_not_declared_is_told_with_the_traces_line(read, trace_file) -> None:

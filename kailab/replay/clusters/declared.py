@@ -95,6 +95,8 @@ class Sites:
     link: Link
     datasets: Mapping[str, DataSet]
     outages: Sequence[Outage] = ()
+    strangers: Sequence[str] = ()
+    """What the file says of teams that have no job in the trace, in words."""
 
     def between(self, one: str, other: str) -> Link:
         """Within a cluster nothing takes time."""

@@ -125,7 +125,7 @@ class _Run:
         return found
 
     def _while_arriving(self, end: int) -> None:
-        while (at := self._next()) is not None and at <= end:
+        while (at := self._next()) is not None and at < end:
             self._all_to(at)
             if self._over():
                 break
@@ -212,8 +212,12 @@ class _Run:
         """Whether it was sent somewhere."""
         candidates = [station for station in self._stations.values() if station.fits(one.job)]
         if not candidates:
+            home = self._stations[one.home]
+            # The lab there would begin it, as it does not know the limit: it waits here.
+            if home.could_hold(one.job):
+                return False
             # It never begins wherever it is, so it waits at home, as it would without a dispatcher.
-            self._send(one, self._stations[one.home], None)
+            self._send(one, home, None)
             return True
         views = [self._view(one, station) for station in candidates if self._takes(station, one)]
         chosen = self._policy.choose(self._told(one), views) if views else None

@@ -88,6 +88,7 @@ def read_sites(path: Path, trace: Trace, otherwise: Otherwise = Otherwise()) -> 
         link=_link(value.get("link", {})),
         outages=[_outage(one) for one in value.get("outages", ())],
         datasets={one["name"]: _dataset(one) for one in value.get("datasets", ())},
+        strangers=list(_strangers(value, trace, path)),
     )
     for job in trace.jobs:
         if job.dataset:
@@ -159,6 +160,15 @@ def _homes(value: Mapping[str, Any], trace: Trace, path: Path) -> dict[str, str]
             Where(file=str(path), field="home"),
         )
     return {team: named.get(team, home) for team in trace.teams}
+
+
+def _strangers(value: Mapping[str, Any], trace: Trace, path: Path) -> Iterator[str]:
+    """No error: a file may be of more teams than a trace has."""
+    for part in ("clusters", "datasets"):
+        for place, one in enumerate(value.get(part, ())):
+            for team in one.get("teams", ()):
+                if team not in trace.teams:
+                    yield f"{path}: {part}[{place}].teams: no job of the trace is of the team {team!r:.80}; {there_are(trace.teams, team)}"
 
 
 def _dispatching(told: Mapping[str, Any], instead: str | PolicyChoice, base: Path, path: Path) -> Dispatching:

@@ -59,12 +59,15 @@ class Station:
 
     def fits(self, job: TraceJob) -> bool:
         """Whether it could ever run here, were nobody else there."""
-        if self.site.limit is not None and job.milli > self.site.limit * WHOLE:
-            return False
+        within = self.site.limit is None or job.milli <= self.site.limit * WHOLE
+        return within and self.could_hold(job)
+
+    def could_hold(self, job: TraceJob) -> bool:
+        """Whether its nodes could, whatever its limit."""
         key = job.gpus, job.pods, job.cpu_millis, job.memory_mib, job.models
         found = self._fits.get(key)
         if found is None:
-            found = self._fits[key] = self._could_hold(job)
+            found = self._fits[key] = self._nodes_hold(job)
         return found
 
     def takes(self, job: TraceJob) -> bool:
@@ -118,7 +121,7 @@ class Station:
             before=before,
         )
 
-    def _could_hold(self, job: TraceJob) -> bool:
+    def _nodes_hold(self, job: TraceJob) -> bool:
         pods = pods_of(job, self.site.plan.fleet.largest_node)
         if job.gpus % pods:
             return False
