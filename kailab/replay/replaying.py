@@ -145,6 +145,12 @@ class _Run:
     def lab(self) -> Lab:
         return self._stay.lab
 
+    @property
+    def _end(self) -> int:
+        """When it is cut off."""
+        lasting = self._one.plan.lasting
+        return self._began + (LONGEST if lasting is None else lasting)
+
     def run(self) -> Replayed:
         self._accounts.pass_to(self._began)
         self._await_arrivals()
@@ -158,7 +164,7 @@ class _Run:
 
     def _to_the_end(self, *, rested: bool) -> Replayed:
         plan, stay = self._one.plan, self._stay
-        left = self._began + (LONGEST if plan.lasting is None else plan.lasting) - stay.now
+        left = self._end - stay.now
         try:
             for resting in stay.moments(left, rested=rested):
                 self._one.look()
@@ -177,7 +183,9 @@ class _Run:
         """One timer, for the next arrival: a trace may have more jobs than a clock should hold timers."""
         if self._next < len(self._jobs):
             at = self._jobs[self._next].arrival + self._shift
-            self._stay.cluster.call_at(at, self._arrive, prompt=False)
+            # Who comes as it is cut off has no time in it.
+            if at < self._end:
+                self._stay.cluster.call_at(at, self._arrive, prompt=False)
 
     def _arrive(self) -> None:
         now = self._stay.now

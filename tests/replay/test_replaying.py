@@ -81,6 +81,12 @@ def test_a_replay_can_be_cut_off(trace_file, replayed) -> None:
     assert len(done.accounts.works) == 2
 
 
+def test_a_job_that_comes_as_the_replay_is_cut_off_is_not_in_it(trace_file, replayed) -> None:
+    lines = "a,0,60,1", "b,50,60,1"
+    assert times(replayed(trace_file(*lines), "one", lasting=50)) == {"a": (0, None)}
+    assert times(replayed(trace_file(*lines), "one", lasting=51)) == {"a": (0, None), "b": (50, None)}
+
+
 def test_without_ends_jobs_stay(trace_file, replayed) -> None:
     done = replayed(trace_file("a,0,1,4", "b,10,1,3", "c,20,1,2"), "one", endless=True)
     assert times(done) == {"a": (0, None), "b": (10, None), "c": (None, None)}
