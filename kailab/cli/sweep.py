@@ -187,7 +187,7 @@ def _intervals_data(one: SettingIntervals) -> dict[str, Any]:
 def _judged_data(one: Judged) -> dict[str, Any]:
     estimates = [
         {
-            "target": str(part.target), "seeds": len(part.values), "missing": part.missing, "keeping": part.keeping, "part_keeping": part.part,
+            "target": str(part.target), "seeds": len(part.values), "missing": part.missing, "failed": part.failed, "keeping": part.keeping, "part_keeping": part.part,
             "mean": part.mean, "bound": part.bound, "keeps": str(part.verdict),
         }
         for part in one.estimates
@@ -292,7 +292,7 @@ def _found(found: Finding) -> Iterator[str]:
     rows = []
     for one in found.settings:
         cells = [cell for part in one.estimates for cell in _cells(part)]
-        rows.append([*(told(one.setting[name]) for name in names), told(one.least), *cells, str(one.verdict)])
+        rows.append([*(told(one.setting[name]) for name in names), _least(one), *cells, str(one.verdict)])
     yield ""
     yield render([*heads[: len(names)], f"LEAST {find.least.upper()}", *heads[len(names) :], "KEEPS"], rows)
     yield ""
@@ -310,11 +310,10 @@ def _cells(part: Estimate) -> list[str]:
 
 def _recommended(found: Finding) -> Iterator[str]:
     from kailab.studies.comparing import said as in_words
-    from kailab.studies.study import told
 
     def said(one: Judged) -> str:
         setting = in_words(one.setting) or "the only setting"
-        return setting if found.find.least in one.setting else f"{setting} ({found.find.least} {told(one.least)})"
+        return setting if found.find.least in one.setting else f"{setting} ({found.find.least} {_least(one)})"
 
     if found.best is None:
         yield "No setting is known to keep it."
@@ -322,8 +321,15 @@ def _recommended(found: Finding) -> Iterator[str]:
         kept = "; ".join(_claim(part) for part in found.best.estimates)
         yield f"Best: {said(found.best)}. With 95 % confidence in the mean over the seeds: {kept}"
         yield f"Each seed for itself, with the same confidence: {'; '.join(map(_in_parts, found.best.estimates))}"
-    if found.undecided:
-        yield f"Not known, more seeds would tell: {'; '.join(said(one) for one in found.undecided[:MOST_TOLD])}"
+    for failed, why in ((False, "more seeds would tell"), (True, "as not all runs could be done")):
+        if settings := [said(one) for one in found.undecided if one.failed is failed]:
+            yield f"Not known, {why}: {'; '.join(settings[:MOST_TOLD])}"
+
+
+def _least(one: Judged) -> str:
+    from kailab.studies.study import told
+
+    return "-" if one.least is None else told(one.least)
 
 
 def _claim(part: Estimate) -> str:

@@ -1,6 +1,6 @@
 """What is wrong with a document by its JSON schema, in words, each fault with the field it is in.
 
-Of the schema's own words one is kailab's: ``expected`` beside a ``pattern`` says what it stands for.
+Of the schema's own words one is kailab's: ``expected`` beside a ``pattern``, or ``oneOf``, says what it stands for.
 """
 
 from __future__ import annotations
@@ -136,4 +136,8 @@ def _message(rule: str, expected: Any, shown: str, schema: Mapping[str, Any]) ->
             return f"is too long; expected {expected} characters at most"
         case "pattern":
             return f"{shown} is not valid; expected {schema.get('expected', 'lower-case letters, digits and -')}"
+        case "uniqueItems":
+            return "has an entry twice; expected each once"
+        case "oneOf" if "expected" in schema:
+            return f"{shown} is not valid; expected {schema['expected']}"
     return None

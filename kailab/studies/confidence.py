@@ -11,7 +11,7 @@ from math import sqrt
 from statistics import fmean, stdev
 
 from kailab.studies.student import ERROR, least_part, quantile
-from kailab.studies.target import Target
+from kailab.studies.target import Target, possible
 
 CONFIDENCE = 0.95
 
@@ -36,13 +36,14 @@ class Bounds:
 @dataclass(frozen=True)
 class Estimate:
     """Of one target in one setting. ``values``: of its seeds; ``missing``: seeds in which there was nothing to measure, or jobs never began.
-    ``error``: the chance to be wrong about it."""
+    ``failed``: those of them whose run could not be done, which says nothing. ``error``: the chance to be wrong about it."""
 
     target: Target
     values: tuple[float, ...]
     missing: int
     verdict: Verdict
     error: float = ERROR
+    failed: int = 0
 
     @property
     def mean(self) -> float | None:
@@ -54,7 +55,7 @@ class Estimate:
         found = bounds(self.values, self.error)
         if found is None:
             return None
-        return found.high if self.target.upper else found.low
+        return possible(self.target.measure, found.high if self.target.upper else found.low)
 
     @property
     def keeping(self) -> int:
@@ -67,11 +68,17 @@ class Estimate:
         return least_part(self.keeping, len(self.values) + self.missing, self.error)
 
 
-def estimate(target: Target, values: Sequence[float | None], *, sampled: bool = True, error: float = ERROR) -> Estimate:
-    """``values``: one of each seed, None where it has none. ``sampled`` False: they are not a sample, but all that there is."""
+def estimate(
+    target: Target, values: Sequence[float | None], *, failed: int = 0, sampled: bool = True, error: float = ERROR
+) -> Estimate:
+    """``values``: one of each seed, None where it has none. ``failed``: how many of these could not be done. ``sampled`` False: they are not a sample, but
+    all that there is."""
     there = tuple(value for value in values if value is not None)
     missing = len(values) - len(there)
-    return Estimate(target, there, missing, _verdict(target, there, missing > 0, sampled, error), error)
+    found = _verdict(target, there, missing > failed, sampled, error)
+    # What a run that was not done would have said nobody knows.
+    verdict = Verdict.open if failed and found is Verdict.yes else found
+    return Estimate(target, there, missing, verdict, error, failed)
 
 
 def all_of(verdicts: Sequence[Verdict]) -> Verdict:

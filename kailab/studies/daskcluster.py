@@ -5,6 +5,7 @@ Workers need kailab, and the study's files under the same paths.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from concurrent.futures import CancelledError
 from typing import Any
@@ -25,18 +26,27 @@ def run_on_dask(address: str, runs: Sequence[Run], done: Done) -> None:
     """``address``: of the cluster's scheduler, ``tcp://HOST:PORT``. ``done`` is told of each run once, as it ends. Raises InputError where Dask is
     not installed here, ConnectError where there is no scheduler, or it is lost: what is done by then stays done."""
     distributed = _distributed()
+    # What is lost is told below in a sentence; Dask would tell it first, with the traceback of each of its coroutines.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
     gone = (OSError, TimeoutError, CancelledError)  # CommClosedError is an OSError
     try:
         client = distributed.Client(address, timeout=CONNECT_SECONDS, set_as_default=False)
     except (*gone, ValueError) as error:
-        raise ConnectError(f"--dask {address}: there is no Dask scheduler: {error}") from error
+        raise ConnectError(f"--dask {address}: there is no Dask scheduler: {_brief(error)}") from error
     try:
         with client.as_current():
             _follow(distributed, client, runs, done)
     except gone as error:
-        raise ConnectError(f"--dask {address}: the scheduler is lost ({error}); begin again, and it goes on") from error
+        raise ConnectError(
+            f"--dask {address}: the scheduler is lost ({_brief(error)}); begin again, and it goes on"
+        ) from error
     finally:
         client.close(timeout=5)
+
+
+def _brief(error: BaseException) -> str:
+    """Its first line: Dask adds what its client looks like."""
+    return (str(error) or type(error).__name__).splitlines()[0]
 
 
 def check_dask() -> None:

@@ -24,6 +24,11 @@ class Judged:
     least: Any
 
     @property
+    def failed(self) -> bool:
+        """Some of its runs could not be done."""
+        return any(one.failed for one in self.estimates)
+
+    @property
     def verdict(self) -> Verdict:
         return all_of([one.verdict for one in self.estimates])
 
@@ -38,7 +43,7 @@ class Finding:
 
     @property
     def undecided(self) -> list[Judged]:
-        """Settings with less than the best that may keep all too: more seeds would tell."""
+        """Settings with less than the best that may keep all too: more seeds would tell, or the runs that failed."""
         return [
             one
             for one in self.settings
@@ -70,8 +75,15 @@ def judged(
     targets: Sequence[Target], results: Sequence[Result], *, sampled: bool = True, error: float = ERROR
 ) -> tuple[Estimate, ...]:
     """What the runs of one setting, one of each seed, say of each target. ``error``: the chance to be wrong about it."""
+    failed = sum(bool(result.error) for result in results)
     return tuple(
-        estimate(one, [value_of(result, one.queue, one.measure) for result in results], sampled=sampled, error=error)
+        estimate(
+            one,
+            [value_of(result, one.queue, one.measure) for result in results],
+            failed=failed,
+            sampled=sampled,
+            error=error,
+        )
         for one in targets
     )
 

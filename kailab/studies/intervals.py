@@ -11,11 +11,12 @@ from typing import Any
 from kailab.studies.measuring import MEASURES, OF_FLEET, Result
 from kailab.studies.student import ERROR, quantile
 from kailab.studies.sweeping import Swept
+from kailab.studies.target import possible
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Of the mean of a measure. ``low`` and ``high``: None of fewer than two seeds; no lower than 0, as no measure is. ``missing``: seeds in which there is no number, as where jobs
+    """Of the mean of a measure. ``low`` and ``high``: None of fewer than two seeds; within what the measure can be. ``missing``: seeds in which there is no number, as where jobs
     never began: those are not in the mean."""
 
     mean: float | None
@@ -44,10 +45,10 @@ def intervals(swept: Swept) -> list[SettingIntervals]:
     return found
 
 
-def interval(values: Sequence[float | None]) -> Interval:
+def interval(measure: str, values: Sequence[float | None]) -> Interval:
     """Of one value a seed, None where there is none.
 
-    >>> found = interval([10.0, 12.0, 14.0, None])
+    >>> found = interval("evictions", [10.0, 12.0, 14.0, None])
     >>> round(found.low, 3), found.mean, round(found.high, 3), found.seeds, found.missing
     (7.032, 12.0, 16.968, 4, 1)
     """
@@ -59,9 +60,10 @@ def interval(values: Sequence[float | None]) -> Interval:
     if len(there) < 2:
         return Interval(mean, None, None, len(values), missing)
     off = quantile(len(there) - 1, ERROR / 2) * stdev(there) / sqrt(len(there))
-    return Interval(mean, max(0.0, mean - off), mean + off, len(values), missing)
+    low, high = possible(measure, mean - off), possible(measure, mean + off)
+    return Interval(mean, low, high, len(values), missing)
 
 
 def _of_queue(results: Sequence[Result], queue: str) -> dict[str, Interval]:
     rows = [next((row for row in result.rows if row["queue"] == queue), {}) for result in results]
-    return {name: interval([row.get(name) for row in rows]) for name in (*MEASURES, *OF_FLEET)}
+    return {name: interval(name, [row.get(name) for row in rows]) for name in (*MEASURES, *OF_FLEET)}

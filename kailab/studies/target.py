@@ -97,6 +97,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return value < self.limit if self.upper else value > self.limit
 
 
+def possible(measure: str, value: float) -> float:
+    """The nearest to it that the measure can be.
+
+    >>> possible("allocated", 1.4), possible("allocated", -0.2), possible("waits_p99", 90.0)
+    (1.0, 0.0, 90.0)
+    """
+    return max(0.0, min(value, 1.0) if measure in _PARTS else value)
+
+
 def subject(measure: str, queue: str) -> str:
     """A measure of a queue, or of all, in words."""
     words = next((text for text, name in _SPOKEN.items() if name == measure), measure)

@@ -31,7 +31,14 @@ from tests.studies.conftest import Write
         ({"size": "0"}, "size"),
         ({"find": "{measure: waiting, below: 1}"}, "find.measure"),
         ({"find": "{measure: lost, below: 1, least: quotas}"}, "nothing that the study varies"),
-        ({"seeds": "0"}, "seeds"),
+        ({"seeds": "0"}, "seeds: 0 is not valid; expected how many (1 to 10000), or a list of different whole numbers"),
+        (
+            {"seeds": "[1, 1]"},
+            "seeds: a list is not valid; expected how many (1 to 10000), or a list of different whole",
+        ),
+        ({"grid": "{size: [0]}"}, "grid.size[0]: 0 is not valid; expected a number above 0, or for each model"),
+        ({"grid": "{size: [16, 16]}"}, "grid.size: has an entry twice; expected each once"),
+        ({"for": "x"}, "'x' is not valid; expected a duration such as"),
     ],
 )
 def test_what_is_wrong_is_told_by_field(study_file: Write, fields: dict[str, str], said: str) -> None:

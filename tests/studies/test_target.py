@@ -93,7 +93,7 @@ def test_an_interval_holds_the_mean_of_what_it_is_drawn_from_as_often_as_it_says
     chance = random.Random(1)
     held = 0
     for _ in range(2000):
-        found = interval([chance.gauss(100, 15) for _ in range(5)])
+        found = interval("evictions", [chance.gauss(100, 15) for _ in range(5)])
         assert found.low is not None
         assert found.high is not None
         held += found.low <= 100 <= found.high
@@ -101,8 +101,32 @@ def test_an_interval_holds_the_mean_of_what_it_is_drawn_from_as_often_as_it_says
 
 
 def test_an_interval_of_one_seed_has_no_bounds_and_of_none_no_mean() -> None:
-    one, none = interval([3.0, None]), interval([None])
+    one, none = interval("evictions", [3.0, None]), interval("evictions", [None])
     assert (one.mean, one.low, one.high, one.missing) == (3.0, None, None, 1)
     assert (none.mean, none.missing) == (None, 1)
-    wide = interval([0.0, 4.0])
+    wide = interval("evictions", [0.0, 4.0])
     assert wide.low == 0
+
+
+def test_no_bound_of_a_part_of_the_gpus_is_above_all_or_below_none() -> None:
+    found = interval("allocated", [0.1, 0.9])
+    assert (found.low, found.high) == (0.0, 1.0)
+    use = read_target("use > 40%")
+    assert estimate(use, [0.1, 0.9]).bound == 0.0
+    assert estimate(read_target("use < 40%"), [0.1, 0.9]).bound == 1.0
+
+
+@pytest.mark.parametrize(
+    "values, failed, verdict",
+    [
+        ([5.0, 6.0, None], 1, Verdict.open),  # what was not done could have said no
+        ([None, None], 2, Verdict.open),
+        ([5.0, 6.0, None], 0, Verdict.no),  # jobs never began
+        ([5.0, None, None], 1, Verdict.no),
+        ([99.0, 99.0, None], 1, Verdict.no),
+    ],
+)
+def test_a_run_that_could_not_be_done_says_nothing(values, failed, verdict) -> None:
+    found = estimate(read_target("p99 wait < 60s"), values, failed=failed)
+    assert found.verdict is verdict
+    assert (found.missing, found.failed) == (values.count(None), failed)
