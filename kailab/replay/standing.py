@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -30,17 +31,26 @@ class Fairness(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standings(Observer):
-    """Sums up cycle by cycle: where queues stood when one began holds until the next begins."""
+    """Sums up cycle by cycle: what queues ask for and may have when one begins, and what they hold when it is through, holds until the next begins."""
 
     def __init__(self) -> None:
-        self._last: tuple[float, Sequence[QueueState]] | None = None
+        self._last: tuple[float, Sequence[tuple[QueueState, float]]] | None = None
         self._begun: float | None = None
         self._sums: dict[str, list[float]] = {}
 
     def on_cycle(self, record: CycleRecord) -> None:
         self.until(record.now)
-        parents = {queue.parent for queue in record.decisions.queues}
-        self._last = record.now, [queue for queue in record.decisions.queues if queue.name not in parents]
+        decisions = record.decisions
+        parents = {queue.parent for queue in decisions.queues}
+        gained: Counter[str] = Counter()
+        for bind in decisions.binds:
+            gained[bind.queue] += bind.amounts.gpu
+        for eviction in decisions.evictions:
+            gained[eviction.queue] -= eviction.amounts.gpu
+        self._last = (
+            record.now,
+            [(one, one.gpu.allocated + gained[one.name]) for one in decisions.queues if one.name not in parents],
+        )
 
     def until(self, now: float) -> None:
         """Time has come to ``now``."""
@@ -49,11 +59,11 @@ class Standings(Observer):
         if self._last is None:
             return
         since, queues = self._last
-        for queue in queues:
+        for queue, holds in queues:
             gpu = queue.gpu
             wanted = 0 if gpu.quota < 0 else min(gpu.quota, gpu.requested)
             sums = self._sums.setdefault(queue.name, [0.0, 0.0, 0.0])
-            for index, amount in enumerate((gpu.allocated, gpu.fair_share, max(0, wanted - gpu.allocated))):
+            for index, amount in enumerate((holds, gpu.fair_share, max(0, wanted - holds))):
                 sums[index] += amount * (now - since)
         self._last = now, queues
 

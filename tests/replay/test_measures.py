@@ -54,6 +54,16 @@ def test_queues_that_get_their_share_are_fair(trace_file, queue_file, replayed) 
     assert [queue.short for queue in found.queues] == pytest.approx([0, 0], abs=0.01)
 
 
+def test_what_queues_held_is_what_was_held_however_short_the_jobs(trace_file, queue_file, replayed) -> None:
+    """What a cycle binds is held from then on, and not from the next cycle on."""
+    lines = ["a,0,36,1,blue", "b,0,36,1,red", "c,0,1,4,green"]
+    found = summary(replayed(trace_file(*lines, header=TEAMS), queue_file({"blue": 2, "red": 2, "green": 4})))
+    queues = {queue.name: queue for queue in found.fairness.queues}
+    assert {name: queue.held for name, queue in queues.items()} == {"blue": 0.01, "red": 0.01, "green": 0.001}
+    assert [queue.short for queue in queues.values()] == [0, 0, 0]
+    assert found.fairness.jain == 1.0
+
+
 def test_jain_s_index() -> None:
     assert jain([1, 1, 1, 1]) == 1.0
     assert jain([4, 0, 0, 0]) == 0.25
